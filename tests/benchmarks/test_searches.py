@@ -1,17 +1,11 @@
 """The benchmark of searches run for real: what its tables say, by hand."""
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
+import searches
 from lengths import Spent
 from pausing import FULL
 from studies import row, table
-
-sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))  # they are commands, not a package
-
-import searches
 
 
 @pytest.fixture(scope="module")

@@ -4,16 +4,12 @@ import json
 import sys
 import time
 from dataclasses import replace
-from pathlib import Path
-
-import pytest
-import torch
-
-sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))  # they are commands, not a package
 
 import gpu
 import gpu_pieces
 import losses
+import pytest
+import torch
 import training as benchmark
 from reference_losses import build_loss
 from reference_trainer import ReferenceTrainer

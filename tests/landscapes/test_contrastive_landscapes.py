@@ -1,22 +1,17 @@
 """The command that measures landscapes: which cells it trains, and the files that it publishes."""
 
-import sys
 from dataclasses import asdict
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from contrastive_landscapes import GRIDS, LOWEST, TICKS, Cell, asked, between, coarse, main, near, refined, repeated
 from grids_of import hill, made_tables
 
 from trainables.losses import find_loss
 from tune_cd import results
 from tune_cd.landscapes.find import plane
 from tune_cd.landscapes.measured import IN_VIEW, JUDGES, MEASURED, load, write
-
-sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))  # they are commands, not a package
-
-from contrastive_landscapes import GRIDS, LOWEST, TICKS, Cell, asked, between, coarse, main, near, refined, repeated
 
 NAME = "glyphs-margin"
 

@@ -1,8 +1,5 @@
 """Landscapes of other models than a contrastive network: that they load, and that they are what was measured."""
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -10,8 +7,6 @@ from tune_cd import Linear, results
 from tune_cd.landscapes.find import GENERAL, find
 from tune_cd.landscapes.landscape import SHIPPED
 from tune_cd.search.registry import OPTIMISERS
-
-sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))  # they are commands, not a package
 
 KINDS = {
     "svm": ["C", "gamma"],

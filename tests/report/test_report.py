@@ -444,6 +444,8 @@ def test_the_command_writes_one_page(tmp_path, capsys):
     (["r", "--study", "other"], "study other: not in"),
     (["r", "-o", "no/such/folder/page.html"], "there is no folder"),
     (["r", "-o", "r"], "not a folder"),
+    (["r", "-o", "/dev/null"], "not a folder or a device"),
+    (["~no-such-user/r"], "no-such-user"),
     (["r/trials"], "RESULTS is the folder that holds trials/"),
     (["nowhere.parquet"], "nowhere.parquet"),
 ])  # fmt: skip

@@ -130,6 +130,7 @@ CONTENT = [
     {"status": "finished"}, {"val_score": math.nan}, {"val_score": None}, {"params": [("a", math.inf)]},
     {"scores": [("a", None)]}, {"trial_index": -1}, {"attempt": -1}, {"study": "other"}, {"study": "../demo"},
     {"trial_id": ".t1"}, {"failure_kind": "lost"}, {"status": "failed", "failure_kind": "gone"},
+    {"scores": [("", 1.0), ("", 2.0)]}, {"config": '{"a": ' + "[" * 200 + "]" * 200 + "}"},
     {"config": '{"a": ' + "[" * 9999 + "]" * 9999 + "}"},
 ]  # fmt: skip
 

@@ -11,10 +11,11 @@ import pandas as pd
 import polars
 import pytest
 import torch
+from rows import full
 
 from tune_cd import results
 from tune_cd.results.observations import looks, mean
-from tune_cd.results.rows import finite, trial_name, trial_row
+from tune_cd.results.rows import finite, next_run, trial_name, trial_row
 from tune_cd.search.space import is_number
 
 IDENTITY = {"search": "cd", "trial_id": "cd-00000", "trial_index": 0, "attempt": 0}
@@ -152,3 +153,9 @@ def test_looks_say_how_far_each_configuration_was_trained_and_what_it_reached():
 def test_the_mean_of_any_finite_values_is_finite():
     assert mean([1.7e308, 1.7e308]) == pytest.approx(1.7e308) and mean([1e308, -1e308]) == 0 and mean([]) is None
     assert finite(10**400) is None and finite(np.array([0.5])) == 0.5 and finite("0.5") is None
+
+
+def test_a_users_own_key_for_the_runs_costs_no_earlier_run():
+    paused = full(status="stopped", error=None)
+    found = json.loads(next_run(full(attempt=1, config='{"runs": 3}'), paused)["config"])
+    assert len(found["runs"]) == 1 and found["runs (own)"] == 3

@@ -36,15 +36,16 @@ def test_json_and_back(argv):
     assert StudyConfig.from_json(json.loads(json.dumps(config.to_json()))) == config
 
 
-def test_the_file_of_an_earlier_release_is_read():
-    """Fields that came later have their defaults; options that nobody wrote were stored as null."""
+@pytest.mark.parametrize("name", ["full_length", "seed", "baseline"])
+def test_stored_options_are_whole(name):
     stored = parse(["--dataset", "sop"]).config.to_json()
-    del stored["confirm"], stored["baseline_trials"]
-    assert StudyConfig.from_json(stored | {"assignments": None}) == StudyConfig(dataset="sop")
-    del stored["full_length"]
-    assert StudyConfig.from_json(stored) == StudyConfig(dataset="sop", full_length=True), "its trainings did not pause"
+    assert StudyConfig.from_json(stored) == StudyConfig(dataset="sop")
     with pytest.raises(ValueError, match="colour"):
         StudyConfig.from_json(stored | {"colour": "red"})
+    with pytest.raises(ValueError, match=name):
+        StudyConfig.from_json({field: value for field, value in stored.items() if field != name})
+    with pytest.raises(ValueError, match=name.replace("_", "-")):
+        StudyConfig.from_json(stored | {name: None})
 
 
 @pytest.mark.parametrize(

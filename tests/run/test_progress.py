@@ -10,7 +10,7 @@ from studies import empty
 from trainables.trial import ANEW, TROUBLES, UNKEPT, UNSAVED
 from tune_cd.run.portfolio import ORIGIN
 from tune_cd.run.progress import Progress
-from tune_cd.run.streak import LossesInARow
+from tune_cd.run.streak import NUMBERS, LossesInARow
 
 
 def trial(number, search="cd", status="RUNNING"):
@@ -178,3 +178,9 @@ def test_what_was_done_before_counts(capsys):
     progress = Progress({"confirm": 2}, empty(), "r_map", replicates=1)
     progress.on_trial_error(0, [], trial(7, "confirm"))
     assert "seed 4  failed, see e.txt" in capsys.readouterr().out
+
+
+def test_messages_of_one_error_differ_in_numbers_alone():
+    said = ["loss 0.1 of Lambda_p=1e-05 in /tmp/a1 at 0x7f", "loss nan of Lambda_p=17 in /tmp/tmpx_y at 0x10"]
+    assert len({NUMBERS.sub("0", message) for message in said}) == 1
+    assert NUMBERS.sub("0", "a shape is wrong") != NUMBERS.sub("0", "a size is wrong")

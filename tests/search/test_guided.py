@@ -225,3 +225,17 @@ def test_a_range_much_narrower_than_an_octave_is_searched_inside():
     """Such as Adam's beta2."""
     history = run(CoordinateDescent(Space(beta=(0.99, 0.999)), seed=0), 12, value=lambda h: -abs(h["beta"] - 0.9961))
     assert len(history) == 12 and max(value for _, value in history) > -3e-4
+
+
+def test_one_very_bad_score_does_not_hide_the_others():
+    """Whatever lies far below is as good as what lies somewhat below (`trainings.TAIL`)."""
+
+    def asked(worst: float) -> list[dict]:
+        search, found = CoordinateDescent(Space(lr=(1e-5, 1.0), decay=(1e-4, 10.0)), seed=1), []
+        for n in range(16):
+            found.append(search.ask())
+            x, y = (math.log2(value) for value in found[-1].values())
+            search.tell(found[-1], worst if n == 2 else -((x + 7) ** 2) / 20 - (y + 4) ** 2 / 50)
+        return found
+
+    assert asked(-1e170) == asked(-1e4)

@@ -25,7 +25,7 @@ NUMBERS = [
 ]  # fmt: skip
 NO_NUMBERS = [
     "0.5", None, True, np.bool_(True), np.array(True), torch.tensor(True), 1j, np.array([1.0, 2.0]), torch.ones(2), [],
-    np.array("0.5"), np.array([]),
+    np.array("0.5"), np.array([]), np.timedelta64(3, "s"), np.datetime64("2026-01-01"), np.ma.masked,
 ]  # fmt: skip
 
 

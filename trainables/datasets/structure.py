@@ -136,7 +136,7 @@ def local_path(place: str | os.PathLike, what: str) -> Path:
 
     Raises ValueError for a URI, without repeating it, as it may hold a secret.
     """
-    path = Path(place).expanduser().absolute()
+    path = Path(os.path.expanduser(place)).absolute()
     if _URI.search(os.fspath(place)) and not path.exists():
         raise ValueError(f"{what} is a URI, which is not repeated here; a file or directory of this machine is needed")
     return path

@@ -7,7 +7,7 @@ each trial.
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from math import isfinite
+from math import inf, isfinite
 from types import UnionType
 from typing import get_args
 
@@ -113,7 +113,7 @@ class Setup:
             if getattr(self, name) not in values:
                 raise ValueError(f"{name} = {getattr(self, name)!r}: one of {list(values)}")
         for name in POSITIVE:
-            if not (getattr(self, name) > 0 and isfinite(getattr(self, name))):
+            if not 0 < getattr(self, name) < inf:
                 raise ValueError(f"{name} = {getattr(self, name)!r}: must be > 0 and finite")
         self._check_loss()
         for field in fields(self):

@@ -6,6 +6,7 @@ if __name__ == "__main__":  # before the imports, during which Ctrl-C is quiet a
     run("tune_cd.report.__main__")
 
 import argparse
+import os
 import sys
 import warnings
 from pathlib import Path
@@ -72,11 +73,11 @@ def main(argv: list[str] | None = None) -> int:
 
 def _check(options: argparse.Namespace) -> None:
     """Raise ValueError for options that cannot be carried out."""
-    output = options.output.expanduser()
-    if not output.parent.is_dir() or output.is_dir():
-        why = ", not a folder" if output.is_dir() else f"; there is no folder {output.parent}"
+    output = Path(os.path.expanduser(options.output))
+    if not output.parent.is_dir() or (output.exists() and not output.is_file()):
+        why = ", not a folder or a device" if output.exists() else f"; there is no folder {output.parent}"
         raise ValueError(f"-o {options.output}: a file in a folder that exists{why}")
-    folder = None if options.figures is None else options.figures.expanduser()
+    folder = None if options.figures is None else Path(os.path.expanduser(options.figures))
     if folder is not None and folder.exists() and not folder.is_dir():
         raise ValueError(f"--figures {options.figures}: a folder, and there is a file of that name")
 
@@ -92,7 +93,7 @@ def _write(options: argparse.Namespace) -> tuple[dict[str, str], dict[str, str]]
     if not found["studies"] and not found["left_out"] and options.study is None:
         required = "RESULTS is the folder that holds trials/, or one .parquet file"
         raise ValueError(f"there are no trials below {options.results}: {required}")
-    publish(options.output.expanduser(), render(found).encode())
+    publish(Path(os.path.expanduser(options.output)), render(found).encode())
     number = sum(len(study["trials"]["trial_id"]) for study in found["studies"])
     count = len({study["study"] for study in found["studies"]})  # a study may be shown in several parts
     studies = "1 study" if count == 1 else f"{count} studies"
@@ -104,6 +105,6 @@ def _write(options: argparse.Namespace) -> tuple[dict[str, str], dict[str, str]]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of files that are left out, which the page has named
         trials = read(options.results, options.study)
-    written = write_figures(trials, options.figures.expanduser())
+    written = write_figures(trials, Path(os.path.expanduser(options.figures)))
     print(f"{len(written.files)} files of figures and tables: {options.figures}")
     return written.failed, found["left_out"]

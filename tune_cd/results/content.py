@@ -97,8 +97,8 @@ def _reason(row: dict[str, Any], kind: str, study: str) -> str | None:
     for name, value in row.items():
         if isinstance(value, list):
             names = [key for key, _ in value]
-            if twice := next((key for key in names if names.count(key) > 1), None):
-                return f"a row that is not allowed: {name} of trial {row['trial_id']!r} has {twice!r} twice"
+            if twice := [key for key in names if names.count(key) > 1]:
+                return f"a row that is not allowed: {name} of trial {row['trial_id']!r} has {twice[0]!r} twice"
     try:
         CHECKS[kind]({name: dict(value) if isinstance(value, list) else value for name, value in row.items()})
     except (ValueError, TypeError) as reason:

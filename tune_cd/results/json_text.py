@@ -8,9 +8,12 @@ from math import isfinite, prod
 from numbers import Integral, Real
 from typing import Any, NoReturn
 
+import numpy as np
+
 from tune_cd.results.redaction import hide
 
 LONGEST = 10_000  # largest number of values in a list, array or object that is stored whole
+MOST_LEVELS = 100  # of JSON that is read
 DEEPEST = 20  # levels of lists and objects; what lies below is text
 TEXT = 1000  # characters of an object's text
 BESIDE = " (text)"  # suffix of the name beside a null, under which the value stands as text
@@ -34,7 +37,13 @@ def json_object(text: str) -> dict[str, Any]:
         raise ValueError("JSON of too many levels") from None
     if not isinstance(found, dict):
         raise ValueError("JSON, but no object")
-    return found
+    level: list[Any] = [found]
+    for _ in range(MOST_LEVELS):
+        level = [inner for outer in level for inner in (outer.values() if isinstance(outer, dict) else outer)
+                 if isinstance(inner, (dict, list))]  # fmt: skip
+        if not level:
+            return found
+    raise ValueError("JSON of too many levels")
 
 
 def _refuse(name: str) -> NoReturn:
@@ -47,7 +56,7 @@ def _plain(value: Any, above: tuple[int, ...]) -> tuple[Any, str | None]:
         return value, None
     if isinstance(value, str):
         return _utf8(value), None
-    if isinstance(value, (Real, Decimal)):
+    if isinstance(value, (Real, Decimal)) and not isinstance(value, np.timedelta64):
         return _number(value)
     if id(value) in above or len(above) == DEEPEST:
         return f"{type(value).__name__} within itself, or below {DEEPEST} levels", None

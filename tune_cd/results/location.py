@@ -69,7 +69,7 @@ def parse(results: str | Path) -> Path | ObjectStore:
         raise ValueError(f"results {text!r} is not allowed; {ALLOWED}")
     match = URI.fullmatch(text)
     if not match:
-        return Path(text).expanduser()
+        return Path(os.path.expanduser(text))
     scheme, slash, rest = match[1].lower(), match[2], match[3]
     if scheme not in ("file", *OPTIONS):
         raise ValueError(f"results at {scheme}:// are not allowed; {ALLOWED}")

@@ -63,8 +63,10 @@ def check_whole(results: str | Path, study: str) -> None:
 
     Raises ValueError naming such files, and FileNotFoundError as `read`.
     """
-    store = store_of(results)
-    faults = [reason for kind in SCHEMAS for reason in collect(store, kind, study).problems.values()]
+    stores = [store_of(results), *map(Folder, folders(results))]
+    faults = [
+        reason for store in stores for kind in SCHEMAS for reason in collect(store, kind, study).problems.values()
+    ]
     if faults:
         more = f"; and {len(faults) - 3} more" if len(faults) > 3 else ""
         said = "put back an intact copy of each, or move it out of the results, and its trial may be trained again"

@@ -16,13 +16,15 @@ SHORTEST = 8  # characters; shorter values of environment variables may be ordin
 UNIQUE = 16  # characters; shorter values count only as whole words
 
 SECRETS = """
-    secret secrets password passwords passwd passwort passphrase passphrases passcode credential credentials pat pats
-    apikey apikeys auth authorization bearer jwt cookie cookies signature""".split()  # noqa: SIM905
+    secret secrets password passwords passwd passwort passphrase passphrases passcode credential credentials
+    creds psk pat pats     apikey apikeys auth authorization bearer jwt cookie cookies signature""".split()  # noqa: SIM905
 KEYS = """
     api access private secret signing signature encryption ssh auth account storage master deploy service subscription
     license consumer client session shared app hmac pgp gpg rsa ssl tls openai anthropic wandb azure aws
     """.split()  # noqa: SIM905
-BEHIND = "prod production dev test staging live read write value values text base base64 b64 header headers".split()  # noqa: SIM905
+BEHIND = """
+    prod production dev test staging live read write value values text base base64 b64 header
+    headers""".split()  # noqa: SIM905
 """Words that a secret's name may have at its end, as in SECRET_KEY_BASE; any other, as in token_length, tells of it."""
 TOKENS = """
     pad bos eos sep cls mask unk oov sos go additional special class image images audio video text stop start end begin
@@ -30,21 +32,26 @@ TOKENS = """
     distillation register reg query patch max min num n nb no total count mean avg average sum input output context
     train training generated target source global local time""".split()  # noqa: SIM905
 """Words before `token` or `tokens` that make it a piece of a sequence."""
+HEADERS = ("cookie", "authorization")
+"""What stands behind these is a secret up to the end of its line, or the quote that closes it."""
 PASSES = "forward backward low high band first second last single two multi by per all".split()  # noqa: SIM905
 
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _GLUED = re.compile(r"(?:password|passwd|passphrase|dbpass|secret|credentials?|apikeys?|(?:access|auth|refresh)token)$")
 _ASSIGNED = re.compile(
-    r"(?<![\w-])(?:(?P<option>--[\w-]{2,80}+)[ ]+|"
+    r"(?<![\w-])(?:(?P<option>--[\w-]{2,80}+)[ \t]+|"
+    r"[\"'](?P<first>[\w-]{2,80}+)[\"']\s{0,3},\s{0,3}(?=[bBrRuUfF]{0,2}[\"'])|"
     r"(?P<name>[\w-]{2,80}+(?: [Kk]ey(?: [Ii][Dd])?)?)(?P<close>\\*[\"'])?\]?[ \t]{0,3}[:=]{1,2}>?\s{0,3})"
 )
-_SCHEME = re.compile(r"(?:Basic|Bearer|Token|Digest|Negotiate|ApiKey)[ \t]+", re.IGNORECASE)
+_SCHEME = re.compile(r"(?:Basic|Bearer|Token|Negotiate|ApiKey)[ \t]+", re.IGNORECASE)
 _QUOTED = re.compile(r"[bBrRuUfF]{0,2}(?P<open>\\*[\"'])(?P<value>(?:(?!(?P=open))(?:\\[^\n]|[^\n]))*)")
 _BARE = re.compile(r"(?:[^\s&'\"<>\\]|\\(?![\"'nrt]))+")
 _PARTS = re.compile(
     r"[\[{(]|(?P<close>[\]})])|(?<!\\)(?P<open>\\{0,3}[\"'])(?:(?!(?P=open))(?:\\.|[^\\]))*(?P=open)", re.DOTALL
 )
 _HARMLESS = re.compile(r"(?:true|false|none|null|\*\*\*)?", re.IGNORECASE)
+_CALL = re.compile(r"[A-Za-z_]\w{0,40}(?=[(\[])")
+_LINE = re.compile(r"[^\n'\"]*")
 _ADDRESS = re.compile(r"(?<=://)[^\s'\"<>]+")
 _PRIVATE_KEY = re.compile(
     r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY[A-Z ]{0,9}-----"
@@ -82,7 +89,9 @@ def hide(value: Any, kept: Collection[str] = ()) -> Any:
 
 @lru_cache(maxsize=4096)
 def names_secret(name: str) -> bool:
-    """Whether a parameter, field or variable of this name holds a secret."""
+    """Whether a parameter, field or variable of this name holds a secret; Lambda_token, a loss's weight, does not."""
+    if name.rpartition("/")[2].startswith(("Lambda_", "ratio_")):
+        return False
     words = [word.lower() for word in _WORDS.findall(name)]
     while len(words) > 1 and (words[-1].isdigit() or words[-1] in BEHIND):
         words.pop()
@@ -117,7 +126,8 @@ def _hide(value: Any, kept: frozenset[str], environment: list[str]) -> Any:
 
 def _field(name: str, fields: dict[str, Any], kept: frozenset[str], environment: list[str]) -> Any:
     value, number = fields[name], isinstance(fields[name], (int, float))
-    named = str(fields.get("name", fields.get("key", ""))) if name == "value" else name
+    lower = {other.lower(): text for other, text in fields.items()} if name.lower() == "value" else {}
+    named = str(lower.get("name", lower.get("key", ""))) if lower else name
     if value is None or value == "" or isinstance(value, bool) or not names_secret(named):
         return _hide(value, kept, environment)
     if number and (name in kept or name.lower().endswith("tokens")):  # a count of tokens
@@ -162,10 +172,16 @@ def _without_assigned(text: str) -> str:
     """The text without the values behind secrets' names."""
     parts, done = [], 0
     for found in _ASSIGNED.finditer(text):
-        if found.start() < done or not names_secret(found["name"] or found["option"]):
+        if found.start() < done or not names_secret(found["name"] or found["option"] or found["first"]):
             continue
         begin, end, quotes = _value_at(text, found.end(), found["close"] or "")
-        if not _HARMLESS.fullmatch(text, begin, end):
+        if (found["name"] or "").lower() in HEADERS and not (
+            quotes or text.startswith(HIDDEN, begin) or _SCHEME.match(text, found.end())
+        ):
+            line = _LINE.match(text, begin)
+            end = max(end, line.end() if line else end)
+        counted = (found["name"] or "").lower().endswith("tokens") and text[begin:end].isdigit()
+        if not counted and not _HARMLESS.fullmatch(text, begin, end):
             parts += [text[done:begin], quotes, HIDDEN, quotes]
             done = end
     return "".join([*parts, text[done:]])
@@ -175,9 +191,10 @@ def _value_at(text: str, at: int, quotes: str) -> tuple[int, int, str]:
     """(begin, end) of the value at a place, and the quotes that its replacement needs."""
     if quoted := _QUOTED.match(text, at):
         return *quoted.span("value"), ""
-    if text[at : at + 1] in ("[", "{", "("):
+    called = _CALL.match(text, at)
+    if called or text[at : at + 1] in ("[", "{", "("):
         depth = 0
-        for part in _PARTS.finditer(text, at):
+        for part in _PARTS.finditer(text, called.end() if called else at):
             depth += (part[0] in "[{(") - (part["close"] is not None)
             if depth == 0:
                 return at, part.end(), quotes

@@ -50,9 +50,11 @@ def next_run(row: Row, stored: Mapping[str, Any] | None) -> Row:
     is known.
     """
     own, runs = json.loads(row["config"]), earlier_runs(stored)
-    if stored is None or not runs or RUNS in own:
+    if stored is None or not runs or runs_in(row["config"]):
         return row
     held = json.loads(stored["config"]) if row["status"] == "failed" else {}
+    if RUNS in own:  # a user's own key of that name
+        own[f"{RUNS} (own)"] = own.pop(RUNS)
     return row | {"config": as_json({**held, **own, RUNS: runs})}
 
 

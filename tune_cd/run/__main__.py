@@ -59,7 +59,7 @@ def main(argv: list[str] | None = None) -> int:
 
 def _absent(call: Call) -> list[Path]:
     """The folders that this call would be the first to need, inner ones first. They are removed if they stay empty."""
-    places = [Path(place).expanduser() for place in (call.results, call.tune_dir) if place and not is_uri(place)]
+    places = [Path(os.path.expanduser(place)) for place in (call.results, call.tune_dir) if place and not is_uri(place)]
     return [folder for place in places for folder in (place / "studies", place, *place.parents) if not folder.exists()]
 
 
@@ -136,7 +136,7 @@ def _connect(address: str | None, verbose: bool = False) -> None:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     for name in ("TUNE_CD_DATA", "TUNE_CD_CACHE"):  # trials of a Ray started here inherit them, in other folders
         if os.environ.get(name) and not is_uri(os.environ[name]):
-            os.environ[name] = str(Path(os.environ[name]).expanduser().absolute())
+            os.environ[name] = str(Path(os.path.expanduser(os.environ[name])).absolute())
     os.environ["TUNE_DISABLE_SIGINT_HANDLER"] = "1"  # Ctrl-C ends the study here, after a summary
     os.environ.setdefault("TUNE_PRINT_ALL_TRIAL_ERRORS", "0")  # `Progress` prints where they are
     os.environ.setdefault("RAY_AIR_NEW_OUTPUT", "0")  # Ray's plain status table, not a box for every trial and result

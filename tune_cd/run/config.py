@@ -148,15 +148,13 @@ class StudyConfig:
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> Self:
-        """The inverse of `to_json`. A study stored without `full_length` is of a release without pauses, and stays so.
-
-        Raises ValueError for an unknown field or an impossible value.
-        """
-        unknown = sorted(set(stored) - {field.name for field in fields(cls)})
-        if unknown:
+        """The inverse of `to_json`. Raises ValueError for an unknown or missing field and for an impossible value."""
+        names = {field.name for field in fields(cls)}
+        if unknown := sorted(set(stored) - names):
             raise ValueError(f"options {unknown} are not known to this release")
-        given = {"full_length": True} | {name: value for name, value in stored.items() if value is not None}
-        return cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in given.items()})
+        if missing := sorted(names - set(stored) - {"data_sha256", "data_content"}):
+            raise ValueError(f"options {missing} are missing")
+        return cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in stored.items()})
 
     def continued(self, written: Mapping[str, Any], study: str) -> Self:
         """This study with the EXTENSIBLE options among `written`, those that a new command line names.

@@ -1,6 +1,7 @@
 """Readers of option values for `argparse`. All raise `argparse.ArgumentTypeError` for text that they cannot read."""
 
 import argparse
+import os
 from math import inf
 from pathlib import Path
 
@@ -14,7 +15,7 @@ def path(text: str) -> str:
     """An absolute path, valid in a trial's folder and when the study is resumed from another one."""
     if not text:
         raise argparse.ArgumentTypeError(f"{text!r}: a path")
-    return str(Path(text).expanduser().resolve())
+    return str(Path(os.path.expanduser(text)).resolve())
 
 
 def folder(text: str) -> str:

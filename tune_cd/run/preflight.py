@@ -9,7 +9,6 @@ from trainables.losses import find_loss
 from trainables.training.checks import check_training
 from trainables.training.setup import Setup
 from tune_cd import results
-from tune_cd.results.json_text import as_json
 from tune_cd.results.merging import merge
 from tune_cd.results.reading import check_whole
 from tune_cd.run.config import Call, Request, StudyConfig
@@ -90,7 +89,7 @@ def _check_rows(place: Path | str, study: str, space: Space) -> None:
 def _check_same(setup: Setup, stored: dict) -> None:
     """Raise ValueError if the options lead to another set-up than the stored one, as in a release with other defaults,
     or if the user's own loss has other terms or coefficients."""
-    now = json.loads(as_json(asdict(setup)))
+    now = json.loads(json.dumps(asdict(setup)))
     now |= {COEFFICIENTS: find_loss(setup.loss).coefficients} if COEFFICIENTS in stored else {}
     names = sorted(now.keys() | stored.keys())
     differs = [f"{name} was {stored.get(name)!r} and is {now.get(name)!r}" for name in names

@@ -26,7 +26,7 @@ def unusable_data(trial: Any) -> str | None:
     return error.removeprefix(UNUSABLE) if error.startswith(UNUSABLE) else None
 
 
-NUMBERS = re.compile(r"0x[0-9a-fA-F]+|\d+")
+NUMBERS = re.compile(r"0x[0-9a-fA-F]+|/tmp/\S+|\b[0-9a-f]{6,}\b|[-+]?\d+(?:\.\d*)?(?:e[-+]?\d+)?|\b(?:nan|inf)\b")
 """What may differ between two messages of one error."""
 
 

@@ -1,5 +1,6 @@
 """A study: its definition, its searches and its files."""
 
+import json
 import os
 import tempfile
 from dataclasses import asdict, dataclass
@@ -53,8 +54,11 @@ class Study:
 def store_config(study: Study) -> None:
     """Write the file that `--resume` needs: the study's options, and the set-up that they led to."""
     setup = asdict(study.setup) | {COEFFICIENTS: study.config.weighted.coefficients}
-    content = {"version": STUDY_VERSION, "options": study.config.to_json(), "setup": setup}
-    study.store.write(study.file(OPTIONS), as_json(content, indent=1).encode())
+    options = study.config.to_json()
+    hidden = json.loads(as_json(options))  # but not names of modules, functions and fields, which are no secrets
+    hidden |= {name: options[name] for name in ("loss", "assignments", "start")}
+    content = {"version": STUDY_VERSION, "options": hidden, "setup": setup}
+    study.store.write(study.file(OPTIONS), json.dumps(content, allow_nan=False, indent=1).encode())
 
 
 def stored_study(place: Path | str, call: Call) -> tuple[StudyConfig, dict] | None:
@@ -114,7 +118,7 @@ def _stored(text: bytes, where: Path | str) -> tuple[StudyConfig, dict]:
     """Parse the file of a study. Raises ValueError for one that is damaged, or of another version."""
     try:
         content = json_of(text)
-        if isinstance(content, dict) and (version := content.get("version", STUDY_VERSION)) != STUDY_VERSION:
+        if isinstance(content, dict) and (version := content.get("version")) != STUDY_VERSION:
             raise ValueError(f"version {version!r} is another release's; this one reads version {STUDY_VERSION}")
         if not (isinstance(content, dict) and all(isinstance(content.get(part), dict) for part in PARTS)):
             raise ValueError(f"an object with the objects {' and '.join(PARTS)} is needed")

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
 from math import isfinite
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -81,7 +82,7 @@ class CoordinateDescent:
         self._belief = belief_over(space)
         self._budgets = _budgets(budgets, len(rows))
         self._starts = starts_of(space, start)
-        self.seed = seed
+        self.seed = index(seed)
         self._trials: dict[Key, _Trial] = {}  # in asking order; if never asked for, in telling order
         self._walked: Trajectory | None = None  # the state the walk has reached; None: walk again from the start
         self._modelled: Guided | None = None  # the state of the model-guided search

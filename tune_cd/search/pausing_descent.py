@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from math import inf, isfinite
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -71,7 +72,7 @@ class PausingDescent:
     ):
         check_workers(workers)
         names, rows = directions_of(space, directions)
-        self.space, self.workers, self.seed = space, workers, seed
+        self.space, self.workers, self.seed = space, workers, index(seed)
         self.lengths, self.budget = _lengths(lengths), _budget(budget)
         self._starts = starts_of(space, start)
         self._blind = (space.sample(np.random.default_rng(seed)),)

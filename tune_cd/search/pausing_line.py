@@ -61,8 +61,8 @@ class PausingLine:
         if high - low < RATE_RESOLUTION:
             raise ValueError(f"the line through {self._start} along {self._direction.tolist()} leaves {space} at once")
         self._search = _Positions(
-            Space(factor=(2.0**low, 2.0**high)), start={"factor": 1.0}, workers=workers, seed=seed, lengths=lengths,
-            budget=budget,
+            Space(factor=(2.0 ** max(low, -1000.0), 2.0 ** min(high, 1000.0))), start={"factor": 1.0}, workers=workers,
+            seed=seed, lengths=lengths, budget=budget,
         )  # fmt: skip
         self._asked: dict[Key, Configuration] = {}  # positions asked for or told, by key of `space`
         self._given: dict[Key, Configuration] = {}  # the configurations at these positions

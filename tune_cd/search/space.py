@@ -310,6 +310,8 @@ def number_of(value: Any) -> float | int | None:
     """
     if type(value) is float:  # nearly all are
         return value
+    if value is np.ma.masked or isinstance(value, (np.timedelta64, np.datetime64)):  # Integral to numpy
+        return None
     if not isinstance(value, (Real, Decimal)) and callable(getattr(value, "item", None)):
         try:
             value = value.item()

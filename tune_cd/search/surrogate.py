@@ -106,9 +106,11 @@ class Surrogate:
 
     @cached_property
     def _octave(self) -> int:
-        """All scores are between ±2^octave. In this unit their differences and squares do not overflow or vanish;
-        dividing by a power of two rounds nothing."""
-        return frexp(max((abs(v) for one in self.trainings for _, v in one.looks if v != FAILED), default=1.0))[1]
+        """All scores but very bad ones (`raised`) are between ±2^octave. In this unit their differences and squares do
+        not overflow or vanish; dividing by a power of two rounds nothing."""
+        told = np.array([v for one in self.trainings for _, v in one.looks if v != FAILED] or [1.0])
+        first = frexp(np.abs(told).max())[1]
+        return first + frexp(np.abs(raised(np.ldexp(told, -first))).max())[1]
 
     @cached_property
     def _places(self) -> tuple[Array, Array]:

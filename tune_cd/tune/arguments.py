@@ -6,7 +6,7 @@ from typing import Any
 
 from ray.tune.utils import flatten_dict
 
-from tune_cd.search.space import is_number
+from tune_cd.search.space import is_number, number_of
 
 
 def check_metric(metric: str | None) -> None:
@@ -42,7 +42,8 @@ def check_full_length(full_length: tuple[str, float]) -> None:
     """Raise ValueError unless full_length is (key of a result, its value at the end of a training, finite and > 0)."""
     if isinstance(full_length, (tuple, list)) and len(full_length) == 2:
         key, amount = full_length
-        if isinstance(key, str) and is_number(amount) and 0 < amount < inf:
+        number = number_of(amount)
+        if isinstance(key, str) and number is not None and 0 < number < inf and float(number) < inf:
             return
     raise ValueError(f"full_length {full_length!r}: the key of a result, and its value above 0 at the end")
 

@@ -126,7 +126,8 @@ class Reports:
         """Whether Tune's scheduler ended the trial before its full length. Outside a Tuner: whether it was removed.
 
         Such a trial was stopped at a report, below the scheduler's own maximum, while another was trained longer or as
-        long and went on. Trials that ended by themselves, or by their stopping criteria, are whole.
+        long and went on. Functions that returned, and trials that met their stopping criteria, are whole. Tune does not
+        tell whether a class or a Stopper ended a trial.
         """
         controller = _controller()
         if controller is None:

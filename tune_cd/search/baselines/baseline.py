@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import index
 from typing import Any, Protocol
 
 from tune_cd.search.coordinate_descent import value_of
@@ -56,7 +57,7 @@ class Baseline:
         options: Mapping[str, Any],
     ):
         check_workers(workers)
-        self.space, self.seed, self.workers = space, seed, workers
+        self.space, self.seed, self.workers = space, index(seed), workers
         self._rule, self._starts, self._method, self._options = rule, starts, method, dict(options)
         self._trials: dict[Key, Trial] = {}  # in asking order; if never asked for, in telling order
         self._events: list[dict[str, Any]] = []

@@ -270,11 +270,11 @@ def test_studies_have_rows_of_their_own_where_asked():
     )
     assert set(best["study"]) == {"again", "other", "own", "resnet18_gem", "resnet50"} and next(iter(best)) == "study"
     assert best.set_index("study")["set_up"].to_dict() == {
-        "again": "network=resnet18_gem images_seen=default",
+        "again": "network=resnet18_gem memory=default",
         "other": "",
         "own": "",
-        "resnet18_gem": "network=resnet18_gem images_seen=2000000",
-        "resnet50": "network=resnet50 images_seen=2000000",
+        "resnet18_gem": "network=resnet18_gem memory=none",
+        "resnet50": "network=resnet50 memory=fixed",
     }
 
 

@@ -615,7 +615,7 @@ def test_a_missing_token_is_fetched_by_a_command_that_is_named(web, monkeypatch)
     pytest.importorskip("aiohttp", reason="ray[default] is not installed")
     monkeypatch.setenv("RAY_API_SERVER_ADDRESS", "http://another:1")
     web.answer = (401, "Unauthorized: Missing authentication token")
-    with pytest.raises(ConnectionError, match=f"{web.url} needs its token: .ray rsync-down"):
+    with pytest.raises(ConnectionError, match=f"{web.url} asks for a token, and .ray rsync-down"):
         connection.connect(web.url)
 
 

@@ -1,7 +1,7 @@
 """Replays of searches that decide how long to train, on learning curves of measured landscapes; rivals included.
 
     trace = spend(PausingDescent(landscape.space, budget=20), landscape, workers=4)
-    python -m tune_cd.replay --benchmark pausing
+    python tests/benchmarks/pausing.py
 
 Cost is counted in full trainings. The score that a search has reached is the noiseless score of its best checkpoint so
 far, as measured. Checkpoints of shorter trainings count, because their weights can be used.

@@ -4,12 +4,14 @@ The first four are Gaussian ridges over the paper's range, 1e-6 to 17. Origin of
 
     peak, s_balance     fitted (`fit`) to the three numbers of the dataset's Random row in `tab:hp_res`, only
     centre              not fitted: the best Lambda_p and Lambda_e that the paper prints (`ssec:best_hp_values`)
-    ASPECT, angle       not fitted, as they hardly affect random search. A choice; `replay.fits` varies both
+    ASPECT, angle       not fitted, as they hardly affect random search. A choice;
+                        `tests/benchmarks/fits.py` varies both
     floor               0, a choice
 
 The ridges lie along A_O's directions by choice. Ridges of other aspects and angles have the same Random rows, but
-predict other rows of CD, TPE and CMA-ES; `replay.fits` gives the range. The best scores that the paper prints for three
-of the datasets were not used: they are 0.85, 0.66 and 0.30, where the fit has 0.865, 0.660 and 0.276.
+predict other rows of CD, TPE and CMA-ES; `tests/benchmarks/fits.py` gives the range. The best scores that
+the paper prints for three of the datasets were not used: they are 0.85, 0.66 and 0.30, where the fit has 0.865, 0.660
+and 0.276.
 
 The other landscapes are variations of the first that are harder to search.
 """

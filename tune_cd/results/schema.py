@@ -173,7 +173,7 @@ def check_trial(row: Mapping[str, Any]) -> Row:
 
 
 def failure_kind_of(error: str | None) -> str:
-    """The failure_kind that an error's prefix states. Formats 1 and 2 stored only this prefix; errors still have it."""
+    """The failure_kind that the beginning of an error states."""
     beginnings = {"lost: ": LOST, "out of memory: ": "out_of_memory", "timeout: ": "timeout"}
     return next((kind for beginning, kind in beginnings.items() if (error or "").startswith(beginning)), "error")
 

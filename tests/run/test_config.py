@@ -17,9 +17,9 @@ def test_no_option_is_the_defaults():
 def test_every_option_is_a_field_of_one_of_the_two():
     options = {action.dest for action in parser()._actions} - {"help"}
     fields = {*asdict(StudyConfig()), *asdict(Call())}
-    assert options == fields - {"data_sha256", "data_content"} and len(fields) == len(asdict(StudyConfig())) + len(
-        asdict(Call())
-    )
+    assert options == fields - {"data_sha256", "data_content", "range_grows"} and len(fields) == len(
+        asdict(StudyConfig())
+    ) + len(asdict(Call()))
 
 
 @pytest.mark.parametrize(

@@ -216,7 +216,7 @@ class Call:
     address: str | None = None
     gpus_per_trial: float | str | None = None
     pack: int | None = None
-    cpus_per_trial: int | None = None
+    cpus_per_trial: int = 1
     workers: int | None = None
     ondemand_after: float | None = 60.0
     trial_timeout: float | None = None

@@ -169,8 +169,8 @@ CALL: Options = {
     "--cpus-per-trial": {
         "type": int,
         "metavar": "N",
-        "help": "of a process, and its threads on a CPU; default: 1. On a CPU, scores depend on it: more threads add up "
-        "in another order",
+        "help": "of a process, and its threads on a CPU; default: 1. Scores on a CPU depend on it, as more threads add "
+        "up in another order",
     },
     "--workers": {
         "type": int,

@@ -67,7 +67,7 @@ def _growth(trials: pd.DataFrame, study: Study) -> list[str]:
     said = []
     for name in study.config.weighted.weights:
         tried = parameter(trials, name)
-        least, most = np.nanmin(tried), np.nanmax(tried)
+        least, most = float(np.nanmin(tried)), float(np.nanmax(tried))
         ends = [f"down to {least:.3g}"] * (least < low) + [f"up to {most:.3g}"] * (most > high)
         said += [f"{letters(name)} {' and '.join(ends)}"] if ends else []
     return [f"the range {low:g} to {high:g} has grown: {', '.join(said)}."] if said else []

@@ -168,7 +168,7 @@ class Guided:
     def reach(self) -> Space:
         """The space in which lines run, whose ranges may have grown; the prior keeps those of the plan."""
         space, model = self.plan.space, self.model
-        return space.grown(model.points, model.points[model.leader]) if space.grows and self._any_value else space
+        return space.grown(model.points, model.points[self.front]) if space.grows and self._any_value else space
 
     def _lines_through(self, trainings: Sequence[int]) -> list[Line]:
         through = (lines_through(self.plan, self.trainings[at].h, self.reach, self.belief.pairs) for at in trainings)

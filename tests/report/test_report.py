@@ -149,16 +149,16 @@ def test_reachable_trials_against_brute_force():
 
 FEW = "learning rates trained, which is too few to know the best: the next"
 WIDER = "end of the range: a wider one may hold better."
+LOWEST, BELOW = "2 learning rates trained, which is too few to know the best", f"It is at the lower {WIDER}"
 RATES = [
     ([0.1, 0.4], 0.4, f"2 {FEW} lower one is 2 octaves away and no higher one was tried."),
     ([0.1, 0.11, 0.12], 0.11, "3 learning rates trained: the best is bracketed within 0.26 octaves."),
     (
         [0.1, 14.0, 16.0],
         16.0,
-        f"3 learning rates trained: the best is bracketed within 0.19 octaves. It is at the upper {WIDER}",
+        f"3 {FEW} lower one is 0.19 octaves away and no higher one was tried. It is at the upper {WIDER}",
     ),
-    ([1e-6, 0.5, 16.0], 16.0, f"3 {FEW} lower one is 5 octaves away. It is at the upper {WIDER}"),
-    ([1e-6, 0.5], 1e-6, f"2 {FEW} higher one is 19 octaves away. It is at the lower {WIDER}"),
+    ([1e-6, 0.5], 1e-6, f"{LOWEST}: no lower one was tried and the next higher one is 19 octaves away. {BELOW}"),
 ]
 
 

@@ -5,7 +5,7 @@ from dataclasses import FrozenInstanceError, asdict
 
 import pytest
 
-from trainables.training.setups import SEARCH_RANGE, XBM_RANGE, find_setup
+from trainables.training.setups import SEARCH_RANGE, SMALL_RANGE, XBM_RANGE, find_setup
 from tune_cd.run.config import Call, StudyConfig
 from tune_cd.run.options import idle_options, parse, parser
 
@@ -17,9 +17,9 @@ def test_no_option_is_the_defaults():
 def test_every_option_is_a_field_of_one_of_the_two():
     options = {action.dest for action in parser()._actions} - {"help"}
     fields = {*asdict(StudyConfig()), *asdict(Call())}
-    assert options == fields - {"data_sha256", "data_content"} and len(fields) == len(asdict(StudyConfig())) + len(
-        asdict(Call())
-    )
+    assert options == fields - {"data_sha256", "data_content", "range_grows"} and len(fields) == len(
+        asdict(StudyConfig())
+    ) + len(asdict(Call()))
 
 
 @pytest.mark.parametrize(
@@ -66,9 +66,16 @@ def test_a_continued_study_keeps_what_defines_it():
 
 
 def test_the_range_is_the_optimizers():
-    assert StudyConfig().range == SEARCH_RANGE and StudyConfig(experiment="xbm").range == XBM_RANGE
-    assert StudyConfig(experiment="xbm", assignments=("optimizer=sgd", "weight_decay=0")).range == SEARCH_RANGE
+    assert StudyConfig().range == StudyConfig(setup="small").range == SMALL_RANGE
+    assert StudyConfig(setup="paper").range == SEARCH_RANGE and StudyConfig(experiment="xbm").range == XBM_RANGE
+    assert StudyConfig(experiment="xbm", assignments=("optimizer=sgd", "weight_decay=0")).range == SMALL_RANGE
     assert StudyConfig(experiment="xbm", range=(0.1, 2.0)).range == (0.1, 2.0)
+
+
+def test_the_usual_range_grows_and_a_named_one_does_not():
+    usual, named = StudyConfig(), StudyConfig(range=SMALL_RANGE)
+    assert usual.space.grows and not named.space.grows and usual.space.fixed == named.space
+    assert StudyConfig.from_json(usual.to_json()) == usual and StudyConfig.from_json(named.to_json()) == named
 
 
 def test_a_batch_size_of_the_start_is_the_studys_where_it_is_not_searched():

@@ -141,9 +141,9 @@ def test_given_directions_are_the_only_ones():
 def test_pairs_of_up_to_four_axes_are_lines(n_axes, lines):
     drawn = plan(n_axes)
     middle = dict.fromkeys(drawn.space.names, 2.0 ** (-4))
-    found = lines_through(drawn, middle, pairs=True)
+    found = lines_through(drawn, middle, drawn.space, pairs=True)
     assert len(found) == lines == len({line.name for line in found})
-    assert len(lines_through(drawn, middle)) == n_axes
+    assert len(lines_through(drawn, middle, drawn.space)) == n_axes
 
 
 def test_it_is_ahead_of_random_search_and_of_the_papers_from_the_first_trials_on():

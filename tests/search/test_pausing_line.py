@@ -39,7 +39,7 @@ def advance(search, value, most=50):
     return asked
 
 
-@pytest.mark.parametrize("octaves", np.linspace(-16.6, 7.4, 9))
+@pytest.mark.parametrize("octaves", np.linspace(-16, 7, 9))
 def test_the_best_is_bracketed_wherever_it_lies(octaves):
     ended = search()
     asked = [h for h, _ in advance(ended, peak_at(octaves))]
@@ -80,7 +80,8 @@ def test_with_several_workers_too_it_ends_with_the_best_bracketed(workers, budge
 def test_an_optimum_at_the_end_of_the_range_is_evaluated_there(end, value):
     ended = search()
     advance(ended, lambda h: rate(h) if end == "high" else -rate(h))
-    assert ended.bracketed and ended.best[0]["Lambda_p"] == pytest.approx(value, rel=0.07)
+    assert ended.finished and not ended.bracketed
+    assert ended.best[0]["Lambda_p"] == pytest.approx(value, rel=0.07)
 
 
 def test_of_two_peaks_the_higher_one_is_found():
@@ -115,7 +116,7 @@ def test_late_the_neighbours_of_the_best_are_tried_at_the_shortest_length():
     around = [
         (rate(h) - rate(ended.best[0]), share) for h, share in asked if 0 < abs(rate(h) - rate(ended.best[0])) < 0.4
     ]
-    assert ended.bracketed and ended.spent < 5 and {share for _, share in around} == {0.125}
+    assert ended.finished and ended.spent < 5 and {share for _, share in around} == {0.125}
 
 
 def test_failures_are_left_behind():

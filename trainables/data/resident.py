@@ -32,7 +32,10 @@ class DeviceData:
     def load(cls, setup: Setup, data_root: str | None, device: torch.device, download: bool = False) -> "DeviceData":
         """Load the set-up's data: decode (once a machine), memory-map, move to the device. Raises as `load_dataset` and
         `load_benchmark`."""
-        data = load_dataset(setup.dataset, data_root, image_size=setup.image_size, task=setup.task, download=download)
+        data = load_dataset(
+            setup.dataset, data_root, image_size=setup.image_size, task=setup.task, download=download,
+            distortion=setup.distortion,
+        )  # fmt: skip
         splits = {name: split for name in ("train", "validation", "test") if (split := getattr(data, name)) is not None}
         resident = sum(split.images.nbytes for split in splits.values()) < room_on(device)
         benchmark = None

@@ -4,6 +4,7 @@ import logging
 import os
 import warnings
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from trainables.datasets import cache, folder, glyphs, landmarks, omniglot, sop, tinyimagenet
@@ -65,11 +66,13 @@ def load_dataset(
     image_size: int,
     task: str | None = None,
     download: bool = False,
+    distortion: float = 1.0,
 ) -> Dataset:
     """Load a dataset with square images of image_size px: decoded into the cache once, memory-mapped afterwards.
 
     name: one of DATASETS.  data_root: see `data_roots`.  task: "dml", "ssl" or None for the dataset's usual task.
-    download: fetch missing data into the first of the data roots; see DOWNLOADS.
+    download: fetch missing data into the first of the data roots; see DOWNLOADS.  distortion: of glyphs, see
+    `glyphs.distorted`; 0 draws them plain.
     Raises FileNotFoundError if there is no data (it names the places tried), ConnectionError if it cannot be fetched,
     OSError if it does not fit the disk, and ValueError for an unknown name, a task that the dataset does not allow, a
     size outside of IMAGE_SIZES, a URI that is not allowed, a wrong layout, damaged data, data with another digest than
@@ -79,7 +82,7 @@ def load_dataset(
         raise ValueError(
             f"image_size={image_size!r} is not allowed, whole pixels from {IMAGE_SIZES[0]} to {IMAGE_SIZES[-1]} are"
         )
-    return cache.load(_recipe(name, data_root, task, download), int(image_size))
+    return cache.load(_recipe(name, data_root, task, download, distortion), int(image_size))
 
 
 def check_source(
@@ -153,15 +156,18 @@ def _address(data_root: str | os.PathLike | None, download: bool) -> Address | N
     return address
 
 
-def _recipe(name: str, data_root: str | os.PathLike | None, task: str | None, download: bool) -> Recipe:
+def _recipe(
+    name: str, data_root: str | os.PathLike | None, task: str | None, download: bool, distortion: float = 1.0
+) -> Recipe:
     """The recipe, after a download if it is requested and needed; warns of data that are left out."""
     if name not in DATASETS:
         raise ValueError(f"dataset {name!r} is not known, these are: {', '.join(DATASETS)}")
     if download and name not in DOWNLOADS:
         raise ValueError(f"there is no public archive of dataset {name!r} to download, only of {', '.join(DOWNLOADS)}")
+    make = partial(glyphs.recipe, distortion=distortion) if name in DRAWN else DATASETS[name]
     roots = [] if name in DRAWN and _address(data_root, download) else data_roots(data_root, download)
     try:
-        recipe = DATASETS[name](roots, task)
+        recipe = make(roots, task)
         missing = recipe.incomplete
     except FileNotFoundError as error:
         if not download:
@@ -170,7 +176,7 @@ def _recipe(name: str, data_root: str | os.PathLike | None, task: str | None, do
         missing = True
     if download and missing:
         DOWNLOADS[name](roots[0])
-        recipe = DATASETS[name](roots, task)
+        recipe = make(roots, task)
     if recipe.left_out:
         warnings.warn(f"{recipe.location}: {recipe.left_out}", stacklevel=3)
     return recipe

@@ -1,7 +1,7 @@
 """Glyphs: letters and digits in the 12 DejaVu text faces inside matplotlib; one class a character, one image a face.
 
 Made offline, in Omniglot's shape (many classes, few images each). These are rendered fonts, not photographs. Greyscale,
-ink = 255 on 0.
+ink = 255 on 0. As 12 faces draw a character nearly alike, each image is distorted once, as a hand would.
 
 dml: the classes of the three splits are disjoint.
 ssl: SSL_CLASSES classes in every split, each with SSL_FACES of its faces for validation and as many for the test.
@@ -14,12 +14,15 @@ import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
-from hashlib import blake2b
+from hashlib import blake2b, shake_128
+from math import radians
 from pathlib import Path
 from types import ModuleType
 
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont, features
+from scipy.ndimage import map_coordinates, maximum_filter
+from scipy.special import ndtri
 
 from trainables.datasets.structure import Plan, Recipe, Render, SplitPlan, allowed_task, fixed_order, published_name
 
@@ -37,11 +40,16 @@ CATEGORIES = frozenset({"Lu", "Ll", "Lt", "Lo", "Nd"})
 # Font size / image size. One size for all characters, as case shows in size only (o, O). At 20 of 28 px four of the
 # 14,712 images have ink beyond the border; those few are shrunk.
 FONT_SIZE = 20 / 28
+PIXEL = 1 / 28  # of the image's side: the lengths of a distortion are written for 28 px
+ROTATION, SHEAR, LOG_SCALE, SHIFT = radians(6), 0.1, 0.06, 0.5  # standard deviations; of the shift in PIXELs
+DISPLACEMENT, SMOOTHNESS = 0.5, 4.0  # PIXELs: standard deviations of the displacement and of the filter that smooths it
+THICKER = 0.25  # share of the images whose stroke is a PIXEL thicker
+GRID = 10  # points of the displacement field along a side, for images of any size
 
 
-def recipe(roots: list[Path], task: str | None = None) -> Recipe:
-    """The recipe for glyphs; `roots` is ignored. Raises FileNotFoundError without matplotlib or its fonts, ValueError
-    for an unknown task."""
+def recipe(roots: list[Path], task: str | None = None, distortion: float = 1.0) -> Recipe:
+    """The recipe for glyphs; `roots` is ignored. distortion: see `distorted`. Raises FileNotFoundError without
+    matplotlib or its fonts, ValueError for an unknown task."""
     task = allowed_task("glyphs", task, ("dml", "ssl"))
     folder = _font_folder()
 
@@ -56,13 +64,15 @@ def recipe(roots: list[Path], task: str | None = None) -> Recipe:
 
         def render(item: tuple[str, str]) -> np.ndarray:
             with one_at_a_time:
-                return draw_glyph(fonts[item[1]], item[0], image_size)
+                image = draw_glyph(fonts[item[1]], item[0], image_size)
+            return distorted(image, distortion, " ".join(item)) if distortion else image
 
         yield render
 
+    identity = f"{_identity(folder)}-{distortion!r}"
     if task == "ssl":
-        return Recipe("glyphs", str(folder), f"{_identity(folder)}-ssl", lambda: _ssl_plan(folder), renderer)
-    return Recipe("glyphs", str(folder), _identity(folder), lambda: _plan(folder), renderer)
+        return Recipe("glyphs", str(folder), f"{identity}-ssl", lambda: _ssl_plan(folder), renderer)
+    return Recipe("glyphs", str(folder), identity, lambda: _plan(folder), renderer)
 
 
 def draw_glyph(font: ImageFont.FreeTypeFont, character: str, image_size: int) -> np.ndarray:
@@ -76,6 +86,47 @@ def draw_glyph(font: ImageFont.FreeTypeFont, character: str, image_size: int) ->
     if side > image_size:
         image = image.resize((image_size, image_size), Image.Resampling.BILINEAR)
     return np.asarray(image)[None]
+
+
+def distorted(image: np.ndarray, strength: float, name: str) -> np.ndarray:
+    """An image uint8 [1, s, s] after a random affine map and a smooth displacement, some with a thicker stroke.
+
+    strength: a factor of all standard deviations and of THICKER. name: draws the random numbers, the same at any size.
+    """
+    size = image.shape[-1]
+    normals, thick = _draws(name)
+    angle, shear, log_height, log_width, *shift = strength * normals[:6]
+    cos, sin = np.cos(ROTATION * angle), np.sin(ROTATION * angle)
+    matrix = (
+        np.array([[cos, -sin], [sin, cos]])
+        @ [[1, SHEAR * shear], [0, 1]]
+        @ np.diag(np.exp([LOG_SCALE * log_height, LOG_SCALE * log_width]))
+    )
+    weights = _smoothing(size)
+    smooth = strength * DISPLACEMENT * (weights @ normals[6:].reshape(2, GRID, GRID) @ weights.T).reshape(2, -1)
+    middle = (size - 1) / 2
+    places = matrix @ (np.indices((size, size)).reshape(2, -1) - middle) + middle  # [2, s * s], rows and columns
+    places += PIXEL * size * (smooth + SHIFT * np.array(shift)[:, None])
+    ink = image[0].astype(np.float32)
+    if thick < THICKER * strength:
+        ink = maximum_filter(ink, size=1 + max(1, round(PIXEL * size)))
+    moved: np.ndarray = map_coordinates(ink, places, order=1, output=np.float32)
+    return moved.round().astype(np.uint8).reshape(1, size, size)
+
+
+def _draws(name: str) -> tuple[np.ndarray, float]:
+    """The random numbers of a name: normal ones [6 + 2·GRID²] and a uniform one. A hash, as in `fixed_order`."""
+    bits = np.frombuffer(shake_128(name.encode()).digest(4 * (7 + 2 * GRID**2)), "<u4")
+    uniform = (bits + 0.5) / 2**32
+    return ndtri(uniform[1:]), float(uniform[0])
+
+
+@lru_cache(maxsize=4)
+def _smoothing(size: int) -> np.ndarray:
+    """Weights [size, GRID] that smooth noise at GRID points along a side to deviation 1 at each of `size` pixels."""
+    pixels, points = (np.arange(size) + 0.5) / size, (np.arange(GRID) + 0.5) / GRID
+    weights: np.ndarray = np.exp(-(((pixels[:, None] - points) / (SMOOTHNESS * PIXEL)) ** 2) / 2)
+    return weights / np.linalg.norm(weights, axis=1, keepdims=True)
 
 
 @lru_cache(maxsize=1)  # half a second, and the same for all set-ups and sizes

@@ -39,7 +39,8 @@ ONLY_WITH = {
     "temperature": ("loss", ("infonce", "siglip")), "bias": ("loss", ("siglip",)),
     "distance": ("loss", ("margin", "infonce")), "projection": ("task", ("ssl",)),
     **dict.fromkeys(("probe_epochs", "probe_steps", "probe_rate", "probe_features"), ("task", ("ssl",))),
-    "crop_scale": ("views", ("crop",)), "memory_size": ("memory", ("variable", "fixed")),
+    "crop_scale": ("views", ("crop",)), "distortion": ("dataset", ("glyphs",)),
+    "memory_size": ("memory", ("variable", "fixed")),
     "memory_start": ("memory", ("variable", "fixed")), "test_image_size": ("test", ("roxford5k", "rparis6k")),
 }  # fmt: skip
 """Field -> (another field, the values of that one with which the first has an effect on a training)."""
@@ -47,6 +48,7 @@ PROJECTOR = re.compile(r"[1-9][0-9]{0,5}(-[1-9][0-9]{0,5})*")
 IMAGE_SIZES = range(8, 1025)  # px
 MOST = 10**6  # an embedding has fewer dimensions, as PROJECTOR says of a layer's width
 LARGEST_MARGIN = 2.0  # the largest distance of unit vectors
+STRONGEST = 4.0  # distortion of glyphs; with 2 nothing is learned
 LARGEST_INTEGER = 10**12
 POSITIVE = (
     "image_size",
@@ -84,6 +86,7 @@ class Setup:
     bias: float = -10.0  # of siglip's logits
     distance: str | None = None  # of margin and infonce; None: the loss's usual one, see `loss_distance`
     q: int = 1  # exponent of eq:contrastive
+    distortion: float = 1.0  # of glyphs: strength of each image's random distortion, 0: plain fonts
     probe_epochs: int = 100  # of the linear probe's classifier over the training features
     probe_steps: int = 0  # the least number of its steps; with few images more epochs are run
     probe_rate: float = 1e-3  # its learning rate
@@ -146,6 +149,8 @@ class Setup:
                 f"crop_size = {self.crop_size}: 0, or from {IMAGE_SIZES[0]} to image_size = {self.image_size} pixels "
                 "with augmentation = 'crop'"
             )
+        if not 0 <= self.distortion <= STRONGEST:
+            raise ValueError(f"distortion = {self.distortion!r}: from 0, plain, to {STRONGEST:g}")
         if self.k < 2:
             raise ValueError(f"k = {self.k}: at least 2 items per class, or there is no positive pair")
         if self.probe_steps < 0:

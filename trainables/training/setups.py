@@ -140,7 +140,11 @@ PUBLISHED_BEST = {
 """(dataset, loss) -> (Lambda_p, Lambda_e) at b = 64, `ssec:best_hp_values`."""
 
 SEARCH_RANGE = (1e-6, 17.0)
-"""Range of Lambda_p and Lambda_e, "HPO ranges" in `sec:exps`."""
+"""Range of Lambda_p and Lambda_e of `paper` forms, "HPO ranges" in `sec:exps`."""
+
+SMALL_RANGE = (1e-4, 1e3)
+"""The same of `small` forms. Their best settings and averages lie between 0.004 and 136, the averages' Lambda_e highest
+(`tests/benchmarks/RESULTS.md`)."""
 
 XBM_RANGE = (1e-2, 1.7e5)
 """The same range for weights that do not include Adam's learning rate of 1e-4; the XBM authors' (3, 60) lies inside."""

@@ -22,7 +22,7 @@ class RateSearch:
 
     settings: how many completed, diverged or were stopped. below, above: octaves from the best learning rate to the
     next lower and the next higher one of them; inf if there is none. end: "lower" or "upper" if the best one is at that
-    end of the range, else None.
+    end of the range, else None. The end of a range is no neighbour.
     """
 
     settings: int
@@ -32,8 +32,8 @@ class RateSearch:
 
     @property
     def gap(self) -> float:
-        """Octaves between the neighbours of the best learning rate. A side beyond the end of the range counts as 0."""
-        return (0.0 if self.end == "lower" else self.below) + (0.0 if self.end == "upper" else self.above)
+        """Octaves between the neighbours of the best learning rate; inf if one is missing."""
+        return self.below + self.above
 
     @property
     def exhausted(self) -> bool:

@@ -90,8 +90,8 @@ class Findings:
 def findings(trials: pd.DataFrame, ranges: Ranges | None = None) -> Findings:
     """Compute the findings on one study.
 
-    trials: its rows, at least one. ranges: the allowed ranges, if they are known. Raises ValueError for several
-    studies.
+    trials: its rows, at least one. ranges: the ranges that the search began with, if they are known; they have grown
+    as far as the trials reach. Raises ValueError for several studies.
     """
     if trials["study"].nunique() != 1:
         raise ValueError(f"trials of studies {sorted(trials['study'].unique())}: one study is required")
@@ -101,7 +101,7 @@ def findings(trials: pd.DataFrame, ranges: Ranges | None = None) -> Findings:
     best = top if choice is None else choice
     ahead = top if best is not None and top["setting"] != best["setting"] else None
     names = varied(trials)
-    allowed = ranges or _extents(trials, names)
+    allowed = _grown(ranges, trials) if ranges else _extents(trials, names)
     averages = averages_of(trials) if best is not None else ()
     found = [(average, _recipe(trials, means, best, average, allowed)) for average in averages]
     alike = _alike(means, best)
@@ -194,6 +194,12 @@ def _rate(reached: pd.Series, average: str, published: Mapping[str, float], k: i
     separate = average == "separate"
     positive = 1.0 if separate else balance.average_weights(average, int(reached["batch_size"]), k)[0]
     return float(reached["Lambda_p"] / positive)
+
+
+def _grown(ranges: Ranges, trials: pd.DataFrame) -> Ranges:
+    """The ranges, as wide as the trials need."""
+    tried = _extremes(trials, list(ranges))
+    return {name: (np.fmin(low, tried[name][0]), np.fmax(high, tried[name][1])) for name, (low, high) in ranges.items()}
 
 
 def _extents(trials: pd.DataFrame, names: Sequence[str]) -> Ranges:

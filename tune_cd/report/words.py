@@ -176,11 +176,9 @@ def tuned(recipe: Recipe) -> str:
     elif rates.exhausted:
         said = f"{trained}: the best is bracketed within {max(rates.gap, 0.005):.2f} octaves."
     else:
-        sides = ((rates.below, "lower", "lower"), (rates.above, "higher", "upper"))
         gaps = [
             f"no {side} one was tried" if np.isinf(gap) else f"the next {side} one is {gap:.2g} octaves away"
-            for gap, side, end in sides
-            if end != rates.end
+            for gap, side in ((rates.below, "lower"), (rates.above, "higher"))
         ]
         said = f"{trained}, which is too few to know the best: {' and '.join(gaps)}."
     if rates.end is not None:

@@ -12,12 +12,12 @@ from typing import Any, Self, TypeVar
 
 from trainables.losses import Loss, find_loss
 from trainables.training.setup import TASKS, Setup, override
-from trainables.training.setups import BATCH_SIZES, SEARCH_RANGE, SETUPS, XBM, XBM_RANGE, find_setup
+from trainables.training.setups import BATCH_SIZES, SEARCH_RANGE, SETUPS, SMALL_RANGE, XBM, XBM_RANGE, find_setup
 from tune_cd.run.budget import parse_budget
 from tune_cd.run.limits import SEEDS, check_fields, option_of
 from tune_cd.run.starts import usual_rate, usual_weights
 from tune_cd.search.registry import OPTIMISERS
-from tune_cd.search.space import Space
+from tune_cd.search.space import Axis, Domain, Space
 
 Found = TypeVar("Found")
 
@@ -33,6 +33,9 @@ BELOW, ABOVE = 1000.0, 100.0
 weight to ABOVE times its largest. Published weights carry over to other networks within a factor of some hundreds
 (`tune_cd.terms`)."""
 
+GROWTH = 10.0
+"""Octaves by which a usual range of the weights may grow at either end, in searches that grow it (`Axis.growth`)."""
+
 EXTENSIBLE = ("num_samples", "baseline", "baseline_trials", "confirm")
 """Fields that --resume may change; all others stay as the study was started."""
 
@@ -42,8 +45,8 @@ class StudyConfig:
     """Everything that defines a study; each field is the option of `python -m tune_cd.run` of that name.
 
     setup: small or paper; None until the cluster is known. assignments: FIELD=VALUE of `--set`. range: of every weight
-    Lambda_<term>; None: the usual one. data_sha256: the digest of data behind a URI. data_content: `Plan.content` of a
-    folder.
+    Lambda_<term>; None: the usual one, which then grows (range_grows). data_sha256: the digest of data behind a URI.
+    data_content: `Plan.content` of a folder.
     Raises ValueError, naming the option, for a value that is impossible with any data and on any cluster.
     """
 
@@ -64,6 +67,7 @@ class StudyConfig:
     grid_step: float = 2.0
     start: str = "conventional"
     range: tuple[float, float] | None = None
+    range_grows: bool = False
     batch_size: int | None = None
     tune_batch_size: bool = False
     batch_sizes: tuple[int, ...] = BATCH_SIZES
@@ -89,11 +93,14 @@ class StudyConfig:
         object.__setattr__(self, "batch_size", self._fixed_batch_size())
         if self.range is None:
             object.__setattr__(self, "range", self._usual_range())
+            object.__setattr__(self, "range_grows", True)
 
     @property
     def space(self) -> Space:
-        """The searched box. Raises ValueError for an impossible one."""
-        box = dict.fromkeys(self.weighted.weights, self.range)
+        """The searched box, with room to grow unless --range fixes it. Raises ValueError for an impossible one."""
+        assert self.range is not None
+        growth = GROWTH if self.range_grows else 0.0
+        box: dict[str, Domain] = {name: Axis(name, *self.range, growth=growth) for name in self.weighted.weights}
         return Space(**box, batch_size=sorted(self.batch_sizes)) if self.tune_batch_size else Space(**box)
 
     @cached_property
@@ -190,7 +197,7 @@ class StudyConfig:
         if self.experiment == "xbm" and self.setup_for(self.setup or "small").optimizer != "sgd":
             return XBM_RANGE
         if self.weighted.pairwise:
-            return SEARCH_RANGE
+            return SEARCH_RANGE if self.setup == "paper" else SMALL_RANGE
         start = usual_weights(self.weighted, usual_rate(self.setup_for(self.setup or "small"))).values()
         return min(start) / BELOW, max(start) * ABOVE
 
@@ -209,7 +216,7 @@ class Call:
     address: str | None = None
     gpus_per_trial: float | str | None = None
     pack: int | None = None
-    cpus_per_trial: int | None = None
+    cpus_per_trial: int = 1
     workers: int | None = None
     ondemand_after: float | None = 60.0
     trial_timeout: float | None = None

@@ -8,7 +8,7 @@ from typing import Any
 
 from trainables.losses import LOSSES
 from trainables.training.setup import TASKS
-from trainables.training.setups import BATCH_SIZES, SEARCH_RANGE, XBM_RANGE
+from trainables.training.setups import BATCH_SIZES, SEARCH_RANGE, SMALL_RANGE, XBM_RANGE
 from tune_cd.run import option_values as values
 from tune_cd.run.config import ABOVE, BELOW, CHOICES, EXPERIMENTS, FORMS
 from tune_cd.run.searches import DEFAULT_TRIALS, DEFAULT_WORTH
@@ -94,10 +94,12 @@ SEARCH: Options = {
     "--range": {
         "type": values.bounds,
         "metavar": "LO,HI",
-        "help": f"of every weight Lambda_TERM; default: {SEARCH_RANGE[0]:g},{SEARCH_RANGE[1]:g} with margin and "
-        f"infonce, {XBM_RANGE[0]:g},{XBM_RANGE[1]:g} with --experiment xbm, whose Adam has a learning rate beside "
-        f"them, and of other losses from 1/{BELOW:g} of the conventional start's smallest weight to {ABOVE:g} times "
-        "its largest",
+        "help": "of every weight Lambda_TERM, fixed. Without it the range grows where cd or an average has its best at "
+        f"an end. It begins with {SMALL_RANGE[0]:g},{SMALL_RANGE[1]:g} for margin and infonce in --setup small, with "
+        f"the paper's {SEARCH_RANGE[0]:g},{SEARCH_RANGE[1]:g} in --setup paper, with "
+        f"{XBM_RANGE[0]:g},{XBM_RANGE[1]:g} in --experiment xbm, whose Adam has a learning rate beside the weights, "
+        f"and for other losses with 1/{BELOW:g} of the conventional start's smallest weight to {ABOVE:g} times its "
+        "largest",
     },
     "--batch-size": {
         "type": int,
@@ -167,8 +169,8 @@ CALL: Options = {
     "--cpus-per-trial": {
         "type": int,
         "metavar": "N",
-        "help": "of a process, and its threads on a CPU; default: 1 on GPUs, else the node's CPUs divided by the "
-        "workers",
+        "help": "of a process, and its threads on a CPU; default: 1. Scores on a CPU depend on it, as more threads add "
+        "up in another order",
     },
     "--workers": {
         "type": int,

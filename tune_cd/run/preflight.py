@@ -50,7 +50,8 @@ def with_form(study: Study, form: str) -> Study:
     """The study with the form of its set-up that suits the cluster, if the command line left it open."""
     if study.config.setup == form:
         return study
-    config = replace(study.config, setup=form)
+    usual: dict = {"range": None} if study.config.range_grows else {}  # the form's
+    config = replace(study.config, setup=form, **usual)
     setup = config.setup_for(form)
     if setup != study.setup:  # the study's own has passed already
         check_training(setup, config.trained_batch_sizes, study.data_root, study.call.download)

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 
 from trainables.training.parallel import MOST
-from tune_cd.cluster.capacity import Growth, Nodes, nodes_in_all, processes_in_all
+from tune_cd.cluster.capacity import Growth, Nodes, processes_in_all
 from tune_cd.run.config import Call, StudyConfig
 
 ROUNDS = 5
@@ -49,10 +49,10 @@ def check_resources(config: StudyConfig, call: Call, alive: Nodes, growth: Growt
         )
     most_cpus = int(max(node.get("CPU", 0) for node in fitting))
     cpus = call.cpus_per_trial
-    if cpus is not None and not 1 <= cpus <= most_cpus:
+    if not 1 <= cpus <= most_cpus:
         raise ValueError(f"--cpus-per-trial {cpus}: from 1 to the {most_cpus} CPUs of the largest node that fits")
     limit = trials if config.search in ("grid", "random") else trials // ROUNDS
-    room = processes_in_all(alive, growth, cpus or 1, gpus)
+    room = processes_in_all(alive, growth, cpus, gpus)
     if not room:
         raise ValueError(
             "no node of the cluster can take a trial, and it is not known that others may come (what `ray up` "
@@ -63,9 +63,6 @@ def check_resources(config: StudyConfig, call: Call, alive: Nodes, growth: Growt
     if call.pack is None and pack > 1:
         pack = min(pack, replicates * math.ceil(workers / room))  # evenly over the GPUs there are or may be
         gpus = share * pack if call.gpus_per_trial != "auto" else gpus
-    if cpus is None:
-        processes = Resources(1, gpus, workers, pack, replicates).processes
-        cpus = 1 if gpus else max(1, most_cpus // max(1, math.ceil(processes / max(1, nodes_in_all(alive, growth)))))
     return Resources(cpus, gpus, workers, pack, replicates)
 
 

@@ -61,7 +61,8 @@ def searches_of(config: StudyConfig, setup: Setup) -> list[Search]:
     samples = (DEFAULT_WORTH if config.pauses else DEFAULT_TRIALS) if samples is None else samples
     if config.pauses:
         make = partial(PausingDescent, seed=config.seed, lengths=lengths_of(setup), budget=samples)
-    start = None if config.search == "grid" else start_of(config, setup, space)
+    box = space if config.search == "cd" else space.fixed  # of the other searches only the averages' lines grow
+    start = None if config.search == "grid" else start_of(config, setup, box)
     asked = Search(config.search, samples, make, start, setup, pauses=config.pauses)
     asked = _balance_line(asked, config, space)
     searches = _xbm(asked, config, space) if config.experiment == "xbm" else [asked, *_baselines(config, setup, space)]

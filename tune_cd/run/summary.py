@@ -5,15 +5,16 @@ from collections.abc import Sequence
 from math import isnan
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from tune_cd import results
 from tune_cd.analysis import best_trial, means_over_seeds
 from tune_cd.analysis.runs import counted, runs_of
-from tune_cd.analysis.scores import parameter_of, searching
+from tune_cd.analysis.scores import parameter, parameter_of, searching
 from tune_cd.analysis.tables import markdown, memory, memory_modes
 from tune_cd.report.findings import Findings, findings, is_known
-from tune_cd.report.words import edges, fresh_score, interval, recipe_words, tuned
+from tune_cd.report.words import edges, fresh_score, interval, letters, recipe_words, tuned
 from tune_cd.results.networks import DIGITS, Networks, score_of
 from tune_cd.run.searches import averages_of
 from tune_cd.run.study import Study
@@ -54,9 +55,22 @@ def _balance_table(trials: pd.DataFrame, study: Study) -> list[str]:
         lines.append(_line(f"best with {recipe_words(average)}", reached, names))
     lines += ["", *(_fresh(found) if best is not None else [])]
     lines += [f"{recipe_words(average)}: {tuned(recipe)}" for average, recipe in recipes.items()]
+    lines += _growth(trials, study)
     if found.edges and best is not None:
         lines.append(f"best balance: {edges(found)}; a wider --range may hold better.")
     return lines
+
+
+def _growth(trials: pd.DataFrame, study: Study) -> list[str]:
+    """A line on the weights whose range has grown, and how far; none if no range has."""
+    low, high = study.config.range
+    said = []
+    for name in study.config.weighted.weights:
+        tried = parameter(trials, name)
+        least, most = float(np.nanmin(tried)), float(np.nanmax(tried))
+        ends = [f"down to {least:.3g}"] * (least < low) + [f"up to {most:.3g}"] * (most > high)
+        said += [f"{letters(name)} {' and '.join(ends)}"] if ends else []
+    return [f"the range {low:g} to {high:g} has grown: {', '.join(said)}."] if said else []
 
 
 def _fresh(found: Findings) -> list[str]:

@@ -45,12 +45,13 @@ class Line:
         return Proposal(self.space.along(self.through, self.direction, position), self.name, position)
 
 
-def lines_through(plan: Plan, h: Configuration, pairs: bool = False) -> list[Line]:
+def lines_through(plan: Plan, h: Configuration, space: Space, pairs: bool = False) -> list[Line]:
     """The lines through h, from end to end of the box: along the plan's directions and along each further axis.
 
-    pairs: also along both diagonals of each pair of axes, if there are at most PAIRED axes.
+    space: that of the plan, or one whose ranges have grown. pairs: also along both diagonals of each pair of axes, if
+    there are at most PAIRED axes.
     """
-    space, x = plan.space, plan.space.to_coordinates(h)
+    x = space.to_coordinates(h)
     return [_line(space, name, h, x, direction, length) for name, direction, length in _directions(plan, pairs)]
 
 

@@ -29,7 +29,7 @@ from tune_cd.search.beliefs import Belief, first_weight
 from tune_cd.search.line_search import Plan
 from tune_cd.search.lines import Line, candidates, lines_through, locate
 from tune_cd.search.protocol import Proposal
-from tune_cd.search.space import NEGLIGIBLE, Array, Configuration, Key
+from tune_cd.search.space import NEGLIGIBLE, Array, Configuration, Key, Space
 from tune_cd.search.surrogate import Surrogate
 from tune_cd.search.trainings import Training, start_left
 
@@ -164,8 +164,14 @@ class Guided:
         yield first
         yield from ([at] for at in ranked if at not in first)
 
+    @cached_property
+    def reach(self) -> Space:
+        """The space in which lines run, whose ranges may have grown; the prior keeps those of the plan."""
+        space, model = self.plan.space, self.model
+        return space.grown(model.points, model.points[self.front]) if space.grows and self._any_value else space
+
     def _lines_through(self, trainings: Sequence[int]) -> list[Line]:
-        through = (lines_through(self.plan, self.trainings[at].h, self.belief.pairs) for at in trainings)
+        through = (lines_through(self.plan, self.trainings[at].h, self.reach, self.belief.pairs) for at in trainings)
         return [line for lines in through for line in lines]
 
     def _best_on(self, lines: Sequence[Line], score: Callable[[Array], Array]) -> tuple[float, Proposal | None]:

@@ -15,7 +15,7 @@ from tune_cd.search.golden_section import FAILED
 from tune_cd.search.model_guided import LENGTHS
 from tune_cd.search.pausing_descent import PausingDescent
 from tune_cd.search.protocol import Proposal, is_free
-from tune_cd.search.space import AT_END, Array, Configuration, Key, Space
+from tune_cd.search.space import AT_END, Array, Axis, Configuration, Key, Space
 
 RATE_RESOLUTION = 2 / 3
 """Octaves. A learning rate counts as tuned when its nearest tried neighbours on both sides are this close together.
@@ -31,7 +31,8 @@ class PausingLine:
     """A search along the line log h + γ·direction, asked and told like a `PausingDescent`.
 
     It ends when the budget is spent, or when the best configuration at full length has tried neighbours on both sides,
-    at most RATE_RESOLUTION apart. At an end of the line, the neighbour beyond is not needed.
+    at most RATE_RESOLUTION apart. At an end of the line, where no neighbour can be tried, it ends unbracketed. The line
+    grows with the ranges of its space (`Axis.growth`).
 
     start: the configuration at γ = 0, asked for first. direction: [n_axes], in the axes' coordinates. name: the line's
         name in the results table. lengths, budget, workers: as for `PausingDescent`; with lengths (1.0,) nothing
@@ -57,13 +58,16 @@ class PausingLine:
         listed = [axis.name for axis, step in zip(space.axes, self._direction) if step and (axis.values or axis.step)]
         if listed:
             raise ValueError(f"direction {self._direction.tolist()} moves {listed}: a line runs along real axes only")
-        low, high = space.chord(space.to_coordinates(self._start), self._direction)
+        x = space.to_coordinates(self._start)
+        low, high = space.grown(x[None], x).chord(x, self._direction)
         if high - low < RATE_RESOLUTION:
             raise ValueError(f"the line through {self._start} along {self._direction.tolist()} leaves {space} at once")
+        widest = Space(**{axis.name: axis.widest for axis in space.axes}).chord(x, self._direction)
+        growth = max(0.0, min(low - widest[0], widest[1] - high))
+        axis = Axis("factor", 2.0 ** max(low, -1000.0), 2.0 ** min(high, 1000.0), growth=growth)
         self._search = _Positions(
-            Space(factor=(2.0 ** max(low, -1000.0), 2.0 ** min(high, 1000.0))), start={"factor": 1.0}, workers=workers,
-            seed=seed, lengths=lengths, budget=budget,
-        )  # fmt: skip
+            Space(factor=axis), start={"factor": 1.0}, workers=workers, seed=seed, lengths=lengths, budget=budget
+        )
         self._asked: dict[Key, Configuration] = {}  # positions asked for or told, by key of `space`
         self._given: dict[Key, Configuration] = {}  # the configurations at these positions
 
@@ -90,7 +94,7 @@ class PausingLine:
 
     def ask(self) -> Configuration | None:
         """The next configuration to train, new or paused; None while `workers` run, or when nothing is left."""
-        if self.gap <= RATE_RESOLUTION or not is_free(self.workers, len(self._search.live)):
+        if self._open_gap <= RATE_RESOLUTION or not is_free(self.workers, len(self._search.live)):
             return None  # the best may be bracketed: what runs ends first, and may be better
         if (neighbour := self._neighbour) is not None:
             at: Configuration | None = self._search.begin(Proposal(neighbour, self._name, 0.0), self.lengths[0])
@@ -128,8 +132,15 @@ class PausingLine:
 
     @property
     def gap(self) -> float:
-        """Octaves between the two neighbours of the best at full length; inf without a best."""
+        """Octaves between the two neighbours of the best at full length; inf without a best, or with one neighbour."""
         return sum(self._sides) if self._best is not None else inf
+
+    @property
+    def _open_gap(self) -> float:
+        """`gap` without the sides on which no neighbour can be tried."""
+        if self._best is None:
+            return inf
+        return sum(side for side, room in zip(self._sides, self._rooms) if room > AT_END)
 
     @property
     def _best(self) -> float | None:
@@ -140,13 +151,18 @@ class PausingLine:
 
     @property
     def _sides(self) -> tuple[float, float]:
-        """Octaves from the best to its lower and its upper neighbour; 0 at the end of the line."""
+        """Octaves from the best to its lower and its upper neighbour."""
         best, tried = self._best, [log2(h["factor"]) for h, _ in self._search.reached]
         assert best is not None
-        (low,), (high,) = self._search.space.low, self._search.space.high
         below = min((best - at for at in tried if at < best), default=inf)
-        above = min((at - best for at in tried if at > best), default=inf)
-        return float(0.0 if best - low < AT_END else below), float(0.0 if high - best < AT_END else above)
+        return below, min((at - best for at in tried if at > best), default=inf)
+
+    @property
+    def _rooms(self) -> tuple[float, float]:
+        """Octaves from the best to the ends of the line, after all its growth."""
+        low, high = self._search.space.axes[0].widest.ends
+        assert self._best is not None
+        return self._best - low, high - self._best
 
     @property
     def _neighbour(self) -> Configuration | None:
@@ -163,14 +179,15 @@ class PausingLine:
             leads = leader is not None and leader[1] == 1 and log2(leader[0]["factor"]) == self._best
             if not leads or self._search.spent < BRACKET_FROM * self._search.budget:
                 return None
-        below, above = self._sides
+        below, above = (side if room > AT_END else 0.0 for side, room in zip(self._sides, self._rooms))
         side = -1 if below > above else 1
         return self._search.at(self._best + side * min(RATE_RESOLUTION / 2, max(below, above)))
 
     @property
     def finished(self) -> bool:
         """True when nothing is left to train and no running training can change that."""
-        return self.bracketed or (self._search.finished and self._neighbour is None)
+        bracketed = not self._search.live and self._open_gap <= RATE_RESOLUTION
+        return bracketed or (self._search.finished and self._neighbour is None)
 
     @property
     def spent(self) -> float:
@@ -230,7 +247,7 @@ class _Positions(PausingDescent):
 
     def at(self, position: float) -> Configuration:
         [axis] = self.space.axes
-        return {"factor": axis.snap(round(position / GRAIN) * GRAIN)}
+        return {"factor": axis.widest.snap(round(position / GRAIN) * GRAIN)}
 
     def _exact(self, h: Configuration) -> Configuration:
         return self.at(log2(h["factor"]))

@@ -43,6 +43,10 @@ NEGLIGIBLE = 1e-12
 AT_END = 0.1
 """Octaves. A value this near to an end of its range is at the end: beyond it nothing can be tried."""
 
+GROWTH_STEP, GROWTH_WITHIN = 2.0, 2 / 3
+"""Octaves. A range that may grow (`Axis.growth`) does so by GROWTH_STEP, once the best is nearer than GROWTH_WITHIN to
+its end: there is no room for a neighbour as near as `pausing_line.RATE_RESOLUTION` asks for."""
+
 ROUNDING = 1e-9
 """Relative tolerance: a value this near to a multiple of a step counts as that multiple."""
 
@@ -66,6 +70,8 @@ class Axis:
     scale: "log", coordinates are octaves; "linear", they run from 0 at `low` to LINEAR_WIDTH at `high`. On a log scale
     an allowed value 0 lies as far below the next value as that lies below the one after it (an octave, if there are
     only two).
+    growth: octaves by which the range of a real, log-scaled axis may grow at either end, where the best lies there
+        (`Space.grown`). Values so far outside are allowed.
     Raises ValueError unless both bounds are finite, on a log scale > 0 (or an allowed 0), low < high where no `values`
     are given, and a multiple of `step` lies between them.
     """
@@ -76,6 +82,7 @@ class Axis:
     values: tuple[float, ...] | None = None
     step: float | None = None
     scale: str = "log"
+    growth: float = 0.0
 
     def __post_init__(self) -> None:
         if self.scale not in ("log", "linear"):
@@ -98,6 +105,9 @@ class Axis:
             )
         if self.step is not None and (self.step <= 0 or self.size < 1):
             raise ValueError(f"{self.name}: no multiple of {self.step} lies in ({self.low}, {self.high})")
+        real = self.scale == "log" and self.values is None and self.step is None
+        if not 0 <= self.growth < inf or (self.growth and not real):
+            raise ValueError(f"{self.name}: growth {self.growth!r}: octaves, >= 0, of a real, log-scaled range")
 
     @classmethod
     def integers(cls, name: str, low: int, high: int) -> "Axis":
@@ -122,6 +132,23 @@ class Axis:
         """The coordinates of `low` and `high`."""
         return self.coordinate(self.low), self.coordinate(self.high)
 
+    @cached_property
+    def widest(self) -> "Axis":
+        """This axis after all its growth: the values that are allowed."""
+        if not self.growth:
+            return self
+        factor = 2.0**self.growth
+        return replace(self, low=self.low / factor, high=self.high * factor, growth=0.0)
+
+    def grown(self, at: Array, best: float) -> "Axis":
+        """See `Space.grown`; at [n] and best are coordinates on this axis."""
+        if not self.growth:
+            return self
+        low, high = self.ends
+        below = min(self.growth, _octaves_beyond(low - at.min(), low - best))
+        above = min(self.growth, _octaves_beyond(at.max() - high, best - high))
+        return replace(self, low=self.low / 2.0**below, high=self.high * 2.0**above)
+
     @property
     def size(self) -> float:
         """Number of allowed values; inf for a continuum."""
@@ -136,7 +163,7 @@ class Axis:
             return list(self.values)
         if self.scale == "linear":
             return Linear(self.low, self.high, self.step)
-        return self if self.step is not None else (self.low, self.high)
+        return self if self.step is not None or self.growth else (self.low, self.high)
 
     def coordinate(self, value: float) -> float:
         """The coordinate of a value: its log2, or its distance from `low` in LINEAR_WIDTH-ths of the range."""
@@ -147,7 +174,8 @@ class Axis:
     def snap(self, coordinate: float) -> float | int:
         """The allowed value nearest to a coordinate, a Python float or int. Allowed values are compared by coordinate
         (ties: the lower), multiples of a step by value."""
-        at = min(max(float(coordinate), self.ends[0]), self.ends[1])
+        low, high = self.widest.ends
+        at = min(max(float(coordinate), low), high)
         if self.values is not None:
             return min(self.values, key=lambda value: abs(self.coordinate(value) - at))
         value = self._inside(2.0**at if self.scale == "log" else self.low + at * self._unit)
@@ -159,8 +187,9 @@ class Axis:
     def check(self, value: Any) -> float | int:
         """`value` in this axis's type. Raises ValueError unless it is a number that the axis allows."""
         number = number_of(value)
-        if number is None or not self.low <= number <= self.high:
-            raise ValueError(f"{self.name} = {value!r} is outside [{self.low}, {self.high}]")
+        low, high = self.widest.low, self.widest.high
+        if number is None or not low <= number <= high:
+            raise ValueError(f"{self.name} = {value!r} is outside [{low}, {high}]")
         if self.values is not None:
             if number not in self.values:
                 raise ValueError(f"{self.name} = {value!r} is not one of {list(self.values)}")
@@ -206,7 +235,7 @@ class Axis:
         return ceil(self.low / self.step - ROUNDING), floor(self.high / self.step + ROUNDING)
 
     def _inside(self, value: float) -> float:
-        return min(max(value, self.low), self.high)
+        return min(max(value, self.widest.low), self.widest.high)
 
 
 Domain = tuple[float, float] | list[float] | list[int] | range | Linear | Axis
@@ -230,6 +259,16 @@ class Space:
         self.names = tuple(axes)
         self.low, self.high = np.array([axis.ends for axis in self.axes]).T
         self.apart = np.array([axis.apart for axis in self.axes])
+
+    @property
+    def fixed(self) -> "Space":
+        """This space with ranges that do not grow."""
+        return Space(**{axis.name: replace(axis, growth=0.0) for axis in self.axes})
+
+    @cached_property
+    def grows(self) -> bool:
+        """Whether a range may grow."""
+        return any(axis.growth for axis in self.axes)
 
     def __repr__(self) -> str:
         return f"Space({', '.join(f'{axis.name}={axis.domain}' for axis in self.axes)})"
@@ -263,6 +302,11 @@ class Space:
         """The hashable key that equal configurations share: their coordinates, rounded to 1e-9."""
         plain = (value if type(value := h[axis.name]) in (float, int) else axis.check(value) for axis in self.axes)
         return tuple(round(axis.coordinate(value), KEY_DIGITS) for axis, value in zip(self.axes, plain))
+
+    def grown(self, points: Array, best: Array) -> "Space":
+        """This space with every range that may grow (`Axis.growth`) as wide as the points [n, n_axes] need, in steps of
+        GROWTH_STEP, and one step wider where the best [n_axes] lies at an end (GROWTH_WITHIN)."""
+        return Space(**{axis.name: axis.grown(*at) for axis, *at in zip(self.axes, points.T, best)})
 
     def sample(self, rng: np.random.Generator) -> Configuration:
         """A configuration drawn uniformly in the coordinates of the box."""
@@ -300,6 +344,12 @@ class Space:
         """The inverse of `to_json`."""
         built = [Axis(**{**axis, "values": axis["values"] and tuple(axis["values"])}) for axis in axes]
         return cls(**{axis.name: axis for axis in built})
+
+
+def _octaves_beyond(farthest: float, best: float) -> float:
+    """Octaves by which an end of a range moves, from those by which the farthest point and the best lie beyond it."""
+    octaves = GROWTH_STEP * max(0, ceil(farthest / GROWTH_STEP - NEGLIGIBLE))
+    return octaves + GROWTH_STEP * (best > octaves - GROWTH_WITHIN)
 
 
 def number_of(value: Any) -> float | int | None:

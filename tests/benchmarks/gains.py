@@ -1,0 +1,93 @@
+"""The README's table of gains: what a tuned balance adds to the tuned learning rate of each average.
+
+    python tests/benchmarks/gains.py OUT --data-root ZIP --dataset omniglot --loss margin --batch-size 64
+    python tests/benchmarks/gains.py OUT --print
+
+One study per search seed, as `python -m tune_cd.run` makes it, with its search and both baselines, each until it ends
+by itself. `--confirm` then trains the choice of each with fresh seeds. OUT is a results folder; a study that was
+interrupted goes on, one that is complete is not run again. `--print` prints the table of all studies in OUT: test
+scores, and the mean gain over search seeds with its 95 % interval (Student's t over the searches, each of them the mean
+over its fresh seeds), so that it covers the luck of a search and of a training.
+"""
+
+import argparse
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from tune_cd import results
+from tune_cd.analysis.confirmation import gains
+from tune_cd.analysis.intervals import half_interval_of
+from tune_cd.analysis.tables import markdown
+from tune_cd.report.findings import findings
+from tune_cd.run.__main__ import main as run
+
+SEEDS = (0, 10, 20)  # apart, so that no fresh seed of one search is another's
+FRESH = 3
+
+
+def measure(options: argparse.Namespace) -> None:
+    """Run the studies of one row of the table."""
+    for seed in SEEDS:
+        name = f"{options.dataset}-{options.loss}-{options.batch_size}-{seed}"
+        begun = (options.out / "studies" / name).exists()
+        argv = ["--results", str(options.out), "--study", name, *(["--resume"] if begun else [])]
+        argv += ["--setup", "small", "--dataset", options.dataset, "--loss", options.loss, "--seed", str(seed)]
+        argv += ["--batch-size", str(options.batch_size), "--confirm", str(FRESH), "--address", "local"]
+        argv += ["--workers", "1", *(["--data-root", options.data_root] if options.data_root else [])]
+        if status := run(argv):
+            sys.exit(status)
+
+
+def table_of(trials: pd.DataFrame) -> pd.DataFrame:
+    """One row a dataset, loss and batch size: scores, gains with intervals, and what is not bracketed."""
+    return pd.DataFrame([_row(key, rows) for key, rows in trials.groupby(["dataset", "loss", "batch_size"])])
+
+
+def _row(key: tuple, trials: pd.DataFrame) -> dict[str, str]:
+    found = gains(trials)
+    row = {"dataset": key[0], "loss": key[1], "b": f"{key[2]:.0f}", "searches": str(len(found))}
+    row |= {"tuned": f"{found['tuned'].mean():.3f}", "weights": ", ".join(_weights(trials))}
+    for name in [name for name in ("separate", "global") if name in found]:
+        gain = found[f"gain_{name}"].to_numpy()
+        half = half_interval_of(gain)
+        noise = " noise" if not abs(gain.mean()) > half else ""
+        row |= {name: f"{found[name].mean():.3f}", f"gain over {name}": f"{gain.mean():+.3f} ±{half:.3f}{noise}"}
+    return row | {"open": "; ".join(_unbracketed(trials)) or "-"}
+
+
+def _weights(trials: pd.DataFrame) -> Iterator[str]:
+    for _, study in trials.groupby("study"):
+        best = findings(study).best
+        yield f"({best['Lambda_p']:.2g}, {best['Lambda_e']:.2g})"
+
+
+def _unbracketed(trials: pd.DataFrame) -> Iterator[str]:
+    """The averages whose best rate has no neighbour on some side, by study."""
+    for name, study in trials.groupby("study"):
+        for recipe in findings(study).recipes:
+            if np.isinf(recipe.rates.gap):
+                yield f"{recipe.average} of {name}"
+
+
+def main(argv: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("out", type=Path, metavar="OUT")
+    parser.add_argument("--data-root", metavar="ZIP")
+    parser.add_argument("--dataset", default="glyphs")
+    parser.add_argument("--loss", default="margin")
+    parser.add_argument("--batch-size", type=int, default=64)
+    parser.add_argument("--print", action="store_true", help="the table of what is there")
+    options = parser.parse_args(argv)
+    if options.print:
+        trials = results.read(options.out)
+        print(markdown(table_of(trials)))
+    else:
+        measure(options)
+
+
+if __name__ == "__main__":
+    main()

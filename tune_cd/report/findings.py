@@ -101,7 +101,7 @@ def findings(trials: pd.DataFrame, ranges: Ranges | None = None) -> Findings:
     best = top if choice is None else choice
     ahead = top if best is not None and top["setting"] != best["setting"] else None
     names = varied(trials)
-    allowed = _grown(ranges, trials) if ranges else _extents(trials, names)
+    allowed = grown(ranges, trials) if ranges else _extents(trials, names)
     averages = averages_of(trials) if best is not None else ()
     found = [(average, _recipe(trials, means, best, average, allowed)) for average in averages]
     alike = _alike(means, best)
@@ -196,7 +196,7 @@ def _rate(reached: pd.Series, average: str, published: Mapping[str, float], k: i
     return float(reached["Lambda_p"] / positive)
 
 
-def _grown(ranges: Ranges, trials: pd.DataFrame) -> Ranges:
+def grown(ranges: Ranges, trials: pd.DataFrame) -> Ranges:
     """The ranges, as wide as the trials need."""
     tried = _extremes(trials, list(ranges))
     return {name: (np.fmin(low, tried[name][0]), np.fmax(high, tried[name][1])) for name, (low, high) in ranges.items()}

@@ -13,7 +13,7 @@ from tune_cd.analysis import best_trial, means_over_seeds
 from tune_cd.analysis.runs import counted, runs_of
 from tune_cd.analysis.scores import parameter, parameter_of, searching
 from tune_cd.analysis.tables import markdown, memory, memory_modes
-from tune_cd.report.findings import Findings, findings, is_known
+from tune_cd.report.findings import Findings, findings, grown, is_known
 from tune_cd.report.words import edges, fresh_score, interval, letters, recipe_words, tuned
 from tune_cd.results.networks import DIGITS, Networks, score_of
 from tune_cd.run.searches import averages_of
@@ -121,8 +121,9 @@ def draw(study: Study, table: pd.DataFrame) -> Path | str:
 
     rows = searching(table)
     settings = means_over_seeds(counted(runs_of(rows)).iloc[: len(rows)])
-    averages, box = averages_of(study.setup), tuple(study.config.range)
-    weights = study.config.weighted.weights
+    averages, weights = averages_of(study.setup), study.config.weighted.weights
+    reached = grown(dict.fromkeys(weights, tuple(study.config.range)), rows).values()
+    box = min(low for low, _ in reached), max(high for _, high in reached)
     size, picture = study.config.batch_size, io.BytesIO()
     with standard():
         figure = search_figure(settings, averages, size, study.setup.k, box, runs=rows, weights=weights)

@@ -25,8 +25,8 @@ def test_a_large_table_is_written_read_and_drawn(tmp_path, monkeypatch):
 @pytest.fixture(autouse=True)
 def environment(monkeypatch):
     """The commands set these for themselves when they are imported."""
-    for name in ("OMP_NUM_THREADS", "RAY_USAGE_STATS_ENABLED", "RAY_AIR_NEW_OUTPUT"):
-        monkeypatch.setenv(name, os.environ.get(name, "0"))
+    for name, value in {"OMP_NUM_THREADS": "1", "RAY_USAGE_STATS_ENABLED": "0", "RAY_AIR_NEW_OUTPUT": "0"}.items():
+        monkeypatch.setenv(name, os.environ.get(name, value))
 
 
 def test_what_lies_between_trials_and_how_busy_workers_are_by_hand():

@@ -64,20 +64,13 @@ class Timed(TrainTrial):
 class NotKept:
     """A `trainables.trial.Recorder` that keeps nothing."""
 
-    def recorded(self, config):
+    def nothing(self, *arguments):
         return None
 
-    def record(self, config, outcome, where):
-        return None
+    recorded = record = save = keep = nothing
 
     def saved(self, config):
         return []
-
-    def save(self, config, images_seen, state):
-        pass
-
-    def keep(self, config, val_score, network):
-        pass
 
 
 class Empty(tune.Trainable):
@@ -91,20 +84,21 @@ class Empty(tune.Trainable):
 
     def step(self):
         noted(self._notes, "begin")
+        self.train_for_a_while()
         noted(self._notes, "end")
         return {"val_score": 0.5, "done": True}
+
+    def train_for_a_while(self):
+        pass
 
 
 class Asleep(Empty):
     """A training that takes ASLEEP seconds and no core; the first ones wait until all workers have one."""
 
-    def step(self):
-        noted(self._notes, "begin")
+    def train_for_a_while(self):
         while Path(self._notes).read_text(encoding="utf-8").count("begin") < WORKERS:
             time.sleep(0.1)
         time.sleep(ASLEEP)
-        noted(self._notes, "end")
-        return {"val_score": 0.5, "done": True}
 
 
 def run(trainable, trials: int, notes: Path, *, workers: int = 1, reuse: bool = True, **parameters) -> Noted:

@@ -6,31 +6,30 @@ Searches are told -f as it is.
 
 Printed, after 5, 10, 20 and 30 trials: in how small a share of the box f is lower than the best so far, in halvings
 (each is what twice as many trials gain random search); the mean over functions, of the mean over instances, and the
-difference to `cd` in pairs, with 95 % intervals over functions; then on how many functions either is ahead.
+difference to the last method in pairs, with 95 % intervals over functions; then on how many functions either is ahead.
+--searches is the number of instances of each function: turned and moved.
 """
 
-import argparse
-from collections.abc import Sequence
+from argparse import Namespace
 from dataclasses import dataclass
 from functools import cache
 from itertools import product
 
 import numpy as np
 import pandas as pd
+from harness import mean, options_of, run
 from scipy.stats import qmc
 
 from tune_cd import Linear, Space
-from tune_cd.analysis.intervals import half_interval_of
 from tune_cd.analysis.tables import markdown
 from tune_cd.landscapes.landscape import Landscape
-from tune_cd.landscapes.simulation import Trajectory, replay_all
+from tune_cd.landscapes.simulation import replay
 from tune_cd.search.registry import OPTIMISERS
 
 FUNCTIONS = range(1, 25)
 METHODS = ("random", "tpe", "cmaes", "cd-paper", "cd")
 AT = (5, 10, 20, 30)
 SAMPLE = 2**14  # points of the box, of which a share is lower than the best so far
-REFERENCE = "cd"
 
 
 @dataclass(frozen=True)
@@ -74,60 +73,55 @@ def _sampled(function: Function) -> np.ndarray:
     return np.sort(function(space.low + unit * (space.high - space.low)))
 
 
-def halvings(trajectory: Trajectory, function: Function) -> dict[int, float]:
+def halvings(curve: np.ndarray, function: Function) -> list[float]:
     """After AT trials: -log2 of the share of the box that is better than what was reached."""
-    sample = _sampled(function)
-    reached = [trajectory.curve[min(at, len(trajectory.curve)) - 1] for at in AT]
-    better = SAMPLE - np.searchsorted(sample, reached, side="right")
-    return dict(zip(AT, -np.log2(np.maximum(better, 1) / SAMPLE)))
+    reached = [curve[min(at, len(curve)) - 1] for at in AT]
+    better = SAMPLE - np.searchsorted(_sampled(function), reached, side="right")
+    return (-np.log2(np.maximum(better, 1) / SAMPLE)).tolist()
 
 
-def measured(
-    methods: Sequence[str], dimensions: Sequence[int], instances: int, workers: int, processes: int | None
-) -> pd.DataFrame:
-    """One row a method, dimension and function: the means over instances, by AT."""
-    rows = []
-    for instance in range(1, instances + 1):
-        functions = {(one := Function(number, d, instance)).name: one for number, d in product(FUNCTIONS, dimensions)}
-        landscapes = [one.landscape() for one in functions.values()]
-        for trajectory in replay_all(
-            {name: OPTIMISERS[name] for name in methods},
-            landscapes,
-            [instance],
-            trials=max(AT),
-            workers=workers,
-            processes=processes,
-        ):
-            one = functions[trajectory.landscape]
-            row = {"method": trajectory.method, "dimension": one.dimension, "function": one.number}
-            rows.append(row | halvings(trajectory, one))
-    return pd.DataFrame(rows).groupby(["dimension", "method", "function"], sort=False)[list(AT)].mean()
+def searched(job: tuple) -> list[float]:
+    """`halvings` of one search. job: (method, dimension, function, instance, workers)."""
+    method, dimension, number, instance, workers = job
+    function = Function(number, dimension, instance)
+    make, how = OPTIMISERS[method], {"trials": max(AT), "workers": workers}
+    return halvings(replay(method, make, function.landscape(), instance, **how).curve, function)
 
 
 def table(means: pd.DataFrame, dimension: int) -> pd.DataFrame:
-    """One row a method: halvings, in pairs less REFERENCE's, and on how many functions it is ahead and behind."""
+    """One row a method: halvings, in pairs less the last one's, and on how many functions it is ahead and behind.
+
+    means: by dimension, method and function, a column for each of AT.
+    """
     of = means.loc[dimension]
+    methods = list(dict.fromkeys(of.index.get_level_values("method")))
     rows = {}
-    for method in dict.fromkeys(of.index.get_level_values("method")):
-        own, less = of.loc[method], of.loc[method] - of.loc[REFERENCE]
+    for method in methods:
+        own, less = of.loc[method], of.loc[method] - of.loc[methods[-1]]
         row = {f"{at}": f"{own[at].mean():.2f}" for at in AT}
-        if method != REFERENCE:
-            row |= {f"less {REFERENCE}, {at}": f"{less[at].mean():+.2f} ±{half_interval_of(less[at]):.2f}" for at in AT}
+        if method != methods[-1]:
+            row |= {f"less {methods[-1]}, {at}": mean(less[at], 2) for at in AT}
             row["ahead, behind at 20"] = f"{(less[20] > 0).sum()}, {(less[20] < 0).sum()}"
         rows[method] = row
     return pd.DataFrame.from_dict(rows, orient="index").fillna("").rename_axis(f"{dimension} axes")
 
 
+def measured(options: Namespace) -> pd.DataFrame:
+    """Means over the instances, by dimension, method and function."""
+    instances = range(1, options.searches + 1)
+    names = ["method", "dimension", "function", "instance", "workers"]
+    jobs = list(product(options.methods, options.dimensions, FUNCTIONS, instances, [options.workers]))
+    rows = pd.DataFrame(jobs, columns=names).join(pd.DataFrame(run(searched, jobs, options), columns=list(AT)))
+    return rows.groupby(["dimension", "method", "function"], sort=False)[list(AT)].mean()
+
+
 def main(argv: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = options_of(__doc__, 5)
     parser.add_argument("--methods", nargs="+", choices=OPTIMISERS, default=list(METHODS))
     parser.add_argument("--dimensions", type=int, nargs="+", choices=(2, 3, 5), default=[2, 3])
-    parser.add_argument("--instances", type=int, default=5, help="of each function: turned and moved; default: 5")
-    parser.add_argument("--workers", type=int, default=1, help="trials at a time; default: 1")
-    parser.add_argument("--processes", type=int, help="default: one a core")
+    parser.add_argument("--workers", type=int, default=1, help="trials at a time; default: %(default)s")
     options = parser.parse_args(argv)
-    methods = [*(name for name in options.methods if name != REFERENCE), REFERENCE]
-    means = measured(methods, options.dimensions, options.instances, options.workers, options.processes)
+    means = measured(options)
     for dimension in options.dimensions:
         print(markdown(table(means, dimension)), end="\n\n")
 

@@ -4,35 +4,30 @@
 
 Settings are chosen by validation scores and compared by test scores, means over seeds. Intervals are of 95 %, from the
 noise between seeds near the best (Student's t). They ignore that the cells with several seeds were selected. Each
-function returns a table with one of VERDICTS per row: a landscape and batch size, or a pair of them.
+function of CLAIMS returns a table with one of VERDICTS per row: a landscape and batch size, or a pair of them.
 """
 
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import permutations
-from math import isnan, nan
+from math import isnan, log2, nan, sqrt
 
 import numpy as np
 import pandas as pd
-from slices import FAILS, HOLDS, OPEN, VERDICTS, Slice, above, below, half_of, slices
 
 from tune_cd import balance
-from tune_cd.analysis import alignment, coupling, ridge, sublosses
-from tune_cd.analysis.intervals import half_interval_of
+from tune_cd.analysis import Grid, alignment, grid, reachable, ridge, sublosses
+from tune_cd.analysis.intervals import half_interval_of, student
 from tune_cd.analysis.ridge import DROP
-from tune_cd.analysis.sublosses import TERMS, places, ranks
+from tune_cd.analysis.sublosses import TERMS, places
 from tune_cd.analysis.tables import ALIKE, markdown
 from tune_cd.landscapes.measured import MEASURED, NEAR, Measured, load
 
-SIGNED = ("gain", "less")
-"""Columns printed with a sign, ± the column "half"."""
-
-DEGREES = ("angle", "from", "to", "drift")
-
-
-HALF_WAY = 22.5
-"""Degrees from a row of A_O to half-way between it and the nearest axis."""
-
+HOLDS, FAILS, OPEN = "holds", "does not hold", "cannot be told"
+VERDICTS = (HOLDS, FAILS, OPEN)
+HALF_WAY = 22.5  # degrees from a row of A_O to half-way between it and the nearest axis
 UPPER = 0.5
 """A ridge is fitted through settings at most this share of the range of scores below the fit's best: the upper half.
 With less, a grid in steps of two octaves has too few cells."""
@@ -40,15 +35,127 @@ With less, a grid in steps of two octaves has too few cells."""
 USUAL = {"dml": "margin", "ssl": "infonce"}
 """task -> the loss that is "most classically" used with it (`ssec:switching`)."""
 
+Cell = tuple[int, ...]
+"""Indices of a cell on a slice's grid, one per weight."""
+
+
+@dataclass(frozen=True, eq=False)
+class Slice:
+    """A measured landscape at one batch size."""
+
+    landscape: Measured
+    batch_size: int
+
+    @cached_property
+    def rows(self) -> pd.DataFrame:
+        return self.landscape.at(self.batch_size).rows()
+
+    @cached_property
+    def test(self) -> Grid:
+        return grid(self.rows, "test_score")
+
+    @cached_property
+    def noise(self) -> tuple[float, int]:
+        """Standard deviation of test scores between seeds near the best, and its degrees of freedom."""
+        return self.landscape.noise_and_freedom(self.batch_size, score="test_score")
+
+    @property
+    def averages(self) -> tuple[str, ...]:
+        return balance.averages_of(self.landscape.about["loss"], self.landscape.pairwise)
+
+    @property
+    def name(self) -> dict[str, object]:
+        return {"landscape": self.landscape.name, "b": self.batch_size}
+
+    def on(self, average: str) -> np.ndarray:
+        """Mask [n_p, n_e] of cells that an average reaches by its learning rate alone, to half the finest step."""
+        step = float(np.diff(np.log2(self.test.ticks[1])).min())
+        if average != balance.PUBLISHED:
+            return reachable(self.test, average, self._k, within=step / 2)[..., 0]
+        published = self.landscape.published
+        rates = [np.log2(tick / published[name]) for name, tick in zip(self.test.names, self.test.ticks[:-1])]
+        first, *others = np.meshgrid(*rates, indexing="ij")
+        near: np.ndarray = np.all([np.abs(other - first) <= step / 2 + 1e-9 for other in others], axis=0)
+        return near
+
+    def away(self, cell: Cell, average: str) -> float:
+        """Signed octaves from a cell to the diagonal of an average: positive with more weight on the entropy term.
+
+        For other losses: of the weight that is furthest from its published ratio to the first.
+        """
+        weights = self.weights(cell)
+        if average != balance.PUBLISHED:
+            return balance.off_diagonal(weights, average, self.batch_size, self._k)
+        first, *others = (log2(weights[name] / coefficient) for name, coefficient in self.landscape.published.items())
+        return max((other - first for other in others), key=abs)
+
+    @property
+    def _k(self) -> int:
+        return int(self.landscape.about["setup"].get("k", 2))
+
+    def best(self, among: np.ndarray | None = None) -> Cell:
+        """The cell with the best validation score. among: mask [n_p, n_e] of cells to choose from; None: all."""
+        scores = grid(self.rows, "val_score").values[..., 0]
+        scores = scores if among is None else np.where(among, scores, np.nan)
+        return tuple(map(int, np.unravel_index(np.nanargmax(scores), scores.shape)))
+
+    def weights(self, cell: Cell) -> dict[str, float]:
+        return {name: float(tick[at]) for name, tick, at in zip(self.landscape.weights, self.test.ticks, cell)}
+
+    def nearest(self, weights: Mapping[str, float]) -> Cell:
+        """The trained cell nearest to some weights, in octaves; it may have diverged."""
+        trained = np.argwhere(self.test.counts[..., 0] + self.test.lost[..., 0] > 0)
+        at = np.column_stack([np.log2(tick[cells]) for tick, cells in zip(self.test.ticks, trained.T)])
+        wanted = np.log2([weights[name] for name in self.landscape.weights])
+        return tuple(map(int, trained[np.linalg.norm(at - wanted, axis=1).argmin()]))
+
+    def score(self, cell: Cell) -> float:
+        """Test score of a cell; 0 where training diverged."""
+        return float(np.nan_to_num(self.test.values[(*cell, 0)]))
+
+    def variance(self, cell: Cell) -> float:
+        """Variance of a cell's mean test score over its seeds."""
+        return self.noise[0] ** 2 / max(1, int(self.test.counts[(*cell, 0)]))
+
+
+def slices(landscapes: Sequence[Measured]) -> list[Slice]:
+    """One slice for every landscape and batch size."""
+    return [Slice(one, size) for one in landscapes for size in one.axes["batch_size"].tolist()]
+
+
+def pairwise(landscapes: Sequence[Measured]) -> list[Slice]:
+    """Those with a positive and an entropy term, which the paper's directions and sub-losses require."""
+    return slices([one for one in landscapes if one.pairwise])
+
+
+def half_of(parts: Sequence[Slice], cells: Sequence[Cell], share: float = 1.0) -> float:
+    """Half the 95 % interval of the first cell's test score less `share` of the second's; parts: their slices.
+
+    0 for a cell and itself, NaN where the noise is unknown.
+    """
+    if parts[0] is parts[1] and cells[0] == cells[1]:
+        return 0.0
+    freedom = min(part.noise[1] for part in parts)
+    if not freedom:
+        return nan
+    return student(freedom) * sqrt(parts[0].variance(cells[0]) + share**2 * parts[1].variance(cells[1]))
+
+
+def below(value: float, half: float, most: float, least: float | None = None) -> str:
+    """HOLDS where a value ± half is below `most`, FAILS where it is above `least` (None: `most`), else OPEN; OPEN for
+    NaN."""
+    if isnan(half):
+        return OPEN
+    return HOLDS if value + half < most else FAILS if value - half > (most if least is None else least) else OPEN
+
 
 def off_diagonal(landscapes: Sequence[Measured]) -> pd.DataFrame:
     """ "The best configuration is out of the diagonal" (`fig:hp_omniglot`, `fig:hp_tinyimagenet_infonce`).
 
     One row per average; for losses other than the paper's, their published ratios. A cell is on its diagonal within
-    half a step of the grid, so a best setting less than a step away counts as on it. best: the best cell's weights.
-    octaves: its distance from the diagonal, positive with more weight on the entropy (the second) term. off, on: test
-    scores of the best cells off and on the diagonal. gain: off less on, ± half; share: of off. holds: the gain is above
-    0 beyond its interval; does not hold: it is below ALIKE of off beyond its interval.
+    half a step of the grid, so a best setting less than a step away counts as on it. octaves: `Slice.away` of the best
+    cell. off, on: test scores of the best cells off and on the diagonal. gain: off less on, ± half; share: of off.
+    holds: the gain is above 0 beyond its interval; does not hold: it is below ALIKE of off beyond its interval.
     """
     rows = []
     for part in slices(landscapes):
@@ -56,10 +163,11 @@ def off_diagonal(landscapes: Sequence[Measured]) -> pd.DataFrame:
             diagonal = part.on(average)
             off, on = part.best(~diagonal), part.best(diagonal)
             gain, half = part.score(off) - part.score(on), half_of([part, part], [off, on])
-            rows.append(_of(part) | {
-                "average": average, "best": part.said(part.best()), "octaves": part.away(part.best(), average),
-                "off": part.score(off), "on": part.score(on), "gain": gain, "half": half,
-                "share": gain / part.score(off), "verdict": above(gain, half, 0.0, ALIKE * part.score(off)),
+            rows.append(part.name | {
+                "average": average, "best": ", ".join(f"{value:.3g}" for value in part.weights(part.best()).values()),
+                "octaves": part.away(part.best(), average), "off": part.score(off), "on": part.score(on),
+                "gain": gain, "half": half, "share": gain / part.score(off),
+                "verdict": below(-gain, half, 0.0, -ALIKE * part.score(off)),
             })  # fmt: skip
     return pd.DataFrame(rows)
 
@@ -77,14 +185,13 @@ def batch_sizes(landscapes: Sequence[Measured]) -> pd.DataFrame:
         parts = slices([one])
         ways = {"tuned": [part.best() for part in parts]}
         ways |= {average: [part.best(part.on(average)) for part in parts] for average in parts[0].averages}
-        scores = {way: [part.score(cell) for part, cell in zip(parts, cells)] for way, cells in ways.items()}
-        least = (1 - DROP) * max(scores["tuned"])
-        peak = parts[int(np.argmax(scores["tuned"]))]
-        halves = {
-            way: [half_of([part, peak], [cell, peak.best()], 1 - DROP) for part, cell in zip(parts, cells)]
-            for way, cells in ways.items()
-        }
-        counts = {way: _near(scores[way], halves[way], least) for way in ways}
+        scores = {way: np.array([part.score(cell) for part, cell in zip(parts, cells)]) for way, cells in ways.items()}
+        least, peak = (1 - DROP) * scores["tuned"].max(), parts[int(scores["tuned"].argmax())]
+        counts = {}  # numbers of batch sizes with a score of at least `least`, by lower and by upper ends of intervals
+        for way, cells in ways.items():
+            halves = [half_of([part, peak], [cell, peak.best()], 1 - DROP) for part, cell in zip(parts, cells)]
+            low, high = scores[way] - halves >= least, scores[way] + np.nan_to_num(halves, nan=np.inf) >= least
+            counts[way] = int(low.sum()), int(high.sum())
         low, high = counts.pop("tuned")
         verdict = OPEN
         if len(parts) > 1 and all(low > most for _, most in counts.values()):
@@ -92,8 +199,8 @@ def batch_sizes(landscapes: Sequence[Measured]) -> pd.DataFrame:
         elif len(parts) > 1 and any(ways[way] == ways["tuned"] or counts[way][0] >= high for way in counts):
             verdict = FAILS
         for way in ways:
-            by_size = {f"b = {part.batch_size}": score for part, score in zip(parts, scores[way])}
-            near = f"{sum(score >= least for score in scores[way])} of {len(parts)}"
+            by_size = {f"b = {part.batch_size}": float(score) for part, score in zip(parts, scores[way])}
+            near = f"{(scores[way] >= least).sum()} of {len(parts)}"
             rows.append({"landscape": one.name, "way": way} | by_size | {"near": near, "verdict": verdict})
     sizes = sorted({int(size) for one in landscapes for size in one.axes["batch_size"]})
     return pd.DataFrame(rows, columns=["landscape", "way", *(f"b = {size}" for size in sizes), "near", "verdict"])
@@ -105,49 +212,40 @@ def directions(landscapes: Sequence[Measured]) -> pd.DataFrame:
     From a quadratic through settings near the best (`analysis.ridge`, share UPPER). settings: their number. angle:
     degrees from the joint direction to the flattest, positive towards Lambda_e, NaN where the quadratic has no maximum
     (a plateau's may have none). from, to: 95 % interval of the unsigned angle. across, along: octaves in which the
-    score falls by DROP, steepest first. A_O, A_I: coupling of the two rows of each, 0 ideal. drift: the angle less that
-    at the smallest batch size. holds: the flattest direction is within HALF_WAY of the joint one.
+    score falls by DROP, steepest first. holds: the flattest direction is within HALF_WAY of the joint one.
     """
     rows = []
-    for part in slices(_of_pairs(landscapes)):
+    for part in pairwise(landscapes):
         shape = ridge(part.rows, "val_score", axes=("Lambda_p", "Lambda_e"), share=UPPER)
         near = alignment(shape, balance.A_O).set_index(["direction", "row"]).loc[(1, "joint")]
-        angle = float(angle_of(shape.directions[1])) if shape.curvatures.max() < 0 else nan
-        first = next((row["angle"] for row in rows if row["landscape"] == part.landscape.name), nan)
-        rows.append(_of(part) | {
-            "settings": shape.trials, "angle": angle, "from": float(near["low"]), "to": float(near["high"]),
-            "across": float(shape.widths[0]), "along": float(shape.widths[1]),
-            "A_O": float(coupling(shape, balance.A_O)["coupling"].iloc[0]),
-            "A_I": float(coupling(shape, A_I)["coupling"].iloc[0]),
-            "drift": (angle - first + 90) % 180 - 90 if not isnan(first) else nan,
+        positive, entropy = shape.directions[1]
+        angle = 90 - (90 - np.degrees(np.arctan2(entropy - positive, entropy + positive))) % 180
+        rows.append(part.name | {
+            "settings": shape.trials, "angle": float(angle) if shape.curvatures.max() < 0 else nan,
+            "from": float(near["low"]), "to": float(near["high"]), "across": float(shape.widths[0]),
+            "along": float(shape.widths[1]),
             "verdict": HOLDS if near["high"] < HALF_WAY else FAILS if near["low"] > HALF_WAY else OPEN,
         })  # fmt: skip
     return pd.DataFrame(rows)
-
-
-A_I = {"Lambda_p": (1.0, 0.0, 0.0), "Lambda_e": (0.0, 1.0, 0.0)}
-"""No reparameterisation, `tab:ablation`."""
 
 
 def both_low(landscapes: Sequence[Measured]) -> pd.DataFrame:
     """ "Minimise both the positive and the entropy subparts, which is required for good retrieval" (`fig:sublosses`).
 
     Of the settings whose score is at least NEAR of the best: positive, entropy: mean place of the term between its
-    lowest (0) and highest (1) value over all settings, ± half of its 95 % interval; rank: mean rank of the term, scaled
-    alike. below: share of all settings with both terms lower than at the best. holds: both places are below a half.
+    lowest (0) and highest (1) value over all settings, ± half of its 95 % interval. below: share of all settings with
+    both terms lower than at the best. holds: both places are below a half.
     """
     rows = []
-    for part in slices(_of_pairs(landscapes)):
+    for part in pairwise(landscapes):
         table = sublosses(part.rows, "test_score")
-        best = table["score"] >= NEAR * table["score"].max()
-        row = _of(part)
+        best, top = table["score"] >= NEAR * table["score"].max(), table.loc[table["score"].idxmax()]
+        row, said = part.name, []
         for term in TERMS:
             name, there = term.removesuffix("_term"), places(table[term])[best]
             row |= {name: float(there.mean()), f"{name}_half": half_interval_of(there.to_numpy())}
-            row |= {f"{name} rank": float(ranks(table[term])[best].mean())}
-        top = table.loc[table["score"].idxmax()]
+            said.append(below(row[name], row[f"{name}_half"], 0.5))
         lower = (table[list(TERMS)] < top[list(TERMS)].astype(float)).all(axis=1)
-        said = [below(float(row[name]), float(row[f"{name}_half"]), 0.5) for name in ("positive", "entropy")]
         verdict = FAILS if FAILS in said else OPEN if OPEN in said else HOLDS
         rows.append(row | {"below": float(lower.mean()), "verdict": verdict})
     return pd.DataFrame(rows)
@@ -157,8 +255,7 @@ def carried_over(landscapes: Sequence[Measured], batch_size: int = 64) -> pd.Dat
     """ "For a same task and same loss the balance can be re-used" (`ssec:best_hp_values`), for every pair.
 
     Ordered pairs of landscapes over the same weights. regret: test score lost with the best setting of the landscape
-    `of`, ± half; all of it where training diverges. share: of the best score. same: which of dataset, task and loss the
-    two have in common. holds: the regret is below DROP of the score.
+    `of`, ± half; all of it where training diverges. share: of the best score. holds: the regret is below DROP of it.
     """
     parts = [Slice(one, batch_size) for one in landscapes if batch_size in one.axes["batch_size"]]
     rows = []
@@ -167,14 +264,11 @@ def carried_over(landscapes: Sequence[Measured], batch_size: int = 64) -> pd.Dat
             continue
         taken, best = on.nearest(of.weights(of.best())), on.best()
         regret, half = on.score(best) - on.score(taken), half_of([on, on], [best, taken])
-        alike = [name for name in ("dataset", "task", "loss") if of.landscape.about[name] == on.landscape.about[name]]
-        least = DROP * on.score(best)
-        rows.append(_of(on) | {
-            "of": of.landscape.name, "same": ", ".join(alike) or "nothing", "best": on.score(best),
-            "regret": regret, "half": half, "share": regret / on.score(best), "verdict": below(regret, half, least),
+        rows.append(on.name | {
+            "of": of.landscape.name, "best": on.score(best), "regret": regret, "half": half,
+            "share": regret / on.score(best), "verdict": below(regret, half, DROP * on.score(best)),
         })  # fmt: skip
-    columns = ["landscape", "b", "of", "same", "best", "regret", "half", "share", "verdict"]
-    return pd.DataFrame(rows, columns=columns)
+    return pd.DataFrame(rows)
 
 
 def losses(landscapes: Sequence[Measured]) -> pd.DataFrame:
@@ -183,46 +277,25 @@ def losses(landscapes: Sequence[Measured]) -> pd.DataFrame:
     margin, infonce: the best test scores. less: the task's usual loss less the other, ± half; share: of the usual one's
     score. holds: the other loses less than DROP of the score.
     """
-    parts = {(part.landscape.about["dataset"], part.landscape.about["loss"], part.batch_size): part
-             for part in slices(landscapes)}  # fmt: skip
+    parts = {
+        (part.landscape.about["dataset"], part.batch_size, part.landscape.about["loss"]): part
+        for part in slices(landscapes)
+    }
     rows = []
-    for (dataset, loss, size), usual in parts.items():
-        other = next((parts.get((dataset, name, size)) for name in USUAL.values() if name != loss), None)
-        if other is None or loss != USUAL.get(usual.landscape.about["task"]):
+    for (dataset, size, loss), usual in parts.items():
+        task = usual.landscape.about["task"]
+        other = next((parts.get((dataset, size, name)) for name in USUAL.values() if name != loss), None)
+        if other is None or loss != USUAL.get(task):
             continue
         cells = [usual.best(), other.best()]
-        both = {loss: usual.score(cells[0]), other.landscape.about["loss"]: other.score(cells[1])}
-        less, half = usual.score(cells[0]) - other.score(cells[1]), half_of([usual, other], cells)
+        score, another = usual.score(cells[0]), other.score(cells[1])
+        both, half = {loss: score, other.landscape.about["loss"]: another}, half_of([usual, other], cells)
         rows.append({
-            "dataset": dataset, "b": size, "task": usual.landscape.about["task"], "usual": loss,
-            "margin": both["margin"], "infonce": both["infonce"], "less": less, "half": half,
-            "share": less / usual.score(cells[0]), "verdict": below(less, half, DROP * usual.score(cells[0])),
+            "dataset": dataset, "b": size, "task": task, "usual": loss, "margin": both["margin"],
+            "infonce": both["infonce"], "less": score - another, "half": half, "share": (score - another) / score,
+            "verdict": below(score - another, half, DROP * score),
         })  # fmt: skip
-    columns = ["dataset", "b", "task", "usual", "margin", "infonce", "less", "half", "share", "verdict"]
-    return pd.DataFrame(rows, columns=columns)
-
-
-def _of_pairs(landscapes: Sequence[Measured]) -> list[Measured]:
-    """Landscapes with a positive and an entropy term, which the paper's directions and sub-losses require."""
-    return [one for one in landscapes if one.pairwise]
-
-
-def _of(part: Slice) -> dict[str, object]:
-    return {"landscape": part.landscape.name, "b": part.batch_size}
-
-
-def _near(scores: Sequence[float], halves: Sequence[float], least: float) -> tuple[int, int]:
-    """Numbers of batch sizes with a score of at least `least`, by lower and by upper ends of the intervals."""
-    low = sum(score - half >= least for score, half in zip(scores, halves) if not isnan(half))
-    high = sum(isnan(half) or score + half >= least for score, half in zip(scores, halves))
-    return low, high
-
-
-def angle_of(directions: np.ndarray) -> np.ndarray:
-    """Degrees in (-90, 90] from the joint direction to directions [..., 2] in (log Lambda_p, log Lambda_e), positive
-    towards Lambda_e."""
-    positive, entropy = np.moveaxis(directions, -1, 0)
-    return 90 - (90 - np.degrees(np.arctan2(entropy - positive, entropy + positive))) % 180
+    return pd.DataFrame(rows)
 
 
 CLAIMS: dict[str, tuple[str, Callable[[Sequence[Measured]], pd.DataFrame]]] = {
@@ -254,33 +327,25 @@ def as_text(table: pd.DataFrame) -> str:
     if "of" in table:
         return markdown(_square(table))
     columns = {}
-    for name in table:
+    for name in [name for name in table if not name.endswith("half")]:
         values = table[name]
         if f"{name}_half" in table:
             columns[name] = [f"{value:.2f} ±{half:.2f}" for value, half in zip(values, table[f"{name}_half"])]
-        elif name in SIGNED:
-            columns[name] = [_between(value, half) for value, half in zip(values, table["half"])]
+        elif name in ("gain", "less"):
+            halves = ["" if isnan(half) else f" ±{half:.3f}" for half in table["half"]]
+            columns[name] = [f"{value:+.3f}{half}" for value, half in zip(values, halves)]
         elif name in ("share", "below"):
             columns[name] = [f"{100 * value:.1f} %" for value in values]
-        elif not name.endswith("half"):
-            digits = ".0f" if name in DEGREES else ".2f"
-            columns[name] = [_number(value, digits) for value in values]
+        else:
+            digits = ".0f" if name in ("angle", "from", "to") else ".2f"
+            numbers = [f"{value:{digits}}" if isinstance(value, float) else str(value) for value in values]
+            columns[name] = [number.replace("nan", "-") for number in numbers]
     return markdown(pd.DataFrame(columns).set_index(next(iter(columns))))
-
-
-def _between(value: float, half: float) -> str:
-    return f"{value:+.3f}" + ("" if pd.isna(half) else f" ±{half:.3f}")
-
-
-def _number(value: object, digits: str) -> str:
-    if not isinstance(value, float):
-        return str(value)
-    return "-" if pd.isna(value) else f"{value:{digits}}"
 
 
 def _square(table: pd.DataFrame) -> pd.DataFrame:
     """Regrets in percent of the best score. Rows: origin of the setting; columns: landscape on which it is used."""
-    half = ["" if pd.isna(half) else f" ±{100 * half:.0f}" for half in table["half"] / table["best"]]
+    half = ["" if isnan(half) else f" ±{100 * half:.0f}" for half in table["half"] / table["best"]]
     cells = [f"{100 * share:.0f}{more} %" for share, more in zip(table["share"], half)]
     square = table.assign(cell=cells).pivot(index="of", columns="landscape", values="cell").fillna("")
     order = list(dict.fromkeys(table["of"]))

@@ -1,37 +1,32 @@
-"""Would other constants of the default search have been chosen, and helped: python tests/benchmarks/constants.py
+"""Constants of the default search, varied one at a time: python tests/benchmarks/constants.py
 
-Each candidate changes a constant of `beliefs` or `model_guided` in `tune_cd.search`, and is replayed on every
-family of landscapes from equal blind starts, without noise. Printed for BALANCE and for GENERAL, in hundredths of the
-range of the scores:
+Each candidate changes a constant of `beliefs` or `model_guided` in `tune_cd.search`, and is replayed on every family of
+landscapes from equal starts, without noise. Printed for BALANCE and for GENERAL, in hundredths of the range of the
+scores: AUC@20 by candidate and family, less that of the constants as they are, in pairs, with 95 % intervals. A
+candidate to adopt is ahead on the mean of the other families for each family left out. Judging measured landscapes are
+not among them.
 
-- AUC@20 by candidate and family, less that of the constants as they are, in pairs, with 95 % intervals;
-- leave one family out: the candidate that is best in the mean over the other families, and what choosing it would
-  change on the family left out.
-
-Judging measured landscapes (`JUDGES`) are not among them. Constants were not chosen by these tables.
+`--pausing` replays searches that pause instead, on the curves of the measured landscapes of BALANCE, with noise: the
+best after 10 full trainings' worth, in hundredths of the best there is.
 """
 
-import argparse
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
-from multiprocessing import get_context
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from harness import found as find
+from harness import found, mean, options_of, run
+from pausing import OURS
+from pausing import searched as paused
 
-from tune_cd.analysis.intervals import half_interval_of
 from tune_cd.analysis.tables import markdown
-from tune_cd.landscapes.landscape import Landscape
 from tune_cd.landscapes.simulation import replay
 from tune_cd.search import beliefs, model_guided
 from tune_cd.search.registry import OPTIMISERS
 
-TRIALS = 20
+TRIALS, WORTH = 20, 10.0
 MODULES = (beliefs, model_guided)
 NOW = "as they are"
 
@@ -110,77 +105,47 @@ def changed(belief: str, change: Change) -> Iterator[None]:
         beliefs.prior_of.cache_clear()
 
 
-def auc(landscape: Landscape, seed: int) -> float:
-    """Mean of what was reached over the first TRIALS trials, as a share of the range of the scores."""
-    curve = replay("cd", OPTIMISERS["cd"], landscape, seed, trials=TRIALS).curve
+def searched(job: tuple) -> float:
+    """Mean of what was reached over the first TRIALS trials, as a share of the range of the scores; of a search that
+    pauses, what was reached after WORTH full trainings' worth. job: (belief, candidate, landscape, pausing, start,
+    seed)."""
+    belief, candidate, name, pausing, start, seed = job
+    with changed(belief, CANDIDATES[belief][candidate]):
+        if pausing:
+            return paused((OURS, name, WORTH, 1, start, seed))[-1]
+        landscape = found(name)
+        curve = replay("cd", OPTIMISERS["cd"], landscape, seed, trials=TRIALS, start=start).curve
     whole = np.append(curve, [curve[-1]] * (TRIALS - len(curve)))  # a search that has ended keeps what it has
     return float((whole.mean() - landscape.low) / (landscape.high - landscape.low))
 
 
-def aucs(job: tuple[str, str], belief: str, searches: int) -> list[float]:
-    """Of one candidate on one landscape, by start [searches]."""
-    candidate, name = job
-    landscape = find(name)
-    with changed(belief, CANDIDATES[belief][candidate]):
-        return [auc(landscape, seed) for seed in range(searches)]
+def table(belief: str, options) -> pd.DataFrame:
+    """One row a candidate, one column a family: less the constants as they are, a mean over its landscapes."""
+    families = {name: of for name, of in FAMILIES[belief].items() if "measured" in name or not options.pausing}
+    jobs = [
+        (belief, candidate, name, options.pausing, options.start, seed)
+        for candidate in CANDIDATES[belief] for of in families.values() for name in of
+        for seed in range(options.searches)
+    ]  # fmt: skip
+    ran: dict[tuple[str, str], list[float]] = {}
+    for job, value in zip(jobs, run(searched, jobs, options)):
+        ran.setdefault(job[1:3], []).append(value)
+    rows = {}
+    for candidate in [one for one in CANDIDATES[belief] if one != NOW]:
+        less = {name: np.subtract(ran[candidate, name], ran[NOW, name]) for of in families.values() for name in of}
+        rows[candidate] = {
+            family: mean(100 * np.mean([less[name] for name in of], axis=0), 1) for family, of in families.items()
+        }
+    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("constants")
 
 
-def differences(belief: str, searches: int, processes: int) -> dict[tuple[str, str], np.ndarray]:
-    """(candidate, family) -> less the constants as they are, by start and landscape: a mean over landscapes of equal
-    weight [searches]."""
-    names = [name for family in FAMILIES[belief].values() for name in family]
-    jobs = [(candidate, name) for candidate in CANDIDATES[belief] for name in names]
-    with ProcessPoolExecutor(processes, get_context("spawn")) as pool:
-        found = dict(zip(jobs, pool.map(partial(aucs, belief=belief, searches=searches), jobs)))
-    return {
-        (candidate, family): np.mean(
-            [np.subtract(found[candidate, name], found[NOW, name]) for name in names_of], axis=0
-        )
-        for candidate in CANDIDATES[belief]
-        for family, names_of in FAMILIES[belief].items()
-    }
-
-
-def by_family(belief: str, less: Mapping[tuple[str, str], np.ndarray]) -> pd.DataFrame:
-    """One row a candidate, one column a family."""
-    return pd.DataFrame(
-        [
-            {"constants": candidate} | {family: said(less[candidate, family]) for family in FAMILIES[belief]}
-            for candidate in CANDIDATES[belief] if candidate != NOW
-        ]
-    )  # fmt: skip
-
-
-def left_out(belief: str, less: Mapping[tuple[str, str], np.ndarray]) -> pd.DataFrame:
-    """One row a family: what is best on the others, and what that changes on it."""
-    rows = []
-    for family in FAMILIES[belief]:
-        others = [one for one in FAMILIES[belief] if one != family]
-        means = {c: float(np.mean([less[c, one].mean() for one in others])) for c in CANDIDATES[belief]}
-        best = max(means, key=lambda candidate: means[candidate])
-        rows.append({
-            "left out": family, "best on the others": best, "gain there": f"{100 * means[best]:+.1f}",
-            "on the one left out": said(less[best, family]) if best != NOW else "-",
-        })  # fmt: skip
-    return pd.DataFrame(rows)
-
-
-def said(values: np.ndarray) -> str:
-    """In hundredths of the range."""
-    return f"{100 * values.mean():+.1f} ±{100 * half_interval_of(values):.1f}"
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def main(argv: list[str] | None = None) -> None:
+    parser = options_of(__doc__, 20)
     parser.add_argument("--beliefs", nargs="+", choices=CANDIDATES, default=list(CANDIDATES))
-    parser.add_argument("--searches", type=int, default=20, help="of each candidate on each landscape; default: 20")
-    parser.add_argument("--processes", type=int, default=2)
-    options = parser.parse_args()
-    for belief in options.beliefs:
-        less = differences(belief, options.searches, options.processes)
-        print(f"{belief}, {options.searches} searches a landscape\n")
-        for table in (by_family(belief, less), left_out(belief, less)):
-            print(markdown(table.set_index(table.columns[0])), end="\n\n", flush=True)
+    parser.add_argument("--pausing", action="store_true", help="searches that pause, over the balance")
+    options = parser.parse_args(argv)
+    for belief in ["BALANCE"] if options.pausing else options.beliefs:
+        print(f"{belief}, {options.searches} searches a landscape\n\n{markdown(table(belief, options))}\n", flush=True)
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ import platform
 import re
 import socket
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
@@ -196,11 +196,6 @@ def _cell(trial_id: str) -> Cell:
     return Cell(int(p[1:]), int(e[1:]), int(b[1:]), int(seed[4:]))
 
 
-def stages(grid: Grid, batch_sizes: Sequence[int], refine: bool) -> Iterator[tuple[int, str]]:
-    for batch_size in batch_sizes or grid.batch_sizes:
-        yield from ((batch_size, stage) for stage in ("coarse", "repeated", *["refined"] * refine))
-
-
 def asked(stage: str, batch_size: int, trained: dict[Cell, float]) -> list[Cell]:
     """The cells of a stage that are left to train."""
     here = {cell: score for cell, score in trained.items() if cell.batch_size == batch_size}
@@ -212,19 +207,18 @@ def asked(stage: str, batch_size: int, trained: dict[Cell, float]) -> list[Cell]
     return [cell for cell in wanted[stage]() if cell not in trained]
 
 
+def images_of(grid: Grid, options: argparse.Namespace) -> Any:
+    return load_dataset(grid.dataset, options.data_root, image_size=grid.setup.image_size, task=grid.setup.task)
+
+
 def measure(name: str, options: argparse.Namespace) -> None:
     grid, out = GRIDS[name], options.out
     cuda = options.device == "cuda"
-    load_dataset(
-        grid.dataset, options.data_root, image_size=grid.setup.image_size, task=grid.setup.task
-    )  # decoded once
-    with ProcessPoolExecutor(
-        1 if cuda else options.workers,
-        get_context("spawn"),
-        Worker.begin,
-        (grid.setup, options.data_root, options.device),
-    ) as pool:
-        for batch_size, stage in stages(grid, options.batch_sizes, options.refine):
+    images_of(grid, options)  # decoded once
+    workers, each = 1 if cuda else options.workers, (grid.setup, options.data_root, options.device)
+    with ProcessPoolExecutor(workers, get_context("spawn"), Worker.begin, each) as pool:
+        stages = "coarse", "repeated", *["refined"] * options.refine
+        for batch_size, stage in product(options.batch_sizes or grid.batch_sizes, stages):
             begun, cells = time.perf_counter(), asked(stage, batch_size, stored(out, name))
             lots = [cells] if cuda and cells else [[cell] for cell in cells]
             for done in as_completed([pool.submit(train, str(out), name, lot) for lot in lots]):
@@ -265,7 +259,7 @@ def about(name: str, trials: pd.DataFrame, options: argparse.Namespace) -> dict[
     source = f" --data-root {Path(options.data_root).name}" if options.data_root else ""
     more = " --refine" * fine + " --device cuda" * on_gpu
     command = COMMAND.format(name=name, source=source, batch_sizes=" ".join(map(str, sorted(sizes))), more=more)
-    data = load_dataset(grid.dataset, options.data_root, image_size=grid.setup.image_size, task=grid.setup.task)
+    data = images_of(grid, options)
     splits = {name: split for name in SPLITS if (split := getattr(data, name)) is not None}
     images = {name: {"classes": len(split.class_names), "images": len(split.labels)} for name, split in splits.items()}
     here = set(trials["hostname"]) == {socket.gethostname()}

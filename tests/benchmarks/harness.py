@@ -1,32 +1,73 @@
-"""What the benchmarks of search methods share: their landscapes, and a command line that prints tables."""
+"""What the benchmarks of search methods share: landscapes by name, options, replays over processes that a file keeps,
+means with intervals."""
 
 import argparse
-from collections.abc import Callable, Iterable, Sequence
+import json
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
 
-from boxes import BOXES
-from corners import NAME, in_corner
+import numpy as np
+from hills import CORNER, HILLS, in_corner
 
+from tune_cd.analysis.intervals import half_interval_of
 from tune_cd.landscapes.find import find
 from tune_cd.landscapes.landscape import Landscape
 
 
 def found(name: str) -> Landscape:
-    """A landscape by its name: a hill of `boxes`, another in a corner of its box (`corners`), or one of the package."""
-    if name in BOXES:
-        return BOXES[name]
-    if at := NAME.fullmatch(name):
+    """A landscape by its name: one of `hills`, another in a corner of its box, or one that `tune_cd.replay` knows."""
+    if name in HILLS:
+        return HILLS[name]
+    if at := CORNER.fullmatch(name):
         return in_corner(found(at["base"]), name, (at["first"], at["second"]))
     return find(name)
 
 
-def command(doc: str, parts: Iterable[str], usual: Sequence[str], tables: Callable[..., Iterable[str]]) -> None:
-    """Print the tables of the parts that the command line names. tables: (parts, searches, processes) -> texts."""
-    top = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
-    top.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(parts)}; default: {', '.join(usual)}")
-    top.add_argument("--searches", type=int, metavar="N", help="of each method and landscape; default: the part's own")
-    top.add_argument("--processes", type=int, metavar="N", help="default: one a core")
-    options = top.parse_args()
-    if unknown := set(options.parts) - set(parts):
-        top.error(f"{', '.join(sorted(unknown))}: the parts are {', '.join(parts)}")
-    for text in tables(options.parts or usual, options.searches, options.processes):
-        print(text, end="\n\n", flush=True)
+def options_of(doc: str, searches: int) -> argparse.ArgumentParser:
+    """A parser with the options that all have. searches: the default number."""
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--searches", type=int, default=searches, help="from seeds 0, 1, ...; default: %(default)s")
+    parser.add_argument(
+        "--start", default="blind", help="blind, conventional, near:OCTAVES from the best, NAME=VALUE,..."
+    )
+    parser.add_argument("--processes", type=int, default=os.cpu_count(), help="default: one a core")
+    parser.add_argument("--kept", type=Path, metavar="FILE", help="results of an earlier run, which this one continues")
+    return parser
+
+
+def run(measure: Callable[[Any], Any], jobs: Sequence[tuple], options: argparse.Namespace) -> list[Any]:
+    """measure(job) of every job, in their order, over processes. Jobs and results are JSON.
+
+    options.kept: a file with a line a job; what it has is not measured again. It does not know the code: another
+    version of a search needs another file.
+    """
+    kept: dict[str, Any] = {}
+    if options.kept and options.kept.exists():
+        lines = options.kept.read_text(encoding="utf-8").splitlines()
+        kept = dict(json.loads(line) for line in lines if line.endswith("]"))  # the last one may be cut off
+    names = {json.dumps([measure.__name__, *job]): job for job in jobs}
+    left = {name: job for name, job in names.items() if name not in kept}
+    for name, result in zip(left, _over_processes(measure, list(left.values()), options.processes)):
+        kept[name] = result
+        if options.kept:
+            with options.kept.open("a", encoding="utf-8") as file:
+                file.write(json.dumps([name, result]) + "\n")
+    return [kept[name] for name in names]
+
+
+def _over_processes(measure: Callable[[Any], Any], jobs: list[tuple], processes: int):
+    if processes == 1 or len(jobs) < 2:
+        yield from map(measure, jobs)
+        return
+    with ProcessPoolExecutor(processes, get_context("spawn")) as pool:
+        yield from pool.map(measure, jobs, chunksize=max(1, min(20, len(jobs) // (4 * processes))))
+
+
+def mean(values: Sequence[float] | np.ndarray, digits: int = 3) -> str:
+    """A mean with its sign, ± half its 95 % interval where there are several values."""
+    half = f" ±{half_interval_of(np.asarray(values)):.{digits}f}" if len(values) > 1 else ""
+    return f"{np.mean(values):+.{digits}f}{half}"

@@ -26,7 +26,7 @@ os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 os.environ.setdefault("RAY_AIR_NEW_OUTPUT", "0")
 warnings.simplefilter("ignore")
 
-import itertools
+from itertools import pairwise, product
 
 import ray
 from ray import tune
@@ -64,20 +64,13 @@ class Timed(TrainTrial):
 class NotKept:
     """A `trainables.trial.Recorder` that keeps nothing."""
 
-    def recorded(self, config):
+    def nothing(self, *arguments):
         return None
 
-    def record(self, config, outcome, where):
-        return None
+    recorded = record = save = keep = nothing
 
     def saved(self, config):
         return []
-
-    def save(self, config, images_seen, state):
-        pass
-
-    def keep(self, config, val_score, network):
-        pass
 
 
 class Empty(tune.Trainable):
@@ -91,54 +84,46 @@ class Empty(tune.Trainable):
 
     def step(self):
         noted(self._notes, "begin")
+        self.train_for_a_while()
         noted(self._notes, "end")
         return {"val_score": 0.5, "done": True}
+
+    def train_for_a_while(self):
+        pass
 
 
 class Asleep(Empty):
     """A training that takes ASLEEP seconds and no core; the first ones wait until all workers have one."""
 
-    def step(self):
-        noted(self._notes, "begin")
+    def train_for_a_while(self):
         while Path(self._notes).read_text(encoding="utf-8").count("begin") < WORKERS:
             time.sleep(0.1)
         time.sleep(ASLEEP)
-        noted(self._notes, "end")
-        return {"val_score": 0.5, "done": True}
 
 
 def run(trainable, trials: int, notes: Path, *, workers: int = 1, reuse: bool = True, **parameters) -> Noted:
     """A search of so many trials to its end, and what its steps noted."""
     notes.unlink(missing_ok=True)
-    searcher = CoordinateDescentSearch(
-        Space(Lambda_p=(1e-6, 17.0), Lambda_e=(1e-6, 17.0)),
-        "val_score",
-        "max",
-        start={"Lambda_p": 0.1, "Lambda_e": 0.1},
-    )
+    space = Space(Lambda_p=(1e-6, 17.0), Lambda_e=(1e-6, 17.0))
+    searcher = CoordinateDescentSearch(space, "val_score", "max", start={"Lambda_p": 0.1, "Lambda_e": 0.1})
+    checkpoints = tune.CheckpointConfig(checkpoint_at_end=False)
     with tempfile.TemporaryDirectory() as folder:
         tune.Tuner(
             tune.with_resources(tune.with_parameters(trainable, notes=str(notes), **parameters), {"cpu": 1}),
             param_space={"batch_size": 32, "seed": 0},
             tune_config=tune.TuneConfig(
-                metric="val_score",
-                mode="max",
-                num_samples=trials,
-                search_alg=searcher,
-                max_concurrent_trials=workers,
+                metric="val_score", mode="max", num_samples=trials, search_alg=searcher, max_concurrent_trials=workers,
                 reuse_actors=reuse,
             ),
-            run_config=tune.RunConfig(
-                storage_path=folder, verbose=0, checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False)
-            ),
-        ).fit()
+            run_config=tune.RunConfig(storage_path=folder, verbose=0, checkpoint_config=checkpoints),
+        ).fit()  # fmt: skip
     lines = [line.split() for line in notes.read_text(encoding="utf-8").splitlines()]
     return sorted((float(at), what) for at, what in lines)
 
 
 def gaps(times: Noted) -> list[float]:
     """Seconds between a trial's last step and the next one's first, one trial at a time."""
-    return [begin - end for (end, _), (begin, what) in itertools.pairwise(times) if what == "begin"]
+    return [begin - end for (end, _), (begin, what) in pairwise(times) if what == "begin"]
 
 
 def busy_share(times: Noted, workers: int) -> float:
@@ -146,7 +131,7 @@ def busy_share(times: Noted, workers: int) -> float:
     begun = [at for at, what in times if what == "begin"]
     first, last = begun[workers - 1], begun[-1]
     busy, live = 0.0, 0
-    for (at, what), (then, _) in itertools.pairwise(times):
+    for (at, what), (then, _) in pairwise(times):
         live += 1 if what == "begin" else -1
         busy += live * (then - at) if first <= at < last else 0.0
     return busy / (workers * (last - first))
@@ -155,32 +140,21 @@ def busy_share(times: Noted, workers: int) -> float:
 def main() -> None:
     logging.disable(logging.WARNING)
     ray.init(address="local", num_cpus=WORKERS, include_dashboard=False, log_to_driver=False)
-    setup = replace(find_setup("glyphs", "small"), images_seen=32, evaluations=1)
-    parameters = {
-        "setup_fields": asdict(setup),
-        "data_root": None,
-        "threads": 1,
-        "recorder": NotKept(),
-    }
-    cases = {
-        "TrainTrial, process reused": (Timed, True, parameters),
-        "TrainTrial, new process": (Timed, False, parameters),
-        "empty trainable, process reused": (Empty, True, {}),
-        "empty trainable, new process": (Empty, False, {}),
-    }
-    measured: dict[str, list[float]] = {name: [] for name in cases}
+    setup = asdict(replace(find_setup("glyphs", "small"), images_seen=32, evaluations=1))
+    parameters = {"setup_fields": setup, "data_root": None, "threads": 1, "recorder": NotKept()}
+    trainables = {"TrainTrial": (Timed, parameters), "empty trainable": (Empty, {})}
+    cases = list(product(trainables, TRIALS))
+    measured: dict[tuple[str, bool], list[float]] = {case: [] for case in cases}
     with tempfile.TemporaryDirectory() as folder:
-        for _ in range(ROUNDS):
-            for name, (trainable, reuse, arguments) in cases.items():
-                times = run(trainable, TRIALS[reuse], Path(folder) / "notes", reuse=reuse, **arguments)
-                measured[name] += gaps(times)
-        share = busy_share(run(Asleep, 4 * WORKERS, Path(folder) / "notes", workers=WORKERS), WORKERS)
-    print(
-        f"seconds from the end of a trial to the next one's first step, {ROUNDS} x {TRIALS[True]} (reused) or "
-        f"{TRIALS[False]} (new) trials"
-    )
-    for name, values in measured.items():
-        print(f"{name:<34} median {statistics.median(values):6.3f}   {min(values):6.3f} .. {max(values):6.3f}")
+        notes = Path(folder) / "notes"
+        for name, reuse in ROUNDS * cases:
+            trainable, arguments = trainables[name]
+            measured[name, reuse] += gaps(run(trainable, TRIALS[reuse], notes, reuse=reuse, **arguments))
+        share = busy_share(run(Asleep, 4 * WORKERS, notes, workers=WORKERS), WORKERS)
+    print("seconds from the end of a trial to the next one's first step")
+    for (name, reuse), values in measured.items():
+        case = f"{name}, {'process reused' if reuse else 'new process'}, {len(values)} times"
+        print(f"{case:<44} median {statistics.median(values):6.3f}   {min(values):6.3f} .. {max(values):6.3f}")
     print(f"share of the time of {WORKERS} workers that is spent in trials of {ASLEEP:g} s: {share:.3f}")
 
 

@@ -7,8 +7,8 @@ import claims
 import grids_of
 import numpy as np
 import pytest
+from claims import FAILS, HOLDS, OPEN
 from grids_of import TICKS, hill
-from slices import FAILS, HOLDS, OPEN, above, below
 
 from tune_cd.landscapes.measured import MEASURED, load
 
@@ -42,11 +42,6 @@ def test_a_best_setting_on_a_diagonal_is_not_off_it(tmp_path):
     table = claims.off_diagonal([made(tmp_path, hill(ON))]).set_index("average")
     assert table.loc["separate", ["octaves", "verdict"]].tolist() == [0.0, FAILS] and table.loc["separate", "gain"] < 0
     assert table.loc["global", "verdict"] == HOLDS
-
-
-def test_infonce_has_the_separate_average_alone(tmp_path):
-    table = claims.off_diagonal([made(tmp_path, hill(OFF), loss="infonce")])
-    assert table["average"].tolist() == ["separate"]
 
 
 @pytest.mark.parametrize("loss, octaves", [("siglip", 4.0), ("barlow_twins", 4.0 - np.log2(0.0051))])
@@ -102,17 +97,7 @@ def test_the_direction_of_a_ridge_is_found(tmp_path, angle, verdict):
     row = claims.directions([made(tmp_path, shape)]).iloc[0]
     assert row["angle"] == pytest.approx(angle, abs=3) and row["verdict"] == verdict
     assert row["along"] / row["across"] == pytest.approx(2.5, rel=0.2)
-    assert row["across"] == pytest.approx(4 * np.sqrt(-np.log(0.95)), rel=0.3) and np.isnan(row["drift"])
-    if angle == 0:
-        assert row["A_O"] < 0.1 < row["A_I"]
-
-
-def test_the_drift_of_a_ridge_is_its_turn_since_the_smallest_batch_size(tmp_path):
-    def turning(x):
-        return hill(np.log2([TICKS[6], TICKS[6]]), across=4.0, along=10.0, angle=10 * (x[2] - 4) / 2)(x)
-
-    table = claims.directions([made(tmp_path, turning, batch_sizes=(16, 64, 256))])
-    assert table["drift"].iloc[1:].tolist() == pytest.approx([10, 20], abs=4)
+    assert row["across"] == pytest.approx(4 * np.sqrt(-np.log(0.95)), rel=0.3)
 
 
 @pytest.mark.parametrize("sign, verdict", [(1, HOLDS), (-1, FAILS)])
@@ -121,15 +106,7 @@ def test_both_terms_are_low_where_the_score_is_high_or_they_are_not(tmp_path, si
     landscape = made(tmp_path, wide, terms=lambda x: (1 - wide(x), 1 - sign * wide(x)))
     row = claims.both_low([landscape]).iloc[0]
     assert row["verdict"] == verdict and row["positive"] < 0.2
-    assert row["positive rank"] < 0.1 and row["below"] == 0
-    assert row["entropy rank"] < 0.1 if sign > 0 else row["entropy rank"] > 0.9
-
-
-def test_terms_of_noise_are_neither_low_nor_high(tmp_path):
-    rng = np.random.default_rng(0)
-    wide = hill(ON, across=8.0, along=16.0)
-    row = claims.both_low([made(tmp_path, wide, terms=lambda x: tuple(rng.uniform(size=2)))]).iloc[0]
-    assert row["verdict"] == OPEN and 0.05 < row["entropy_half"] < 0.25 and 0 < row["below"] < 1
+    assert row["below"] == 0 and (row["entropy"] < 0.2) == (sign > 0)
 
 
 def test_what_a_setting_loses_elsewhere_is_its_regret(tmp_path):
@@ -142,7 +119,6 @@ def test_what_a_setting_loses_elsewhere_is_its_regret(tmp_path):
     row = table.loc[("first", "other")]
     assert row["verdict"] == FAILS and row["regret"] == pytest.approx(0.8 - hill(OFF)(ON), abs=1e-4)
     assert table.loc[("first", "lost"), "share"] == pytest.approx(1)
-    assert table.loc[("first", "same"), "same"] == "task, loss" and table.loc[("same", "lost"), "same"] == "loss"
     assert claims.carried_over([first]).empty
 
 
@@ -154,12 +130,6 @@ def test_the_other_loss_is_compared_with_the_usual_one(tmp_path):
     (row,) = claims.losses(pair).to_dict("records")
     assert (row["usual"], row["verdict"]) == ("infonce", HOLDS)
     assert claims.losses([margin]).empty
-
-
-def test_verdicts_need_the_whole_interval():
-    assert [above(0.1, half, 0.0, 0.01) for half in (0.05, 0.2, np.nan)] == [HOLDS, OPEN, OPEN]
-    assert [above(0.0, half, 0.0, 0.01) for half in (0.005, 0.02)] == [FAILS, OPEN]
-    assert [below(value, 0.01, 0.05) for value in (0.03, 0.045, 0.07)] == [HOLDS, OPEN, FAILS]
 
 
 def test_every_claim_is_printed_with_where_it_holds(tmp_path):

@@ -1,10 +1,12 @@
 """The benchmark of other constants: each candidate changes the search, for as long as it is asked to."""
 
+from argparse import Namespace
+
 import constants
 import numpy as np
 import pytest
-from constants import CANDIDATES, FAMILIES, NOW, auc, changed, left_out
-from harness import found as find
+from constants import CANDIDATES, FAMILIES, NOW, changed, searched
+from harness import found, mean
 
 from tune_cd.landscapes.measured import JUDGES
 from tune_cd.search import beliefs
@@ -15,18 +17,17 @@ EVERY = [(belief, name) for belief, candidates in CANDIDATES.items() for name in
 
 @pytest.fixture(scope="module")
 def as_it_is():
-    return {belief: searched(belief) for belief in ON}
+    return {belief: both(belief, NOW) for belief in ON}
 
 
-def searched(belief: str) -> list[float]:
-    return [auc(find(ON[belief]), seed) for seed in range(2)]
+def both(belief: str, candidate: str) -> list[float]:
+    return [searched((belief, candidate, ON[belief], False, "blind", seed)) for seed in range(2)]
 
 
 @pytest.mark.parametrize("belief, name", EVERY)
 def test_every_candidate_is_another_search_and_leaves_none_behind(belief, name, as_it_is):
     before = dict(vars(beliefs))
-    with changed(belief, CANDIDATES[belief][name]):
-        assert searched(belief) != as_it_is[belief]
+    assert both(belief, name) != as_it_is[belief]
     assert {key: value for key, value in vars(beliefs).items() if before[key] is not value} == {}
     assert beliefs.prior_of.cache_info().currsize == 0
 
@@ -35,19 +36,26 @@ def test_no_judge_is_looked_at_and_every_landscape_is_of_its_belief():
     for belief, families in FAMILIES.items():
         for name in [name for family in families.values() for name in family]:
             assert name.removesuffix("-b256") not in JUDGES
-            assert beliefs.belief_over(find(name).space) is getattr(beliefs, belief)
+            assert beliefs.belief_over(found(name).space) is getattr(beliefs, belief)
 
 
-def test_what_is_chosen_without_a_family_is_told_of_it(monkeypatch):
-    """One that is better on two families of three, by less than it loses on the third."""
-    monkeypatch.setitem(FAMILIES, "BALANCE", {"a": (), "b": (), "c": ()})
+@pytest.mark.parametrize("pausing", [False, True])
+def test_the_table_has_paired_means_over_the_landscapes_of_a_family(monkeypatch, pausing):
+    families = {"one": ("a",), "two, measured": ("b", "c")}
+    monkeypatch.setitem(FAMILIES, "BALANCE", families)
     monkeypatch.setitem(CANDIDATES, "BALANCE", {NOW: {}, "other": {}})
-    gains = {"a": [0.01, 0.01], "b": [0.02, 0.02], "c": [-0.09, -0.07]}
-    less = {("other", family): np.array(values) for family, values in gains.items()}
-    less |= {(NOW, family): np.zeros(2) for family in gains}
-    rows = left_out("BALANCE", less).set_index("left out")
-    assert rows["best on the others"].to_dict() == {"a": NOW, "b": NOW, "c": "other"}
-    assert rows.loc["c", "gain there"] == "+1.5" and rows.loc["c", "on the one left out"].startswith("-8.0 ±")
-    assert constants.by_family("BALANCE", less).iloc[0].to_dict() == {
-        "constants": "other", "a": "+1.0 ±0.0", "b": "+2.0 ±0.0", "c": "-8.0 ±12.7",
-    }  # fmt: skip
+    gains = {"a": [0.01, 0.03], "b": [0.02, 0.02], "c": [-0.08, -0.04]}
+    monkeypatch.setattr(
+        constants, "searched", lambda job: 0.5 + 0.1 * job[-1] + (gains[job[2]][job[-1]] if job[1] == "other" else 0.0)
+    )
+    constants.searched.__name__ = "searched"
+    options = Namespace(pausing=pausing, start="blind", searches=2, processes=1, kept=None)
+    row = constants.table("BALANCE", options).loc["other"]
+    assert row["two, measured"] == mean(np.array([-3.0, -1.0]), 1) == "-2.0 ±12.7"
+    assert "one" not in row if pausing else row["one"] == "+2.0 ±12.7"
+
+
+def test_a_search_that_pauses_is_changed_too():
+    with changed("BALANCE", {}):
+        now = searched(("BALANCE", NOW, ON["BALANCE"], True, "conventional", 0))
+    assert 0.5 < now < 1 and searched(("BALANCE", "CENTRE 0", ON["BALANCE"], True, "conventional", 0)) != now

@@ -1,64 +1,80 @@
-"""The benchmark of search methods: its parts can be run, and its landscapes in corners are what they say."""
-
-from dataclasses import replace
-from functools import cache
+"""The benchmark of search methods: its landscapes, and its numbers by hand."""
 
 import harness
+import methods
 import numpy as np
 import pytest
-from corners import CORNERS
-from methods import PARTS, benchmark
+from hills import CORNERS
 
-from tune_cd.analysis.tables import CELLS
-from tune_cd.landscapes.simulation import start_of
-
-found = cache(harness.found)  # the parts share landscapes: reading one takes a tenth of a second
+from tune_cd.search.registry import OPTIMISERS
 
 
-@pytest.mark.parametrize("name", PARTS)
-def test_every_part_of_the_benchmark_can_be_run(name):
-    """Its landscapes, methods, columns and reference exist, and those compared in pairs are run alike."""
-    part = PARTS[name]
-    assert set(part.columns) <= set(CELLS) and part.reference in {entry.label for entry in part.entries}
-    assert len({entry.label for entry in part.entries}) == len(part.entries)
-    for landscape in map(found, part.landscapes):
-        assert all(start_of(entry.start, landscape, 0) is None or entry.start != "blind" for entry in part.entries)
+def cells(text: str) -> list[list[str]]:
+    """Of the Markdown tables in a text."""
+    lines = [line for line in text.splitlines() if line.startswith("|") and "---" not in line]
+    return [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines]
 
 
-def test_a_part_prints_a_table_a_column_with_landscapes_down_and_methods_across(monkeypatch):
-    monkeypatch.setitem(PARTS, "warm", replace(PARTS["warm"], landscapes=PARTS["warm"].landscapes[-2:]))
-    printed = "\n\n".join(benchmark(["ablation-3d", "warm"], 2, processes=1))
-    tables = [block.splitlines() for block in printed.split("\n\n") if block.startswith("|")]
-    assert [table[0].split("|")[1].strip() for table in tables] == [
-        "AUC@10",
-        "AUC@20",
-        "n-95",
-        "AUC@10",
-        "ΔAUC@10",
-        "ΔAUC@20",
-    ]
-    assert [cell.strip() for cell in tables[3][0].split("|")[2:-1]] == ["cd", "cd, near:2", "cd, near:4", "cd, near:8"]
-    assert len(tables[0]) == 2 + 1 and len(tables[3]) == 2 + 2
-    assert tables[4][2].split("|")[2].strip() == "-", "nothing is subtracted from itself"
-
-
-@pytest.mark.parametrize("name", CORNERS)
-def test_in_a_corner_the_best_is_an_octave_from_its_ends(name):
-    landscape, [base, ends] = found(name), name.split("-corner-")
-    whole, x = found(base), landscape.space.to_coordinates(landscape.optimum)
-    near = [
-        high if end == "high" else low
-        for end, low, high in zip(ends.split("-"), landscape.space.low, landscape.space.high)
-    ]
-    assert np.abs(x - near) == pytest.approx([1, 1]) and landscape.space.high - landscape.space.low == pytest.approx(
-        [16, 16]
+def test_a_part_prints_what_the_searches_reached_and_goes_on_from_a_file(tmp_path, monkeypatch, capsys):
+    """AUC@5 and its paired difference, of searches run here one ask and tell after the other."""
+    names, kept = ("glyphs-margin", "box-8-bowl"), tmp_path / "kept.jsonl"
+    monkeypatch.setitem(methods.PARTS, "two", names)
+    how = ["two", "--methods", "random", "cd", "--searches", "2", "--trials", "5", "--start", "near:4"]
+    how += ["--processes", "1", "--kept", str(kept)]
+    methods.main(how)
+    printed = capsys.readouterr().out
+    table = {row[0]: row for row in cells(printed)[:3]}
+    assert table.pop("AUC@5")[1:] == ["random", "cd"] and list(table) == list(names)
+    less = {row[0]: row for row in cells(printed) if row[0] in names and row[2] == "-" and row[1] != "-"}
+    for name in names:
+        landscape, auc = harness.found(name), {}
+        for method in ("random", "cd"):
+            auc[method] = []
+            for seed in range(2):
+                best, reached = -np.inf, []
+                search = OPTIMISERS[method](landscape.space, seed=seed, start=_near(landscape, seed), workers=1)
+                for _ in range(5):
+                    h = search.ask()
+                    value = landscape.measure(h, seed).value
+                    best, score = (value, landscape.score(h)) if value > best else (best, reached[-1])
+                    reached.append(score)
+                    search.tell(h, value)
+                auc[method].append(np.mean(reached))
+            assert float(table[name][1 + (method == "cd")].split()[0]) == pytest.approx(np.mean(auc[method]), abs=6e-4)
+        difference = np.mean(np.subtract(auc["random"], auc["cd"]))
+        assert float(less[name][1].split()[0]) == pytest.approx(difference, abs=6e-4)
+    lines = kept.read_text().splitlines(keepends=True)
+    assert len(lines) == 8
+    kept.write_text("".join(lines[:-1]) + lines[-1][:30])  # ended while it wrote
+    monkeypatch.setattr(
+        harness, "_over_processes", lambda measure, jobs, processes: [ran.append(jobs) or measure(*jobs)]
     )
+    ran: list = []
+    methods.main(how)
+    assert capsys.readouterr().out == printed and len(ran) == len(ran[0]) == 1
+
+
+def _near(landscape, seed):
+    return methods.replay("random", OPTIMISERS["random"], landscape, seed, trials=1, start="near:4").trials[0].h
+
+
+@pytest.mark.parametrize("part", methods.PARTS)
+def test_every_landscape_of_a_part_is_found(part):
+    assert [harness.found(name).name for name in methods.PARTS[part]] == list(methods.PARTS[part])
+
+
+@pytest.mark.parametrize("name", [CORNERS[0], "cliff-corner-low-high", "box-8-ridge-corner-high-low", CORNERS[-1]])
+def test_in_a_corner_the_best_is_an_octave_from_its_ends(name):
+    landscape, [base, ends] = harness.found(name), name.split("-corner-")
+    whole, x, space = harness.found(base), landscape.space.to_coordinates(landscape.optimum), landscape.space
+    near = [high if end == "high" else low for end, low, high in zip(ends.split("-"), space.low, space.high)]
+    assert np.abs(x - near) == pytest.approx([1, 1]) and space.high - space.low == pytest.approx([16, 16])
     assert landscape.score(landscape.optimum) == whole.score(whole.optimum)
     assert landscape.low < landscape.high == pytest.approx(whole.high, rel=1e-3)
 
 
 def test_a_corner_beyond_what_was_measured_and_of_a_batch_size_is_refused():
     with pytest.raises(ValueError, match="beyond them nothing is known"):
-        found("omniglot-242-margin-corner-low-low")
+        harness.found("omniglot-242-margin-corner-low-low")
     with pytest.raises(ValueError, match="batch needs 2 real, log-scaled axes"):
-        found("batch-corner-low-low")
+        harness.found("batch-corner-low-low")

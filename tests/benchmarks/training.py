@@ -124,9 +124,8 @@ def ours(case: Case, data: DeviceData, batch_size: int, device: torch.device, me
     """step: "graph", or "eager". In turn as `trainables.training.side_by_side.advance` runs them, looks at the loss
     included."""
     setup = replace(case.setup, step=step)
-    trainings = [
-        Training(setup, data, balance(member, batch_size), seed=member, device=device) for member in range(members)
-    ]
+    hs = [balance(member, batch_size) for member in range(members)]
+    trainings = [Training(setup, data, h, seed=member, device=device) for member, h in enumerate(hs)]
     for training in trainings:
         training.depart()
 
@@ -142,9 +141,8 @@ def ours(case: Case, data: DeviceData, batch_size: int, device: torch.device, me
 
 def stacked(case: Case, data: DeviceData, batch_size: int, device: torch.device, members: int) -> Variant:
     """Looks at the loss as often as the others do."""
-    trainer = StackedTrainer(
-        case.setup, data, [balance(member, batch_size) for member in range(members)], device=device
-    )
+    hs = [balance(member, batch_size) for member in range(members)]
+    trainer = StackedTrainer(case.setup, data, hs, device=device)
 
     def run(iterations: int) -> None:
         for _ in range(iterations):
@@ -234,35 +232,29 @@ def figures(case: Case, results: dict[str, Measured | str], roof: float | None) 
             continue
         rate = statistics.median(one.rates)
         rows[name] = {
-            "start-up s": one.start_up,
-            "images/s": rate,
-            "least": min(one.rates),
-            "most": max(one.rates),
+            "start-up s": one.start_up, "images/s": rate, "least": min(one.rates), "most": max(one.rates),
             "trials/hour": 3600 * one.members / (one.start_up + one.members * case.setup.images_seen / rate),
-            "ratio": rate / statistics.median(base.rates) if base else None,
-            "of roof": rate / roof if roof else None,
-        }
+            "ratio": rate / statistics.median(base.rates) if base else None, "of roof": rate / roof if roof else None,
+        }  # fmt: skip
     return rows
 
 
 def table(rows: dict[str, dict]) -> list[str]:
     """The lines of a case's table."""
-    lines = [
-        f"{'variant':<10} {'start-up s':>10} {'images/s':>10} {'least..most':>17} {'trials/hour':>12} {'ratio':>7} "
-        f"{'of roof':>8}"
-    ]
+    heads = "start-up s", "images/s", "least..most", "trials/hour", "ratio", "of roof"
+    widths = 10, 10, 17, 12, 7, 8
+    lines = [" ".join([f"{'variant':<10}", *(f"{head:>{width}}" for head, width in zip(heads, widths))])]
     for name, row in rows.items():
         if "error" in row:
             lines.append(f"{name:<10} {row['error']}")
             continue
         trials = row["trials/hour"]
-        ratio = "-" if row["ratio"] is None else f"{row['ratio']:.2f}"
-        spread = f"{row['least']:,.0f}..{row['most']:,.0f}"
-        fraction = "-" if row["of roof"] is None else f"{row['of roof']:.1%}"
-        lines.append(
-            f"{name:<10} {row['start-up s']:>10.2f} {row['images/s']:>10,.0f} {spread:>17} "
-            f"{trials:>12,.{1 if trials >= 10 else 4}f} {ratio:>7} {fraction:>8}"
-        )
+        cells = (
+            f"{row['start-up s']:.2f}", f"{row['images/s']:,.0f}", f"{row['least']:,.0f}..{row['most']:,.0f}",
+            f"{trials:,.{1 if trials >= 10 else 4}f}", "-" if row["ratio"] is None else f"{row['ratio']:.2f}",
+            "-" if row["of roof"] is None else f"{row['of roof']:.1%}",
+        )  # fmt: skip
+        lines.append(" ".join([f"{name:<10}", *(f"{cell:>{width}}" for cell, width in zip(cells, widths))]))
     return lines
 
 
@@ -285,25 +277,15 @@ def parsed(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=2.0, help="of a turn, about")
     parser.add_argument("--iterations", type=int, help="of a turn, instead of --seconds")
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument(
-        "--threads",
-        type=int,
-        help="of torch on the CPU, the reference's workers not counted; by default torch's choice",
-    )
-    parser.add_argument(
-        "--workers", type=int, help="of the reference's DataLoader, 0: none; by default one a core, 8 at most"
-    )
+    parser.add_argument("--threads", type=int, help="of torch on the CPU, workers not counted; default: torch's choice")
+    parser.add_argument("--workers", type=int, help="of the reference's DataLoader; default: one a core, 8 at most")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cuda" if torch.cuda.is_available() else "cpu")
-    parser.add_argument(
-        "--data-root",
-        help="where the cases' own datasets are, omniglot and tinyimagenet; by default images are made up",
-    )
+    parser.add_argument("--data-root", help="of omniglot and tinyimagenet; default: images are made up")
     options = parser.parse_args(arguments)
     for name in options.variants:
         kind, _, members = name.partition("-")
-        if name not in (*USUAL, "eager", "graph") and not (
-            kind in ("packed", "vmap") and members.isdecimal() and int(members) > 0
-        ):
+        several = kind in ("packed", "vmap") and members.isdecimal() and int(members) > 0
+        if name not in (*USUAL, "eager", "graph") and not several:
             parser.error(f"--variants {name}: reference, plain, eager, graph, packed-T or vmap-T")
     for name in ("batch_size", "seconds", "iterations", "repeats", "threads"):
         if getattr(options, name) is not None and getattr(options, name) <= 0:
@@ -317,9 +299,8 @@ def main(arguments: list[str] | None = None) -> None:
     if options.threads:
         torch.set_num_threads(options.threads)
     device = torch.device(options.device)
-    machine = (
-        torch.cuda.get_device_name(device) if device.type == "cuda" else f"CPU, {torch.get_num_threads()} thread(s)"
-    )
+    cpu = f"CPU, {torch.get_num_threads()} thread(s)"
+    machine = torch.cuda.get_device_name(device) if device.type == "cuda" else cpu
     torch.zeros(1, device=device)  # its first use
     for name in options.cases:
         print("\n".join(compare(name, CASES[name], options, device, machine)), flush=True)

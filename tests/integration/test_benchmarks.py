@@ -7,14 +7,12 @@ from dataclasses import replace
 
 import gpu
 import gpu_pieces
-import losses
 import pytest
 import torch
 import training as benchmark
 from reference_losses import build_loss
 from reference_trainer import ReferenceTrainer
 from stacked_trainer import StackedTrainer
-from studies import row, table
 
 from trainables.data.augmentation import normalise
 from trainables.training.assembly import build_model, loss_terms
@@ -201,17 +199,12 @@ def test_trials_an_hour_and_the_share_of_the_roof():
     assert row.split() == ["packed-2", "10.00", "5,990", "5,000..6,000", "7.1169", "5.99", "50.0%"]
 
 
-@pytest.mark.parametrize("name", ["packed", "packed-0", "vmap-x", "graphs"])
-def test_unknown_variants_are_refused(name, capsys):
+@pytest.mark.parametrize("asked", ["--variants packed", "--variants packed-0", "--variants vmap-x", "--repeats 0"])
+def test_what_measures_nothing_is_refused(asked, capsys):
     with pytest.raises(SystemExit):
-        benchmark.main(["--variants", name])
-    assert f"--variants {name}: reference, plain, eager, graph, packed-T or vmap-T" in capsys.readouterr().err
-
-
-def test_numbers_that_measure_nothing_are_refused(capsys):
-    with pytest.raises(SystemExit):
-        benchmark.main(["--repeats", "0"])
-    assert "--repeats 0: more than 0" in capsys.readouterr().err
+        benchmark.main(asked.split())
+    wanted = "reference, plain, eager, graph, packed-T or vmap-T" if "variants" in asked else "more than 0"
+    assert f"{asked}: {wanted}" in capsys.readouterr().err
 
 
 # The first hour on a GPU
@@ -298,25 +291,3 @@ def test_every_row_of_a_piece_is_measured_on_a_cpu(name, tmp_path, one_thread_as
 
 def test_every_piece_is_there():
     assert {one.name for one in gpu.PIECES} == {"tests", *gpu_pieces.PIECES}
-
-
-def test_what_balancing_gains_is_told_of_fresh_seeds_in_pairs_of_searches():
-    """Two searches of one loss; TPE has ended once. The test scores of those that chose do not count."""
-    asked, rows = losses.studies(["glyphs"], ["barlow_twins"], [0, 1], losses.SEARCHES), []
-    chosen = {("cd", 0): 0.80, ("cd", 1): 0.84, ("published", 0): 0.75, ("published", 1): 0.78, ("tpe", 0): 0.74}
-    for (search, seed), score in chosen.items():
-        study = losses.Study("glyphs", "barlow_twins", search if search == "tpe" else "cd", seed).name
-        ratio = 0.0051 if search == "published" else 0.0051 * 2.0 ** (3 - seed)
-        common = {"study": study, "params": {"Lambda_on": 0.1, "Lambda_off": 0.1 * ratio}, "test_score": 0.1}
-        common |= {"config": {"published": {"Lambda_on": 1.0, "Lambda_off": 0.0051}}, "batch_size": 64}
-        rows += [row(0, val=0.9, search=search, **common), row(1, val=0.2, search=search, **common | {"params": WORSE})]
-        fresh = common | {"search": "confirm"}
-        rows += [row(n, seed=n, **fresh | {"test_score": score + 0.01 * (2 * n - 3)}) for n in (1, 2)]
-    [told] = losses.table(table(rows), asked).to_dict("records")
-    assert told == {
-        "dataset": "glyphs", "loss": "barlow_twins", "published": ".765", "cd": ".820 (+0.055 ±0.064)",
-        "tpe": ".740 (-0.010)", "cmaes": "", "seeds": 2, "off the published ratios": "off +3 +2",
-    }  # fmt: skip
-
-
-WORSE = {"Lambda_on": 0.2, "Lambda_off": 0.2}

@@ -71,13 +71,6 @@ def test_a_measured_one_is_the_mean_over_seeds_with_the_noise_between_them(sever
     assert curves.space.names == ("Lambda_p", "Lambda_e")
 
 
-def test_several_batch_sizes_are_a_third_axis(several):
-    curves = curves_of(several, batch_size=None)
-    assert curves.name == "made-3d" and curves.space.names == ("Lambda_p", "Lambda_e", "batch_size")
-    h = {"Lambda_p": 4.0**-2, "Lambda_e": 4.0**-1}
-    assert curves.curve(h | {"batch_size": 16}) == pytest.approx(curves_of(several).curve(h), abs=1e-6)
-
-
 def test_a_batch_size_that_was_not_measured_is_refused(several):
     with pytest.raises(ValueError, match="batch_size 32"):
         curves_of(several, batch_size=32)

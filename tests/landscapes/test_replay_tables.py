@@ -1,5 +1,4 @@
-"""The paper's tables side by side: printed numbers, what holds and what reverses, and what repeated points are
-worth."""
+"""The paper's tables side by side: printed numbers, what holds and what reverses."""
 
 from dataclasses import replace
 from math import inf
@@ -10,64 +9,16 @@ import pytest
 from replays import summary, trajectory
 
 from tune_cd.landscapes import replay as command
-from tune_cd.landscapes.ablation import ABLATION, ABLATION_3D, Charged, notes_of
+from tune_cd.landscapes.ablation import ABLATION, ABLATION_3D, notes_of
 from tune_cd.landscapes.find import MEASURED, find
 from tune_cd.landscapes.formulas import LANDSCAPES, PRINTED
 from tune_cd.landscapes.paper_tables import TABLES, differences, verdict, with_printed
 from tune_cd.landscapes.printed import ABLATION as PRINTED_ABLATION
 from tune_cd.landscapes.printed import COLUMNS, HP_RES, ROWS, printed
-from tune_cd.landscapes.simulation import replay, replay_all, simulate
-from tune_cd.search.coordinate_descent import CoordinateDescent
+from tune_cd.landscapes.simulation import replay_all
 from tune_cd.search.registry import NOTES, OPTIMISERS
 
 PLANE = LANDSCAPES["omniglot"]
-
-
-# Repeated points ----------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("landscape", ["omniglot", "narrow", "omniglot-242-margin", "batch"])
-@pytest.mark.parametrize("seed", range(3))
-def test_paying_for_repeated_points_is_the_same_search_later(landscape, seed):
-    """Without the repetitions it asks what cd-paper asks, in its order."""
-    shape = find(landscape)
-    charged = simulate(Charged(shape.space, settings="paper", seed=seed), shape, trials=60, seed=seed)
-    free = simulate(CoordinateDescent(shape.space, settings="paper", seed=seed), shape, trials=60, seed=seed)
-    once = list(dict.fromkeys(shape.space.key(trial.h) for trial in charged))
-    assert once == [shape.space.key(trial.h) for trial in free][: len(once)] and len(charged) == 60
-    held = [np.maximum.accumulate([trial.value for trial in trials]) for trials in (charged, free)]
-    assert (held[0] <= held[1]).all(), "never sooner"
-
-
-def test_a_line_that_is_searched_deeper_pays_for_its_first_points_again():
-    start = PLANE.optimum
-    trials = simulate(Charged(PLANE.space, settings="paper", start=start), PLANE, trials=13)
-    positions = [(trial.direction, trial.line_position) for trial in trials[1:]]
-    assert positions[:3] == positions[6:9] and positions[3:6] != positions[9:12], "the budget of 3 is 6 the second time"
-    assert [trial.value for trial in trials[1:4]] == [trial.value for trial in trials[7:10]]
-
-
-def test_it_has_one_worker_and_ends_with_the_search_it_pays_for():
-    with pytest.raises(ValueError, match="workers 2: a search that pays"):
-        Charged(PLANE.space, workers=2)
-    fixed = {"settings": TABLES["ablation"].methods["A_O (3,3) fixed"].keywords["settings"], "start": PLANE.optimum}
-    search = Charged(PLANE.space, **fixed)
-    assert len(simulate(search, PLANE, trials=50)) == 1 + 2 * 3 and search.ask() is None
-    search = Charged(PLANE.space, start=PLANE.optimum, settings="paper")
-    h = search.ask()
-    assert search.ask() is None and search.best is None and search.origin(h).direction == "start"
-    search.tell(h, float("nan"))
-    assert search.best is None and search.ask() is not None
-    with pytest.raises(KeyError, match="not live"):
-        search.origin(h)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", [*PRINTED, *MEASURED])
-def test_repeated_points_hardly_change_what_is_reached_in_20_trials(name):
-    pair = {row: ABLATION[row] for row in ("A_O (3,3)", "A_O (3,3) repeats cost")}
-    table = summary(replay_all(pair, [find(name)], range(40), trials=20, processes=1), "A_O (3,3)").set_index("method")
-    assert -0.006 < table.loc["A_O (3,3) repeats cost", "d20"] <= 0
 
 
 # What is printed ----------------------------------------------------------------------------------------------
@@ -108,14 +59,14 @@ def made_up(landscape: str, gains: dict[str, float], spread: float = 0.01):
 
 def test_the_words_follow_from_paired_differences_alone():
     numbers = summary(
-        made_up("omniglot", {"A_I (3,3)": -0.08, "A_O (3,3) local": 0.04})
-        + made_up("glyphs-margin", {"A_I (3,3)": 0.06, "A_O (3,3) local": 0.001}),
+        made_up("omniglot", {"A_I (3,3)": -0.08, "cd-local": 0.04})
+        + made_up("glyphs-margin", {"A_I (3,3)": 0.06, "cd-local": 0.001}),
         "A_O (3,3)",
     )
     verdicts = {(row.landscape, row.method): verdict(row) for row in numbers.itertuples() if row.method != "A_O (3,3)"}
     assert verdicts == {
-        ("omniglot", "A_I (3,3)"): "behind", ("omniglot", "A_O (3,3) local"): "ahead",
-        ("glyphs-margin", "A_I (3,3)"): "ahead", ("glyphs-margin", "A_O (3,3) local"): "level",
+        ("omniglot", "A_I (3,3)"): "behind", ("omniglot", "cd-local"): "ahead",
+        ("glyphs-margin", "A_I (3,3)"): "ahead", ("glyphs-margin", "cd-local"): "level",
     }  # fmt: skip
     sure = summary(made_up("omniglot", {"A_I (3,3)": -0.004, "A_O (7,7)": -0.006}, spread=0.0), "A_O (3,3)").set_index(
         "method"
@@ -183,30 +134,15 @@ def test_a_table_has_printed_numbers_differences_and_notes(capsys):
     assert cells[0] == ["AUC@20", "sop", "glyphs-margin"] and [row[0] for row in cells[2:]] == list(ABLATION)
     gaps = [[cell.strip() for cell in line.split("|")[1:-1]] for line in parts[3].splitlines()]
     assert gaps[0] == ["AUC@20 less A_O (3,3)", "sop", "glyphs-margin", "the paper's order"]
-    assert NOTES["cd-paper"] in parts[4] and '"repeats cost" it does' in parts[4]
+    assert NOTES["cd-paper"] in parts[4]
     assert command.main([*asked.split(), "--start", "near:4"]) == 0
     assert "began at near:4, the paper's began blind" in capsys.readouterr().out and "began blind" not in parts[1]
 
 
 def test_hp_res_has_all_the_papers_rows_in_all_its_columns(capsys):
     pytest.importorskip("optuna")
-    assert (
-        command.main(
-            [
-                "--table",
-                "hp_res",
-                "--landscapes",
-                "tinyimagenet",
-                "--trajectories",
-                "2",
-                "--trials",
-                "5",
-                "--processes",
-                "1",
-            ]
-        )
-        == 0
-    )
+    asked = "--table hp_res --landscapes tinyimagenet --trajectories 2 --trials 5 --processes 1"
+    assert command.main(asked.split()) == 0
     parts = capsys.readouterr().out.strip().split("\n\n")
     assert [part.split("|")[1].strip() for part in parts[2:5]] == list(COLUMNS)
     for part, at in zip(parts[2:5], range(3)):
@@ -231,30 +167,6 @@ def test_every_table_that_prints_the_papers_search_says_that_repeated_points_are
     assert notes_of(["random", "cd"]) == [] and notes_of(ABLATION_3D) == [NOTES["cd-paper"]]
 
 
-def test_the_ablation_still_runs_with_several_workers(capsys):
-    """Without the row of the search that has one worker."""
-    assert (
-        command.main(
-            [
-                "--ablation",
-                "--landscapes",
-                "sop",
-                "--trajectories",
-                "1",
-                "--trials",
-                "4",
-                "--workers",
-                "2",
-                "--processes",
-                "1",
-            ]
-        )
-        == 0
-    )
-    printed_rows = capsys.readouterr().out
-    assert "A_O (3,3) rev" in printed_rows and "repeats cost" not in printed_rows
-
-
 @pytest.mark.parametrize("options, message", [
     ("--table hp_res --ablation", "--ablation and --table: one of them"),
     ("--table ablation --workers 2", "with --workers 2 on its landscapes: one worker"),
@@ -277,13 +189,7 @@ def test_all_rows_of_the_paper_are_variants_that_there_are():
 
 def test_a_search_with_a_local_bracket_is_ahead_from_a_known_start():
     """4 octaves off the optimum, where the paper's looks from end to end of the box first."""
-    searches = {
-        name: [replay(name, ABLATION[name], PLANE, seed, trials=10, start="near:4") for seed in range(20)]
-        for name in ("A_O (3,3)", "A_O (3,3) local")
-    }
-    row = (
-        summary([one for group in searches.values() for one in group], "A_O (3,3)")
-        .set_index("method")
-        .loc["A_O (3,3) local"]
-    )
+    pair = {name: OPTIMISERS[name] for name in ("cd-paper", "cd-local")}
+    table = summary(replay_all(pair, [PLANE], range(20), trials=10, start="near:4", processes=1), "cd-paper")
+    row = table.set_index("method").loc["cd-local"]
     assert row.d10 - row.d10_ci > 0

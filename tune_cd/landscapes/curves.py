@@ -50,25 +50,21 @@ class CurveLandscape:
         return np.maximum.accumulate(scores)
 
 
-def curves_of(landscape: Measured, batch_size: int | None = BATCH_SIZE) -> CurveLandscape:
-    """Curves of a measured landscape: means over seeds, and noise from the differences between seeds.
+def curves_of(landscape: Measured, batch_size: int = BATCH_SIZE) -> CurveLandscape:
+    """Curves of a measured landscape at one batch size: means over seeds, and noise from the differences between seeds.
 
-    batch_size: None: a third axis over the measured ones. Raises ValueError for a batch size that was not measured, and
-    for holes in the coarse lattice.
+    Raises ValueError for a batch size that was not measured, and for holes in the coarse lattice.
     """
-    chosen = landscape if batch_size is None else landscape.at(batch_size)
-    looks, trained = chosen.validation, chosen.trained  # [n_p, n_e, n_b, n_seeds, n_looks], [n_p, n_e, n_b, n_seeds]
+    chosen = landscape.at(batch_size)
+    looks, trained = chosen.validation, chosen.trained  # [n_p, n_e, 1, n_seeds, n_looks], [n_p, n_e, 1, n_seeds]
     known = np.isfinite(looks)
     with np.errstate(invalid="ignore"):
-        means = np.where(known, looks, 0.0).sum(-2) / known.sum(-2)  # [n_p, n_e, n_b, n_looks]
+        means = np.where(known, looks, 0.0).sum(-2) / known.sum(-2)  # [n_p, n_e, 1, n_looks]
     axes = {name: np.log2(chosen.axes[name].astype(float)) for name in (*landscape.weights, "batch_size")}
-    ticks = list(axes.values())
+    *ticks, _ = axes.values()
     values = np.stack([filled(axes, trained.any(-1), look, landscape.name) for look in np.moveaxis(means, -1, 0)], -1)
-    sizes = {"batch_size": chosen.axes["batch_size"].tolist()} if batch_size is None else {}
-    return CurveLandscape(
-        named(landscape.name, batch_size), space_of(chosen, **sizes), ticks if sizes else ticks[:-1],
-        values if sizes else values[..., 0, :], _noise(looks),
-    )  # fmt: skip
+    name = named(landscape.name, batch_size)
+    return CurveLandscape(name, space_of(chosen), ticks, values[..., 0, :], _noise(looks))
 
 
 def _noise(looks: np.ndarray) -> np.ndarray:

@@ -2,16 +2,14 @@
 
 The first four are Gaussian ridges over the paper's range, 1e-6 to 17. Origin of their parameters:
 
-    peak, s_balance     fitted (`fit`) to the three numbers of the dataset's Random row in `tab:hp_res`, only
+    peak, s_balance     fitted to the three numbers of the dataset's Random row in `tab:hp_res`, only
     centre              not fitted: the best Lambda_p and Lambda_e that the paper prints (`ssec:best_hp_values`)
-    ASPECT, angle       not fitted, as they hardly affect random search. A choice;
-                        `tests/benchmarks/fits.py` varies both
+    ASPECT, angle       not fitted, as they hardly affect random search. A choice
     floor               0, a choice
 
 The ridges lie along A_O's directions by choice. Ridges of other aspects and angles have the same Random rows, but
-predict other rows of CD, TPE and CMA-ES; `tests/benchmarks/fits.py` gives the range. The best scores that
-the paper prints for three of the datasets were not used: they are 0.85, 0.66 and 0.30, where the fit has 0.865, 0.660
-and 0.276.
+predict other rows of CD, TPE and CMA-ES: `tests/benchmarks/RESULTS.md` has the range. The best scores that the paper
+prints for three of the datasets were not used: they are 0.85, 0.66 and 0.30, where the fit has 0.865, 0.660 and 0.276.
 
 The other landscapes are variations of the first that are harder to search.
 """
@@ -20,7 +18,6 @@ from dataclasses import dataclass, replace
 from math import log2
 
 import numpy as np
-from scipy.optimize import least_squares
 
 from tune_cd.landscapes.landscape import Landscape
 from tune_cd.search.space import Space
@@ -34,9 +31,6 @@ ASPECT = 2.0
 (`ssec:intuition`). Round ridges have no direction. On them A_O is 0.018 ±0.011 of AUC@20 ahead of A_I on omniglot and
 0.006 ±0.003 behind on tinyimagenet, because the box cuts off the lines of A_O and A_I at different places."""
 
-SHELF_WIDTH = 5.0
-"""Octaves of Lambda_p over which a shelf falls to 1/e: about as the floors of the measured margin grids do."""
-
 
 @dataclass(frozen=True)
 class Ridge:
@@ -45,8 +39,7 @@ class Ridge:
     balance = log2(Lambda_e/Lambda_p)/√2 and joint = log2(Lambda_e·Lambda_p)/√2, both 0 at `centre` (octaves). angle:
     rotation of the ridge in degrees, positive towards Lambda_e. bend: balance of the crest per squared octave of joint.
     cliff: octaves of joint beyond which training diverges. s_batch: width in octaves along the batch size, a third
-    axis; None: two axes. shelf: rise of the floor at the optimum's Lambda_p, for any Lambda_e, as a share of peak -
-    floor.
+    axis; None: two axes.
     """
 
     centre: tuple[float, ...]
@@ -58,7 +51,6 @@ class Ridge:
     bend: float = 0.0
     cliff: float | None = None
     s_batch: float | None = None
-    shelf: float = 0.0
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
         """Scores [...] at coordinates x [..., n_axes] in octaves; NaN beyond the cliff."""
@@ -70,10 +62,7 @@ class Ridge:
         exponent = (across / self.s_balance) ** 2 + (along / self.s_joint) ** 2
         if self.s_batch is not None:
             exponent = exponent + (batch[0] / self.s_batch) ** 2
-        share = np.exp(-exponent)
-        if self.shelf:
-            share = share + (1 - share) * self.shelf * np.exp(-((positive / SHELF_WIDTH) ** 2))
-        score = self.floor + (self.peak - self.floor) * share
+        score = self.floor + (self.peak - self.floor) * np.exp(-exponent)
         return score if self.cliff is None else np.where(joint > self.cliff, np.nan, score)
 
 
@@ -104,45 +93,16 @@ PRINTED = {
     "tinyimagenet": Printed(1.0, 2.0, 0.13, 0.17, None, best=0.30),  # best: fig:hp_tinyimagenet_infonce
 }
 
-FITTED = {  # (peak, s_balance in octaves), from `fit`
+FITTED = {  # (peak, s_balance in octaves)
     "omniglot": (0.865, 7.09),
     "sop": (0.753, 9.53),
     "landmarks": (0.66, 10.11),
     "tinyimagenet": (0.276, 4.67),
 }
-"""The rows are means of 80 searches, printed to two digits, which leaves the fit uncertain. Rows simulated on these
-ridges and fitted again have peaks of 0.83 to 0.89, 0.73 to 0.77, 0.65 to 0.67 and 0.25 to 0.34 (95 % of 60 each)."""
-
-
-def fit(printed: Printed, aspect: float = ASPECT, angle: float = 0.0, cells: int = 100) -> tuple[float, float]:
-    """Fit (peak, s_balance in octaves) of a ridge to random search's printed row, by least squares.
-
-    Residuals: AUC@10, AUC@20, and the expected best-so-far at trial n-95 less 95 %, the last as a share of the peak and
-    at half weight, as a printed n is the coarser number. Without n-95 the two AUCs are met exactly. cells: as in
-    `random_curve`.
-    """
-
-    def residuals(x: np.ndarray) -> list[float]:
-        s_balance, peak = np.exp(x[0]), x[1]
-        ridge = Ridge(printed.centre, 1.0, s_balance, aspect * s_balance, angle=angle)
-        curve = random_curve(ridge, max(20, printed.n95 or 0), cells)
-        errors = [peak * curve[:10].mean() - printed.auc10, peak * curve[:20].mean() - printed.auc20]
-        return errors + ([] if printed.n95 is None else [0.5 * (curve[printed.n95 - 1] - 0.95)])
-
-    log_width, peak = least_squares(residuals, [2.0, 1.1 * printed.auc20]).x
-    return float(peak), float(np.exp(log_width))
-
-
-def random_curve(surface: Ridge, trials: int, cells: int = 100) -> np.ndarray:
-    """Expected best-so-far [trials] of random search in the box of RANGE, by quadrature on cells² midpoints.
-
-    The best of n draws is the i-th smallest of N equally likely values with probability (i/N)^n - ((i-1)/N)^n.
-    """
-    low, high = map(log2, RANGE)
-    midpoints = low + (np.arange(cells) + 0.5) / cells * (high - low)
-    values = np.sort(surface(np.stack(np.meshgrid(midpoints, midpoints), axis=-1)).ravel())
-    share = np.arange(values.size + 1) / values.size
-    return np.array([values @ np.diff(share**n) for n in range(1, trials + 1)])
+"""Least squares (`formulas.fit` of commit 2207a26): AUC@10 and AUC@20 of random search, computed by quadrature, and at
+half weight its place at trial n-95. The rows are means of 80 searches, printed to two digits, which leaves the fit
+uncertain. Rows simulated on these ridges and fitted again have peaks of 0.83 to 0.89, 0.73 to 0.77, 0.65 to 0.67 and
+0.25 to 0.34 (95 % of 60 each)."""
 
 
 def _sizes(name: str) -> tuple[float, float, float]:

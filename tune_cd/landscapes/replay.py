@@ -13,7 +13,7 @@ from typing import Any
 from tune_cd.analysis import summary
 from tune_cd.analysis.tables import CELLS, compared, markdown
 from tune_cd.landscapes import paper_tables
-from tune_cd.landscapes.ablation import ABLATION, ABLATION_3D, Charged, notes_of
+from tune_cd.landscapes.ablation import ABLATION, ABLATION_3D, notes_of
 from tune_cd.landscapes.find import MEASURED, find, with_noise
 from tune_cd.landscapes.formulas import LANDSCAPES, PRINTED
 from tune_cd.landscapes.landscape import DURATIONS, Landscape
@@ -193,9 +193,7 @@ def _groups(
         return [({name: OPTIMISERS[name] for name in options.methods}, landscapes)]
     groups = []
     for names, variants in zip(BALANCE_SPACES, (ABLATION, ABLATION_3D)):
-        alone = [name for name, make in variants.items() if make.func is Charged]  # these allow one worker only
-        methods = {name: make for name, make in variants.items() if options.workers == 1 or name not in alone}
-        groups.append((methods, [landscape for landscape in landscapes if landscape.space.names == names]))
+        groups.append((variants, [landscape for landscape in landscapes if landscape.space.names == names]))
     others = [landscape.name for landscape in landscapes if landscape.space.names not in BALANCE_SPACES]
     if others:
         raise ValueError(f"--ablation on {others}: the axes must be {' or '.join(map(str, BALANCE_SPACES))}")

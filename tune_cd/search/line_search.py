@@ -58,7 +58,6 @@ SETTINGS = {
 }
 """paper: Algorithms 1 and 2 (`algo:cd`, `algo:line_search`), except that a repeated point is free. A line search that
 comes to an evaluated configuration reads its value and goes on, where the paper's pseudo code spends a trial.
-`replay.ablation.Charged` is the same search with that trial spent.
 
 local: the conjecture at the end of the paper's discussion: a line search begins in a neighbourhood of the incumbent."""
 

@@ -5,7 +5,7 @@
     landscape = landscapes.load("omniglot-242-margin")
     landscape.validation                    # [n_p, n_e, n_b, n_seeds, n_looks]; other losses: an axis per weight
     landscape.frame()                       # pandas, one row per look
-    print(landscape.card())                 # what was trained, by which commit, how long, and what it is not for
+    landscape.about                         # what was trained, by which commit, how long
 
 Each is a Parquet file with one row per training. `rows` gives the trainings as a results table for `analysis`.
 """
@@ -24,7 +24,6 @@ import pyarrow.parquet as pq
 from tune_cd import results
 from tune_cd.analysis.scores import BALANCE
 from tune_cd.balance import PUBLISHED
-from tune_cd.landscapes.measured.cards import card_of
 from tune_cd.landscapes.measured.roles import IN_VIEW as IN_VIEW
 from tune_cd.landscapes.measured.roles import JUDGES as JUDGES
 from tune_cd.landscapes.measured.roles import role_of
@@ -103,16 +102,6 @@ class Measured:
     def validation(self) -> np.ndarray:
         """Validation scores at each look [n_p, n_e, n_b, n_seeds, n_looks]."""
         return self._curves("validation")
-
-    @property
-    def positive_term(self) -> np.ndarray:
-        """The positive term of the paper's losses, see `term`."""
-        return self.term("positive_term")
-
-    @property
-    def entropy_term(self) -> np.ndarray:
-        """The entropy term of the paper's losses, see `term`."""
-        return self.term("entropy_term")
 
     def term(self, name: str) -> np.ndarray:
         """An unweighted term of the loss, the mean over training batches since the look before; shape as `validation`.
@@ -202,10 +191,6 @@ class Measured:
         freedom = int((cells[score].count() - 1)[several].sum())
         squares = float((cells[score].var() * (cells[score].count() - 1))[several].sum())
         return (float(np.sqrt(squares / freedom)), freedom) if freedom else (np.nan, 0)
-
-    def card(self) -> str:
-        """Its data card, in Markdown."""
-        return card_of(self)
 
     @cached_property
     def _places(self) -> tuple[np.ndarray, ...]:

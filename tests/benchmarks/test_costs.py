@@ -1,0 +1,44 @@
+"""The benchmarks of what a study costs, on small cases. Nothing is timed."""
+
+import os
+
+import big_table
+import pytest
+
+from tune_cd import results
+from tune_cd.landscapes.formulas import BATCH_SIZES
+
+
+def test_a_large_table_is_written_read_and_drawn(tmp_path, monkeypatch):
+    """Every line, the rows that there should be, and the landscape's own scores in them."""
+    monkeypatch.setattr(big_table, "FILES", 3)
+    told = dict(big_table.measured(tmp_path, 60, 1, browser=False))
+    assert len(told) == 10 and min(told.values()) > 0 and (tmp_path / "report.html").exists()
+    assert len(results.read(tmp_path / "small")) == 1 + 3 + 1
+    table = results.read(tmp_path / "large", "big")
+    assert len(table) == 60 and table["trial_id"].is_unique and len(list((tmp_path / "large").rglob("*.parquet"))) == 2
+    assert table["batch_size"].tolist() == (BATCH_SIZES * 10) and set(table["status"]) == {"completed", "failed"}
+    completed = table[table["status"] == "completed"]
+    assert (completed["val_score"] - completed["test_score"]).abs().max() < 0.05
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch):
+    """The commands set these for themselves when they are imported."""
+    for name, value in {"OMP_NUM_THREADS": "1", "RAY_USAGE_STATS_ENABLED": "0", "RAY_AIR_NEW_OUTPUT": "0"}.items():
+        monkeypatch.setenv(name, os.environ.get(name, value))
+
+
+def test_what_lies_between_trials_and_how_busy_workers_are_by_hand():
+    """Two workers; from when both have begun, at 1, to the last beginning, at 6, they have trials for 8.5 of 10 s."""
+    overhead = pytest.importorskip("overhead", reason="Ray is not installed")
+    times = [(0.0, "begin"), (1.0, "begin"), (4.0, "end"), (5.0, "begin"), (5.5, "end"), (6.0, "begin"), (9.0, "end")]
+    assert overhead.gaps(times[1:]) == [1.0, 0.5]
+    assert overhead.busy_share(times, 2) == pytest.approx(8.5 / 10)
+
+
+@pytest.mark.parametrize("space", ["balance", "4 others"])
+def test_a_suggestion_is_timed_in_a_search_of_finished_and_live_trials(space):
+    suggest = pytest.importorskip("suggest", reason="Ray or Optuna is not installed")
+    for name in suggest.SEARCHES:
+        assert suggest.seconds(name, suggest.SPACES[space], 3, 2, 0) > 0

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from importlib.metadata import version
 from typing import NamedTuple
 
-from .documents import KUBERAY, PLACEHOLDER, RAY_UP, Document, Finding, Place, strings
+from .documents import KUBERAY, RAY_UP, Document, Finding, Place, strings, written
 
 NUMBER = r"(\d+\.\d+\.\d+\w*)"
 PATTERNS = {
@@ -23,10 +23,6 @@ class Pin(NamedTuple):
     place: Place
     what: str
     version: str
-
-    @property
-    def line(self) -> int:
-        return self.document.line(self.place)
 
 
 def pins(document: Document) -> Iterator[Pin]:
@@ -52,7 +48,7 @@ def compare(documents: Sequence[Document]) -> Iterator[tuple[Document, Finding]]
         witness = next((pin for pin in same if pin.version == usual), None)
         for pin in same:
             if pin.version != usual:
-                where = f"{witness.document.file}:{witness.line}"
+                where = f"{witness.document.file}: {written(witness.place)}"
                 yield pin.document, Finding(pin.place, f"{what} {pin.version} here, {usual} in {where}")
         for document in documents if what == "Ray" else ():
             first = next((pin for pin in same if pin.document is document), None)
@@ -65,7 +61,5 @@ def compare(documents: Sequence[Document]) -> Iterator[tuple[Document, Finding]]
 
 def _unpinned(document: Document) -> Finding:
     places = [place for place, text in strings(document.data) if INSTALLS.search(text) or place[-1:] == ("rayVersion",)]
-    edited = any(PLACEHOLDER in text and place[-1:] == ("image",) for place, text in strings(document.data))
-    hint = ", or the image's tag" if edited else ""
-    text = f"no version of Ray is named: every node must have the same one, 'ray[default]==2.x.y'{hint}"
+    text = "no version of Ray is named: every node must have the same one, 'ray[default]==2.x.y', or the image's tag"
     return Finding(places[0] if places else (), text)

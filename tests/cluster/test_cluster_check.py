@@ -94,7 +94,7 @@ COMMON = [
     (MAKES_TOKEN, "  - 'true'", "head_setup_commands", "nothing makes the token"),
     ("  - umask 077 &&", "  - umask 077 && 'a", "head_setup_commands", "no valid shell"),
     ("--autoscaling-config=~/ray_bootstrap_config.yaml", "", START, "no worker would be started"),
-    (PIN, "-q -c ~/constraints.txt 'ray[default,tune]'", "setup_commands", "no version of Ray is named"),
+    (PIN, "-q -c ~/constraints.txt 'ray[default,tune]'", "", "no version of Ray is named"),
     ("\nauth:", "\n# AKIAABCDEFGHIJKLMNOP\nauth:", "line ", "looks like an AWS access key"),
     (PROVIDER, "provider:\n  regoin: x\n  type:", "provider.regoin", "does not read it"),
 ]
@@ -119,9 +119,14 @@ ANOTHER = """InstanceMarketOptions: {MarketType: capacity-block}
 PROFILE = "    IamInstanceProfile: {Name: tune-cd-worker-us-west-2}"
 AWS = [
     (PIN, PIN.replace(RAY, "2.41.0"), "setup_commands", f"Ray 2.41.0 on the nodes, {RAY} installed here"),
-    ("InstanceType: g6.2xlarge", "InstanceTyp: g6.2xlarge", "node_config.InstanceTyp", "RunInstances refuses it"),
-    ("VolumeType:", "VolumTyp:", "BlockDeviceMappings[0].Ebs.VolumTyp", "RunInstances refuses it"),
-    ("OnTermination: true", "OnTermination: 'true'", "Ebs.DeleteOnTermination", "RunInstances refuses it"),
+    (
+        "InstanceType: g6.2xlarge",
+        "InstanceTyp: g6.2xlarge",
+        ".node_config",
+        'RunInstances refuses it: Unknown parameter in input: "InstanceTyp"',
+    ),
+    ("VolumeType:", "VolumTyp:", ".node_config", 'in BlockDeviceMappings[0].Ebs: "VolumTyp"'),
+    ("OnTermination: true", "OnTermination: 'true'", ".node_config", "Ebs.DeleteOnTermination, value: true"),
     ("OnTermination: true", "OnTermination: false", "Ebs.DeleteOnTermination", "a disk that outlives its node"),
     ("    ImageId: *image\n", "", ".node_config", "Ray's default is Ubuntu 18.04"),
     (PROFILE, "    # ", "gpu-spot.node_config", "could not write results"),

@@ -191,8 +191,8 @@ def same(table, other) -> bool:
 
 @pytest.fixture(scope="module")
 def side_by_side(head):
-    """Output of two studies, of one worker and of two, submitted together and followed, and the number of processes that
-    train for each. Trainings are held until as many have begun as may, and a little longer."""
+    """Output of two studies, of one worker and of two, submitted together and followed, and how many processes train
+    for each. Trainings are held until as many have begun as may, and a little longer."""
     hold = head.folder / "hold"
     hold.touch()
     one = head.begin("start", "--follow", *head.study("one", "--num-samples", "3", "--workers", "1", "--full-length"))

@@ -13,7 +13,6 @@ PATTERNS = {
     "Ray": [rf"\bray(?:\[[^\]]*\])?\s*==\s*{NUMBER}", rf"\brayproject/ray[\w-]*:{NUMBER}"],
     "Python": [r"\brayproject/ray[\w-]*:[\w.]+-(py\d+)"],
 }
-INSTALLS = re.compile(r"\b(?:pip|uv)3?\b.*\binstall\b.*(?<![\w/.-])ray(?![\w/.=-])")
 
 
 class Pin(NamedTuple):
@@ -53,13 +52,8 @@ def compare(documents: Sequence[Document]) -> Iterator[tuple[Document, Finding]]
         for document in documents if what == "Ray" else ():
             first = next((pin for pin in same if pin.document is document), None)
             if first is None:
-                yield document, _unpinned(document)
+                text = "every node must have the same one, 'ray[default]==2.x.y', or the image's tag"
+                yield document, Finding((), f"no version of Ray is named: {text}")
             elif document.kind == RAY_UP and first.version == usual != installed:
                 text = f"Ray {usual} on the nodes, {installed} installed here: `ray up` needs the nodes' version"
                 yield document, Finding(first.place, text)
-
-
-def _unpinned(document: Document) -> Finding:
-    places = [place for place, text in strings(document.data) if INSTALLS.search(text) or place[-1:] == ("rayVersion",)]
-    text = "no version of Ray is named: every node must have the same one, 'ray[default]==2.x.y', or the image's tag"
-    return Finding(places[0] if places else (), text)

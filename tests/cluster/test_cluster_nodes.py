@@ -240,7 +240,7 @@ def quick_actor(cluster):
     """The actor, with a short memory; gone before the next test. One that a study makes itself stays for a minute."""
     import ray
 
-    assert is_gone()
+    until(is_gone)
     yield request_actor(*QUICK)
     if not is_gone():
         ray.kill(ray.get_actor(NAME, namespace=NAMESPACE), no_restart=True)

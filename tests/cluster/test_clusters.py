@@ -61,7 +61,7 @@ def test_nothing_must_be_edited_where_the_account_is_prepared(cluster):
     assert image.startswith("resolve:ssm:/aws/service/")
     assert {text for text in strings(cluster) if "latest" in text} == {image}, "nothing else floats"
     assert {kind["node_config"]["ImageId"] for kind in kinds.values()} == {image}
-    made = (ROOT / "clusters/aws.yaml").read_text()
+    made = (CLUSTERS / "aws.yaml").read_text()
     profiles = {kind["node_config"]["IamInstanceProfile"]["Name"] for kind in kinds.values()}
     region = cluster["provider"]["region"]
     named = re.findall(r'InstanceProfileName: !Sub "([\w-]+)-\$\{AWS::Region\}"', made)
@@ -102,25 +102,18 @@ def test_the_package_travels_whole_and_alone(cluster):
     assert {remote.removesuffix(local) for remote, local in mounts.items()} == {"~/checkout/"}
     assert any("-e ~/checkout" in command for command in cluster["setup_commands"])
 
-
-def test_no_mount_hides_the_package_from_programs_started_at_home(cluster):
-    at_home = {Path(remote).parts[1] for remote in cluster["file_mounts"]}
-    assert not at_home & set(cluster["file_mounts"].values()), "python in ~ would import the folder, not the package"
-
-
-def test_no_source_file_is_excluded_and_litter_is(cluster):
+    at_home = {Path(remote).parts[1] for remote in mounts}
+    assert not at_home & set(mounts.values()), "python in ~ would import the folder, not the package"
     excluded = cluster["rsync_exclude"]
     assert {".git", ".venv", "__pycache__"} <= set(excluded)
-    for package in ("tune_cd", "trainables"):
-        for path in (ROOT / package).rglob("*.py"):
-            parts = path.relative_to(ROOT).parts
-            assert not any(fnmatch.fnmatch(part, pattern) for part in parts for pattern in excluded), path
+    sources = [path for package in packages for path in (ROOT / package).rglob("*.py")]
+    parts = {part for path in sources for part in path.relative_to(ROOT).parts}
+    assert sources and not [part for part in parts for pattern in excluded if fnmatch.fnmatch(part, pattern)]
 
 
 def test_workers_wait_for_their_gpu_and_give_up(cluster):
-    assert any(
-        "nvidia-smi" in command and command.startswith("timeout ") for command in cluster["worker_setup_commands"]
-    )
+    (wait,) = [command for command in cluster["worker_setup_commands"] if "nvidia-smi" in command]
+    assert wait.startswith("timeout ")
     assert not any("nvidia-smi" in command for command in cluster["setup_commands"] + cluster["head_setup_commands"])
 
 
@@ -131,9 +124,7 @@ def test_the_shell_is_prepared_once_however_often_it_is_set_up(cluster, tmp_path
     for _ in range(2):
         subprocess.run(["bash", "-c", prepare], env=home, check=True)
     assert len((tmp_path / ".bashrc").read_text().splitlines()) == 2
-    shown = subprocess.run(
-        ["bash", "-c", ". ~/.bashrc 2> /dev/null; env"], env=home, check=True, capture_output=True, text=True
-    ).stdout
+    shown = subprocess.check_output(["bash", "-c", ". ~/.bashrc 2> /dev/null; env"], env=home, text=True)
     assert f"PATH={tmp_path}/venv/bin:/usr/bin:/bin\n" in shown and "RAY_AUTH_MODE=token\n" in shown
 
 
@@ -142,12 +133,10 @@ def test_the_account_s_stack_is_what_cloudformation_takes():
     lint = pytest.importorskip("cfnlint.api", reason="cfn-lint has the schemas of AWS's resources")
     from cfnlint.config import ManualArgs
 
-    text = (ROOT / "clusters/aws.yaml").read_text()
-    assert not lint.lint(text, config=ManualArgs(regions=["us-west-2"]))
-    assert not re.search(r"[:\[{,] *[&*]\w", "\n".join(line.split("#")[0] for line in text.splitlines())), (
-        "no anchors, no aliases"
-    )
-    assert lint.lint(text.replace("GroupDescription", "GroupDescripton"), config=ManualArgs(regions=["us-west-2"]))
+    text, config = (CLUSTERS / "aws.yaml").read_text(), ManualArgs(regions=["us-west-2"])
+    assert not lint.lint(text, config=config)
+    assert not re.search(r"[:\[{,] *[&*]\w", re.sub("#.*", "", text)), "no anchors, no aliases"
+    assert lint.lint(text.replace("GroupDescription", "GroupDescripton"), config=config)
 
 
 @pytest.mark.slow
@@ -160,7 +149,7 @@ def test_the_stack_opens_ssh_to_the_user_and_everything_between_nodes(monkeypatc
         client = {name: boto3.client(name, region_name="us-west-2") for name in ("cloudformation", "ec2", "iam")}
         client["cloudformation"].create_stack(
             StackName="tune-cd",
-            TemplateBody=(ROOT / "clusters/aws.yaml").read_text(),
+            TemplateBody=(CLUSTERS / "aws.yaml").read_text(),
             Capabilities=["CAPABILITY_NAMED_IAM"],
             Parameters=[{"ParameterKey": "SshFrom", "ParameterValue": "203.0.113.7/32"}],
         )
@@ -168,19 +157,14 @@ def test_the_stack_opens_ssh_to_the_user_and_everything_between_nodes(monkeypatc
         rules = {(rule["IpProtocol"], rule.get("FromPort")): rule for rule in group["IpPermissions"]}
         assert [net["CidrIp"] for net in rules.pop(("tcp", 22))["IpRanges"]] == ["203.0.113.7/32"]
         (((protocol, _), between),) = rules.items()
-        assert (
-            protocol == "-1"
-            and not between["IpRanges"]
-            and [pair["GroupId"] for pair in between["UserIdGroupPairs"]] == [group["GroupId"]]
-        )
+        assert protocol == "-1" and not between["IpRanges"]
+        assert [pair["GroupId"] for pair in between["UserIdGroupPairs"]] == [group["GroupId"]]
         head, worker = (
             client["iam"].get_instance_profile(InstanceProfileName=f"tune-cd-{name}-us-west-2")
             ["InstanceProfile"]["Roles"][0] for name in ("head", "worker")
         )  # fmt: skip
-        policy = str(
-            client["iam"].get_role_policy(RoleName=head["RoleName"], PolicyName="start-workers")["PolicyDocument"]
-        )
-        assert "iam:PassRole" in policy and worker["Arn"] in policy
+        policy = client["iam"].get_role_policy(RoleName=head["RoleName"], PolicyName="start-workers")["PolicyDocument"]
+        assert "iam:PassRole" in str(policy) and worker["Arn"] in str(policy)
         assert not client["iam"].list_role_policies(RoleName=worker["RoleName"])["PolicyNames"], "workers start nothing"
 
 
@@ -203,8 +187,6 @@ def test_only_the_spot_group_goes_to_spot_nodes(job):
     for pod in (head, ondemand):
         (term,) = pod["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
         assert term["matchExpressions"] == [{"key": label, "operator": "DoesNotExist"}] and "nodeSelector" not in pod
-    assert {"containers", "serviceAccountName", "volumes"} <= set(spot)
-    assert all(spot[key] == ondemand[key] for key in ("containers", "serviceAccountName", "volumes"))
 
 
 def test_a_pod_that_is_taken_away_says_so_as_the_watch_of_the_clouds_does(job, tmp_path, monkeypatch):
@@ -228,9 +210,7 @@ def test_a_pod_that_is_taken_away_says_so_as_the_watch_of_the_clouds_does(job, t
 
 def test_the_job_s_code_is_installed_with_what_it_needs(job):
     environment = yaml.safe_load(job["spec"]["runtimeEnvYAML"])
-    assert environment["pip"] == ["${RAY_RUNTIME_ENV_CREATE_WORKING_DIR}"], (
-        "the archive itself, as pip installs a folder"
-    )
+    assert environment["pip"] == ["${RAY_RUNTIME_ENV_CREATE_WORKING_DIR}"], "the archive, as pip installs a folder"
     assert environment["working_dir"].endswith(".zip") and "EDIT-ME" in environment["working_dir"]
     runtime_env = pytest.importorskip("ray.runtime_env")
     runtime_env.RuntimeEnv(**environment)

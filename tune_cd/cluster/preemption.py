@@ -164,9 +164,8 @@ def run(arguments: argparse.Namespace) -> int:
     log.info("%s, in %d s", notice.reason, notice.seconds)
     notice_file().touch(mode=0o644)
     left = Notice(notice.reason, max(1, notice.seconds - MARGIN))
-    until = time.monotonic() + left.seconds + 1.0
     drain(arguments.address, left)
     log.info("this node is drained; Ray on it ends in %d s", left.seconds)
-    time.sleep(max(0.0, until - time.monotonic()))
+    time.sleep(left.seconds + 1.0)
     end_ray()
     return 0

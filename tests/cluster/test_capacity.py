@@ -15,6 +15,7 @@ from tune_cd.run.resources import check_resources
 
 HEAD = {"CPU": 0.0, "node:__internal_head__": 1.0}
 SPOT, ONDEMAND = {"CPU": 8, "GPU": 1}, {"CPU": 8, "GPU": 1, "ondemand": 1}
+BIG = NodeType("big", {"CPU": 8, "GPU": 4}, 2.0)
 GPU_YAML = Growth((NodeType("gpu-spot", SPOT, 8.0), NodeType("gpu-ondemand", ONDEMAND, 8.0)), 8.0)
 
 
@@ -37,40 +38,27 @@ def test_what_describes_no_cluster_is_named(described):
         from_description(described, "the file")
 
 
-def test_a_bootstrap_file_that_is_no_yaml_is_named(tmp_path, monkeypatch):
-    monkeypatch.setattr("ray._private.state.state.get_cluster_config", lambda: None)
-    (tmp_path / "b.yaml").write_text("a: [")
-    with pytest.raises(ValueError, match="b.yaml cannot be read"):
-        capacity.cluster_growth(tmp_path / "b.yaml")
-
-
 def test_rays_own_record_comes_first(tmp_path, monkeypatch):
     from ray.core.generated.autoscaler_pb2 import ClusterConfig, NodeGroupConfig
 
-    record = ClusterConfig(
-        node_group_configs=[
-            NodeGroupConfig(name="a", resources={"CPU": 4}, max_count=-1),
-            NodeGroupConfig(name="b", max_count=0),
-        ]
-    )
+    groups = [NodeGroupConfig(name="a", resources={"CPU": 4}, max_count=-1), NodeGroupConfig(name="b", max_count=0)]
+    record = ClusterConfig(node_group_configs=groups)
     (tmp_path / "b.yaml").write_text(yaml.safe_dump({"available_node_types": {"c": {"resources": {"CPU": 2}}}}))
     monkeypatch.setattr("ray._private.state.state.get_cluster_config", lambda: record)
     assert capacity.cluster_growth(tmp_path / "b.yaml") == Growth((NodeType("a", {"CPU": 4}, math.inf),))
     monkeypatch.setattr("ray._private.state.state.get_cluster_config", lambda: None)
     assert [kind.name for kind in capacity.cluster_growth(tmp_path / "b.yaml").types] == ["c"]
     assert capacity.cluster_growth(tmp_path / "absent") == Growth()
+    (tmp_path / "b.yaml").write_text("a: [")
+    with pytest.raises(ValueError, match="b.yaml cannot be read"):
+        capacity.cluster_growth(tmp_path / "b.yaml")
 
 
 def test_a_raycluster_of_kubernetes_is_read_as_kuberay_does(tmp_path, monkeypatch):
     def group(name, most, **limits):
         container = {"resources": {"limits": {"cpu": "4", "memory": "8Gi", **limits}}}
-        return {
-            "groupName": name,
-            "minReplicas": 0,
-            "maxReplicas": most,
-            "rayStartParams": {},
-            "template": {"spec": {"containers": [container]}},
-        }
+        pod = {"spec": {"containers": [container]}}
+        return {"groupName": name, "minReplicas": 0, "maxReplicas": most, "rayStartParams": {}, "template": pod}
 
     spec = {
         "headGroupSpec": group("", 1) | {"rayStartParams": {"num-cpus": "0"}},
@@ -111,13 +99,7 @@ def test_a_raycluster_of_kubernetes_is_read_as_kuberay_does(tmp_path, monkeypatc
         ([HEAD], GPU_YAML, 1, 0.1, 64),  # 10 by GPU, 8 by CPU
         ([HEAD], GPU_YAML, 4, 0, 16),
         ([HEAD | {"CPU": 2.0}], GPU_YAML, 1, 0, 66),
-        (
-            [HEAD],
-            Growth((NodeType("big", {"CPU": 8, "GPU": 4}, 2.0), NodeType("small", SPOT, 9.0)), 4.0),
-            1,
-            1,
-            10,
-        ),  # the big ones first
+        ([HEAD], Growth((BIG, NodeType("small", SPOT, 9.0)), 4.0), 1, 1, 10),  # the big ones first
         ([HEAD], Growth((NodeType("cpu", {"CPU": 9}, 9.0), NodeType("small", SPOT, 2.0)), 4.0), 1, 1, 2),
         ([HEAD], Growth((NodeType("any", SPOT, math.inf),)), 1, 1, math.inf),
     ],
@@ -140,17 +122,11 @@ def test_growth_only_adds_and_is_bounded_by_the_clusters_most(alive, most, spot,
     assert nodes_in_all(there, Growth(kinds, most)) == max(alive, min(most, max(spot, twin)))
 
 
-def test_a_share_of_a_gpu_fits_as_often_as_it_should():
-    assert [processes_on([{"CPU": 99, "GPU": 1}], 1, share) for share in (0.1, 0.2, 0.25, 1 / 3, 0.5, 0.7, 1, 2)] == [
-        10,
-        5,
-        4,
-        3,
-        2,
-        1,
-        1,
-        0,
-    ]
+@pytest.mark.parametrize(
+    "share, times", [(0.1, 10), (0.2, 5), (0.25, 4), (1 / 3, 3), (0.5, 2), (0.7, 1), (1, 1), (2, 0)]
+)
+def test_a_share_of_a_gpu_fits_as_often_as_it_should(share, times):
+    assert processes_on([{"CPU": 99, "GPU": 1}], 1, share) == times
 
 
 def test_a_cluster_where_nothing_fits_and_nothing_may_come_is_refused():

@@ -63,70 +63,30 @@ def at_once(spans):
     return max(under_way)
 
 
-def spans_of(folder, study):
-    rows = results.read(folder / "results", study)
-    assert set(rows["status"]) == {"completed"}
-    return [(began.timestamp(), ended.timestamp()) for began, ended in zip(rows["started_at"], rows["ended_at"])]
-
-
 # trials
 
 
-@pytest.mark.parametrize("count", [4, pytest.param(8, marks=pytest.mark.faults)])
-def test_all_workers_have_trials(node, tmp_path, count):
+@pytest.mark.parametrize("gpus, gpu, most", [(8, 1, 4), (1, 0.5, 2)], ids=["a GPU each", "a shared GPU"])
+def test_as_many_trials_run_as_workers_and_gpus_allow(node, tmp_path, gpus, gpu, most):
     """Trials are held until as many have begun, and a little longer; how long a worker waits for its next trial is for
     benchmarks/overhead.py to say."""
-    node(num_cpus=8, num_gpus=8)
-    (tmp_path / "hold").touch()
-    threading.Thread(target=release, args=(tmp_path, lambda: len(begun(tmp_path, "s")) == count), daemon=True).start()
-    sleep(tmp_path, "s", workers=count, trials=2 * count, seconds=0.5, cpu=1, gpu=1)
-    slept = [(entry["began"], entry["ended"]) for entry in diary(tmp_path, "s")]
-    assert len(spans_of(tmp_path, "s")) == len(slept) == 2 * count and at_once(slept) == count
+    node(num_cpus=8, num_gpus=gpus)
+    hold = tmp_path / "hold"
+    hold.touch()
 
+    def release():
+        try:
+            until(lambda: len(begun(tmp_path, "s")) == most)
+            time.sleep(2)
+        finally:
+            hold.unlink()
 
-def test_trials_share_a_gpu(node, tmp_path):
-    """Trials are held until as many have begun as may, and a little longer."""
-    node(num_cpus=4, num_gpus=1)
-    (tmp_path / "hold").touch()
-    threading.Thread(target=release, args=(tmp_path, lambda: len(begun(tmp_path, "s")) == 2), daemon=True).start()
-    sleep(tmp_path, "s", workers=4, trials=6, seconds=0.5, cpu=1, gpu=0.5)
+    threading.Thread(target=release, daemon=True).start()
+    sleep(tmp_path, "s", workers=4, trials=8, seconds=0.5, cpu=1, gpu=gpu)
     slept = diary(tmp_path, "s")
-    assert at_once([(entry["began"], entry["ended"]) for entry in slept]) == 2, (
-        "no fewer, no more, though four were allowed"
-    )
-    assert {entry["gpus"] for entry in slept} == {"0"} and len(slept) == 6
-
-
-def release(folder, reached):
-    """Let held trials go on 2 s after a condition is true, or when it has not become so in time."""
-    try:
-        until(reached)
-        time.sleep(2)
-    finally:
-        (folder / "hold").unlink()
-
-
-@pytest.mark.faults
-def test_two_studies_side_by_side_are_each_held_to_their_workers(cluster, node, tmp_path):
-    """In short: test_submit_cluster.py. There is room for six; trials are held for a while when both have as many as
-    they may."""
-    node(num_cpus=6)
-    (tmp_path / "hold").touch()
-    command = [sys.executable, "-m", "sleepers", cluster.address, str(tmp_path), "other", "2", "6", "1"]
-    other = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-
-    def all_begun():
-        return (len(begun(tmp_path, "s")), len(begun(tmp_path, "other"))) == (3, 2)
-
-    threading.Thread(target=release, args=(tmp_path, all_begun), daemon=True).start()
-    try:
-        sleep(tmp_path, "s", workers=3, trials=8, seconds=1, cpu=1)
-        assert other.wait(300) == 0
-    finally:
-        other.kill()
-    own, others = ([(entry["began"], entry["ended"]) for entry in diary(tmp_path, study)] for study in ("s", "other"))
-    assert (at_once(own), at_once(others)) == (3, 2) and at_once([*own, *others]) == 5
-    assert (len(spans_of(tmp_path, "s")), len(spans_of(tmp_path, "other"))) == (8, 6)
+    assert at_once([(entry["began"], entry["ended"]) for entry in slept]) == most, "no fewer, no more"
+    assert gpus > 1 or {entry["gpus"] for entry in slept} == {"0"}
+    assert list(results.read(tmp_path / "results", "s")["status"]) == ["completed"] * 8
 
 
 def test_a_node_that_joins_gets_trials_and_one_that_leaves_takes_none_along(cluster, node, tmp_path):
@@ -174,12 +134,8 @@ def test_a_folder_that_only_the_head_has_is_found_out_on_every_node(node, tmp_pa
     ready, wrong = nodes_of(tmp_path).check(alive_nodes())
     assert len(ready) == 1 and ready[0].endswith(": 2 CPUs, ready") and "head" not in ready[0]
     (line,) = wrong
-    assert "(cpu-far): results " in line and line.endswith(
-        f"{tmp_path}/results is not the folder the driver sees; give a folder all nodes mount, or s3://…"
-    )
-    assert not (tmp_path / "elsewhere").exists() and not list((tmp_path / "results").iterdir()), (
-        "nothing is left behind"
-    )
+    assert f"(cpu-far): results {tmp_path}/results is not the folder the driver sees" in line
+    assert not (tmp_path / "elsewhere").exists() and not list((tmp_path / "results").iterdir()), "nothing is left"
 
 
 def test_gpus_in_name_only_are_found_out(node, tmp_path):
@@ -284,7 +240,7 @@ def quick_actor(cluster):
     """The actor, with a short memory; gone before the next test. One that a study makes itself stays for a minute."""
     import ray
 
-    assert is_gone()
+    until(is_gone)
     yield request_actor(*QUICK)
     if not is_gone():
         ray.kill(ray.get_actor(NAME, namespace=NAMESPACE), no_restart=True)
@@ -295,16 +251,14 @@ def test_spot_stays_short_and_on_demand_nodes_come_and_are_given_back(node, quic
     said = []
     with ClusterWatch(TYPES, 1, 1.0, 2, 1.0, say=said.append, interval=0.2) as watch:
         until(lambda: requested() == [BUNDLE] * 2)
-        assert (
-            said[0] == "waiting for a GPU: 0 of 2 there"
-            and "on-demand nodes requested: 2; spot has been short for 1 s" in said
-        )
+        assert said[0].startswith("waiting for nodes: none can take a trial; `ray status`")
+        assert said[1:] == ["on-demand nodes requested: 2; spot has been short for 1 s"]
         node(num_cpus=1, num_gpus=1, resources={"ondemand": 1})
         node(num_cpus=1, num_gpus=1, resources={"ondemand": 1})
-        until(lambda: said[-1].startswith("2 of 2 GPUs after "))
-        assert requested() == [BUNDLE] * 2, "they are kept while they are needed"
         watch.load.running = watch.load.live = 2
-    assert requested() == [] and not [line for line in said if "the study goes on" in line]
+        time.sleep(1)
+        assert requested() == [BUNDLE] * 2, "they are kept while they are needed"
+    assert requested() == [] and len(said) == 2
 
 
 @pytest.mark.parametrize("how", ["raise", "KeyboardInterrupt", "kill"])
@@ -337,8 +291,7 @@ def test_two_studies_ask_together_and_share_what_is_there(two_gpus, quick_actor)
     with ClusterWatch(TYPES, 1, 1.0, 2, 1.0, say=lines["a"].append, interval=0.2) as first:
         first.load.running = first.load.live = 2
         with ClusterWatch(TYPES, 1, 1.0, 1, 1.0, say=lines["b"].append, interval=0.2):
-            until(lambda: requested() == [BUNDLE])
-            assert "waiting for a GPU: 0 of 1 there; other studies want 2" in lines["b"]
+            until(lambda: requested() == [BUNDLE])  # the first study has both GPUs
         until(lambda: requested() == [])
     assert lines["a"] == [], "that one has what it wants"
 

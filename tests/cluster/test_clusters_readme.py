@@ -46,11 +46,8 @@ def test_a_command_is_understood(words):
 
 
 def test_every_kind_of_command_is_shown():
-    shown = {
-        tuple(words[:2]) if words[0] in ("tune_cd.submit", "tune_cd.cluster") else words[0] for words in commands()
-    }
-    studies = {("tune_cd.submit", name) for name in ("start", "list", "logs", "stop")}
-    assert shown >= studies | {("tune_cd.cluster", "check"), "tune_cd.run", "tune_cd.report"}
+    shown = {" ".join(words[:2]) for words in commands() if words[0] in ("tune_cd.submit", "tune_cd.cluster")}
+    assert shown == {f"tune_cd.submit {name}" for name in ("start", "list", "logs", "stop")} | {"tune_cd.cluster check"}
     assert set(re.findall(r"tune_cd\.cluster\s+(\w+)", README)) == set(cluster.COMMANDS)
 
 

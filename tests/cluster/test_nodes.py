@@ -19,14 +19,9 @@ def question(tmp_path):
     folder = Folder(tmp_path / "shared")
     folder.write(".preflight-1", b".preflight-1")
     return {
-        "results": str(folder.root),
-        "token": ".preflight-1",
-        "dataset": "glyphs",
-        "task": None,
-        "data_root": None,
-        "download": False,
-        "weights": "none",
-    }
+        "results": str(folder.root), "token": ".preflight-1", "dataset": "glyphs", "task": None, "data_root": None,
+        "download": False, "weights": "none",
+    }  # fmt: skip
 
 
 def test_a_node_in_order(question, tmp_path):
@@ -37,17 +32,13 @@ def test_a_node_in_order(question, tmp_path):
 
 
 @pytest.mark.parametrize("exists", [False, True])
-def test_a_folder_of_the_same_name_that_is_another_is_found_out_and_left_alone(question, tmp_path, exists):
+def test_another_folder_of_the_same_name_is_left_alone(question, tmp_path, exists):
     elsewhere = tmp_path / "elsewhere"
     if exists:
         elsewhere.mkdir()
     found = nodes.look(question, "own", False, store=lambda results: Folder(elsewhere))
-    (said,) = nodes.problems(found, question["results"], 0, nodes.software_here())
-    assert (
-        said
-        == f"results {question['results']} is not the folder the driver sees; give a folder all nodes mount, or s3://…"
-    )
-    assert (not exists and not elsewhere.exists()) or (exists and not list(elsewhere.iterdir()))
+    assert "is not the folder the driver sees" in found["results"]
+    assert elsewhere.exists() == exists and (not exists or not list(elsewhere.iterdir()))
 
 
 def test_a_folder_that_can_be_read_and_not_written(question):
@@ -59,46 +50,48 @@ def test_a_folder_that_can_be_read_and_not_written(question):
     assert found["results"] == "cannot be written: [Errno 28] No space left on device"
 
 
-@pytest.mark.parametrize("download, expected", [(False, "omniglot"), (True, None)])
-def test_data_are_there_or_can_be_fetched(question, own_cache, tmp_path, download, expected):
-    found = nodes.look(
-        question | {"dataset": "omniglot", "data_root": str(tmp_path / "none"), "download": download}, "own", False
-    )
-    assert found["data"] is None if expected is None else expected in found["data"]
+def absent(address):
+    raise ConnectionError(f"no way to {address.uri}")
 
 
-def test_data_behind_a_uri_are_asked_for_and_not_fetched(question, own_cache, tmp_path, monkeypatch):
-    asked = []
-    monkeypatch.setattr("trainables.datasets.servers.survey", lambda address: asked.append(address.uri))
-    place = question | {"dataset": "omniglot", "data_root": "s3://bucket/omniglot.zip"}
-    assert nodes.look(place, "own", False)["data"] is None and asked == ["s3://bucket/omniglot.zip"]
+ZIP = "s3://bucket/omniglot.zip"
+
+
+@pytest.mark.parametrize(
+    "asked, survey, words",
+    [
+        ({"dataset": "omniglot", "data_root": "/absent"}, None, "omniglot"),
+        ({"dataset": "omniglot", "data_root": "/absent", "download": True}, None, None),
+        ({"dataset": "omniglot", "data_root": ZIP}, lambda address: None, None),
+        ({"dataset": "omniglot", "data_root": ZIP}, absent, f"no way to {ZIP}"),
+        ({"weights": "/absent/w.pt"}, None, "there are no weights /absent/w.pt"),
+    ],
+)
+def test_data_are_there_or_can_be_fetched_and_are_not_yet(
+    question, own_cache, tmp_path, monkeypatch, asked, survey, words
+):
+    if survey:
+        monkeypatch.setattr("trainables.datasets.servers.survey", survey)
+    found = nodes.look(question | asked, "own", False)["data"]
+    assert found is None if words is None else words in found
     assert not (tmp_path / "cache").exists()
-    monkeypatch.setattr(
-        "trainables.datasets.servers.survey", lambda address: (_ for _ in ()).throw(ConnectionError("no way there"))
-    )
-    assert nodes.look(place, "own", False)["data"] == "no way there"
 
 
-def test_weights_that_only_the_driver_has(question):
-    assert (
-        nodes.look(question | {"weights": "/absent/w.pt"}, "own", False)["data"] == "there are no weights /absent/w.pt"
-    )
+OWN = {"ray": "2.60.0", "torch": "2.15.0", "source of tune_cd": "a" * 16}
 
 
-def test_what_is_wrong_is_said_with_both_sides():
-    own = {"ray": "2.60.0", "torch": "2.15.0", "source of tune_cd": "a" * 16}
-    found = {
-        "software": own | {"torch": "2.14.0"},
-        "results": None,
-        "data": "no data",
-        "gpus": [],
-        "gpu_error": "no driver",
-    }
-    assert nodes.problems(found, "r", 2.0, own) == [
-        "other software than the driver's: torch 2.14.0, here 2.15.0",
-        "data: no data",
-        "torch sees 0 of its 2 GPUs: no driver",
-    ]
+@pytest.mark.parametrize(
+    "found, line",
+    [
+        ({"software": OWN | {"torch": "2.14.0"}}, "other software than the driver's: torch 2.14.0, here 2.15.0"),
+        ({"data": "no data"}, "data: no data"),
+        ({"gpus": [], "gpu_error": "no driver"}, "torch sees 0 of its 2 GPUs: no driver"),
+        ({"results": "is full"}, "results r is full"),
+    ],
+)
+def test_a_fault_is_told_with_both_sides(found, line):
+    good = {"software": OWN, "results": None, "data": None, "gpus": [["L4", 1, 1]] * 2, "gpu_error": None}
+    assert nodes.problems(good, "r", 2.0, OWN) == [] and nodes.problems(good | found, "r", 2.0, OWN) == [line]
 
 
 def test_a_package_is_known_by_its_source(tmp_path, monkeypatch):
@@ -109,23 +102,18 @@ def test_a_package_is_known_by_its_source(tmp_path, monkeypatch):
         return nodes._digest(name)
 
     monkeypatch.syspath_prepend(tmp_path)
-    same = [digest("one", __init__="", a="x = 1"), digest("two", __init__="", a="x = 1")]
-    others = [
-        digest("three", __init__="", a="x = 2"),
-        digest("four", __init__="", b="x = 1"),
-        digest("five", __init__="x = 1", a=""),
-    ]
-    assert len(set(same)) == 1 and len({*same, *others}) == 4
+    one, two = (digest(name, __init__="", a="x = 1") for name in ("one", "two"))
+    others = [digest("three", __init__="", a="x = 2"), digest("four", __init__="", b="x = 1")]
+    others += [digest("five", __init__="x = 1", a="")]
+    assert one == two and len({one, *others}) == 4
 
 
 def test_gpus_are_described_as_they_are_sold():
     l4 = ["NVIDIA L4", 23_600_000_000, 23_700_000_000]
     busy = ["NVIDIA L4", 3_000_000_000, 23_700_000_000]
     assert nodes.described({"gpus": [l4]}, {"CPU": 8.0, "GPU": 1.0}) == "1 x NVIDIA L4 24 GB, 8 CPUs"
-    assert (
-        nodes.described({"gpus": [l4, busy, l4]}, {"CPU": 1.0, "GPU": 2.0})
-        == "1 x NVIDIA L4 24 GB, 1 x NVIDIA L4 24 GB (3 GB free), 1 CPU"
-    )
+    both = "1 x NVIDIA L4 24 GB, 1 x NVIDIA L4 24 GB (3 GB free), 1 CPU"
+    assert nodes.described({"gpus": [l4, busy, l4]}, {"CPU": 1.0, "GPU": 2.0}) == both
     assert nodes.described({"gpus": []}, {"CPU": 2.0}) == "2 CPUs"
 
 
@@ -140,14 +128,10 @@ s3fs /mnt/bucket fuse.s3fs rw 0 0
 @pytest.mark.parametrize(
     ("folder", "kind"),
     [
-        ("/results", "overlay"),
-        ("/home/me/results", "ext4"),
-        ("/home/me/shared/results", None),
-        ("/home/me/shared2/r", "ext4"),
-        ("/tmp/r", "tmpfs"),
-        ("/mnt/bucket/r", None),
+        ("/results", "overlay"), ("/home/me/results", "ext4"), ("/home/me/shared/results", None),
+        ("/home/me/shared2/r", "ext4"), ("/tmp/r", "tmpfs"), ("/mnt/bucket/r", None),
     ],
-)
+)  # fmt: skip
 def test_a_disk_of_this_machine_s_own_is_known(tmp_path, folder, kind):
     """Nodes that come later would write their rows where nobody reads them."""
     (tmp_path / "mounts").write_text(MOUNTS)
@@ -179,20 +163,26 @@ def test_results_on_the_head_s_own_disk_are_refused_where_no_node_is_there_to_lo
     assert cluster.look_at(Looked(ready=["node a: ready"]), [], GPU_YAML, tmp_path) == (["node a: ready"], [])
 
 
-def test_a_store_that_fails_for_a_moment_is_asked_again(monkeypatch):
+@pytest.mark.parametrize(
+    "answers, end",
+    [
+        ([OSError("slow down"), OSError("slow down"), "there"], "there"),
+        ([FileNotFoundError("none"), "never asked"], FileNotFoundError),
+        ([OSError("away")] * nodes.ATTEMPTS, OSError),
+    ],
+)
+def test_a_store_that_fails_for_a_moment_is_asked_again(monkeypatch, answers, end):
     monkeypatch.setattr(nodes, "PAUSE", 0.0)
-    answers = iter([OSError("slow down"), OSError("slow down"), "there"])
+    left = iter(answers)
 
     def call():
-        answer = next(answers)
+        answer = next(left)
         if isinstance(answer, Exception):
             raise answer
         return answer
 
-    assert nodes.with_retries(call) == "there"
-    answers = iter([FileNotFoundError("none"), "never asked"])
-    with pytest.raises(FileNotFoundError):
-        nodes.with_retries(call)
-    answers = iter([OSError(str(n)) for n in range(nodes.ATTEMPTS)])
-    with pytest.raises(OSError, match=str(nodes.ATTEMPTS - 1)):
-        nodes.with_retries(call)
+    if isinstance(end, str):
+        assert nodes.with_retries(call) == end
+    else:
+        with pytest.raises(end):
+            nodes.with_retries(call)

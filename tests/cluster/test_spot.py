@@ -37,53 +37,41 @@ def test_the_type_with_the_resource_is_the_one_asked_for():
     assert on_demand_type(four, 1, 1.0) == OnDemandType({"GPU": 4, "ondemand": 1}, 4, 2)
 
 
-def test_nothing_is_asked_for_before_the_time_is_up_nor_for_what_spot_gives():
-    assert played([(t, 8, 6) for t in (0, 30, 59)]) == [0, 0, 0]
-    assert played([(0, 8, 6), (60, 8, 6)]) == [0, 2], "the missing number"
-    assert played([(0, 8, 6), (50, 8, 8), (55, 8, 6), (110, 8, 6), (115, 8, 6)]) == [0, 0, 0, 0, 2], (
-        "spot came in between"
-    )
-    assert played([(0, 8, 6), (60, 8, 6)], after=math.inf) == [0, 0]
-    assert played([(0, 8, 0), (0, 8, 0)], after=0.0) == [8, 8]
+BEGUN = [(0, 8, 6), (60, 8, 6), (200, 8, 8, 2)]
+FOUR = OnDemandType({"GPU": 4, "ondemand": 1}, 4, 3)
 
 
-def test_a_shortage_is_asked_for_once():
-    """Nodes that were asked for take minutes to start, and are on-demand when they come."""
-    looks = [(0, 8, 6), (60, 8, 6), (120, 8, 6), (180, 8, 7, 1), (240, 8, 8, 2), (900, 8, 8, 2)]
-    assert played(looks) == [0, 2, 2, 2, 2, 2]
-
-
-def test_it_is_given_back_when_spot_nodes_have_been_there_for_a_while():
-    begun = [(0, 8, 6), (60, 8, 6), (200, 8, 8, 2)]
-    assert played([*begun, (300, 8, 9, 2), (329, 8, 9, 2), (330, 8, 9, 2)])[3:] == [2, 2, 1]
-    assert played([*begun, (300, 8, 9, 2), (320, 8, 8, 2), (330, 8, 9, 2), (359, 8, 9, 2), (360, 8, 9, 2)])[3:] == [
-        2,
-        2,
-        2,
-        2,
-        1,
-    ], "it came and went"
-    assert played([*begun, (300, 2, 8, 2), (330, 2, 8, 2)])[3:] == [2, 0], "the study wants less than spot has"
-
-
-def test_another_loss_is_a_shortage_of_its_own():
-    begun = [(0, 8, 6), (60, 8, 6), (200, 8, 8, 2)]
-    assert played([*begun, (300, 8, 7, 2), (359, 8, 7, 2), (360, 8, 7, 2)])[3:] == [2, 2, 3]
-
-
-def test_on_demand_nodes_that_others_asked_for_count_as_room():
-    assert played([(0, 4, 4, 4), (600, 4, 4, 4)]) == [0, 0]
-
-
-def test_whole_nodes_are_asked_for_and_no_more_than_there_may_be():
-    four = OnDemandType({"GPU": 4, "ondemand": 1}, 4, 3)
-    assert played([(0, 9, 4), (60, 9, 4)], four) == [0, 2]
-    assert played([(0, 99, 4), (60, 99, 4)], four) == [0, 3]
-
-
-def test_no_more_is_asked_for_than_the_cluster_may_have_beside_its_other_nodes():
-    assert played([(0, 16, 6, 0, 2), (60, 16, 6, 0, 2)]) == [0, 2], "of at most 8 nodes 6 are there"
-    assert played([(0, 16, 8, 0, 0), (60, 16, 8, 0, 0)]) == [0, 0]
+@pytest.mark.parametrize(
+    "looks, nodes, options",
+    [
+        ([(t, 8, 6) for t in (0, 30, 59)], [0, 0, 0], {}),  # before the time is up
+        ([(0, 8, 6), (60, 8, 6)], [0, 2], {}),
+        ([(0, 8, 6), (50, 8, 8), (55, 8, 6), (110, 8, 6), (115, 8, 6)], [0, 0, 0, 0, 2], {}),  # spot came in between
+        ([(0, 8, 6), (60, 8, 6)], [0, 0], {"after": math.inf}),
+        ([(0, 8, 0), (0, 8, 0)], [8, 8], {"after": 0.0}),
+        # a shortage is requested once: these nodes take minutes, and are on demand when they come
+        ([(0, 8, 6), (60, 8, 6), (120, 8, 6), (180, 8, 7, 1), (240, 8, 8, 2), (900, 8, 8, 2)], [0, 2, 2, 2, 2, 2], {}),
+        # given back when spot nodes have been there for a while
+        ([*BEGUN, (300, 8, 9, 2), (329, 8, 9, 2), (330, 8, 9, 2)], [0, 2, 2, 2, 2, 1], {}),
+        ([*BEGUN, (300, 8, 9, 2), (320, 8, 8, 2), (330, 8, 9, 2), (359, 8, 9, 2)], [0, 2, 2, 2, 2, 2, 2], {}),
+        ([*BEGUN, (300, 8, 9, 2), (320, 8, 8, 2), (330, 8, 9, 2), (360, 8, 9, 2)], [0, 2, 2, 2, 2, 2, 1], {}),
+        ([*BEGUN, (300, 2, 8, 2), (330, 2, 8, 2)], [0, 2, 2, 2, 0], {}),  # the study wants less than spot has
+        # another loss is a shortage of its own
+        ([*BEGUN, (300, 8, 7, 2), (359, 8, 7, 2), (360, 8, 7, 2)], [0, 2, 2, 2, 2, 3], {}),
+        ([(0, 4, 4, 4), (600, 4, 4, 4)], [0, 0], {}),  # on-demand nodes of others are room
+        # whole nodes, and no more than there may be of the type, or beside the cluster's other nodes
+        ([(0, 9, 4), (60, 9, 4)], [0, 2], {"kind": FOUR}),
+        ([(0, 99, 4), (60, 99, 4)], [0, 3], {"kind": FOUR}),
+        ([(0, 16, 6, 0, 2), (60, 16, 6, 0, 2)], [0, 2], {}),
+        ([(0, 16, 8, 0, 0), (60, 16, 8, 0, 0)], [0, 0], {}),
+        # spot nodes that are being set up are no shortage; nothing is given back for them either
+        ([(t, 4, 0, 0, math.inf, 4) for t in (0, 60, 600)], [0, 0, 0], {}),
+        ([(0, 4, 0, 0, math.inf, 1), (60, 4, 0, 0, math.inf, 1), (700, 4, 3, 3, math.inf, 1)], [0, 3, 3], {}),
+    ],
+)
+def test_on_demand_nodes_are_requested_and_given_back(looks, nodes, options):
+    """Looks: (seconds, wanted, here, on-demand ones among them, most, coming)."""
+    assert played(looks, **options) == nodes
 
 
 def scheduled(spot: int, ask: int, waiting: int, on_demand: int = 0, idle: bool = False) -> tuple[dict, int]:
@@ -97,81 +85,50 @@ def scheduled(spot: int, ask: int, waiting: int, on_demand: int = 0, idle: bool 
     from ray.core.generated.instance_manager_pb2 import Instance, NodeKind
 
     def instance(name, kind, resources):
-        node_kind = NodeKind.HEAD if kind == "head" else NodeKind.WORKER
         managed = Instance(
-            node_kind=node_kind,
-            instance_id=name,
-            instance_type=kind,
-            status=Instance.RAY_RUNNING,
-            node_id=name,
-            cloud_instance_id=name,
-        )
-        status, since = (NodeStatus.IDLE, 10**7) if idle else (NodeStatus.RUNNING, 0)
+            node_kind=NodeKind.HEAD if kind == "head" else NodeKind.WORKER, instance_id=name, instance_type=kind,
+            status=Instance.RAY_RUNNING, node_id=name, cloud_instance_id=name,
+        )  # fmt: skip
         free = {unit: 0 if unit == "GPU" and not idle else amount for unit, amount in resources.items()}
         state = NodeState(
-            ray_node_type_name=kind,
-            node_id=name.encode(),
-            instance_id=name,
-            total_resources=resources,
-            available_resources=free,
-            status=status,
-            idle_duration_ms=since,
-        )
+            ray_node_type_name=kind, node_id=name.encode(), instance_id=name, total_resources=resources,
+            available_resources=free, status=NodeStatus.IDLE if idle else NodeStatus.RUNNING,
+            idle_duration_ms=10**7 if idle else 0,
+        )  # fmt: skip
         return AutoscalerInstance(cloud_instance_id=name, im_instance=managed, ray_node=state)
 
     types = {"head": ({"CPU": 0}, 0, 1), "gpu-spot": (SPOT, 8, spot), "gpu-ondemand": (ONDEMAND, 8, on_demand)}
-    constraint = ClusterResourceConstraint(
-        resource_requests=Util.group_by_count([Util.make({"GPU": 1, "ondemand": 1})] * ask)
-    )
+    wanted = Util.group_by_count([Util.make({"GPU": 1, "ondemand": 1})] * ask)
+    there = [(f"{name}-{n}", name, resources) for name, (resources, _, count) in types.items() for n in range(count)]
     reply = ResourceDemandScheduler(event_logger=None).schedule(
         SchedulingRequest(
-            disable_launch_config_check=True,
-            max_num_nodes=8 + 1,
-            idle_timeout_s=60,
+            disable_launch_config_check=True, max_num_nodes=8 + 1, idle_timeout_s=60,
             node_type_configs={
                 name: NodeTypeConfig(name, 0, most, resources=resources) for name, (resources, most, _) in types.items()
             },
             resource_requests=Util.group_by_count([Util.make({"CPU": 1, "GPU": 1})] * waiting),
-            cluster_resource_constraints=[constraint] if ask else [],
-            current_instances=[
-                instance(f"{name}-{n}", name, resources)
-                for name, (resources, _, there) in types.items()
-                for n in range(there)
-            ],
+            cluster_resource_constraints=[ClusterResourceConstraint(resource_requests=wanted)] if ask else [],
+            current_instances=[instance(*one) for one in there],
         )
-    )
+    )  # fmt: skip
     return {launch.instance_type: launch.count for launch in reply.to_launch}, len(reply.to_terminate)
 
 
-def test_rays_autoscaler_does_what_is_relied_on():
-    assert scheduled(6, 0, 2) == ({"gpu-spot": 2}, 0), "trials alone never get an on-demand node"
-    assert scheduled(6, 2, 2) == ({"gpu-ondemand": 2}, 0) and scheduled(0, 8, 8) == ({"gpu-ondemand": 8}, 0)
-    assert scheduled(6, 2, 0, on_demand=2) == ({}, 0), "what is there counts, at work or not"
-    assert scheduled(0, 2, 0, on_demand=2, idle=True) == ({}, 0) and scheduled(0, 1, 0, on_demand=2, idle=True) == (
-        {},
-        1,
-    )
-    assert scheduled(0, 0, 0, on_demand=2, idle=True) == ({}, 2), "given back, they end"
-    assert scheduled(6, 3, 2) == ({"gpu-spot": 2}, 0), (
-        "one more than fits, and all of it is ignored: this must not be asked for"
-    )
-
-
-def test_spot_nodes_that_are_being_set_up_are_no_shortage():
-    """They take minutes: on-demand nodes beside them would be paid for twice."""
-    kind, asked = ONE, Requested()
-    for at in range(0, 600, 5):
-        asked = decide(asked, Snapshot(at, 4, 0, coming=4), kind, 60)
-    assert asked.nodes == 0
-    for at in range(600, 700, 5):
-        asked = decide(asked, Snapshot(at, 4, 0, coming=1), kind, 60)
-    assert asked.nodes == 3, "what nobody has granted is asked for"
-    for at in range(700, 800, 5):
-        asked = decide(asked, Snapshot(at, 4, 3, on_demand=3, coming=1), kind, 60)
-    assert asked.nodes == 3, "nothing is given back for what is not there yet"
-    for at in range(800, 835, 5):
-        asked = decide(asked, Snapshot(at, 4, 5, on_demand=3), kind, 60)
-    assert asked.nodes == 2
+@pytest.mark.parametrize(
+    "there, expected",
+    [
+        ((6, 0, 2), ({"gpu-spot": 2}, 0)),  # trials alone never get an on-demand node
+        ((6, 2, 2), ({"gpu-ondemand": 2}, 0)),
+        ((0, 8, 8), ({"gpu-ondemand": 8}, 0)),
+        ((6, 2, 0, 2), ({}, 0)),  # nodes that are there count, at work or not
+        ((0, 2, 0, 2, True), ({}, 0)),
+        ((0, 1, 0, 2, True), ({}, 1)),
+        ((0, 0, 0, 2, True), ({}, 2)),  # given back, they end
+        ((6, 3, 2), ({"gpu-spot": 2}, 0)),  # one more than fits, and the whole request is ignored
+    ],
+)
+def test_rays_autoscaler_does_what_is_relied_on(there, expected):
+    assert scheduled(*there) == expected
 
 
 @settings(max_examples=300, deadline=None)

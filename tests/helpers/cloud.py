@@ -27,26 +27,23 @@ ACCESS = {"AWS_ACCESS_KEY_ID": "testing", "AWS_SECRET_ACCESS_KEY": "testing", "A
 SEEN = {"AWS_ENDPOINT_URL": API, "AWS_ENDPOINT_URL_S3": MOTO, **ACCESS}
 """How the cloud is reached, by the laptop and by the instances."""
 
-NO_CAPACITY = (
-    b'<?xml version="1.0"?><Response><Errors><Error><Code>InsufficientInstanceCapacity</Code><Message>There is no Spot '
-    b"capacity "
-    b"available that matches your request.</Message></Error></Errors><RequestID>none</RequestID></Response>"
-)
+NO_CAPACITY = b"""<?xml version="1.0"?>
+<Response><Errors><Error><Code>InsufficientInstanceCapacity</Code>
+<Message>There is no Spot capacity available that matches your request.</Message></Error></Errors>
+<RequestID>none</RequestID></Response>"""
 NVIDIA_SMI = "#!/bin/sh\necho 'GPU 0: simulated'\n"
 
 
 class Cloud:
-    """On from `start` to `stop`. folder: for the machines' files. keep: folders that instances see as well.
+    """On from `start` to `stop`. folder: for the machines' files. home: the laptop's, with its keys.
 
-    spot: whether there is capacity.  asked: (time, instance type, spot?, granted?) of every RunInstances.
-    boots: seconds that an instance takes until its sshd answers.
+    spot: whether there is capacity. refused: the number of refused spot requests.
     """
 
-    def __init__(self, folder: Path, home: Path, boots: float = 0.0):
-        self.folder, self.home, self.boots = folder, home, boots
+    def __init__(self, folder: Path, home: Path):
+        self.folder, self.home, self.refused = folder, home, 0
         self.network = Network("br-ec2", (f"{GATEWAY}/16", f"{METADATA}/32"))
         self.spot = True
-        self.asked: list[tuple[float, str, bool, bool]] = []
         self.machines: dict[str, Machine] = {}  # by instance
         self.notices: dict[str, str] = {}  # by address: when it is taken away
         self._ending = threading.Event()
@@ -85,12 +82,12 @@ class Cloud:
             one for one in found if one["State"]["Name"] in states and role in (None, tags(one).get("ray-node-type"))
         ]
 
-    def interrupt(self, instance: dict, seconds: float) -> None:
-        """Take a spot instance away, with notice."""
-        self.notices[instance["PrivateIpAddress"]] = (
-            f"{datetime.now(UTC) + timedelta(seconds=seconds):%Y-%m-%dT%H:%M:%SZ}"
-        )
-        time.sleep(seconds)
+    def take_away(self, instance: dict, notice: float = 0) -> None:
+        """End an instance, after so many seconds of notice."""
+        if notice:
+            at = datetime.now(UTC) + timedelta(seconds=notice)
+            self.notices[instance["PrivateIpAddress"]] = f"{at:%Y-%m-%dT%H:%M:%SZ}"
+            time.sleep(notice)
         self.ec2.terminate_instances(InstanceIds=[instance["InstanceId"]])
 
     def _follow(self) -> None:
@@ -101,25 +98,14 @@ class Cloud:
                 self.machines.pop(gone).power_off()
             for new in set(running) - set(self.machines):
                 self.machines[new] = self._machine(running[new])
-                threading.Timer(self.boots, self.machines[new].boot).start()
+                self.machines[new].boot()
 
     def _machine(self, instance: dict) -> Machine:
         name = f"e{instance['InstanceId'][-7:]}"
         addresses = (f"{instance['PrivateIpAddress']}/16", f"{instance['PublicIpAddress']}/32")
         key = sh("ssh-keygen", "-y", "-f", str(self.home / ".ssh" / f"{instance['KeyName']}.pem"))
-        commands = {"nvidia-smi": NVIDIA_SMI}
         variables = {**SEEN, "TUNE_CD_SIMULATED_GPUS": "1"}
-        return Machine(
-            name,
-            self.network,
-            self.folder / name,
-            addresses,
-            key,
-            "ubuntu",
-            Path("/home/ubuntu"),
-            variables=variables,
-            commands=commands,
-        )
+        return Machine(name, self.network, self.folder / name, addresses, key, variables, {"nvidia-smi": NVIDIA_SMI})
 
 
 def tags(instance: dict) -> dict[str, str]:
@@ -148,12 +134,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
         for name, value in headers:
             if name.lower() not in ("content-length", "connection", "transfer-encoding", "server", "date"):
                 self.send_header(name, value)
-        if self.command != "HEAD":
-            self.send_header("Content-Length", str(len(body)))
-        else:
-            self.send_header("Content-Length", dict(headers).get("Content-Length", "0"))
+        head = self.command == "HEAD"
+        self.send_header("Content-Length", dict(headers).get("Content-Length", "0") if head else str(len(body)))
         self.end_headers()
-        if self.command != "HEAD":
+        if not head:
             self.wfile.write(body)
 
     def log_message(self, *_):
@@ -184,9 +168,8 @@ class Proxy(Handler):
         query = urllib.parse.parse_qs(body.decode(errors="replace"))
         if query.get("Action") == ["RunInstances"]:
             spot = query.get("InstanceMarketOptions.MarketType") == ["spot"]
-            granted = self.server.cloud.spot or not spot
-            self.server.cloud.asked.append((time.time(), query["InstanceType"][0], spot, granted))
-            if not granted:
+            if spot and not self.server.cloud.spot:
+                self.server.cloud.refused += 1
                 return self.answer(500, NO_CAPACITY, [("Content-Type", "text/xml")])
         skipped = ("connection", "accept-encoding", "expect")
         headers = {name: value for name, value in self.headers.items() if name.lower() not in skipped}

@@ -12,12 +12,13 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 PYTHON = Path(sys._base_executable).parent
 ENVIRONMENT = Path(sys.prefix)
 TOOLS = ("ip", "/usr/sbin/sshd", "ssh-keygen", "rsync", "unshare", "tmux")
+USER, HOME = "ubuntu", Path("/home/ubuntu")  # the one that logs in, whose number is 0
 
 MAC = "02:74:63:64:00:01"
 """A bridge without one of its own takes one from a machine on it, and is out of reach for a while when that is switched
@@ -27,7 +28,9 @@ INIT = """set -e
 hostname {name}
 mount -t overlay overlay -o lowerdir={environment},upperdir={root}/upper,workdir={root}/work {environment}
 {kept}
-{user}
+mount --bind {root}/passwd /etc/passwd
+mount -t tmpfs tmpfs /home
+mkdir -p {home}
 mount --rbind {root}/home {home}
 mount -t tmpfs -o size=2g tmpfs /dev/shm
 mount -t tmpfs tmpfs /run
@@ -84,29 +87,20 @@ class Network:
 class Machine:
     """A machine: on from `boot` to `power_off`, which is a power cut.
 
-    folder: for its files, outside of /tmp and of homes.  addresses: CIDR, the first is its own.  home: of the user that
-    logs in, whose number is 0.  keep: folders of this machine below /tmp or a home that it sees as well.
-    variables: of every shell.  commands: programs of its own, name -> script.
+    folder: for its files, outside of /tmp and of homes. addresses: CIDR, the first is its own. key: public, of the user
+    who may log in. variables: of every shell. commands: programs of its own, name -> script.
     """
 
     name: str
     network: Network
     folder: Path
     addresses: tuple[str, ...]
-    key: str  # public, of who may log in
-    user: str = "root"
-    home: Path = Path("/root")
-    keep: tuple[Path, ...] = ()
-    variables: dict[str, str] = field(default_factory=dict)
-    commands: dict[str, str] = field(default_factory=dict)
+    key: str
+    variables: dict[str, str]
+    commands: dict[str, str]
     _init: subprocess.Popen | None = None
 
-    @property
-    def address(self) -> str:
-        return self.addresses[0].partition("/")[0]
-
     def boot(self) -> None:
-        """Switch it on; a machine that was on before keeps its home and its packages, and has lost /tmp."""
         for process in sh("ip", "netns", "pids", self.name, check=False).split():  # of a test that was killed
             os.kill(int(process), signal.SIGKILL)
         self.power_off()
@@ -121,16 +115,8 @@ class Machine:
             sh("ip", "-n", self.name, "link", "set", device, "up")
         sh("ip", "-n", self.name, "route", "add", "default", "via", self.network.gateway)
         for address in self.addresses[1:]:
-            sh(
-                "ip",
-                "route",
-                "replace",
-                address.partition("/")[0],
-                "dev",
-                self.network.name,
-                "src",
-                self.network.gateway,
-            )
+            bare = address.partition("/")[0]
+            sh("ip", "route", "replace", bare, "dev", self.network.name, "src", self.network.gateway)
         apart = ["unshare", "--pid", "--mount", "--uts", "--ipc", "--fork", "--kill-child", "--mount-proc"]
         with open(self.folder / "console.log", "ab") as console:
             self._init = subprocess.Popen(
@@ -149,54 +135,30 @@ class Machine:
             sh("ip", "route", "delete", address.partition("/")[0], check=False)
         sh("ip", "netns", "delete", self.name, check=False)
 
-    @property
-    def on(self) -> bool:
-        return self._init is not None and self._init.poll() is None
-
     def _prepare(self) -> None:
         root = self.folder
-        shutil.rmtree(root / "tmp", ignore_errors=True)
         for folder in ("home/.ssh", "tmp", "upper", "work", "bin"):
-            (root / folder).mkdir(parents=True, exist_ok=True)
+            (root / folder).mkdir(parents=True)
         (root / "home/.ssh").chmod(0o700)
         (root / "tmp").chmod(0o1777)
         (root / "home/.ssh/authorized_keys").write_text(self.key)
         for name, script in self.commands.items():
             (root / "bin" / name).write_text(script)
             (root / "bin" / name).chmod(0o755)
-        if not (root / "home/venv").is_symlink():
-            (root / "home/venv").symlink_to(ENVIRONMENT)
-            variables = {
-                "PIP_NO_INDEX": "1",
-                "PIP_NO_BUILD_ISOLATION": "0",
-                "RAY_USAGE_STATS_ENABLED": "0",
-                **self.variables,
-            }
-            lines = [
-                f"export PATH={root}/bin:{PYTHON}:$PATH",
-                *(f"export {name}='{value}'" for name, value in variables.items()),
-            ]
-            (root / "home/.bashrc").write_text("\n".join(lines) + "\n")
-        if not (root / "hostkey").exists():
-            sh("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(root / "hostkey"))
-        (root / "passwd").write_text(f"{self.user}:x:0:0::{self.home}:/bin/bash\n{Path('/etc/passwd').read_text()}")
-        user = f"mount --bind {root}/passwd /etc/passwd"
-        if self.home != Path("/root"):
-            user += f"\nmount -t tmpfs tmpfs /home\nmkdir -p {self.home}"
-        kept = "\n".join(f"mkdir -p {place}\nmount --bind {source} {place}" for source, place in self._kept())
-        text = INIT.format(name=self.name, root=root, environment=ENVIRONMENT, kept=kept, user=user, home=self.home)
-        (root / "init.sh").write_text(text)
-
-    def _kept(self) -> list[tuple[Path, Path]]:
-        """(folder, where it goes so that it is seen below what is put over /tmp and the home)."""
-        over = {Path("/tmp"): self.folder / "tmp", self.home: self.folder / "home"}
-        wanted = {PYTHON.parent, ENVIRONMENT, *self.keep}
-        return [
-            (path, below / path.relative_to(hidden))
-            for path in sorted(wanted)
-            for hidden, below in over.items()
-            if path.is_relative_to(hidden)
+        (root / "home/venv").symlink_to(ENVIRONMENT)
+        own = {"PIP_NO_INDEX": "1", "PIP_NO_BUILD_ISOLATION": "0", "RAY_USAGE_STATS_ENABLED": "0"}
+        lines = [f"export {name}='{value}'" for name, value in (own | self.variables).items()]
+        (root / "home/.bashrc").write_text("\n".join([f"export PATH={root}/bin:{PYTHON}:$PATH", *lines, ""]))
+        sh("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(root / "hostkey"))
+        (root / "passwd").write_text(f"{USER}:x:0:0::{HOME}:/bin/bash\n{Path('/etc/passwd').read_text()}")
+        seen = [  # folders below /tmp, over which another is put
+            (path, root / "tmp" / path.relative_to("/tmp"))
+            for path in (PYTHON.parent, ENVIRONMENT)
+            if path.is_relative_to("/tmp")
         ]
+        kept = "\n".join(f"mkdir -p {place}\nmount --bind {source} {place}" for source, place in seen)
+        text = INIT.format(name=self.name, root=root, environment=ENVIRONMENT, kept=kept, home=HOME)
+        (root / "init.sh").write_text(text)
 
 
 def until(what, seconds: float, wait: float = 0.5):

@@ -1,5 +1,4 @@
-"""Trainings that only sleep, on Ray nodes of which a test has several. `python -m sleepers ADDRESS FOLDER WORKERS
-TRIALS` is a driver.
+"""Trainings that only sleep, on Ray nodes of which a test has several.
 
 A study's diary gets a line of JSON for every one that begins, {"node", "gpus", "began"}, and for every one that has
 slept, with "ended" as well, in seconds since 1970. While there is a file `hold` beside it, none wakes up.
@@ -8,7 +7,6 @@ slept, with "ended" as well, in seconds since 1970. While there is a file `hold`
 import json
 import math
 import os
-import sys
 import time
 from pathlib import Path
 
@@ -36,12 +34,8 @@ class Sleeper(tune.Trainable):
         while Path(self.diary).with_name("hold").exists():
             time.sleep(0.1)
         self.write(began=began, ended=time.time())
-        return {
-            "acc": math.exp(
-                -((math.log(self.config["lr"] / 1e-3) / 6) ** 2) - (math.log(self.config["wd"] / 1e-4) / 6) ** 2
-            ),
-            "done": True,
-        }
+        lr, wd = (math.log(self.config[name] / best) / 6 for name, best in (("lr", 1e-3), ("wd", 1e-4)))
+        return {"acc": math.exp(-(lr**2) - wd**2), "done": True}
 
     def write(self, **times):
         line = json.dumps({"node": self.node, "gpus": self.gpus, **times})
@@ -97,9 +91,3 @@ def look_from_here(question: dict, name: str, gpus: bool) -> dict:
         time.sleep(3600)
     here = os.environ.get("RESULTS_HERE")
     return nodes.look(question, name, gpus, **({"store": lambda results: Folder(Path(here))} if here else {}))
-
-
-if __name__ == "__main__":
-    address, folder, study, workers, trials, seconds = sys.argv[1:]
-    ray.init(address=address, log_to_driver=False)
-    sleep(Path(folder), study, workers=int(workers), trials=int(trials), seconds=float(seconds), cpu=1)

@@ -1,16 +1,20 @@
 """clusters/gpu.yaml for real, against a cloud within this machine (cloud.py): `ray up`, growth from zero, the loss of
-spot instances with notice, none to be had, shrinking when idle, results in a bucket, `ray down`.
+spot instances with notice, none to be had, the loss of the head, shrinking when idle, results in a bucket, `ray down`.
 
 Image, instance types, commands and everything else are as written; only the time until an idle node ends is shorter.
+TUNE_CD_KEEP_LAB=1 keeps the machines' files, which are in /var/tmp.
 """
 
-import threading
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
 import time
 from pathlib import Path
 
 import pandas as pd
 import pytest
-from laptop import ROOT, Laptop, lab  # noqa: F401
 from machines import missing, until
 
 from tune_cd import results
@@ -21,14 +25,57 @@ cloud = pytest.importorskip("cloud", reason="moto comes with the extra `test`")
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.skipif(missing() is not None, reason=str(missing()))]
 
+ROOT = Path(__file__).parents[2]
+RUN = "python -m tune_cd.run --address auto"
 WORTH, IMAGES = 16, 32_000
-SEARCH = f"--address auto --study lab --setup small --num-samples {WORTH} --no-baseline --images-seen {IMAGES} "
-SEARCH += "--workers 2 --max-failures 0"
+LAB = f"--study lab --setup small --num-samples {WORTH} --no-baseline --images-seen {IMAGES} --workers 2"
+LAB += " --max-failures 0"
+TRIALS = 6
+ONE = f"--study one --setup small --num-samples {TRIALS} --no-baseline --images-seen 6000 --workers 1 --full-length"
+ONE += " --cpus-per-trial 2 --seed 3"
+
+
+class Laptop:
+    """The user's machine: a checkout and a home of its own."""
+
+    def __init__(self, folder: Path):
+        self.folder, self.home = folder, folder / "home"
+        (self.home / ".ssh").mkdir(parents=True, mode=0o700)
+        text = (ROOT / "clusters/gpu.yaml").read_text()
+        assert text.count("idle_timeout_minutes: 10\n") == 1
+        self.file = folder / "gpu.yaml"
+        self.file.write_text(text.replace("idle_timeout_minutes: 10\n", "idle_timeout_minutes: 1\n"))
+
+    def ray(self, command: str, *arguments: str) -> str:
+        """`ray up` and its like, in the root of the checkout; returns all they printed."""
+        return self._run(str(Path(sys.executable).with_name("ray")), command, str(self.file), *arguments)
+
+    def python(self, *arguments: str) -> str:
+        return self._run(sys.executable, *arguments)
+
+    def _run(self, *command: str) -> str:
+        own = {"HOME": str(self.home), "RAY_USAGE_STATS_ENABLED": "0", "PYTHONUNBUFFERED": "1"}
+        done = subprocess.run(
+            command, env=os.environ | own | cloud.SEEN, cwd=ROOT, text=True, timeout=900,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        )  # fmt: skip
+        with open(self.folder / "laptop.log", "a") as log:
+            log.write(f"$ {' '.join(command)}\n{done.stdout}\n[{done.returncode}]\n")
+        assert done.returncode == 0, f"{' '.join(command)}\nended with {done.returncode}:\n{done.stdout[-6000:]}"
+        return done.stdout
+
+
+@pytest.fixture
+def lab():
+    folder = Path(tempfile.mkdtemp(prefix="tune_cd-lab-", dir="/var/tmp"))
+    yield folder
+    if "TUNE_CD_KEEP_LAB" not in os.environ:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture
 def laptop(lab):
-    return Laptop(lab / "laptop", cloud.SEEN)
+    return Laptop(lab / "laptop")
 
 
 @pytest.fixture
@@ -56,19 +103,11 @@ def bucket(sky, monkeypatch) -> str:
     return {output["OutputKey"]: output["OutputValue"] for output in stack["Outputs"]}["Bucket"]
 
 
-def adapted(laptop: Laptop) -> Path:
-    text = (ROOT / "clusters/gpu.yaml").read_text()
-    assert text.count("idle_timeout_minutes: 10\n") == 1
-    file = laptop.folder / "gpu.yaml"
-    file.write_text(text.replace("idle_timeout_minutes: 10\n", "idle_timeout_minutes: 1\n"))
-    return file
-
-
-def ended(place: str) -> pd.DataFrame:
+def ended(place: str, study: str = "lab") -> pd.DataFrame:
     try:
-        return results.read(place, "lab")
+        return results.read(place, study).sort_values("trial_index", ignore_index=True)
     except FileNotFoundError:
-        return pd.DataFrame({"status": [], "hostname": []})
+        return pd.DataFrame({"status": [], "hostname": [], "trial_id": []})
 
 
 def workers(sky) -> dict[str, dict]:
@@ -83,29 +122,28 @@ def is_spot(instance: dict) -> bool:
 def lose(sky, place: str, name: str) -> None:
     """Take away a spot instance that trains; 20 s of notice are enough here and are over within one training."""
     until(lambda: name in set(ended(place)["hostname"]), 600)
-    sky.interrupt(workers(sky)[name], seconds=20)
+    sky.take_away(workers(sky)[name], notice=20)
 
 
 def test_from_a_laptop_to_spot_gpus(lab, laptop, sky, bucket):
-    file, place = adapted(laptop), f"s3://{bucket}/results"
+    place, times = f"s3://{bucket}/results", []
+
+    def timed(what: str, began: float) -> None:
+        times.append(f"{what} after {time.monotonic() - began:.0f} s")
+        print(times[-1], flush=True)
+
     began = time.monotonic()
-    laptop.ray("up", file, "-y", "--no-config-cache")
-    said = [f"up after {time.monotonic() - began:.0f} s"]
+    laptop.ray("up", "-y", "--no-config-cache")
+    timed("up", began)
     (head,) = sky.instances()
     assert cloud.tags(head)["ray-node-type"] == "head" and not is_spot(head), "no GPU is paid for before there is work"
     (group,) = {one["GroupName"] for one in head["SecurityGroups"]}
     assert group == "tune-cd", "not one with a port open to the world"
 
     began = time.monotonic()
-    laptop.ray(
-        "exec",
-        file,
-        "--tmux",
-        f"python -m tune_cd.run {SEARCH} --results {place} > /home/ubuntu/driver.log 2>&1",
-        "--no-config-cache",
-    )
+    laptop.ray("exec", "--tmux", f"{RUN} {LAB} --results {place} > ~/driver.log 2>&1", "--no-config-cache")
     until(lambda: len(workers(sky)) == 2, 180)
-    said.append(f"two spot instances after {time.monotonic() - began:.0f} s")
+    timed("two spot instances", began)
     assert all(is_spot(one) and one["InstanceType"] == "g6.2xlarge" for one in workers(sky).values())
     first, second = workers(sky)
     until(lambda: len(ended(place)) >= 2, 600)
@@ -113,15 +151,12 @@ def test_from_a_laptop_to_spot_gpus(lab, laptop, sky, bucket):
 
     lose(sky, place, first)
     until(lambda: len(workers(sky)) == 2 and first not in workers(sky), 180)
-
     sky.spot = False
-    losing = threading.Thread(target=lose, args=(sky, place, second))
-    losing.start()
-    losing.join()
+    lose(sky, place, second)
     began = time.monotonic()
     until(lambda: any(not is_spot(one) for one in workers(sky).values()), 120)
-    said.append(f"an on-demand instance {time.monotonic() - began:.0f} s after spot was lost and refused")
-    assert any(spot and not granted for _, _, spot, granted in sky.asked)
+    timed("an on-demand instance, spot being lost and refused,", began)
+    assert sky.refused
 
     until(lambda: "studies/lab/report.html" in store_of(place).listing("studies/lab"), 1200)
     table = ended(place)
@@ -129,14 +164,29 @@ def test_from_a_laptop_to_spot_gpus(lab, laptop, sky, bucket):
     assert table["images_seen"].max() == IMAGES and table["images_seen"].sum() <= WORTH * IMAGES + IMAGES / 8
     on_demand = {name for name, one in workers(sky).items() if not is_spot(one)}
     assert on_demand & set(table["hostname"]), "and the search went on there"
-
     page = lab / "report.html"
     laptop.python("-m", "tune_cd.report", place, "--study", "lab", "-o", str(page))
     assert "lab" in page.read_text()
 
+    sky.spot = True
+    laptop.ray("exec", "--tmux", f"{RUN} {ONE} --results {place} > ~/one.log 2>&1", "--no-config-cache")
+    until(lambda: len(ended(place, "one")) >= 2, 600)
+    sky.take_away(head)
+    before = len(ended(place, "one"))
+    assert before < TRIALS, "the head is lost in the middle"
+    began = time.monotonic()
+    laptop.ray("up", "-y", "--no-config-cache")
+    timed("another head", began)
+    said = laptop.ray("exec", f"{RUN} {ONE} --results {place} --resume", "--no-config-cache")
+    timed(f"{TRIALS - before} of {TRIALS} trials on the new cluster", began)
+    assert "report:" in said and (ended(place, "one")["status"] == "completed").all()
+
     began = time.monotonic()
     until(lambda: not workers(sky), 300)
-    said.append(f"no worker left {time.monotonic() - began:.0f} s after the last trial")
-    laptop.ray("down", file, "-y")
+    timed("no worker left", began)
+    laptop.ray("down", "-y")
     assert not sky.instances(), "nothing that costs is left"
-    print("\n".join(said))
+
+    laptop.python("-m", "tune_cd.run", "--address", "local", "--results", str(lab / "alone"), *ONE.split())
+    columns = ["trial_index", "direction", "Lambda_p", "Lambda_e", "val_score", "test_score"]
+    pd.testing.assert_frame_equal(ended(place, "one")[columns], ended(str(lab / "alone"), "one")[columns])

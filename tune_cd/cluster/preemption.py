@@ -150,13 +150,12 @@ HELP = "on a cloud's worker, beside Ray: wait for the notice that the machine is
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--address", required=True, metavar="HOST:PORT", help="of the cluster of this machine")
-    parser.add_argument("--cloud", choices=sorted(CLOUDS), help="default: the one whose metadata service answers")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Wait for the notice and pass it on; returns the exit status. Ends at once on a machine that gets none."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
-    cloud = arguments.cloud or cloud_of()
+    cloud = cloud_of()
     if cloud is None:
         log.info("no metadata service answers at %s: no notice is given on this machine", METADATA)
         return 0
@@ -165,9 +164,8 @@ def run(arguments: argparse.Namespace) -> int:
     log.info("%s, in %d s", notice.reason, notice.seconds)
     notice_file().touch(mode=0o644)
     left = Notice(notice.reason, max(1, notice.seconds - MARGIN))
-    until = time.monotonic() + left.seconds + 1.0
     drain(arguments.address, left)
     log.info("this node is drained; Ray on it ends in %d s", left.seconds)
-    time.sleep(max(0.0, until - time.monotonic()))
+    time.sleep(left.seconds + 1.0)
     end_ray()
     return 0

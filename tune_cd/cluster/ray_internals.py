@@ -4,8 +4,8 @@ Called in Ray 2.60.0 (`tests/cluster/test_ray_internals.py` calls every function
 2.40.0, with one exception, noted below. All exceptions come from Ray.
 """
 
-from pathlib import Path
-from types import SimpleNamespace
+import json
+from collections import Counter
 
 
 def draining_nodes() -> set[str]:
@@ -39,26 +39,22 @@ def kubernetes_raycluster(name: str, namespace: str) -> dict:
     return node_provider.KubernetesHttpApiClient(namespace).get(f"rayclusters/{name}")  # requests' errors are OSErrors
 
 
-def autoscaler_report() -> tuple[SimpleNamespace | None, bytes | None]:
-    """(version 2's ClusterStatus, None) or (None, version 1's JSON): what `ray status` prints, as data."""
+def starting_nodes() -> Counter[str]:
+    """Node type -> nodes that the cloud has granted and that are being set up; from either version of the autoscaler,
+    empty without one."""
     import ray
     from ray.autoscaler.v2.utils import is_autoscaler_v2
 
     if is_autoscaler_v2():
         from ray.autoscaler.v2.sdk import get_cluster_status
 
-        return get_cluster_status(ray.get_runtime_context().gcs_address), None
+        status = get_cluster_status(ray.get_runtime_context().gcs_address)
+        return Counter(node.ray_node_type_name for node in status.pending_nodes)
     from ray._private.ray_constants import DEBUG_AUTOSCALING_STATUS
     from ray.experimental.internal_kv import _internal_kv_get
 
-    return None, _internal_kv_get(DEBUG_AUTOSCALING_STATUS)
-
-
-def autoscaler_log() -> Path:
-    """The autoscaler's log, if this machine is the head. Version 2 says nowhere else why a cloud refused a node."""
-    import ray
-
-    return Path(ray._private.worker._global_node.get_session_dir_path(), "logs", "monitor.log")
+    report = json.loads(_internal_kv_get(DEBUG_AUTOSCALING_STATUS) or b"{}").get("autoscaler_report") or {}
+    return Counter(kind for _, kind, _ in report.get("pending_nodes", []))
 
 
 def prepare_and_validate(config: dict) -> None:

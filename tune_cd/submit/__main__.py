@@ -36,13 +36,13 @@ HELP = {
     "logs": "the output of a study's last attempt",
     "stop": "end studies in good order, wait for it, and say how each is continued; also those of other users",
 }
-START_USAGE = "%(prog)s [--address URL] [--wait | --follow] [--working-dir DIR] [--python P] OPTIONS OF tune_cd.run"
+START_USAGE = "%(prog)s [--address URL] [--follow] [--working-dir DIR] [--python P] OPTIONS OF tune_cd.run"
 
 
 @redacted_output()
 def main(argv: list[str] | None = None) -> int:
     """Run one command; returns the exit status: 0, 1 if a study did not end in good order, 2 for bad input or no
-    cluster, 130 after Ctrl-C. `start --wait` and `--follow` return the study's own."""
+    cluster, 130 after Ctrl-C. `start --follow` returns the study's own."""
     options, unknown = parser().parse_known_args(argv)
     if unknown and options.command is not _start:
         parser().error(f"unrecognized arguments: {' '.join(unknown)}")
@@ -75,23 +75,14 @@ def parser() -> argparse.ArgumentParser:
         )  # fmt: skip
         made[name].set_defaults(command=functions[name])
     start, logs = made["start"], made["logs"]
-    waiting = start.add_mutually_exclusive_group()
-    waiting.add_argument("--wait", action="store_true", help="until the study has ended; the exit status is its own")
-    waiting.add_argument("--follow", action="store_true", help="the same, and print its log meanwhile")
+    start.add_argument("--follow", action="store_true", help="print its log until it ends; the exit status is its own")
     start.add_argument("--working-dir", metavar="DIR", help="code of this machine to send along; default: none")
     start.add_argument("--python", metavar="P", default="python", help="of the head; default: that of Ray's PATH")
-    made["status"].add_argument("study", metavar="STUDY", nargs="?", help="default: all, as list")
-    logs.add_argument("study", metavar="STUDY")
+    for one in (made["status"], logs):
+        one.add_argument("study", metavar="STUDY")
     logs.add_argument("-f", "--follow", action="store_true", help="go on printing until it ends")
-    logs.add_argument("--tail", metavar="N", type=_lines, help="only the last N lines")
     made["stop"].add_argument("study", metavar="STUDY", nargs="+")
     return top
-
-
-def _lines(text: str) -> int:
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r}: 0, 1, 2, ...")
-    return int(text)
 
 
 def _start(options: argparse.Namespace, argv: list[str]) -> int:
@@ -106,11 +97,10 @@ def _start(options: argparse.Namespace, argv: list[str]) -> int:
     for other in latest:
         if other.alive and other.study != job.study:
             print(f"running as well: {other.study} ({other.owner}); trials without a free place wait for theirs")
-    if not (options.wait or options.follow):
+    if not options.follow:
         print(f"follow it with: python -m tune_cd.submit logs {job.study} -f", flush=True)
         return 0
-    if options.follow:
-        _follow(client, job)
+    _follow(client, job)
     return _ended(studies.wait(client, [job])[job][0])
 
 
@@ -133,8 +123,6 @@ def _list(options: argparse.Namespace, _: list[str]) -> int:
 def _status(options: argparse.Namespace, _: list[str]) -> int:
     from tune_cd.submit.status import aligned, details
 
-    if options.study is None:
-        return _list(options, _)
     found = studies.attempts(connect(options.address), options.study)
     print(aligned(details(found)))
     _say_how_to_continue(found[0])
@@ -144,11 +132,10 @@ def _status(options: argparse.Namespace, _: list[str]) -> int:
 def _logs(options: argparse.Namespace, _: list[str]) -> int:
     client = connect(options.address)
     job = studies.attempts(client, options.study)[0]
-    log = _log(client, job)
-    shown = log if options.tail is None else "".join(log.splitlines(keepends=True)[-options.tail or len(log) :])
-    print(shown, end="", flush=True)
     if options.follow:
-        _follow(client, job, skip=len(log))
+        _follow(client, job)
+    else:
+        print(_log(client, job), end="")
     return 0
 
 
@@ -195,16 +182,13 @@ def _log(client, job: Job) -> str:
         return ""
 
 
-def _follow(client, job: Job, skip: int = 0) -> None:
-    """Print the job's output without its first `skip` characters, until it ends. Raises ConnectionError if the cluster
-    no longer answers."""
+def _follow(client, job: Job) -> None:
+    """Print the job's output until it ends. Raises ConnectionError if the cluster no longer answers."""
     from aiohttp import ClientError
 
     async def copy() -> None:
-        seen = 0
         async for text in client.tail_job_logs(job.id):
-            print(text[max(0, skip - seen) :], end="", flush=True)
-            seen += len(text)
+            print(text, end="", flush=True)
 
     try:
         asyncio.run(copy())

@@ -54,9 +54,7 @@ def progress_of(job: Job, unreachable: Unreachable) -> Progress:
 
 
 def trials_text(job: Job, progress: Progress) -> str:
-    """DONE/TOTAL, with ? for an unknown number; - for a dry run. The total is the one at submission."""
-    if job.metadata.get("dry_run") == "True":
-        return "-"
+    """DONE/TOTAL, with ? for an unknown number. The total is the one at submission."""
     return f"{'?' if progress.done is None else progress.done}/{job.metadata.get('trials') or '?'}"
 
 
@@ -67,8 +65,6 @@ def ending(job: Job) -> str:
         return ""
     if code is None:
         return _last_error(job) or "lost: the cluster knows no exit status"
-    if code == 0 and job.metadata.get("dry_run") == "True":
-        return "0: dry run, nothing was trained"
     unknown = f"ended by signal {code - 128}" if code > 128 else "no exit status of tune_cd.run"
     reason = _last_error(job) if code in (1, 2) else ""
     return f"{code}: {MEANINGS.get(code, unknown)}{f': {reason}' if reason else ''}"

@@ -28,7 +28,6 @@ class Submission:
     argv: tuple[str, ...]
     results: str
     workers: int
-    dry_run: bool = False
     python: str = "python"
     working_dir: str | None = None
 
@@ -50,7 +49,7 @@ class Submission:
         return {
             "study": self.study, "attempt": str(attempt), "results": self.results, "workers": str(self.workers),
             "trials": "" if trials is None else str(trials), "options": json.dumps(self.argv),
-            "again": self._again(), "dry_run": str(self.dry_run), "user": user(),
+            "again": self._again(), "user": user(),
             "submitted_at": f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC",
         }  # fmt: skip
 
@@ -58,9 +57,8 @@ class Submission:
         """The command that continues the study."""
         where = [] if self.working_dir is None else ["--working-dir", self.working_dir]
         where += [] if self.python == "python" else ["--python", self.python]
-        argv = [text for text in self.argv if text != "--dry-run"]
-        argv += [] if "--resume" in argv else ["--resume"]
-        return shlex.join(["python", "-m", "tune_cd.submit", "start", *where, *argv])
+        resume = [] if "--resume" in self.argv else ["--resume"]
+        return shlex.join(["python", "-m", "tune_cd.submit", "start", *where, *self.argv, *resume])
 
 
 def check_submission(argv: list[str], python: str = "python", working_dir: str | None = None) -> Submission:
@@ -91,7 +89,7 @@ def check_submission(argv: list[str], python: str = "python", working_dir: str |
     named = argv if made.call.study else [*argv, "--study", study]
     results = [text for option, text in paths if option == "--results"][-1]
     folder = None if working_dir is None else str(Path(working_dir).resolve())
-    return Submission(study, tuple(named), results, made.call.workers, made.call.dry_run, python, folder)
+    return Submission(study, tuple(named), results, made.call.workers, python, folder)
 
 
 def _paths(argv: list[str]) -> list[tuple[str, str]]:

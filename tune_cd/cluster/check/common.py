@@ -20,10 +20,9 @@ SECRETS = {
 
 def placeholders(document: Document) -> Iterator[Finding]:
     """Values that the user has to fill in."""
-    for place, text in strings(document.data):
-        if PLACEHOLDER in text:
-            words = [word for word in text.split() if PLACEHOLDER in word]
-            yield Finding(place, words[0] if len(words) == 1 else text, edit=True)
+    for number, line in enumerate(document.text, 1):
+        if PLACEHOLDER in line.partition("#")[0]:
+            yield Finding((), f"line {number}: {line.partition('#')[0].strip()}", edit=True)
 
 
 def secrets(document: Document) -> Iterator[Finding]:
@@ -32,7 +31,7 @@ def secrets(document: Document) -> Iterator[Finding]:
     for line, text in enumerate(document.text, 1):
         name = next((name for name, pattern in SECRETS.items() if re.search(pattern, text)), None)
         if name:
-            yield Finding((), f"looks like {name}: keep it out of the file", line)
+            yield Finding((), f"line {line} looks like {name}: keep it out of the file")
     if document.data.get("kind") == "Secret" and (document.data.get("data") or document.data.get("stringData")):
         yield Finding(("kind",), "a Secret with its values: make it with `kubectl create secret` instead")
     for place, text in strings(document.data):

@@ -1,40 +1,25 @@
-"""Cluster files as documents: their data, their kind, and the line on which each value begins."""
+"""Cluster files as documents: their kind, their data, and places in them."""
 
-import difflib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import yaml
 
-RAY_UP, KUBERAY, KUBERNETES, CLOUDFORMATION = "ray up", "KubeRay", "Kubernetes", "CloudFormation"
+RAY_UP, KUBERAY, KUBERNETES = "ray up", "KubeRay", "Kubernetes"
 PLACEHOLDER = "EDIT-ME"
-UNKNOWN = "no cluster file: neither one for `ray up`, nor a RayJob or RayCluster, nor a CloudFormation template"
+UNKNOWN = "no cluster file: neither one for `ray up`, nor a RayJob or RayCluster"
 
 Place = tuple[str | int, ...]
 """Keys and indices from the top of a document; () is the document itself."""
 
 
 class Finding(NamedTuple):
-    """One error in a file. line: if it is known, as of a comment, which has no place; else it follows from the
-    place."""
+    """One error in a file. edit: a placeholder that is still there."""
 
     place: Place
     message: str
-    line: int | None = None
-    edit: bool = False  # a placeholder that is still there
-
-
-class Mapping(dict):
-    """A mapping that knows the line of each value: its key's, or its anchor's."""
-
-    lines: dict[str, int]
-
-
-class Sequence(list):
-    """A list that knows the line of each item."""
-
-    lines: dict[int, int]
+    edit: bool = False
 
 
 class Document(NamedTuple):
@@ -42,64 +27,27 @@ class Document(NamedTuple):
 
     file: str
     kind: str
-    data: Mapping
+    data: dict
     text: list[str]  # the file's lines, with comments
     repeated: list[Finding]  # keys given twice, of which YAML silently keeps the last
 
-    def line(self, place: Place) -> int:
-        """The line of a place, or of the innermost value around it that is in the file."""
-        value, line = self.data, min(self.data.lines.values(), default=1)
-        for key in place:
-            if key not in getattr(value, "lines", {}):
-                break
-            value, line = value[key], value.lines[key]
-        return line
-
 
 class _Loader(yaml.SafeLoader):
-    """Loads YAML as Mappings and Sequences, and leaves out CloudFormation's own tags (`!Ref`)."""
+    """Loads YAML and notes the keys that are given twice."""
 
-    def __init__(self, text: str):
-        super().__init__(text)
-        self.repeated: list[Finding] = []
+    repeated: list[Finding]
 
     def compose_mapping_node(self, anchor):
         node = super().compose_mapping_node(anchor)
-        seen = set()
-        for key, _ in node.value:
-            if key.value in seen and key.value != "<<":
-                line = key.start_mark.line + 1
-                self.repeated.append(Finding((str(key.value),), "given twice: only the last counts", line))
-            seen.add(str(key.value))
+        keys = [key.value for key, _ in node.value if key.value != "<<"]
+        twice = sorted({str(key) for key in keys if keys.count(key) > 1})
+        self.repeated += [Finding((key,), "given twice: only the last counts") for key in twice]
         return node
 
 
-def _mapping(loader: _Loader, node: yaml.MappingNode) -> Mapping:
-    loader.flatten_mapping(node)  # `<<`, whose keys come first
-    made = Mapping()
-    made.lines = {}
-    for key, value in node.value:
-        name = loader.construct_object(key, deep=True)
-        made[name] = loader.construct_object(value, deep=True)
-        made.lines[name] = 1 + min(key.start_mark.line, value.start_mark.line)
-    return made
-
-
-def _sequence(loader: _Loader, node: yaml.SequenceNode) -> Sequence:
-    made = Sequence(loader.construct_object(item, deep=True) for item in node.value)
-    made.lines = {index: 1 + item.start_mark.line for index, item in enumerate(node.value)}
-    return made
-
-
-def _tagged(loader: _Loader, suffix: str, node: yaml.Node) -> Any:
-    if isinstance(node, yaml.ScalarNode):
-        return loader.construct_scalar(node)
-    return _sequence(loader, node) if isinstance(node, yaml.SequenceNode) else _mapping(loader, node)
-
-
-_Loader.add_constructor("tag:yaml.org,2002:map", _mapping)
-_Loader.add_constructor("tag:yaml.org,2002:seq", _sequence)
-_Loader.add_multi_constructor("!", _tagged)
+# deep, so that an alias within its own anchor is refused
+_Loader.add_constructor("tag:yaml.org,2002:map", lambda loader, node: loader.construct_mapping(node, deep=True))
+_Loader.add_constructor("tag:yaml.org,2002:seq", lambda loader, node: loader.construct_sequence(node, deep=True))
 
 
 def load(path: str) -> list[Document]:
@@ -111,6 +59,7 @@ def load(path: str) -> list[Document]:
     try:
         text = Path(path).read_text(encoding="utf-8")
         loader = _Loader(text)
+        loader.repeated = []
         while loader.check_data():
             loader.repeated = []
             if (value := loader.get_data()) is not None:
@@ -129,9 +78,6 @@ def load(path: str) -> list[Document]:
 
 
 def _kind(value: Any) -> str:
-    resources = at(value, "Resources", default={}).values() if isinstance(value, dict) else ()
-    if at(value, "AWSTemplateFormatVersion") or any("AWS::" in str(at(part, "Type")) for part in resources):
-        return CLOUDFORMATION
     if at(value, "apiVersion") and at(value, "kind"):
         rays = str(value["apiVersion"]).startswith("ray.io/") and value["kind"] in ("RayJob", "RayCluster")
         return KUBERAY if rays else KUBERNETES
@@ -168,10 +114,3 @@ def at(value: Any, *place: str | int, default: Any = None) -> Any:
 def written(place: Place) -> str:
     """A place as text: `available_node_types.gpu-spot.node_config.InstanceType`, `setup_commands[2]`."""
     return "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in place).removeprefix(".")
-
-
-def suggestion(word: object, known: Iterable[str]) -> str:
-    """The text "; did you mean ...?" if a known word is spelt alike, else ""."""
-    folded = {str(name).lower(): name for name in sorted(known, key=str)}
-    near = difflib.get_close_matches(str(word).lower(), list(folded), n=1, cutoff=0.7)
-    return f"; did you mean {folded[near[0]]}?" if near else ""

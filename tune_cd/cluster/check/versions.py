@@ -6,14 +6,13 @@ from collections.abc import Iterator, Sequence
 from importlib.metadata import version
 from typing import NamedTuple
 
-from .documents import KUBERAY, PLACEHOLDER, RAY_UP, Document, Finding, Place, strings
+from .documents import KUBERAY, RAY_UP, Document, Finding, Place, strings, written
 
 NUMBER = r"(\d+\.\d+\.\d+\w*)"
 PATTERNS = {
     "Ray": [rf"\bray(?:\[[^\]]*\])?\s*==\s*{NUMBER}", rf"\brayproject/ray[\w-]*:{NUMBER}"],
     "Python": [r"\brayproject/ray[\w-]*:[\w.]+-(py\d+)"],
 }
-INSTALLS = re.compile(r"\b(?:pip|uv)3?\b.*\binstall\b.*(?<![\w/.-])ray(?![\w/.=-])")
 
 
 class Pin(NamedTuple):
@@ -23,10 +22,6 @@ class Pin(NamedTuple):
     place: Place
     what: str
     version: str
-
-    @property
-    def line(self) -> int:
-        return self.document.line(self.place)
 
 
 def pins(document: Document) -> Iterator[Pin]:
@@ -52,20 +47,13 @@ def compare(documents: Sequence[Document]) -> Iterator[tuple[Document, Finding]]
         witness = next((pin for pin in same if pin.version == usual), None)
         for pin in same:
             if pin.version != usual:
-                where = f"{witness.document.file}:{witness.line}"
+                where = f"{witness.document.file}: {written(witness.place)}"
                 yield pin.document, Finding(pin.place, f"{what} {pin.version} here, {usual} in {where}")
         for document in documents if what == "Ray" else ():
             first = next((pin for pin in same if pin.document is document), None)
             if first is None:
-                yield document, _unpinned(document)
+                text = "every node must have the same one, 'ray[default]==2.x.y', or the image's tag"
+                yield document, Finding((), f"no version of Ray is named: {text}")
             elif document.kind == RAY_UP and first.version == usual != installed:
                 text = f"Ray {usual} on the nodes, {installed} installed here: `ray up` needs the nodes' version"
                 yield document, Finding(first.place, text)
-
-
-def _unpinned(document: Document) -> Finding:
-    places = [place for place, text in strings(document.data) if INSTALLS.search(text) or place[-1:] == ("rayVersion",)]
-    edited = any(PLACEHOLDER in text and place[-1:] == ("image",) for place, text in strings(document.data))
-    hint = ", or the image's tag" if edited else ""
-    text = f"no version of Ray is named: every node must have the same one, 'ray[default]==2.x.y'{hint}"
-    return Finding(places[0] if places else (), text)

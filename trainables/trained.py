@@ -117,16 +117,6 @@ def load(file: str | Path | BinaryIO, network: str | None = None) -> TrainedNetw
     if own != network:
         raise ValueError(f"{where}: its network is {saved['setup']['network']!r}, asked for was network={network!r}")
     try:
-        if not _as_large(saved):
-            raise ValueError(f"{where}: its tensors are another network's than its set-up says")
         return TrainedNetwork(saved)
     except (AttributeError, KeyError, TypeError) as error:
         raise ValueError(f"{where}: saved by another release: {error}") from error
-
-
-def _as_large(saved: Mapping[str, Any]) -> bool:
-    """Whether the tensors are as wide as the set-up says. Checked first, because the network is built at the set-up's
-    width before it is compared with the tensors."""
-    setup = Setup(**saved["setup"])
-    widest = max(max(tensor.shape, default=0) for tensor in saved["network"].values())
-    return max(saved["channels"], setup.embedding, *setup.projector_widths) <= widest

@@ -9,7 +9,6 @@ raised from `step`, or ends the process; Tune may then retry the trial (`max_fai
 rows and saved states. Unusable data fail every training: `setup` raises UnusableData, and the driver may stop.
 """
 
-import json
 import logging
 import math
 import os
@@ -19,7 +18,6 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Protocol
 
 import torch
@@ -55,7 +53,6 @@ TROUBLES = "troubles"
 UNSAVED, ANEW, UNKEPT = "unsaved", "anew", "unkept"
 """Its latest state could not be saved; it began again at image 0; its network was not kept."""
 
-FINISHED = "finished.json"
 CHECKPOINT_SECONDS = 300.0
 CHECKPOINT_SHARE = 0.02  # of a process's time that saving may take
 # seconds; the process is ended a tenth of the limit plus SLACK after the limit, so that a late training may reach its
@@ -180,22 +177,6 @@ class TrainTrial(tune.Trainable):
             self._advance()
         report = self._packed() if PACK in self.config else self._members[0].told()
         return report | {tune.result.DONE: self._pack.done}
-
-    def save_checkpoint(self, checkpoint_dir: str) -> None:
-        """Save the trial for schedulers that pause trials. After a crash the recorder's states are used instead."""
-        for index, training in self._pack.running.items():
-            checkpoint.save(training, Path(checkpoint_dir) / f"training-{index}.pt")
-        reports = {index: self._members[index].report for index in self._pack.finished}
-        Path(checkpoint_dir, FINISHED).write_text(json.dumps(reports), encoding="utf-8")
-
-    def load_checkpoint(self, checkpoint_dir: str) -> None:
-        for index, report in json.loads(Path(checkpoint_dir, FINISHED).read_text(encoding="utf-8")).items():
-            self._pack.drop(int(index))
-            self._members[int(index)].report = report
-        for file in Path(checkpoint_dir).glob("training-*.pt"):
-            index = int(file.stem.removeprefix("training-"))
-            if index in self._pack.waiting:
-                checkpoint.load(self._pack.start(index), file)
 
     def cleanup(self) -> None:
         del self._pack

@@ -59,6 +59,20 @@ def write_folder(folder: Path, files: dict[str, bytes]) -> Path:
     return folder
 
 
+def photo(label: int, number: int) -> bytes:
+    """A class is a colour and a stripe; the images of a class differ by noise."""
+    pixels = np.random.default_rng(100 * label + number).integers(0, 60, (40, 48, 3))
+    pixels[..., label % 3] += 90 + 8 * label
+    pixels[3 * label : 3 * label + 4] += 60
+    return encoded(pixels.clip(0, 255).astype(np.uint8), "JPEG")
+
+
+def photos(root: Path) -> Path:
+    """A user's own folder: ten images each of twelve classes."""
+    names = ((label, number) for label in range(12) for number in range(10))
+    return write_folder(root / "mine", {f"class {label}/{number}.jpg": photo(label, number) for label, number in names})
+
+
 def write_zip(path: Path, files: dict[str, bytes]) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     with zipfile.ZipFile(path, "w") as archive:

@@ -3,7 +3,6 @@
 import os
 import shutil
 import threading
-import time
 import warnings
 from dataclasses import replace
 
@@ -35,9 +34,7 @@ def decoded(monkeypatch):
 
 
 def test_a_second_load_maps_the_arrays_of_the_first(archive, decoded):
-    first = load_omniglot(archive)
-    assert len(decoded) == 40
-    second = load_omniglot(archive)
+    first, second = load_omniglot(archive), load_omniglot(archive)
     assert len(decoded) == 40
     for a, b in zip(splits(first), splits(second), strict=True):
         assert isinstance(b.images, np.memmap) and isinstance(b.labels, np.memmap)
@@ -62,29 +59,25 @@ def test_a_write_does_not_reach_the_file_and_torch_takes_the_arrays_as_they_are(
     np.testing.assert_array_equal(again.labels, expected[1])
 
 
-@pytest.mark.parametrize("processors", [1, 3, 32, None])
+@pytest.mark.parametrize("processors", [1, 3, None])
 def test_the_arrays_do_not_depend_on_the_number_of_threads(tmp_path, monkeypatch, processors):
-    """Pixels, order and what is left out, with images that take unequal time."""
-    decode, running, together = source.decode_image, [], []
+    """Pixels, order and what is left out; as many threads as processors decode."""
+    decode, threads, together = source.decode_image, set(), threading.Barrier(processors or 1)
 
-    def unequal(data, mode, size):
-        running.append(data)
-        together.append(len(running))
-        time.sleep(0.001 * (len(data) % 3))
-        try:
-            return decode(data, mode, size)
-        finally:
-            running.pop()
+    def meeting(data, mode, size):
+        if threading.get_ident() not in threads:
+            threads.add(threading.get_ident())
+            together.wait(60)
+        return decode(data, mode, size)
 
     files = many_files()
     files["images_background/Greek/character02/0002_05.png"] = b"not an image"
     plain = write_zip(tmp_path / "omniglot.zip", files)
     monkeypatch.setattr(os, "cpu_count", lambda: processors)
-    monkeypatch.setattr(omniglot, "decode_image", unequal)
+    monkeypatch.setattr(omniglot, "decode_image", meeting)
     with pytest.warns(UserWarning, match="0002_05"):
         dataset = load_omniglot(plain)
-    assert len(together) == 120 and max(together) <= (processors or 1)
-    assert (max(together) > 1) == (processors in (3, 32))
+    assert len(threads) == (processors or 1)
     one_by_one = [
         255 - np.asarray(decode(data, "L", 28))
         for name, data in sorted(files.items())
@@ -95,26 +88,29 @@ def test_the_arrays_do_not_depend_on_the_number_of_threads(tmp_path, monkeypatch
 
 def test_a_slow_image_does_not_make_the_others_pile_up():
     """At most `ahead` results are waiting, whatever their order."""
-    first_may_go, begun = threading.Event(), []
+    others_wait, first_done = threading.Event(), threading.Event()
+
+    def items():
+        for k in range(50):
+            if k == 8:
+                others_wait.set()
+            assert k <= 8 or first_done.is_set()
+            yield k
 
     def work(k):
-        begun.append(k)
         if k == 0:
-            assert first_may_go.wait(10)
+            assert others_wait.wait(60)
+            first_done.set()
         return -k
 
-    results = in_order(work, iter(range(50)), threads=4, ahead=8)
-    threading.Timer(0.2, lambda: (begun_early.extend(begun), first_may_go.set())).start()
-    begun_early = []
-    assert list(results) == [-k for k in range(50)]
-    assert sorted(begun_early) == list(range(8))
+    assert list(in_order(work, items(), threads=4, ahead=8)) == [-k for k in range(50)]
 
 
 def test_nothing_is_begun_after_an_error():
     begun = []
     with pytest.raises(ZeroDivisionError):
         list(in_order(lambda k: begun.append(k) or 1 // (k - 3), range(1000), threads=2, ahead=4))
-    assert len(begun) < 12
+    assert len(begun) <= 8, "the fourth is asked for when at most four more are waiting"
 
 
 def test_a_dataset_without_a_test_split(archive):
@@ -148,26 +144,26 @@ def test_the_cache_of_a_directory_follows_changed_files(tmp_path, decoded):
     assert before.any() and not after.any()
 
 
-@pytest.mark.parametrize("damage", ["truncated", "no meta", "half a meta", "no labels", "labels of another split"])
+def cut_off(path, left):
+    os.truncate(path, left(path.stat().st_size))
+
+
+DAMAGES = {
+    "truncated": lambda entry: cut_off(entry / "test_images.npy", lambda size: size - 1),
+    "no meta": lambda entry: (entry / "meta.json").unlink(),
+    "half a meta": lambda entry: cut_off(entry / "meta.json", lambda size: size // 2),
+    "no labels": lambda entry: (entry / "test_labels.npy").unlink(),
+    "labels of another split": lambda entry: shutil.copy(entry / "train_labels.npy", entry / "test_labels.npy"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
 def test_a_damaged_entry_is_made_again(archive, decoded, damage):
     expected = load_omniglot(archive).test.images.copy()
-    entry = cache.entry(omniglot.recipe([archive]), 28)
-    meta, images, labels = entry / "meta.json", entry / "test_images.npy", entry / "test_labels.npy"
-    match damage:
-        case "truncated":
-            os.truncate(images, images.stat().st_size - 1)
-        case "no meta":
-            meta.unlink()
-        case "half a meta":
-            os.truncate(meta, meta.stat().st_size // 2)
-        case "no labels":
-            labels.unlink()
-        case "labels of another split":
-            shutil.copy(entry / "train_labels.npy", labels)
-    np.testing.assert_array_equal(load_omniglot(archive).test.images, expected)
-    assert len(decoded) == 80
-    load_omniglot(archive)
-    assert len(decoded) == 80
+    DAMAGES[damage](cache.entry(omniglot.recipe([archive]), 28))
+    for _ in range(2):
+        np.testing.assert_array_equal(load_omniglot(archive).test.images, expected)
+        assert len(decoded) == 80
 
 
 def test_what_a_killed_process_left_is_removed_and_a_failure_leaves_nothing(archive, monkeypatch):
@@ -219,12 +215,16 @@ def test_one_bad_image_is_left_out_and_named_at_every_load(tmp_path, bad):
     assert (np.diff(ink)[:-1] >= 0).all(), "the images after the gap have moved up"
 
 
-def test_more_than_one_percent_of_bad_images_is_an_error(tmp_path):
+def test_more_than_one_percent_of_bad_images_is_an_error(tmp_path, monkeypatch):
     files = many_files()
     for k in (5, 7):
         files[f"images_background/Greek/character02/0002_{k:02d}.png"] = b"?"
+    path = write_zip(tmp_path / "omniglot.zip", files)
     with pytest.raises(ValueError, match=r"2 of 120 images do not decode, at most 1 % may: .*0002_05\.png \("):
-        load_omniglot(write_zip(tmp_path / "omniglot.zip", files))
+        load_omniglot(path)
+    monkeypatch.setattr(source, "MAX_PIXELS", 100 * 100)
+    with pytest.raises(ValueError, match="120 of 120 images do not decode.*105 x 105 pixels"):
+        load_omniglot(path)
 
 
 def test_a_damaged_archive_member_counts_as_a_bad_image(tmp_path):
@@ -243,9 +243,3 @@ def test_a_class_that_loses_its_images_is_an_error(tmp_path, monkeypatch):
     files["images_background/Greek/character02/0002_01.png"] = b"?"
     with pytest.raises(ValueError, match=r"Greek/character02 \(1\)"):
         load_omniglot(write_zip(tmp_path / "omniglot.zip", files))
-
-
-def test_an_image_that_claims_too_many_pixels_is_not_decoded(tmp_path, monkeypatch):
-    monkeypatch.setattr(source, "MAX_PIXELS", 100 * 100)
-    with pytest.raises(ValueError, match="40 of 40 images do not decode.*105 x 105 pixels"):
-        load_omniglot(write_zip(tmp_path / "omniglot.zip", omniglot_files()))

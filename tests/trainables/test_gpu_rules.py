@@ -1,9 +1,6 @@
-"""What can be known of the GPU paths without a card: which device, which errors, who owns which tensors."""
+"""What can be known of the GPU paths without a card: which device, who owns which tensors, how many fit."""
 
 import copy
-import logging
-import os
-from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
@@ -11,8 +8,7 @@ import torch
 from trainings import CPU, DATA, KINDS, SETUP, H, advance_one, alone, configuration, told, trained
 
 from trainables.training import parallel
-from trainables.training.cuda_graphs import QUEUES, STREAMS, WARM_UP, Replayed, open_queues
-from trainables.training.errors import is_of_recording, is_of_the_machine, is_out_of_memory
+from trainables.training.cuda_graphs import WARM_UP
 from trainables.training.loop import CHECK_LEAD, DIVERGENCE_CHECK, Training
 from trainables.training.parallel import MOST, SHARE, Pack
 from trainables.training.side_by_side import check
@@ -21,17 +17,9 @@ from trainables.trial import device_for
 
 @pytest.mark.parametrize(
     "gpus, there, device",
-    [
-        (0, True, "cpu"),
-        (0.0, True, "cpu"),
-        (0.25, True, "cuda"),
-        (1, True, "cuda"),
-        (None, True, "cuda"),
-        (0, False, "cpu"),
-        (None, False, "cpu"),
-        (1, False, "cpu"),
-    ],
-)
+    [(0, True, "cpu"), (0.0, True, "cpu"), (0.25, True, "cuda"), (1, True, "cuda"), (None, True, "cuda"),
+     (None, False, "cpu"), (1, False, "cpu")],
+)  # fmt: skip
 def test_a_process_that_asked_for_no_gpu_trains_on_none(monkeypatch, gpus, there, device):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: there)
     assert device_for(gpus).type == device
@@ -59,127 +47,10 @@ def test_two_trainings_from_one_state_share_no_tensor():
     )
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "CUDA out of memory. Tried to allocate 2 GiB",
-        "cuDNN error: CUDNN_STATUS_ALLOC_FAILED",
-        "cuDNN error: CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED",
-        "GET was unable to find an engine to execute this computation",
-        "Unable to find an engine to execute this computation",
-    ],
-)
-def test_no_memory_has_many_names(text):
-    error = RuntimeError(text)
-    assert is_out_of_memory(error) and not is_of_the_machine(error)
-
-
-def test_a_step_that_cannot_be_recorded_is_not_the_machines_fault():
-    error = RuntimeError("CUDA error: operation not permitted when stream is capturing")
-    assert is_of_recording(error) and not is_of_the_machine(error)
-    assert is_of_the_machine(RuntimeError("CUDA error: an illegal memory access was encountered"))
-
-
-class Graph:
-    """Of torch.cuda.CUDAGraph what a recording calls."""
-
-    replays = 0
-
-    def register_generator_state(self, generator):
-        pass
-
-    def replay(self):
-        type(self).replays += 1
-
-
-def recording(monkeypatch, fails):
-    modes = []
-
-    @contextmanager
-    def graph(recorded, pool, stream, capture_error_mode):
-        modes.append(capture_error_mode)
-        yield
-        if fails:
-            raise RuntimeError(fails)
-
-    monkeypatch.setattr(torch.cuda, "CUDAGraph", Graph)
-    monkeypatch.setattr(torch.cuda, "graph", graph)
-    return modes
-
-
-def test_a_step_that_cannot_be_recorded_runs_plainly_and_says_so_once(monkeypatch, caplog):
-    modes = recording(monkeypatch, "CUDA error: operation not permitted when stream is capturing")
-    steps = []
-    replayed = Replayed(None, torch.Generator())
-    with caplog.at_level(logging.WARNING):
-        for _ in range(WARM_UP + 4):
-            replayed(lambda: steps.append(1) or (torch.ones(1),))
-    assert len(modes) == 1 and len(caplog.records) == 1 and "kernel by kernel" in caplog.text
-    assert len(steps) == WARM_UP + 4 + 1, "every call one step, and the one that was to be recorded"
-
-
-def test_another_error_of_the_recording_goes_through(monkeypatch):
-    recording(monkeypatch, "CUDA error: an illegal memory access was encountered")
-    replayed = Replayed(None, torch.Generator())
-    for _ in range(WARM_UP):
-        replayed(lambda: (torch.ones(1),))
-    with pytest.raises(RuntimeError, match="illegal memory"):
-        replayed(lambda: (torch.ones(1),))
-
-
-def test_the_steps_own_error_counts_not_that_of_ending_its_recording(monkeypatch):
-    """No memory during the recording is no memory, though ending it then fails as well."""
-
-    @contextmanager
-    def graph(recorded, pool, stream, capture_error_mode):
-        try:
-            yield
-        finally:
-            raise RuntimeError("CUDA error: operation failed due to a previous error during capture")
-
-    monkeypatch.setattr(torch.cuda, "CUDAGraph", Graph)
-    monkeypatch.setattr(torch.cuda, "graph", graph)
-    replayed, calls = Replayed(None, torch.Generator()), []
-
-    def step():
-        calls.append(1)
-        if len(calls) > WARM_UP:
-            raise torch.OutOfMemoryError("CUDA out of memory")
-        return (torch.ones(1),)
-
-    for _ in range(WARM_UP):
-        replayed(step)
-    with pytest.raises(torch.OutOfMemoryError):
-        replayed(step)
-    assert not replayed.plain
-
-
-def test_what_can_be_recorded_is_recorded_for_this_thread_alone_and_replayed(monkeypatch):
-    modes, steps = recording(monkeypatch, None), []
-    monkeypatch.setattr(Graph, "replays", 0)
-    replayed = Replayed(None, torch.Generator())
-    for _ in range(WARM_UP + 4):
-        replayed(lambda: steps.append(1) or (torch.ones(1),))
-    assert modes == ["thread_local"] and len(steps) == WARM_UP + 1 and Graph.replays == 4
-
-
-def test_a_hardware_queue_for_each_stream_is_asked_for_before_cuda_starts(monkeypatch, caplog):
-    monkeypatch.delenv(QUEUES, raising=False)
-    open_queues()
-    assert os.environ[QUEUES] == str(STREAMS) and caplog.text == ""
-    monkeypatch.setenv(QUEUES, "4")
-    open_queues()
-    assert os.environ[QUEUES] == "4", "what the user sets stays"
-    monkeypatch.delenv(QUEUES)
-    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
-    open_queues()
-    assert "CUDA has started before" in caplog.text
-
-
 def test_a_check_looks_at_a_loss_of_a_few_iterations_ago_and_at_each_trainings_own():
     """What the steps since then compute is not waited for."""
     runs = [
-        Training(replace(SETUP, images_seen=3200, evaluations=1), DATA, H, seed=seed, device=CPU) for seed in (0, 1)
+        Training(replace(SETUP, images_seen=1920, evaluations=1), DATA, H, seed=seed, device=CPU) for seed in (0, 1)
     ]
     for run in runs:
         run.depart()
@@ -245,14 +116,15 @@ def test_the_memory_of_a_dropped_training_is_given_back_after_its_kernels(monkey
 
 
 def test_all_that_are_done_are_tested_together_and_alone_where_that_fails(monkeypatch, caplog):
-    settings = [(0.3, 2.0, 32, seed) for seed in range(3)]
+    setup, settings = replace(SETUP, images_seen=64, evaluations=1), [(0.3, 2.0, 32, seed) for seed in range(3)]
+    expected = [alone(setup, DATA, *values) for values in settings]
     together, sizes = parallel.outcomes, []
-    monkeypatch.setattr(parallel, "outcomes", lambda runs: sizes.append(len(runs)) or together(runs))
-    outcomes = trained(Pack(SETUP, DATA, CPU, at_once=3), [configuration(*values) for values in settings])
-    assert sizes == [3]
-    for index, values in enumerate(settings):
-        assert told(outcomes[index]) == alone(SETUP, DATA, *values)
-    monkeypatch.setattr(parallel, "outcomes", lambda runs: together(runs) if len(runs) == 1 else [][1])
-    again = trained(Pack(SETUP, DATA, CPU, at_once=3), [configuration(*values) for values in settings])
-    assert caplog.text.count("tested one by one") == 1
-    assert all(told(again[index]) == told(outcomes[index]) for index in range(3))
+    for fails in (False, True):
+        monkeypatch.setattr(
+            parallel,
+            "outcomes",
+            lambda runs, fails=fails: sizes.append(len(runs)) or together(runs if len(runs) == 1 or not fails else []),
+        )
+        outcomes = trained(Pack(setup, DATA, CPU, at_once=3), [configuration(*values) for values in settings])
+        assert [told(outcomes[index]) for index in range(3)] == expected
+    assert sizes == [3, 3, 1, 1, 1] and caplog.text.count("tested one by one") == 1

@@ -1,17 +1,31 @@
 """What a recorded step relies on, as far as it shows without a GPU (`test_on_a_gpu.py` has the rest)."""
 
+import logging
+import os
 from contextlib import contextmanager
+from dataclasses import replace
 
 import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
-from trainings import CPU, KINDS, H
+from trainings import CPU, KINDS, SSL_DATA, SSL_SETUP, H
 
-from trainables.training import cuda_graphs as graphs
-from trainables.training.cuda_graphs import WARM_UP, Replayed
+from trainables.losses import LOSSES
+from trainables.training.cuda_graphs import QUEUES, STREAMS, WARM_UP, Replayed, open_queues
+from trainables.training.errors import is_of_recording, is_of_the_machine, is_out_of_memory
 from trainables.training.loop import Training
 
-WAITS = {
+EVERY = {kind: (setup, data, H) for kind, (setup, data) in KINDS.items()}
+EVERY |= {
+    f"memory, {distance}": (replace(KINDS["memory"][0], loss="infonce", distance=distance), KINDS["memory"][1], H)
+    for distance in ("cosine", "euclidean")
+}
+EVERY |= {
+    name: (replace(SSL_SETUP, loss=name), SSL_DATA, dict.fromkeys(loss.weights, 0.01) | {"batch_size": 32})
+    for name, loss in LOSSES.items()
+    if not loss.pairwise
+}
+WAITS = [
     "_local_scalar_dense",
     "nonzero",
     "masked_select",
@@ -20,8 +34,8 @@ WAITS = {
     "_unique2",
     "unique_dim",
     "unique_consecutive",
-}
-FROM_THE_HOST = {"lift_fresh"}  # torch.tensor(...): a copy from pageable memory, which no recording allows
+]
+FROM_THE_HOST = "lift_fresh"  # torch.tensor(...): a copy from pageable memory, which no recording allows
 
 
 class Watched(TorchDispatchMode):
@@ -34,15 +48,16 @@ class Watched(TorchDispatchMode):
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         name = function._schema.name.removeprefix("aten::")
         masked = name in ("index", "index_put_") and any(t is not None and t.dtype == torch.bool for t in args[1])
-        if name in WAITS | FROM_THE_HOST or masked:
+        if name in WAITS or name == FROM_THE_HOST or masked:
             self.found.append(name)
         return function(*args, **(kwargs or {}))
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", EVERY)
 def test_a_step_never_waits_for_a_value(kind):
-    setup, data = KINDS[kind]
-    training = Training(setup, data, H, seed=0, device=CPU)
+    """Neither sampling, views, network, nor any loss, with the memory or without."""
+    setup, data, h = EVERY[kind]
+    training = Training(setup, data, h, seed=0, device=CPU)
     training.depart()
     training.optimiser.step = lambda: None  # the fused kernels of the CPU read a scheduled rate; those of a GPU do not
     with Watched() as watched:
@@ -58,37 +73,114 @@ def test_what_is_watched_for_is_found():
     assert {"index", "_local_scalar_dense", "lift_fresh"} <= set(watched.found)
 
 
-def test_it_is_recorded_once_after_the_warm_up_and_every_call_is_one_step(monkeypatch):
-    """With a stand-in for CUDA's graphs, whose recording runs nothing and whose replay runs what was recorded."""
-    log, steps, recording = [], [], []
+# The recording, with a stand-in for CUDA's graphs, whose recording runs nothing and whose replay is noted
+
+
+@pytest.fixture
+def recorded(monkeypatch):
+    """What was done: "record" with its arguments, "replay"; `fails`: what the end of a recording raises."""
+
+    class Log(list):
+        fails, recording = None, False
+
+    log = Log()
 
     class Graph:
         def register_generator_state(self, generator):
             log.append(("generator", generator))
 
         def replay(self):
-            steps.append("replayed")
+            log.append("replay")
 
         def pool(self):
             return (0, 7)
 
     @contextmanager
     def graph(made, pool, stream, capture_error_mode):
-        log.append(("record", pool, stream))
-        recording.append(True)
-        yield
-        recording.pop()
+        log.append(("record", pool, stream, capture_error_mode))
+        log.recording = True
+        try:
+            yield
+        finally:
+            log.recording = False
+            if log.fails:
+                raise RuntimeError(log.fails)
 
-    def step():
-        if not recording:
-            steps.append("run")
-        return (torch.ones(1),)
+    monkeypatch.setattr(torch.cuda, "CUDAGraph", Graph)
+    monkeypatch.setattr(torch.cuda, "graph", graph)
+    return log
 
-    monkeypatch.setattr(graphs.torch.cuda, "CUDAGraph", Graph)
-    monkeypatch.setattr(graphs.torch.cuda, "graph", graph)
+
+def called(replayed, times, step=lambda: (torch.ones(1),)):
+    return [replayed(step) for _ in range(times)]
+
+
+def test_it_is_recorded_once_after_the_warm_up_for_its_thread_alone_and_every_call_is_one_step(recorded):
+    steps = []
     replayed = Replayed(stream="a stream", generator="a generator", pool=(0, 3))
     assert replayed.pool == (0, 3)
-    outputs = [replayed(step) for _ in range(WARM_UP + 3)]
-    assert steps == ["run"] * WARM_UP + ["replayed"] * 3
-    assert log == [("generator", "a generator"), ("record", (0, 3), "a stream")]
-    assert outputs[-1] is outputs[-2] and replayed.pool == (0, 7)
+    outputs = called(replayed, WARM_UP + 3, lambda: (recorded.recording or steps.append("run"),))
+    assert steps == ["run"] * WARM_UP and outputs[-1] is outputs[-2] and replayed.pool == (0, 7)
+    begun = [("generator", "a generator"), ("record", (0, 3), "a stream", "thread_local")]
+    assert recorded == begun + ["replay"] * 3
+
+
+def test_a_step_that_cannot_be_recorded_runs_plainly_and_says_so_once(recorded, caplog):
+    recorded.fails = "CUDA error: operation not permitted when stream is capturing"
+    steps, replayed = [], Replayed(None, torch.Generator())
+    with caplog.at_level(logging.WARNING):
+        called(replayed, WARM_UP + 4, lambda: steps.append(1) or (torch.ones(1),))
+    assert len(recorded) == 2 and len(caplog.records) == 1 and "kernel by kernel" in caplog.text
+    assert len(steps) == WARM_UP + 4 + 1, "every call one step, and the one that was to be recorded"
+
+
+def test_another_error_goes_through_and_the_steps_own_counts_most(recorded):
+    """No memory during the recording is no memory, though ending it then fails as well."""
+
+    def step():
+        if recorded.recording:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return (torch.ones(1),)
+
+    recorded.fails = "CUDA error: an illegal memory access was encountered"
+    with pytest.raises(RuntimeError, match="illegal memory"):
+        called(Replayed(None, torch.Generator()), WARM_UP + 1)
+    recorded.fails = "CUDA error: operation failed due to a previous error during capture"
+    replayed = Replayed(None, torch.Generator())
+    with pytest.raises(torch.OutOfMemoryError):
+        called(replayed, WARM_UP + 1, step)
+    assert not replayed.plain
+
+
+# Errors and queues
+
+
+@pytest.mark.parametrize(
+    "text, kind",
+    [
+        ("CUDA out of memory. Tried to allocate 2 GiB", is_out_of_memory),
+        ("cuDNN error: CUDNN_STATUS_ALLOC_FAILED", is_out_of_memory),
+        ("cuDNN error: CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED", is_out_of_memory),
+        ("GET was unable to find an engine to execute this computation", is_out_of_memory),
+        ("Unable to find an engine to execute this computation", is_out_of_memory),
+        ("CUDA error: operation not permitted when stream is capturing", is_of_recording),
+        ("CUDA error: an illegal memory access was encountered", is_of_the_machine),
+    ],
+)
+def test_errors_are_told_by_their_words(text, kind):
+    assert [told for told in (is_out_of_memory, is_of_recording, is_of_the_machine) if told(RuntimeError(text))] == [
+        kind
+    ]
+
+
+def test_a_hardware_queue_for_each_stream_is_asked_for_before_cuda_starts(monkeypatch, caplog):
+    monkeypatch.delenv(QUEUES, raising=False)
+    open_queues()
+    assert os.environ[QUEUES] == str(STREAMS) and caplog.text == ""
+    monkeypatch.setenv(QUEUES, "4")
+    open_queues()
+    assert os.environ[QUEUES] == "4", "what the user sets stays"
+    monkeypatch.delenv(QUEUES)
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    open_queues()
+    assert "CUDA has started before" in caplog.text

@@ -9,53 +9,56 @@ from pathlib import Path
 
 import pytest
 import torch
+from datafiles import photos
 from trainings import CPU, DATA, SETUP, SSL_DATA, SSL_SETUP, H, advance_one, blobs, finished, outcome_of
 
 from trainables import train
 from trainables.data.augmentation import centre, crop_views
-from trainables.data.resident import DeviceData, room_on, take
-from trainables.losses import LOSSES
-from trainables.losses.terms import infonce_terms, margin_terms
+from trainables.data.resident import DeviceData
+from trainables.losses import LOSSES, vicreg_terms
+from trainables.losses.terms import margin_terms
 from trainables.training import evaluation, side_by_side
 from trainables.training import loop as training
-from trainables.training.assembly import decay, loss_terms, next_evaluation, plateau
+from trainables.training.assembly import decay, next_evaluation, plateau
 from trainables.training.evaluation import evaluate, spread
 from trainables.training.loop import Training
 from trainables.training.setup import ALLOWED, AUGMENTATIONS, ONLY_WITH, TASKS
 
 ROOT = Path(__file__).parents[2]
+VICREG = replace(SSL_SETUP, loss="vicreg", projector="24-16")
+H3 = {"Lambda_sim": 2.5, "Lambda_std": 2.5, "Lambda_cov": 0.1, "batch_size": 32}
 
 
-def test_one_step_is_sgd_with_learning_rate_1_on_the_weighted_terms():
-    training = Training(SETUP, DATA, H, seed=3, device=CPU)
-    reference = Training(SETUP, DATA, H, seed=3, device=CPU)
-    images, labels = reference._batch()
-    positive, entropy = margin_terms(reference.model.train()(images), labels)
-    gradients = torch.autograd.grad(
-        H["Lambda_p"] * positive + H["Lambda_e"] * entropy, list(reference.model.parameters())
-    )
-    training.model.train()
-    training.step()
-    assert torch.allclose(training.terms, torch.stack((positive, entropy)))
-    for moved, before, gradient in zip(
-        training.model.parameters(), reference.model.parameters(), gradients, strict=True
-    ):
-        assert torch.allclose(moved, before - gradient, atol=1e-6)
+TERMS = {
+    "margin": (SETUP, DATA, H, lambda z, labels: margin_terms(z, labels)),
+    "raw embeddings, three terms": (VICREG, SSL_DATA, H3, lambda z, labels: vicreg_terms(z[0::2], z[1::2]).values()),
+}
 
 
-def test_the_same_seed_trains_to_the_same_bits_and_another_to_others():
-    one, two, other = finished(), finished(), finished(seed=1)
+@pytest.mark.parametrize("kind", TERMS)
+def test_one_step_is_sgd_with_learning_rate_1_on_the_weighted_terms(kind):
+    setup, data, h, function = TERMS[kind]
+    run, twin = (Training(setup, data, h, seed=3, device=CPU) for _ in range(2))
+    images, labels = twin._batch()
+    z = twin.model.train()(images)
+    terms = torch.stack(tuple(function(z, labels)))
+    loss = sum(h[name] * term for name, term in zip(run.loss.weights, terms, strict=True))
+    gradients = torch.autograd.grad(loss, list(twin.model.parameters()))
+    run.model.train()
+    run.step()
+    torch.testing.assert_close(run.terms, terms.detach())
+    assert ((z.norm(dim=1) - 1).abs().max() < 1e-5) == (kind == "margin"), "unit vectors where the loss takes those"
+    for moved, before, gradient in zip(run.model.parameters(), twin.model.parameters(), gradients, strict=True):
+        torch.testing.assert_close(moved, before - gradient, rtol=1e-4, atol=1e-6)
+
+
+def test_the_seed_alone_decides_the_bits():
+    one = finished()
+    torch.manual_seed(2)  # the global generator plays no part
+    two, other = finished(), finished(seed=1)
     assert outcome_of(one).curve[-1].scores == outcome_of(two).curve[-1].scores
     assert all(torch.equal(a, b) for a, b in zip(one.model.parameters(), two.model.parameters()))
     assert not all(torch.equal(a, b) for a, b in zip(one.model.parameters(), other.model.parameters()))
-
-
-def test_the_global_generator_plays_no_part():
-    torch.manual_seed(1)
-    one = finished()
-    torch.manual_seed(2)
-    torch.rand(7)
-    assert outcome_of(one).val_score == outcome_of(finished()).val_score
 
 
 def test_the_budget_is_images_seen_and_evaluations_are_even():
@@ -66,6 +69,7 @@ def test_the_budget_is_images_seen_and_evaluations_are_even():
     assert odd.iteration == 21 and [e.images_seen for e in odd.curve] == [7 * 32, 14 * 32, 21 * 32]
     few = finished(replace(SETUP, images_seen=64, evaluations=9))
     assert [e.images_seen for e in few.curve] == [32, 64], "no more evaluations than iterations"
+    assert next_evaluation(5, 10, 2**63) == 6, "evaluations without number cost nothing"
 
 
 def test_the_weights_that_were_best_on_validation_are_tested(monkeypatch):
@@ -130,24 +134,9 @@ def test_it_learns():
     noisy = DeviceData("blobs", *(blobs(n, seed, per_class=8) for n, seed in ((40, 1), (8, 2), (8, 3))))
     outcome = outcome_of(finished(replace(SETUP, images_seen=3200), noisy))
     assert outcome.status == "completed" and outcome.test_score >= before
-    assert {
-        "val_r_map",
-        "test_r_map",
-        "test_map_at_r",
-        "test_precision_at_1",
-        "test_r_precision",
-        "positive_similarity",
-    } <= set(outcome.scores)
+    retrieval = {"test_r_map", "test_map_at_r", "test_precision_at_1", "test_r_precision", "positive_similarity"}
+    assert retrieval | {"val_r_map"} <= set(outcome.scores)
     assert outcome.positive_term == outcome.scores["positive_term"] > 0
-
-
-def test_both_losses_and_their_settings_reach_the_loss():
-    z = torch.nn.functional.normalize(torch.randn(8, 5, generator=torch.Generator().manual_seed(0)), dim=1)
-    labels = torch.arange(4).repeat_interleave(2)
-    margin = replace(SETUP, margin=0.3, distance="cosine", q=2)
-    assert loss_terms(z, labels, margin) == margin_terms(z, labels, margin=0.3, distance="cosine", q=2)
-    infonce = replace(SETUP, loss="infonce", temperature=0.2)
-    assert loss_terms(z, labels, infonce) == infonce_terms(z, labels, temperature=0.2, distance="cosine")
 
 
 def test_self_supervision_trains_on_views_and_is_scored_by_a_probe():
@@ -188,32 +177,16 @@ def test_spread():
         assert math.isnan(spread(bad))
 
 
-@pytest.mark.parametrize("batch_size, said", [(33, "multiple"), (64, "32 training classes"), (2, "2 at least")])
-def test_batches_that_cannot_be_drawn_are_refused(batch_size, said):
-    with pytest.raises(ValueError, match=said):
-        Training(SETUP, DATA, H | {"batch_size": batch_size}, seed=0, device=CPU)
-
-
-def test_the_command_trains_and_refuses(capsys):
+def test_the_command_trains(capsys):
     assert train.main(["--set", "images_seen=640", "evaluations=2", "--Lambda_e", "2", "--device", "cpu"]) == 0
     said = capsys.readouterr().out
     assert '"status": "completed"' in said and "validation r_map" in said
-    for wrong, message in (
-        (["--set", "images=3"], "images"),
-        (["--batch-size", "63"], "63"),
-        (["--dataset", "omniglot", "--data-root", "/nowhere"], "/nowhere"),
-    ):
-        assert train.main([*wrong, "--device", "cpu"]) == 2
-        assert message in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     "argv, said",
     [
-        *(
-            (["--device", name], f"--device {name!r}: one of cpu")
-            for name in ("gpu", "mps", "cuda:99", "cpu:5", "meta", "")
-        ),
+        *((["--device", name], f"--device {name!r}: one of cpu") for name in ("gpu", "mps", "cuda:99", "meta", "")),
         *((["--seed", seed], f"'{seed}'") for seed in ("1e20", str(10**20), str(2**63), "-1", "1.5", "nan", "")),
         *((["--Lambda_e", weight], f"'{weight}'") for weight in ("-1", "nan", "inf", "1e39", "")),
         (["--Lambda_p=-inf"], "invalid weight (a number from 0 to 3.4e+38) value: '-inf'"),
@@ -221,6 +194,12 @@ def test_the_command_trains_and_refuses(capsys):
         (["--weights", ""], "weights '': no such file"),
         (["--save", "s3://bucket/n.pt"], "--save is a URI"),
         (["--save", "x/n.pt", "--checkpoint", "x/../x/n.pt"], "two files are needed"),
+        (["--seed", "0", "1", "--save", "n.pt"], "--save holds one training; 2 are asked for"),
+        (["--seed", "0", "1", "--checkpoint", "x.pt"], "--checkpoint holds one training; 2 are asked for"),
+        (["--at-once", "0"], "--at-once 0"),
+        (["--set", "images=3"], "images"),
+        (["--batch-size", "63"], "63"),
+        (["--dataset", "omniglot", "--data-root", "/nowhere"], "/nowhere"),
         (["--set", f"embedding={2**63}"], f"embedding = {2**63}"),
         (["--loss", "own_losses:exits"], "raised SystemExit: 3"),
         (["--set", "network=own_networks:Exits"], "raised SystemExit: 0"),
@@ -240,7 +219,8 @@ def test_the_command_refuses_with_a_sentence(capsys, monkeypatch, tmp_path, argv
 
 
 def test_a_command_whose_output_is_closed_or_that_is_interrupted_says_so():
-    code = "import sys; from trainables.console import run; sys.exit(run(lambda: {}))"
+    handler = "signal.signal(signal.SIGINT, signal.default_int_handler)"  # a parent may ignore the signal
+    code = f"{handler}; import sys; from trainables.console import run; sys.exit(run(lambda: {{}}))"
     closed = "[print('x' * 100, flush=True) for _ in iter(int, 1)]"
     interrupted = "signal.raise_signal(signal.SIGINT)"
     for act, status, said in ((closed, 141, b"stopped: the output was closed"), (interrupted, 130, b"interrupted")):
@@ -254,102 +234,75 @@ def test_a_command_whose_output_is_closed_or_that_is_interrupted_says_so():
         assert (process.wait(60), wrong.strip()) == (status, said)
 
 
-def test_evaluations_without_number_cost_nothing():
-    assert next_evaluation(5, 10, 2**63) == 6
-    assert [next_evaluation(at, 21, 3) for at in (0, 6, 7, 13, 14, 20)] == [7, 7, 14, 14, 21, 21]
-
-
-def test_of_several_the_others_go_on_where_one_fails(capsys, monkeypatch):
+def test_of_several_the_others_go_on_where_one_fails(capsys, monkeypatch, tmp_path, own_cache):
     step = Training.step
 
     def failing(self):
-        if self.batch_size == 32:
+        if self.batch_size == 10:
             raise ValueError("a fault of its own")
         step(self)
 
     monkeypatch.setattr(Training, "step", failing)
-    argv = ["--dataset", "glyphs", "--batch-size", "16", "32", "64", "--set", "images_seen=128", "evaluations=1"]
-    assert train.main(argv) == 1
+    place = ["--dataset", "folder", "--data-root", str(photos(tmp_path)), "--at-once", "2"]
+    assert train.main([*place, "--batch-size", "8", "10", "12", "--set", "images_seen=48", "evaluations=1"]) == 1
     said = capsys.readouterr()
     ended = [json.loads(line) for line in said.out.splitlines() if line.startswith("{")]
-    assert {one["batch_size"]: one["status"] for one in ended} == {16: "completed", 32: "failed", 64: "completed"}
+    assert {one["batch_size"]: one["status"] for one in ended} == {8: "completed", 10: "failed", 12: "completed"}
     assert "error: ValueError: a fault of its own" in said.err
 
 
-def test_the_command_warns_of_fields_without_effect(capsys):
-    short = [
-        "--set",
-        "images_seen=64",
-        "evaluations=1",
-        "learning_rate=0.5",
-        "temperature=0.5",
-        "q=2",
-        "--device",
-        "cpu",
-    ]
-    assert train.main(short) == 0
+def test_the_command_warns_of_fields_without_effect(capsys, tmp_path, own_cache):
+    place = ["--dataset", "folder", "--data-root", str(photos(tmp_path)), "--batch-size", "8", "--device", "cpu"]
+    fields = ["images_seen=64", "evaluations=1", "learning_rate=0.5", "temperature=0.5", "q=2"]
+    assert train.main([*place, "--set", *fields]) == 0
     assert capsys.readouterr().err.splitlines() == [
         "warning: --set learning_rate=0.5 has no effect with optimizer = 'sgd', only with 'adam'",
         "warning: --set temperature=0.5 has no effect with loss = 'margin', only with 'infonce' or 'siglip'",
     ]
 
 
-@pytest.mark.parametrize("field", ONLY_WITH)
-def test_a_field_has_an_effect_with_what_the_table_says(field):
-    other, values = ONLY_WITH[field]
-    assert hasattr(SETUP, field) and hasattr(SETUP, other)
-    allowed = {"loss": LOSSES, "task": TASKS, "views": AUGMENTATIONS}.get(other) or ALLOWED[other]
-    assert set(values) < set(allowed)
+def test_a_field_has_an_effect_with_what_the_table_says():
+    for field, (other, values) in ONLY_WITH.items():
+        assert hasattr(SETUP, field) and hasattr(SETUP, other)
+        allowed = {"loss": LOSSES, "task": TASKS, "views": AUGMENTATIONS}.get(other) or ALLOWED[other]
+        assert set(values) < set(allowed)
 
 
 def test_every_look_logs_the_terms_and_what_the_pairs_look_like():
     run = finished()
     first, last = run.curve[0].scores, run.curve[-1].scores
-    logged = {
-        f"train_{name}"
-        for name in (
-            "positive_term",
-            "entropy_term",
-            "positive_similarity",
-            "negative_similarity",
-            "positive_pairs",
-            "negative_pairs",
-        )
-    }
+    pairs = (f"{kind}_{what}" for kind in ("positive", "negative") for what in ("similarity", "pairs"))
+    logged = {f"train_{name}" for name in ("positive_term", "entropy_term", *pairs)}
     assert logged <= set(first) and logged <= set(outcome_of(run).scores)
     assert first["train_positive_pairs"] == 32 and first["train_negative_pairs"] == 32 * 30
     assert last["train_positive_term"] < first["train_positive_term"], "classes draw together"
 
 
-def test_the_logged_terms_are_the_means_over_the_interval():
-    run, twin = (Training(SETUP, DATA, H, seed=2, device=CPU) for _ in range(2))
+@pytest.mark.parametrize("kind", TERMS)
+def test_the_logged_terms_are_the_means_over_the_interval(kind):
+    setup, data, h, _ = TERMS[kind]
+    run, twin = (Training(setup, data, h, seed=2, device=CPU) for _ in range(2))
+    scores, terms = advance_one(run).scores, []
     twin.model.train()
-    terms = []
-    for _ in range(5):
+    for _ in range(run.iteration):
         twin.step()
         terms.append(twin.terms)
-    scores = advance_one(run).scores
-    assert torch.stack(terms).mean(0).tolist() == pytest.approx(
-        [scores["train_positive_term"], scores["train_entropy_term"]], rel=1e-6
-    )
+    logged = [scores[f"train_{name}"] for name in run.loss.scores]
+    assert logged == pytest.approx(torch.stack(terms).mean(0).tolist(), rel=1e-6)
 
 
 @pytest.mark.parametrize("mode", ["variable", "fixed"])
 def test_the_memory_joins_the_loss_after_its_start(mode):
     """Before memory_start the training is the one without; then the step is SGD on the sum of both weighted losses."""
     setup = replace(SETUP, memory=mode, memory_size=64, memory_start=2, k=4, distance="cosine")
-    run, without = (
-        Training(setup, DATA, H, seed=3, device=CPU),
-        Training(replace(setup, memory="none"), DATA, H, seed=3, device=CPU),
-    )
+    alone = replace(setup, memory="none")
+    run, without = (Training(one, DATA, H, seed=3, device=CPU) for one in (setup, alone))
     for one in (run, without):
         one.model.train()
         for _ in range(2):
             one.step()
-    assert (
-        all(torch.equal(a, b) for a, b in zip(run.model.parameters(), without.model.parameters()))
-        and int(run.memory.enqueued) == 0
-    )
+    assert all(torch.equal(a, b) for a, b in zip(run.model.parameters(), without.model.parameters()))
+    assert int(run.memory.enqueued) == 0
     images, labels = without._batch()
     z = without.model(images)
     positive, entropy = margin_terms(z, labels, distance="cosine")
@@ -358,9 +311,7 @@ def test_the_memory_joins_the_loss_after_its_start(mode):
     same = labels[:, None] == labels[None, :]
     others = same & ~torch.eye(32, dtype=torch.bool)
     of_memory = (remembered[1][others].mean(), remembered[0][~same].mean())
-    loss = H["Lambda_p"] * (positive + of_memory[0]) + H["Lambda_e"] * (
-        entropy + of_memory[1]
-    )  # factors are 1 for a memory of one batch
+    loss = H["Lambda_p"] * (positive + of_memory[0]) + H["Lambda_e"] * (entropy + of_memory[1])  # factors are 1 here
     gradients = torch.autograd.grad(loss, list(without.model.parameters()))
     before = [p.clone() for p in run.model.parameters()]
     run.step()
@@ -373,24 +324,22 @@ def test_schedules():
     assert [decay("cosine", x) for x in (0, 0.5)] == pytest.approx([1, 0.5]) and decay("cosine", 0.999) < 1e-5
     assert [decay("step", x) for x in (0, 0.59, 0.6, 0.79, 0.8, 0.99)] == [1, 1, 0.1, 0.1, 0.01, 0.01]
     assert decay("constant", 0.9) == 1
-    run, constant = (
-        Training(replace(SETUP, schedule=name, evaluations=1), DATA, H, seed=0, device=CPU)
-        for name in ("cosine", "constant")
-    )
-    advance_one(run), advance_one(constant)
-    assert (
-        float(run.optimiser.param_groups[0]["lr"]) == pytest.approx(decay("cosine", 19 / 20))
-        and constant.optimiser.param_groups[0]["lr"] == 1.0
-    )
+    rates = []
+    for name in ("cosine", "constant"):
+        run = Training(replace(SETUP, schedule=name, evaluations=1), DATA, H, seed=0, device=CPU)
+        advance_one(run)
+        rates.append(float(run.optimiser.param_groups[0]["lr"]))
+    assert rates == pytest.approx([decay("cosine", 19 / 20), 1])
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(8))
 def test_plateau_is_torchs_with_the_xbm_authors_numbers(seed):
     """research-xbm, solver/build.py; scores that rise, stall, and are 0 or negative."""
     generator = torch.Generator().manual_seed(seed)
     scores = (
-        torch.rand(70, generator=generator) * 0.02 + torch.arange(70).clamp(max=seed) * 0.01 - 0.05 * (seed % 3)
-    ).tolist()
+        torch.rand(70, generator=generator) * 0.02 + torch.arange(70).clamp(max=5 * seed) * 0.01 - 0.05 * (seed % 3)
+    )
+    scores = scores.tolist()
     rate = 1e-4
     theirs = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=rate)
     options = {"mode": "max", "patience": 4, "threshold": 0.001, "cooldown": 2, "min_lr": rate / (10 * 2)}
@@ -435,11 +384,8 @@ def test_weight_decay_is_added_to_adams_gradient():
 def test_crops_are_as_small_as_said_and_the_centre_is_evaluated(monkeypatch):
     data = DeviceData("blobs", *(blobs(classes, seed, size=40) for classes, seed in ((24, 1), (8, 2), (8, 3))))
     setup, seen = replace(SETUP, image_size=40, crop_size=28, augmentation="crop", crop_scale=0.2), []
-    monkeypatch.setattr(
-        training,
-        "crop_views",
-        lambda images, generator, size, scale: seen.append((size, scale)) or crop_views(images, generator, size, scale),
-    )
+    crop = lambda images, generator, *how: seen.append(how) or crop_views(images, generator, *how)  # noqa: E731
+    monkeypatch.setattr(training, "crop_views", crop)
     run = Training(setup, data, H, seed=0, device=CPU)
     assert run._batch()[0].shape == (32, 1, 28, 28) and seen == [(28, (0.2, 1.0))]
     middle = tuple((images[:, :, 6:34, 6:34].contiguous(), labels) for images, labels in (data.train, data.validation))
@@ -452,40 +398,27 @@ def test_r_at_1_selects_where_it_is_asked_for():
     run = finished(replace(SETUP, selected_by="recall_at_1"))
     outcome = outcome_of(run)
     assert [look.val_score for look in run.curve] == [look.scores["precision_at_1"] for look in run.curve]
-    assert (
-        outcome.val_score
-        == max(look.scores["recall_at_1"] for look in run.curve)
-        == outcome.scores["val_precision_at_1"]
-    )
+    best = max(look.scores["recall_at_1"] for look in run.curve)
+    assert outcome.val_score == best == outcome.scores["val_precision_at_1"]
     assert outcome.test_score == outcome.scores["test_recall_at_1"] == outcome.scores["test_precision_at_1"]
     assert "val_recall_at_1" not in outcome_of(finished()).scores
 
 
 def test_under_adam_the_joint_scale_has_no_effect_and_under_sgd_it_has():
-    adam = replace(SETUP, optimizer="adam", learning_rate=1e-3, images_seen=160)
-    doubled = {name: 2 * value for name, value in H.items() if name != "batch_size"} | {"batch_size": 32}
-    one, two = outcome_of(finished(adam)), outcome_of(finished(adam, h=doubled))
-    assert one.val_score == pytest.approx(two.val_score, abs=0.02)
-    weights = [finished(replace(SETUP, images_seen=160), h=h).model.trunk[0].weight for h in (H, doubled)]
-    assert (weights[0] - weights[1]).abs().max() > 1e-3
-
-
-def test_bfloat16_trains_to_about_the_same(monkeypatch):
-    setup = replace(SETUP, images_seen=1600)
-    exact, rounded = outcome_of(finished(setup)), outcome_of(finished(replace(setup, precision="bfloat16")))
-    assert rounded.status == "completed" and rounded.scores != exact.scores
-    assert rounded.val_score == pytest.approx(exact.val_score, abs=0.1)
-
-
-def test_images_on_the_host_train_as_images_on_the_device(tmp_path):
-    indices = torch.tensor([3, 1, 3])
-    assert torch.equal(take(DATA.train[0], indices), DATA.train[0][indices])
-    assert room_on(CPU) == 0
+    doubled = H | {name: 2 * H[name] for name in ("Lambda_p", "Lambda_e")}
+    moved = {}
+    for optimizer in ("adam", "sgd"):
+        setup = replace(SETUP, optimizer=optimizer, **({"learning_rate": 1e-3} if optimizer == "adam" else {}))
+        one, two = (Training(setup, DATA, h, seed=0, device=CPU) for h in (H, doubled))
+        for run in (one, two):
+            run.model.train()
+            run.step()
+        moved[optimizer] = (one.model.trunk[0].weight - two.model.trunk[0].weight).abs().max()
+    assert moved["adam"] < 1e-5 and moved["sgd"] > 1e-3
 
 
 def test_a_network_that_is_finite_on_validation_and_not_on_test_has_diverged(monkeypatch):
     monkeypatch.setattr(side_by_side, "evaluate_test", lambda models, setup, data: [{}])
     outcome = outcome_of(finished())
-    assert (outcome.status, outcome.val_score, outcome.test_score) == ("diverged", None, None) and len(
-        outcome.curve
-    ) == 4
+    assert (outcome.status, outcome.val_score, outcome.test_score) == ("diverged", None, None)
+    assert len(outcome.curve) == 4

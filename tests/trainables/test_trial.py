@@ -46,6 +46,13 @@ def driven(trial):
     return reports
 
 
+def failing(error):
+    def fail(*args):
+        raise error
+
+    return fail
+
+
 def expected(config):
     return alone(SETUP, DATA, *config.values())
 
@@ -53,36 +60,24 @@ def expected(config):
 def test_a_pack_reports_each_of_its_members_and_records_it_before(make):
     recorder = InMemory()
     reports = driven(make({"extra": 7, PACK: SETTINGS}, recorder, at_once=2))
-    assert [config["batch_size"] for config, _, _ in recorder.ended] == [32, 32, 16] and all(
-        config["extra"] == 7 for config, _, _ in recorder.ended
-    )
-    assert {where["share"] for _, _, where in recorder.ended} == {0.5}
-    first, second, third = (where["started_at"] for _, _, where in recorder.ended)
+    configs, outcomes, places = zip(*recorder.ended, strict=True)
+    assert [(config["batch_size"], config["extra"]) for config in configs] == [(32, 7), (32, 7), (16, 7)]
+    assert {where["share"] for where in places} == {0.5}
+    first, second, third = (where["started_at"] for where in places)
     assert first <= second < third, "the third waits for a place, which costs nothing"
-    last = reports[-1][PACK]
-    assert [last[str(place)]["status"] for place in range(3)] == ["completed"] * 3 and all(
-        last[str(place)]["done"] for place in range(3)
-    )
-    assert {last[str(place)]["val_score"] for place in range(3)} == {
-        outcome.val_score for _, outcome, _ in recorder.ended
-    }
-    assert reports[-1]["val_score"] == max(outcome.val_score for _, outcome, _ in recorder.ended)
+    last = [reports[-1][PACK][str(place)] for place in range(3)]
+    assert [(one["status"], one["done"]) for one in last] == [("completed", True)] * 3
+    assert {one["val_score"] for one in last} == {outcome.val_score for outcome in outcomes}
+    assert reports[-1]["val_score"] == max(outcome.val_score for outcome in outcomes)
     assert "2" not in reports[0][PACK] and not any(report["done"] for report in reports[:-1])
 
 
 def test_one_configuration_reports_as_itself(make):
     recorder = InMemory()
     reports = driven(make(SETTINGS[0], recorder))
-    assert (
-        [where["share"] for _, _, where in recorder.ended] == [1]
-        and PACK not in reports[-1]
-        and UNSTORED not in reports[-1]
-    )
-    assert (
-        reports[-1]["status"] == "completed"
-        and "train_positive_term" in reports[0]
-        and len(reports) == SETUP.evaluations
-    )
+    assert [where["share"] for _, _, where in recorder.ended] == [1] and not {PACK, UNSTORED} & set(reports[-1])
+    assert "train_positive_term" in reports[0]
+    assert reports[-1]["status"] == "completed" and len(reports) == SETUP.evaluations
 
 
 def paused(config, share):
@@ -108,23 +103,14 @@ def test_in_a_pack_one_pauses_while_another_goes_on(make):
     trial = make({PACK: [paused(SETTINGS[0], 0.25), SETTINGS[1], paused(SETTINGS[2], 0.5)]}, recorder, at_once=2)
     reports = driven(trial)
     assert reports[0][PACK]["0"]["done"] and "2" not in reports[0][PACK], "its place is taken by the next"
-    assert {place: report["status"] for place, report in reports[-1][PACK].items()} == {
-        "0": "stopped",
-        "1": "completed",
-        "2": "stopped",
-    }
+    statuses = {place: report["status"] for place, report in reports[-1][PACK].items()}
+    assert statuses == {"0": "stopped", "1": "completed", "2": "stopped"}
     assert told(recorder.ended[-1][1]) == expected(SETTINGS[1])
-
-
-def test_a_training_that_diverges_before_it_is_to_pause_has_ended(make):
-    recorder = InMemory()
-    reports = driven(make(paused(configuration(1e20, 1e20, 32, 0), 0.5), recorder))
-    assert reports[-1]["status"] == "diverged" and not recorder.states
 
 
 def test_a_pause_whose_state_cannot_be_kept_costs_images_and_nothing_else(make, monkeypatch):
     recorder = InMemory()
-    monkeypatch.setattr(recorder, "save", lambda *args: (_ for _ in ()).throw(OSError("full")))
+    monkeypatch.setattr(recorder, "save", failing(OSError("full")))
     first = driven(make(paused(SETTINGS[0], 0.5), recorder, checkpoint_seconds=0))
     assert all(report[TROUBLES] == {UNSAVED: "full"} for report in first), "the driver is told at once"
     assert first[-1]["status"] == "stopped" and first[-1]["images_seen"] == 128
@@ -156,7 +142,7 @@ def test_a_state_that_the_store_refuses_is_saved_at_the_next_evaluation(make, mo
 def test_a_fresh_start_in_the_place_of_a_saved_state_is_said(make):
     """Each report says why, until another trial begins."""
     recorder = InMemory()
-    recorder.saved = lambda config: (_ for _ in ()).throw(OSError("the store is away"))
+    recorder.saved = failing(OSError("the store is away"))
     trial = make(SETTINGS[0], recorder)
     assert [report[TROUBLES] for report in driven(trial)] == [{ANEW: "the store is away"}] * SETUP.evaluations
     recorder.saved = lambda config: iter([("its state", b"damaged")])
@@ -167,21 +153,18 @@ def test_a_fresh_start_in_the_place_of_a_saved_state_is_said(make):
     assert TROUBLES not in driven(trial)[-1]
 
 
-@pytest.mark.parametrize("packed", [False, True])
-def test_a_process_lost_between_the_state_of_a_pause_and_its_row_trained_no_less_than_asked(make, monkeypatch, packed):
-    """The next one records the pause, and trains nothing."""
-    recorder, lost = InMemory(), SystemError("lost")
-    config = paused(SETTINGS[0], 0.5)
-    config = {PACK: [config, SETTINGS[1]]} if packed else config
+def test_a_process_lost_between_the_state_of_a_pause_and_its_row_trained_no_less_than_asked(make, monkeypatch):
+    """The next one records the pause, and trains nothing of it; the rest of its pack goes on."""
+    recorder, config = InMemory(), {PACK: [paused(SETTINGS[0], 0.5), SETTINGS[1]]}
     with monkeypatch.context() as patch, pytest.raises(SystemError):
-        patch.setattr(recorder, "record", lambda *args: (_ for _ in ()).throw(lost))
+        patch.setattr(recorder, "record", failing(SystemError("lost")))
         driven(make(config, recorder))
     reports = driven(make(config, recorder))
-    last = reports[-1][PACK]["0"] if packed else reports[-1]
+    last = reports[-1][PACK]["0"]
     assert (last["status"], last["images_seen"], len(last["looks"])) == ("stopped", 128, 2)
     assert last["val_score"] == max(score for _, score in last["looks"])
-    assert len(reports) == (1 + SETUP.evaluations if packed else 1)
-    assert [outcome.images_seen for _, outcome, _ in recorder.ended] == [128, 256][: 1 + packed]
+    assert len(reports) == 1 + SETUP.evaluations
+    assert [outcome.images_seen for _, outcome, _ in recorder.ended] == [128, 256]
 
 
 def test_the_next_trial_uses_the_same_networks(make):
@@ -204,10 +187,12 @@ def test_a_network_is_kept_before_its_training_is_on_record(make, monkeypatch):
     record, keep = recorder.record, recorder.keep
     monkeypatch.setattr(recorder, "record", lambda *args: (order.append("record"), record(*args))[1])
     monkeypatch.setattr(recorder, "keep", lambda *args: (order.append("keep"), keep(*args))[1])
-    for config in (SETTINGS[0], paused(SETTINGS[1], 0.5), configuration(1e20, 1e20, 32, 0)):
+    lost = paused(configuration(1e20, 1e20, 32, 0), 0.5)  # ends before its pause
+    for config in (SETTINGS[0], paused(SETTINGS[1], 0.5), lost):
         driven(make(config, recorder))
-    assert order == ["keep", "record", "record", "record"]
-    [(config, score, file)], (_, outcome, _) = recorder.networks, recorder.ended[0]
+    assert order == ["keep", "record", "record", "record"] and len(recorder.states) == 1
+    assert [outcome.status for _, outcome, _ in recorder.ended] == ["completed", "stopped", "diverged"]
+    [(config, score, file)], outcome = recorder.networks, recorder.ended[0][1]
     network = trained.load(io.BytesIO(file))
     assert config == SETTINGS[0] and network.h == {name: config[name] for name in network.h}
     assert score == outcome.val_score == network.val_score
@@ -215,7 +200,7 @@ def test_a_network_is_kept_before_its_training_is_on_record(make, monkeypatch):
 
 def test_a_network_that_cannot_be_kept_costs_nothing_else(make, monkeypatch):
     recorder = InMemory()
-    monkeypatch.setattr(recorder, "keep", lambda *args: (_ for _ in ()).throw(OSError("full")))
+    monkeypatch.setattr(recorder, "keep", failing(OSError("full")))
     last = driven(make(SETTINGS[0], recorder))[-1]
     assert last["status"] == "completed" and last[TROUBLES] == {UNKEPT: "full"}
     assert told(recorder.ended[-1][1]) == expected(SETTINGS[0])
@@ -251,19 +236,13 @@ def test_a_training_that_fails_is_an_outcome_and_disturbs_no_other(make, monkeyp
     trial = make({PACK: SETTINGS}, recorder, at_once=at_once)
     reports = driven(trial)
     outcomes = {config["seed"]: outcome for config, outcome, _ in recorder.ended if config["batch_size"] == 32}
-    assert (
-        outcomes[1].status == "failed"
-        and outcomes[1].error.startswith(f"{said}\n")
-        and "test_trial.py" in outcomes[1].error
-    )
+    assert outcomes[1].status == "failed" and outcomes[1].error.startswith(f"{said}\n")
+    assert "test_trial.py" in outcomes[1].error, "where it failed is said"
     assert outcomes[1].failure_kind == ("out_of_memory" if said.startswith("out of memory") else "error")
     assert told(outcomes[0]) == expected(SETTINGS[0]) and len(recorder.ended) == 3
     last = reports[-1][PACK]["1"]
-    assert (
-        (last["status"], last["done"]) == ("failed", True)
-        and math.isnan(last["val_score"])
-        and last["error"] == outcomes[1].error
-    )
+    assert (last["status"], last["done"], last["error"]) == ("failed", True, outcomes[1].error)
+    assert math.isnan(last["val_score"])
     monkeypatch.undo()
     recorder.ended.clear()
     trial.reset_config({PACK: [SETTINGS[1]]})
@@ -286,38 +265,21 @@ def test_what_is_wrong_with_the_machine_leaves_the_trial(make, monkeypatch, erro
 
 
 def test_data_that_cannot_be_used_are_told_from_a_machine_that_fails(make, monkeypatch):
-    def load(*args):
-        raise told_by
-
-    monkeypatch.setattr(module.DeviceData, "load", load)
-    told_by = ValueError("2 of 9 images do not decode")
-    with pytest.raises(module.UnusableData, match="^2 of 9 images do not decode$"):
-        make(SETTINGS[0], InMemory())
-    told_by = OSError("no space left")
-    with pytest.raises(OSError, match="no space left"):
-        make(SETTINGS[0], InMemory())
+    for error, raised in ((ValueError("2 of 9 images do not decode"), module.UnusableData), (OSError("full"), OSError)):
+        monkeypatch.setattr(module.DeviceData, "load", failing(error))
+        with pytest.raises(raised, match=f"^{error}$"):
+            make(SETTINGS[0], InMemory())
 
 
 def test_members_that_are_on_record_are_reported_and_not_trained(make, monkeypatch):
     raising(monkeypatch, AssertionError("trained again"))
-    recorder = InMemory()
-    recorder.known[recorder.key(SETTINGS[1])] = {
-        "val_score": 0.7,
-        "test_score": 0.6,
-        "images_seen": 640,
-        "status": "completed",
-    }
+    recorder, row = InMemory(), {"val_score": 0.7, "test_score": 0.6, "images_seen": 640, "status": "completed"}
+    recorder.known[recorder.key(SETTINGS[1])] = row
     reports = driven(make({PACK: SETTINGS}, recorder, at_once=2))
-    assert reports[0][PACK]["1"] == {
-        "val_score": 0.7,
-        "test_score": 0.6,
-        "images_seen": 640,
-        "status": "completed",
-        "done": True,
-    }
+    assert reports[0][PACK]["1"] == row | {"done": True}
     assert [told(outcome) for _, outcome, _ in recorder.ended] == [expected(SETTINGS[0]), expected(SETTINGS[2])]
-    alone_there = driven(make(SETTINGS[1], recorder))
-    assert len(alone_there) == 1 and alone_there[0]["val_score"] == 0.7 and alone_there[0]["done"]
+    [alone_there] = driven(make(SETTINGS[1], recorder))
+    assert alone_there["val_score"] == 0.7 and alone_there["done"]
 
 
 @pytest.mark.parametrize("harm", ["none", "latest", "all"])
@@ -330,7 +292,8 @@ def test_another_process_goes_on_from_the_latest_state_that_is_whole(make, harm)
     assert not recorder.ended and all(len(states) == SETUP.evaluations - 1 for states in recorder.states.values())
     for states in recorder.states.values():
         for place in {"none": [], "latest": [0], "all": range(len(states))}[harm]:
-            states[place] = (states[place][0], states[place][1][: len(states[place][1]) // 2])
+            name, state = states[place]
+            states[place] = (name, state[: len(state) // 2])
     second = make({PACK: [SETTINGS[2], SETTINGS[0]]}, recorder, at_once=2)
     reports = driven(second)
     assert len(reports) == {"none": 1, "latest": 2, "all": SETUP.evaluations}[harm]
@@ -339,8 +302,7 @@ def test_another_process_goes_on_from_the_latest_state_that_is_whole(make, harm)
 
 def test_the_state_of_another_training_is_not_taken(make):
     recorder = InMemory()
-    first = make(SETTINGS[0], recorder, checkpoint_seconds=0)
-    first.train()
+    make(SETTINGS[0], recorder, checkpoint_seconds=0).train()
     recorder.states[recorder.key(SETTINGS[1])] = recorder.states.pop(recorder.key(SETTINGS[0]))
     driven(make(SETTINGS[1], recorder))
     assert told(recorder.ended[0][1]) == expected(SETTINGS[1])
@@ -419,9 +381,8 @@ while True:
 
 @pytest.mark.slow
 def test_a_training_that_hangs_is_recorded_and_its_process_ends():
-    ended = subprocess.run(
-        [sys.executable, "-c", HANGS, Path(__file__).parent], capture_output=True, text=True, timeout=500
-    )
+    command = [sys.executable, "-c", HANGS, Path(__file__).parent]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=500)
     assert ended.returncode == OVERDUE, ended.stderr
     assert ended.stdout.splitlines() == ["0 completed None", "1 failed timeout: not done after 5 s"]
     assert "in hangs" in ended.stderr, "and where it hung is said"

@@ -4,7 +4,6 @@ import oracles
 import pytest
 import torch
 from pytorch_metric_learning import losses
-from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.func import grad, vmap
 from torch.nn import functional as F
 
@@ -58,13 +57,6 @@ def test_terms_are_the_papers_formulas(name, shape):
     for seed in range(3):
         z, other = views(name, *shape, seed=seed)
         assert_same(terms(z, other), oracle(z.tolist(), other.tolist()))
-
-
-@pytest.mark.parametrize("alpha, t", [(1.0, 2.0), (2.0, 0.5), (3.0, 5.0)])
-def test_exponents_of_alignment_and_uniformity(alpha, t):
-    z, other = views("alignment_uniformity")
-    ours = alignment_uniformity_terms(z, other, alpha, t)
-    assert_same(ours, oracles.alignment_uniformity(z.tolist(), other.tolist(), alpha, t))
 
 
 @pytest.mark.parametrize("t, beta", [(1.0, 0.0), (10.0, -3.0), (300.0, -10.0)])
@@ -126,12 +118,6 @@ def test_views_that_coincide_have_finite_slopes(name):
     assert grad(lambda z: weighed(name, z, same))(same).isfinite().all()
 
 
-@pytest.mark.parametrize("alpha", [1.0, 3.0])
-def test_other_exponents_have_finite_slopes_where_views_coincide(alpha):
-    z = views("alignment_uniformity")[0]
-    assert grad(lambda one: alignment_uniformity_terms(one, z, alpha)["align"])(z).isfinite().all()
-
-
 @names
 def test_which_view_is_first_and_the_order_of_images_play_no_part(name):
     terms, (z, other) = TERMS[name][0], views(name)
@@ -140,20 +126,6 @@ def test_which_view_is_first_and_the_order_of_images_play_no_part(name):
     assert_same(terms(z[order], other[order]), terms(z, other), 1e-12)
     mixed = terms(z, other[order])
     assert mixed[DIAGONAL[name]] != terms(z, other)[DIAGONAL[name]], "which rows belong together does"
-
-
-def test_symmetries_of_the_embedding_space():
-    """Rotations for the terms of distances; shifts, and signs of dimensions, for those of correlations; scales."""
-    rotation = torch.linalg.qr(torch.randn(4, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(2)))[0]
-    for name in UNIT:
-        z, other = views(name)
-        assert_same(TERMS[name][0](z @ rotation, other @ rotation), TERMS[name][0](z, other), 1e-12)
-    z, other = views("vicreg")
-    assert_same(vicreg_terms(z + 7, other + 7), vicreg_terms(z, other), 1e-12)
-    signs = torch.tensor([1.0, -1, -1, 1], dtype=torch.float64)
-    for terms in (vicreg_terms, barlow_twins_terms):
-        assert_same(terms(z * signs, other * signs), terms(z, other), 1e-12)
-    assert_same(barlow_twins_terms(300 * z + 5, 300 * other - 2), barlow_twins_terms(z, other), 1e-4)
 
 
 def test_known_values():
@@ -175,15 +147,6 @@ def test_vmap_equals_a_loop(name):
     at_once = vmap(grad(lambda z, other: weighed(name, z, other)))(z, other)
     one_by_one = torch.stack([torch.autograd.grad(weighed(name, a.requires_grad_(), b), a)[0] for a, b in pairs])
     torch.testing.assert_close(at_once, one_by_one, rtol=1e-12, atol=1e-12)
-
-
-@names
-def test_nothing_waits_for_the_device(name):
-    """Fake tensors have shapes and no values: reading one, or a shape that depends on one, raises."""
-    with FakeTensorMode():
-        z, labels = torch.empty(8, 4), torch.zeros(8, dtype=torch.int64)
-        terms = LOSSES[name].compute(z, labels, find_setup("glyphs", "small", loss=name))
-    assert tuple(terms) == LOSSES[name].terms and all(term.shape == () for term in terms.values())
 
 
 @names
@@ -231,33 +194,9 @@ def test_bad_embeddings_are_named(name, z, other, message):
         TERMS[name][0](z, other)
 
 
-@pytest.mark.parametrize("bad", [0.0, -1.0, float("inf"), float("nan")])
-def test_bad_settings_are_named(bad):
-    z = torch.eye(4)
-    for settings in ({"alpha": bad}, {"t": bad}):
-        with pytest.raises(ValueError, match=f"{next(iter(settings))} is {bad}"):
-            alignment_uniformity_terms(z, z, **settings)
-    with pytest.raises(ValueError, match=f"t is {bad}"):
-        siglip_terms(z, z, t=bad)
-    with pytest.raises(ValueError, match="beta nan"):
-        siglip_terms(z, z, beta=float("nan"))
-
-
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="CUDA graphs need a GPU")
-@names
-def test_a_cuda_graph_replays_the_loss(name):
-    z, other = (view.cuda().requires_grad_() for view in views(name))
-
-    def slope():
-        return torch.autograd.grad(weighed(name, z, other), z)[0]
-
-    stream = torch.cuda.Stream()
-    stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(stream):
-        expected = slope()
-    torch.cuda.current_stream().wait_stream(stream)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        replayed = slope()
-    graph.replay()
-    torch.testing.assert_close(replayed, expected)
+@pytest.mark.parametrize(
+    "settings", [*({"t": bad} for bad in (0.0, -1.0, float("inf"), float("nan"))), {"beta": float("nan")}]
+)
+def test_bad_settings_are_named(settings):
+    with pytest.raises(ValueError, match=f"{next(iter(settings))}.* {next(iter(settings.values()))}"):
+        siglip_terms(torch.eye(4), torch.eye(4), **settings)

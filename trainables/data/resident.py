@@ -1,6 +1,5 @@
 """A dataset as tensors: on the training's device where it fits, else memory-mapped on the host."""
 
-import math
 from dataclasses import dataclass
 
 import torch
@@ -54,11 +53,7 @@ def take(images: Tensor, indices: Tensor) -> Tensor:
 
 def room_on(device: torch.device) -> float:
     """Bytes that images may take on the device; none on the CPU, where the memory map is as good."""
-    if device.type == "cpu":
-        return 0.0
-    if device.type == "cuda":
-        return RESIDENT_SHARE * torch.cuda.mem_get_info(device)[0]
-    return math.inf
+    return RESIDENT_SHARE * torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else 0.0
 
 
 def _tensors(split: Split, device: torch.device, resident: bool) -> tuple[Tensor, Tensor]:

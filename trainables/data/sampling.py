@@ -38,25 +38,6 @@ def check_batch_size(batch_size: int, k: int, classes: int, unit: str = "trainin
         )
 
 
-def check_class_sizes(labels: Tensor | Sequence[int], least: int = 2) -> None:
-    """Refuse classes without a positive pair.
-
-    Args:
-        labels: [N] integers (tensor, array or list).
-        least: images that every class must have.
-
-    Raises:
-        ValueError: naming the first such class.
-    """
-    classes, sizes = torch.as_tensor(labels).unique(return_counts=True)
-    small = sizes < least
-    if small.any():
-        raise ValueError(
-            f"{int(small.sum())} of {len(classes)} classes have fewer than {least} images; "
-            f"the first is class {int(classes[small][0])} with {int(sizes[small][0])}"
-        )
-
-
 class KPerClass:
     """b/k different classes, k different images of each; every set of classes and of images equally likely.
 
@@ -70,7 +51,7 @@ class KPerClass:
         device: where batches are drawn; the generator must live there too.
 
     Raises:
-        ValueError: as `check_batch_size` and `check_class_sizes`, or labels of another shape or kind.
+        ValueError: as `check_batch_size`, for a class of one image, or labels of another shape or kind.
     """
 
     def __init__(self, labels: Tensor | Sequence[int], batch_size: int, k: int = 2, device: torch.device | str = "cpu"):
@@ -81,7 +62,12 @@ class KPerClass:
             )
         classes, members, sizes = labels.unique(return_inverse=True, return_counts=True)
         check_batch_size(batch_size, k, len(classes))
-        check_class_sizes(labels)
+        small = sizes < 2
+        if small.any():
+            raise ValueError(
+                f"{int(small.sum())} of {len(classes)} classes have fewer than 2 images; the first is class "
+                f"{int(classes[small][0])} with {int(sizes[small][0])}"
+            )
         self.batch_size = batch_size
         self.k = k
         self.classes = classes.long().to(device)  # [C]

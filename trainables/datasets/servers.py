@@ -23,7 +23,7 @@ BACKOFF = download.BACKOFF
 BLOCK = 16 * 2**20  # bytes of an object per request
 THREADS = 16  # objects of a prefix that are fetched at a time
 AHEAD = 1024  # objects that may wait for a slow one
-GCS_SECONDS = 60  # that a request may be retried, unless the URI says otherwise; Arrow's default is 15 minutes
+GCS_RETRIES = timedelta(seconds=60)  # that a request may be retried; Arrow's default is 15 minutes
 
 log = logging.getLogger(__name__)
 
@@ -153,8 +153,7 @@ def _connect(address: Address) -> fs.FileSystem:
     """The file system of a bucket; credentials are the store's usual ones, from the environment."""
     options = dict(address.options)
     if address.scheme == "gs":
-        limit = timedelta(seconds=float(options.pop("retry_limit_seconds", GCS_SECONDS)))
-        return fs.GcsFileSystem(anonymous=address.anonymous, retry_time_limit=limit, **options)
+        return fs.GcsFileSystem(anonymous=address.anonymous, retry_time_limit=GCS_RETRIES, **options)
     # Arrow's constructor does not ask the environment for an endpoint, its from_uri does
     usual = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
     endpoint = options.pop("endpoint_override", usual)

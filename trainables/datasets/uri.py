@@ -18,12 +18,7 @@ ALLOWED = (
 _ENDPOINT = r"(https?://)?([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:\d{1,5})?/?"
 OPTIONS = {
     "s3": {"region": r"[A-Za-z0-9_-]+", "endpoint_override": _ENDPOINT, "scheme": "https?"},
-    "gs": {
-        "endpoint_override": _ENDPOINT,
-        "scheme": "https?",
-        "project_id": r"[A-Za-z0-9.:-]+",
-        "retry_limit_seconds": r"\d{1,6}(\.\d+)?",
-    },
+    "gs": {"endpoint_override": _ENDPOINT, "scheme": "https?"},
 }
 """Scheme -> query parameter -> pattern of its decoded value; the names are those of `pyarrow.fs.FileSystem.from_uri`. A
 web address may have none: its query could be a signature."""

@@ -126,7 +126,7 @@ def memory_terms(
 
     Returns:
         (positive, entropy, positive_pairs, negative_pairs): scalars; the averages, then |P_mem| and |E_mem|, int64.
-        A batch with both kinds of pairs (`check_labels`) finds both in the memory, since that holds the batch.
+        A batch with both kinds of pairs finds both in the memory, since that holds the batch.
 
     Raises:
         ValueError: arguments of other shapes, kinds or ranges than these.

@@ -10,8 +10,8 @@ a mask each of the positive and the negative pairs. Inside a batch the others ar
 similarities, so a loss needs one n x m matrix product and no differences of vectors.
 
 Masks are applied elementwise, never used as indices. Shapes do not depend on the labels' values and nothing waits for
-the device, so the losses work under `torch.func.vmap`, `torch.func.grad` and in CUDA graphs. Checks that must read
-values from the device are in `check_labels`, which a caller runs once.
+the device, so the losses work under `torch.func.vmap`, `torch.func.grad` and in CUDA graphs. A batch without a pair of
+one kind has NaN for that term: samplers do not draw such batches.
 """
 
 import torch
@@ -31,7 +31,7 @@ def margin_terms(
 
     Args:
         z: [b, d] floating point, rows L2-normalised by the caller; half precision is computed in float32.
-        labels: [b] integers, any number of rows per class; `check_labels` says whether both terms exist.
+        labels: [b] integers, any number of rows per class.
         margin: m in (0, 2], in the unit of `distance`. 0.5 is the paper's; it reaches further in the cosine distance.
         distance: "euclidean" (sqrt(2 - 2 s)) or "cosine" (1 - s), s the cosine similarity.
         q: exponent of both terms, 1 (the paper's) or 2 (Hadsell's).
@@ -54,7 +54,7 @@ def infonce_terms(
 
     Args:
         z: [b, d] floating point, rows L2-normalised by the caller; half precision is computed in float32.
-        labels: [b] integers, any number of rows per class; `check_labels` says whether both terms exist.
+        labels: [b] integers, any number of rows per class.
         temperature: tau > 0, in the unit of `distance`; 0.1 is the paper's.
         distance: "cosine" (1 - s) or "euclidean" (sqrt(2 - 2 s)), s the cosine similarity.
 
@@ -146,24 +146,6 @@ def pair_statistics(z: Tensor, labels: Tensor) -> dict[str, Tensor]:
         "positive_pairs": positives.sum(),
         "negative_pairs": negatives.sum(),
     }
-
-
-def check_labels(labels: Tensor) -> None:
-    """Refuse a batch for which a term is undefined. Reads values: run it once, not in every step.
-
-    Args:
-        labels: [b] integers.
-
-    Raises:
-        ValueError: no two labels are equal, or all are.
-    """
-    if labels.ndim != 1:
-        raise ValueError(f"labels have shape {tuple(labels.shape)}; [b] is expected")
-    different = labels.unique().numel()
-    if different == labels.numel():
-        raise ValueError(f"no positive pair: the {different} labels of the batch are all different; two must be equal")
-    if different == 1:
-        raise ValueError(f"no negative pair: all {labels.numel()} labels are {labels[0].item()}; two must differ")
 
 
 def check_batch(z: Tensor, labels: Tensor) -> None:

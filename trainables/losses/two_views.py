@@ -27,30 +27,24 @@ def two_views(z: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
     return one, other
 
 
-def alignment_uniformity_terms(z: Tensor, other: Tensor, alpha: float = 2.0, t: float = 2.0) -> dict[str, Tensor]:
+def alignment_uniformity_terms(z: Tensor, other: Tensor) -> dict[str, Tensor]:
     """Alignment and uniformity (Wang and Isola, ICML 2020, sec. 4; published coefficients 1 and 1).
 
     The authors' code averages exp over the pairs i < j of different images, as here; the paper's expectation is over
-    independent draws.
+    independent draws. Both exponents, alpha and t, are 2, as in the authors' code.
 
     Args:
         z, other: [n, d] floating point, n >= 2, rows L2-normalised by the caller; row i of both is of image i.
-        alpha, t: exponents above 0; the authors' default is 2.
 
     Returns:
-        {"align": mean |z_i - z'_i|^alpha, "uniform": log mean exp(-t |z_i - z_j|^2), averaged over both views}: scalars
+        {"align": mean |z_i - z'_i|^2, "uniform": log mean exp(-2 |z_i - z_j|^2), averaged over both views}: scalars.
 
     Raises:
         ValueError: arguments of other shapes, kinds or ranges than these.
     """
     z, other = _checked(z, other)
-    for name, value in {"alpha": alpha, "t": t}.items():
-        if not 0 < value < float("inf"):
-            raise ValueError(f"{name} is {value}; it is a finite number above 0")
-    squared = (z - other).square().sum(1)  # [n]
-    # the smallest number keeps the slope of other powers finite where both views coincide
-    align = squared if alpha == 2 else squared.clamp(min=torch.finfo(z.dtype).tiny).pow(alpha / 2)
-    return {"align": align.mean(), "uniform": (_uniform(z, t) + _uniform(other, t)) / 2}
+    align = (z - other).square().sum(1).mean()
+    return {"align": align, "uniform": (_uniform(z) + _uniform(other)) / 2}
 
 
 def barlow_twins_terms(z: Tensor, other: Tensor) -> dict[str, Tensor]:
@@ -167,7 +161,7 @@ def _standardised(z: Tensor) -> Tensor:
     return centred / (centred.square().mean(0) + BATCH_NORM_EPSILON).sqrt()
 
 
-def _uniform(z: Tensor, t: float) -> Tensor:
-    """log of the mean of exp(-t |z_i - z_j|^2) over the pairs of different rows of z [n, d]."""
-    potentials = torch.exp(t * (2 * cosines(z, z) - 2))  # [n, n], at most 1
+def _uniform(z: Tensor) -> Tensor:
+    """log of the mean of exp(-2 |z_i - z_j|^2) over the pairs of different rows of z [n, d]."""
+    potentials = torch.exp(4 * cosines(z, z) - 4)  # [n, n], at most 1
     return (potentials * _off(potentials)).sum().div(len(z) * (len(z) - 1)).log()

@@ -11,40 +11,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from trainables.metrics.linear_probe import check_features, checked_splits
+from trainables.metrics.linear_probe import checked_splits
 
 NEIGHBOURS = 20
 TEMPERATURE = 0.07  # Wu et al., sec. 3.4
 AT_ONCE = 2**25  # similarities in memory, 128 MB
-
-
-@torch.no_grad()
-def knn_accuracy(
-    train_features: Tensor,
-    train_labels: Tensor,
-    test_features: Tensor,
-    test_labels: Tensor,
-    *,
-    k: int = NEIGHBOURS,
-    temperature: float = TEMPERATURE,
-) -> float:
-    """Accuracy on the test features of the weighted vote of the k nearest training features, by cosine similarity.
-
-    Args:
-        train_features, test_features: [n, d] floating point, computed in float32.
-        train_labels, test_labels: [n] integers from 0 on.
-        k: neighbours that vote; all training features where there are fewer.
-        temperature: of the weights exp(similarity / temperature), above 0.
-
-    Returns:
-        Accuracy, a float in [0, 1]. Of equal votes the lowest label wins.
-
-    Raises:
-        ValueError: other shapes, features that are not finite, labels below 0, settings that are not positive.
-    """
-    check_features(train_features, test_features)
-    both = (train_features[None], train_labels, test_features[None], test_labels)
-    return knn_accuracies(*both, k=k, temperature=temperature).item()
 
 
 @torch.no_grad()
@@ -57,17 +28,20 @@ def knn_accuracies(
     k: int = NEIGHBOURS,
     temperature: float = TEMPERATURE,
 ) -> Tensor:
-    """The accuracies [members] that `knn_accuracy` gives for each member's features. The host waits for labels alone.
+    """Accuracies [members] on the test features of the weighted vote of the k nearest training features, by cosine
+    similarity. Of equal votes the lowest label wins. The host waits for labels alone.
 
     Args:
-        train_features, test_features: [members, n, d] floating point, on one device.
-        train_labels, test_labels, and the settings: as in `knn_accuracy`, the same for all members.
+        train_features, test_features: [members, n, d] floating point, on one device, computed in float32.
+        train_labels, test_labels: [n] integers from 0 on, the same for all members.
+        k: neighbours that vote; all training features where there are fewer.
+        temperature: of the weights exp(similarity / temperature), above 0.
 
     Returns:
         float64 on the features' device; NaN for a member with features that are not finite.
 
     Raises:
-        ValueError: as `knn_accuracy`, except for features that are not finite.
+        ValueError: features of different dimensions, labels below 0, settings that are not positive.
     """
     if k < 1 or k % 1:
         raise ValueError(f"k is {k}; a whole number from 1 on is expected")

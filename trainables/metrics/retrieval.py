@@ -129,9 +129,7 @@ def scores_per_query(hits: Tensor, relevant: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def revisited_map(
-    similarities: Tensor, ground_truth: Sequence[Mapping[str, Sequence[int]]], *, precision_at: Sequence[int] = ()
-) -> dict[str, float]:
+def revisited_map(similarities: Tensor, ground_truth: Sequence[Mapping[str, Sequence[int]]]) -> dict[str, float]:
     """Mean average precision by the protocol of revisited Oxford and Paris (Radenović et al., CVPR 2018).
 
     The database is ranked by similarity, with ties in the order of positions. Junk is removed from the ranking.
@@ -143,8 +141,6 @@ def revisited_map(
         similarities: [queries, database] floating point, larger is nearer.
         ground_truth: for every query the positions of its "easy", "hard" and "junk" images in the database (arrays or
             lists, possibly empty; other keys are ignored).
-        precision_at: numbers k, each of which adds the mean precision at k of each level, "<level>_precision_at_<k>".
-            As in the authors' code the k ranks end at the last positive where that comes earlier.
 
     Returns:
         dict of floats in [0, 1]: "easy_map" (positive: easy; junk: hard too), "medium_map" (positive: easy and hard)
@@ -152,7 +148,7 @@ def revisited_map(
 
     Raises:
         ValueError: other shapes or kinds, similarities that are not finite, a position outside of the database or in
-            two lists of a query, a level at which no query has a positive, k that is not in 1 ... database.
+            two lists of a query, a level at which no query has a positive.
     """
     if similarities.ndim != 2 or not similarities.is_floating_point() or len(similarities) != len(ground_truth):
         raise ValueError(
@@ -162,7 +158,6 @@ def revisited_map(
     if not bool(similarities.isfinite().all()):
         raise ValueError("similarities are not finite")
     queries, images = similarities.shape
-    _check_depths("precision_at", precision_at, images)
     rows = max(1, RANKED_AT_ONCE // max(1, images))
     scores: dict[str, list[Tensor]] = {level: [] for level in LEVELS}
     for start in range(0, queries, rows):
@@ -173,19 +168,18 @@ def revisited_map(
         for level, (positive, junk) in LEVELS.items():
             wanted = torch.stack([ranked[name] for name in positive]).any(0)
             removed = torch.stack([ranked[name] for name in junk]).any(0)
-            scores[level].append(_revisited_scores(wanted, removed, precision_at))
-    names = ["map", *(f"precision_at_{k}" for k in precision_at)]
+            scores[level].append(_revisited_ap(wanted, removed))
     means = {}
     for level, blocks in scores.items():
-        values = torch.cat(blocks) if blocks else torch.empty(0, len(names))
+        values = torch.cat(blocks) if blocks else torch.empty(0)
         if not len(values):
             raise ValueError(f"no query has a positive at the level {level!r}")
-        means |= {f"{level}_{name}": value for name, value in zip(names, values.mean(0).tolist(), strict=True)}
+        means[f"{level}_map"] = values.mean().item()
     return means
 
 
-def _revisited_scores(wanted: Tensor, removed: Tensor, precision_at: Sequence[int]) -> Tensor:
-    """AP and the precisions at k of those queries that have positives: [n, 1 + len(precision_at)] in float64.
+def _revisited_ap(wanted: Tensor, removed: Tensor) -> Tensor:
+    """AP of those queries that have positives: [n] in float64.
 
     wanted, removed: [queries, database] booleans in the order of the ranking: the positives and the junk.
     """
@@ -195,13 +189,7 @@ def _revisited_scores(wanted: Tensor, removed: Tensor, precision_at: Sequence[in
     found = wanted.cumsum(1)  # positives up to here
     before = torch.where(ranks > 0, (found - 1) / ranks.clamp(min=1).double(), 1.0)
     after = found / (ranks + 1).clamp(min=1).double()
-    precision = torch.where(wanted, (before + after) / 2, 0.0).sum(1) / found[:, -1]
-    last = torch.where(wanted, ranks + 1, 0).amax(1)  # the last positive's rank, from 1
-    columns = [precision]
-    for k in precision_at:
-        within = last.clamp(max=k)
-        columns.append((wanted & (ranks < within[:, None])).sum(1) / within.double())
-    return torch.stack(columns, dim=1)
+    return torch.where(wanted, (before + after) / 2, 0.0).sum(1) / found[:, -1]
 
 
 def _list_masks(ground_truth: Sequence[Mapping[str, Sequence[int]]], first: int, images: int) -> dict[str, Tensor]:

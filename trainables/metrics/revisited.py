@@ -16,19 +16,16 @@ SCALES = (1.0, 2**-0.5, 0.5)
 Embed = Callable[[Tensor], Tensor]  # float32 [1, 3, h, w] in [-1, 1] -> unit rows [1, d]
 
 
-def evaluate_benchmark(
-    embed: Embed, benchmark: Benchmark, *, scales: Sequence[float] = SCALES, device: torch.device | str = "cpu"
-) -> dict[str, float]:
+def evaluate_benchmark(embed: Embed, benchmark: Benchmark, *, device: torch.device | str = "cpu") -> dict[str, float]:
     """Score a network: {"<benchmark>_easy_map", "<benchmark>_medium_map", "<benchmark>_hard_map"}, each in [0, 1].
 
     embed: a network on the device, in evaluation mode, that takes images of any size.
     Returns {} if a descriptor is not finite. Only one image at a time is on the device; memory also holds one
-    descriptor per image. Raises ValueError for scales that are not positive.
+    descriptor per image.
     """
-    if not scales or not all(scale > 0 for scale in scales):
-        raise ValueError(f"scales are {scales!r}; at least one number, each > 0, is expected")
-    database = descriptors(embed, benchmark.database, scales=scales, device=device)
-    queries = descriptors(embed, benchmark.queries, scales=scales, device=device)
+    database, queries = (
+        descriptors(embed, images, device=device) for images in (benchmark.database, benchmark.queries)
+    )
     if not bool(database.isfinite().all() & queries.isfinite().all()):
         return {}
     scores = revisited_map(queries.double() @ database.double().T, benchmark.relevant)
@@ -36,25 +33,23 @@ def evaluate_benchmark(
 
 
 @torch.no_grad()
-def descriptors(
-    embed: Embed, images: Sequence[np.ndarray], *, scales: Sequence[float] = SCALES, device: torch.device | str = "cpu"
-) -> Tensor:
+def descriptors(embed: Embed, images: Sequence[np.ndarray], *, device: torch.device | str = "cpu") -> Tensor:
     """Descriptors as unit rows [n, d] in float32 on the CPU; images: uint8 [3, h, w] each."""
     rows = []
     for index in range(len(images)):
         pixels = torch.from_numpy(np.array(images[index])).to(device)[None]  # copied: the memory map is read-only
-        rows.append(multi_scale(embed, normalise(pixels), scales)[0].cpu())
+        rows.append(multi_scale(embed, normalise(pixels))[0].cpu())
     return torch.stack(rows)
 
 
-def multi_scale(embed: Embed, image: Tensor, scales: Sequence[float] = SCALES) -> Tensor:
-    """The mean of the embeddings of an image [1, 3, h, w] at these scales, normalised again: [1, d]."""
+def multi_scale(embed: Embed, image: Tensor) -> Tensor:
+    """The mean of the embeddings of an image [1, 3, h, w] at SCALES, normalised again: [1, d]."""
     height, width = image.shape[2:]
     total = torch.zeros(())
-    for scale in scales:
+    for scale in SCALES:
         size = (max(1, round(height * scale)), max(1, round(width * scale)))
         resized = image
         if size != (height, width):
             resized = F.interpolate(image, size=size, mode="bilinear", antialias=True, align_corners=False)
         total = total.to(image.device) + embed(resized).float()
-    return F.normalize(total / len(scales), dim=1)
+    return F.normalize(total / len(SCALES), dim=1)

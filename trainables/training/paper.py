@@ -18,13 +18,12 @@ from trainables.training.setup import Setup
 from trainables.training.setups import SETUPS, XBM, find_setup
 
 OURS = "ours"
-UNUSED = "not in effect"
 RELATIONAL = "self-supervised-relational-reasoning"  # github.com/mpatacchiola: Patacchiola and Storkey, NeurIPS 2020
 # github.com/msight-tech: Wang et al., CVPR 2020; sample_config.yaml is its only configuration
 RESEARCH_XBM = "research-xbm"
 CIRTORCH = "cnnimageretrieval-pytorch"  # github.com/filipradenovic: Radenović et al., PAMI 2018 and CVPR 2018
-SOURCES = ("sec:", "ssec:", "subsec:", "eq:", "fig:", "table:", RELATIONAL, RESEARCH_XBM, CIRTORCH, OURS, UNUSED)
-"""The allowed beginnings of a source: a label of the paper, a cited repository, OURS or UNUSED."""
+SOURCES = ("sec:", "ssec:", "subsec:", "eq:", "fig:", "table:", RELATIONAL, RESEARCH_XBM, CIRTORCH, OURS)
+"""The allowed beginnings of a source: a label of the paper, a cited repository, or OURS."""
 
 
 @dataclass(frozen=True)
@@ -64,20 +63,9 @@ EVERYWHERE = {
     "step": Number(None, OURS, "how it is computed, not what"),
     "embedding": Number(0, TRAINING, "the pooled features are the embedding: no layer on top is mentioned"),
     "memory": Number("none", "sec:xbm", "used there alone"),
-    "memory_size": Number(55_000, UNUSED),
-    "memory_start": Number(1000, UNUSED),
-    "probe_epochs": Number(100, UNUSED),
-    "probe_steps": Number(0, UNUSED),
-    "probe_rate": Number(1e-3, UNUSED),
-    "probe_features": Number("raw", UNUSED),
-    "projection": Number("relu", UNUSED),
-    "projector": Number("", UNUSED),
-    "bias": Number(-10.0, UNUSED),
-    "crop_scale": Number(0.25, UNUSED),
     "crop_size": Number(0, OURS, "the whole of the stored square is used"),
     "augmentation": Number(None, OURS, f"none: {SILENT} on augmentation in metric learning"),
     "test": Number("split", METRICS),
-    "test_image_size": Number(1024, UNUSED),
     "selected_by": Number(None, METRICS, "R-mAP on validation; weights are selected where it peaks"),
     "network": Number(
         "resnet18_gem",
@@ -90,7 +78,7 @@ EVERYWHERE = {
         "fine-tuning of a pretrained model; which is not said: torchvision's IMAGENET1K_V1",
     ),
 }
-"""field -> Number, for set-ups that have none of their own."""
+"""field -> Number, for set-ups that have none of their own. A field that is not in effect has no row."""
 
 CROPS = {
     "augmentation": Number(
@@ -306,8 +294,7 @@ def numbers(name: str) -> Mapping[str, Number]:
     if name not in COPIES:
         raise ValueError(f"set-up {name!r}: one of {[*NUMBERS, *COPIES]}")
     followed, note = numbers(COPIES[name]), f"not in the paper: as {COPIES[name]}"
-    rows = {field: replace(row, source=OURS, note=note) for field, row in followed.items() if row.source != UNUSED}
-    return followed | rows | NOT_IN_THE_PAPER[name]
+    return {field: replace(row, source=OURS, note=note) for field, row in followed.items()} | NOT_IN_THE_PAPER[name]
 
 
 def markdown(names: list[str]) -> str:

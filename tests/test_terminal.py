@@ -6,9 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-import kinds
 import pytest
-from studies import row, store, table
+from studies import on_gpus, row, store, table
 
 ROOT = Path(__file__).parents[1]
 FOREIGN = {
@@ -39,11 +38,11 @@ def test_a_command_prints_all_it_has_to_say_in_any_encoding(tmp_path, environ):
 def test_figures_are_drawn_whatever_matplotlib_is_told(tmp_path):
     """No backend of that name, a display that is not there, LaTeX that is not installed, a font that is not either."""
     (tmp_path / "matplotlibrc").write_text("text.usetex: True\nbackend: TkAgg\nfont.family: None such\n")
-    store(tmp_path / "results", kinds.on_gpus())
+    store(tmp_path / "results", on_gpus())
     environ = FOREIGN["a notebook's"] | {"PATH": "/none", "DISPLAY": ""}
     done = python("-m", "tune_cd.report", "results", "--figures", "out", cwd=tmp_path, **environ)
     assert (done.returncode, done.stderr) == (0, b"")
-    assert (tmp_path / "out/glyphs-margin/path.png").read_bytes().startswith(b"\x89PNG")
+    assert (tmp_path / "out/glyphs-margin/sub-losses.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_glyphs_are_read_where_matplotlib_refuses_the_backend_and_nobodys_backend_is_switched(tmp_path):

@@ -22,7 +22,8 @@ def laid_out_alone(figure, stem) -> tuple[Path, Path]:
 
 
 def check_saving(make, folder):
-    """It is written twice, in equal files; nothing sticks out, and nothing is left behind in matplotlib's settings."""
+    """The figure: it is written twice, in equal files; nothing sticks out, and nothing is left behind in matplotlib's
+    settings."""
     before = _settings()
     figure = make()
     svg, png = plots.save(figure, folder / "figure")
@@ -33,6 +34,7 @@ def check_saving(make, folder):
     width, height = figure.get_size_inches()
     box = figure.get_tightbbox()
     assert box.x0 > -0.02 and box.y0 > -0.02 and box.x1 < width + 0.02 and box.y1 < height + 0.02
+    return figure
 
 
 def check_axes(name, figure):
@@ -43,9 +45,8 @@ def check_axes(name, figure):
         by_hand = name == "pipeline" or not axes.get_visible()
         labels = ["drawn by hand"] if by_hand else [axis.get_label_text() for axis in axes._axis_map.values()]
         bars = axes.get_label() == "<colorbar>"
-        machines = name == "timeline"
         later = name == "curves" and not axes.get_subplotspec().is_first_col()  # the first panel's label holds
-        assert all(labels) or len(around) == 2 or ((bars or machines or later) and any(labels)), labels
+        assert all(labels) or len(around) == 2 or ((bars or later) and any(labels)), labels
 
 
 def _settings():

@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 from PIL import Image
 
 OF_ALL = ("curves-trials", "curves-seconds", "directions", "constraints", "pipeline")
-OF_A_STUDY = ("timeline", "path", "sub-losses")
+OF_A_STUDY = ("sub-losses",)
 TABLES = ("methods", "best-values", "gains")
 """What `--figures` writes of the main job: for all studies, for each, and the tables, without their endings."""
 

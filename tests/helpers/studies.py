@@ -1,8 +1,10 @@
-"""Results tables made by hand or from formulas, with the columns and types of `results.read`, and nothing written to
-disk."""
+"""Fake studies: rows and tables made by hand or from formulas, with the columns, types and gaps that `tune_cd.run`,
+`ResultsCallback`, `write_trial` and `tune_cd.replay` leave. Nothing is trained. No test in here."""
 
 import json
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
 from itertools import product
 from pathlib import Path
@@ -11,12 +13,29 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from tune_cd.results import write_trial
+from trainables.training.setup import Setup
+from trainables.training.setups import SETUPS
+from tune_cd import CoordinateDescent, Space, balance, results
+from tune_cd.landscapes import replay
+from tune_cd.landscapes.formulas import LANDSCAPES
+from tune_cd.landscapes.simulation import replay_all, simulate
 from tune_cd.results.reading import frame
 from tune_cd.results.schema import TRIALS, check_trial
+from tune_cd.search.pausing_line import PausingLine
+from tune_cd.search.registry import OPTIMISERS
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 BATCH_SIZES = (16, 32, 64, 128, 256, 512)
+GLYPHS = SETUPS["glyphs"]["dml"]["small"]
+VERSIONS = json.dumps({"python": "3.11.7", "torch": "2.15.0"})
+SECONDS = 20.0  # of a trial
+VICREG = {"Lambda_sim": 25.0, "Lambda_std": 25.0, "Lambda_cov": 1.0}
+TWINS = {"Lambda_on": 1.0, "Lambda_off": 0.0051}
+"""Published weights of losses with terms of other names."""
+BOX = (1e-6, 10.0)  # of their weights
+
+
+# Rows and tables ----------------------------------------------------------------------------------------------
 
 
 def row(
@@ -36,27 +55,16 @@ def row(
     fields: any other of TRIALS; `dataset`, `task`, `loss`, `metric_name` and `seed` have usual values.
     """
     params = {"Lambda_p": 1.0, "Lambda_e": 1.0} if params is None else params
-    balance = {
-        name: int(params[name]) if name == "batch_size" else params[name]
-        for name in ("Lambda_p", "Lambda_e", "batch_size")
-        if name in params
-    }
     began, ended = (BEGIN + timedelta(seconds=at) for at in times) if times else (None, None)
-    usual = {"dataset": "glyphs", "task": "dml", "loss": "margin", "metric_name": "r_map", "seed": 0, "search_seed": 0}
-    usual |= {"attempt": 0, "scores": {}, "software": "{}"}
-    own = {
-        "study": study,
-        "search": search,
-        "trial_index": index,
-        "status": status,
-        "val_score": val if status in ("completed", "stopped") else None,
-    }
-    own |= {
-        "trial_id": f"{search}-{fields.get('search_seed') or 0}-{index}-{fields.get('seed', 0)}",
-        "params": dict(params),
-    }
-    own |= {"config": json.dumps(config or {})}
-    return usual | own | balance | {"started_at": began, "ended_at": ended} | fields
+    whole = {"batch_size": int(params["batch_size"])} if "batch_size" in params else {}
+    name = f"{search}-{fields.get('search_seed') or 0}-{index}-{fields.get('seed', 0)}"
+    return {
+        "dataset": "glyphs", "task": "dml", "loss": "margin", "metric_name": "r_map", "seed": 0, "search_seed": 0,
+        "attempt": 0, "scores": {}, "software": "{}", "study": study, "search": search, "trial_id": name,
+        "trial_index": index, "status": status, "val_score": val if status in ("completed", "stopped") else None,
+        "params": dict(params), "config": json.dumps(config or {}), "started_at": began, "ended_at": ended,
+        **{weight: params[weight] for weight in ("Lambda_p", "Lambda_e") if weight in params}, **whole,
+    } | fields  # fmt: skip
 
 
 def table(rows: Iterable[dict]) -> pd.DataFrame:
@@ -73,12 +81,60 @@ def store(folder: Path, trials: pd.DataFrame) -> None:
     """Write the rows of a table to a results folder."""
     for trial in trials.to_dict("records"):
         gaps = {name: None for name, value in trial.items() if not isinstance(value, dict) and pd.isna(value)}
-        write_trial(folder, trial | gaps)
+        results.write_trial(folder, trial | gaps)
 
 
 def plain(trials: pd.DataFrame) -> pd.DataFrame:
     """The same as `pandas.read_parquet` gives it: maps are lists of pairs."""
     return trials.assign(**{name: [list(entries.items()) for entries in trials[name]] for name in ("params", "scores")})
+
+
+def several(tables: Iterable[pd.DataFrame]) -> pd.DataFrame:
+    """A results folder that holds all of them, as `results.read` orders it."""
+    return pd.concat(list(tables), ignore_index=True).sort_values(
+        ["study", "search", "trial_index", "trial_id"], kind="stable", ignore_index=True
+    )
+
+
+# Small studies ------------------------------------------------------------------------------------------------
+
+
+def empty() -> pd.DataFrame:
+    return table([])
+
+
+def lost(count: int = 3) -> pd.DataFrame:
+    """A study in which no trial completed."""
+    statuses = ["failed", "diverged", "stopped"]
+    return table(
+        row(index, statuses[index % 3], 0.9, params={"Lambda_p": 2.0**index, "Lambda_e": 1.0}, search="cd")
+        for index in range(count)
+    )
+
+
+def search_study(
+    scores: Sequence[float | None],
+    search: str = "cd",
+    seed: int = 0,
+    *,
+    test: Sequence[float | None] | None = None,
+    seconds: float = 10.0,
+    workers: int = 1,
+    gpus: float | None = 1.0,
+    **fields,
+) -> pd.DataFrame:
+    """A search's trials, each `seconds` long, on so many workers; None: failed. test: reported scores, by default 1 -
+    score."""
+    rows = []
+    for index, value in enumerate(scores):
+        began = index // workers * seconds
+        reported = None if value is None else (1.0 - value if test is None else test[index])
+        rows.append(row(
+            index, "failed" if value is None else "completed", value, search=search, search_seed=seed,
+            params={"Lambda_p": 2.0 ** (index % 5), "Lambda_e": 2.0 ** (index // 5)}, test_score=reported,
+            times=(began, began + seconds), gpus=gpus, **fields,
+        ))  # fmt: skip
+    return table(rows)
 
 
 def measured(
@@ -88,14 +144,11 @@ def measured(
     seeds: Sequence[int] = (0,),
     **fields,
 ) -> pd.DataFrame:
-    """A study of a setting a place x [n, d] in octaves and a seed; val_score and test_score are score(x), terms follow
-    from x."""
+    """A setting per place x [n, d] in octaves and per seed, whose val_score and test_score are score(x)."""
     rows = []
-    for index, place in enumerate(places):
-        params = dict(zip(names, (2.0 ** np.asarray(place, dtype=float)).tolist()))
-        for seed in seeds:
-            value = float(score(np.asarray(place, dtype=float)))
-            rows.append(row(index, val=value, test_score=value, params=params, seed=seed, **fields))
+    for index, place in enumerate(np.asarray(places, dtype=float)):
+        value, params = float(score(place)), dict(zip(names, (2.0**place).tolist()))
+        rows += [row(index, val=value, test_score=value, params=params, seed=seed, **fields) for seed in seeds]
     return table(rows)
 
 
@@ -105,7 +158,7 @@ def lattice(*axes: Sequence[float]) -> np.ndarray:
 
 
 def full_grid(
-    steps: int = 25, batch_sizes: Sequence[int] = BATCH_SIZES, seeds: Sequence[int] = (0,), seed: int = 0
+    steps: int = 25, batch_sizes: Sequence[int] = BATCH_SIZES, seeds: Sequence[int] = (0,), seed: int = 0, **fields
 ) -> pd.DataFrame:
     """A study like `fig:hp_omniglot`'s: steps x steps x batch sizes on octaves from -18, a noisy ridge; 3 % diverged, 1
     % failed, 2 % not run; validation and test noise differ, the test score is NaN now and then."""
@@ -120,56 +173,232 @@ def full_grid(
             test = np.nan if rng.random() < 0.01 else test
             params = {"Lambda_p": 2.0**p, "Lambda_e": 2.0**e, "batch_size": round(2.0**b)}
             reported = {"test_score": test, "scores": {"test_precision_at_1": 1 - test}} if ended == "completed" else {}
-            rows.append(row(index, str(ended), float(val), params=params, seed=int(training), **reported))
+            rows.append(row(index, str(ended), float(val), params=params, seed=int(training), **reported, **fields))
     return table(rows)
 
 
-def search_study(
-    scores: Sequence[float | None],
+# Studies of `tune_cd.run` -------------------------------------------------------------------------------------
+
+
+def trained(
+    index: int,
+    h: Mapping[str, float],
+    score: float | None,
     search: str = "cd",
-    seed: int = 0,
     *,
-    study: str = "s",
-    test: Sequence[float] | None = None,
-    seconds: float = 10.0,
-    workers: int = 1,
-    gpus: float | None = 1.0,
+    setup: Setup = GLYPHS,
+    seed: int = 0,
+    replicates: int = 1,
+    began: float = 0.0,
     **fields,
-) -> pd.DataFrame:
-    """A search's trials, each `seconds` long, on so many workers; None: failed. test: reported scores, by default 1 -
-    score."""
-    rows = []
-    for index, value in enumerate(scores):
-        began = index // workers * seconds
-        reported = None if value is None else (1.0 - value if test is None else test[index])
-        params = {"Lambda_p": 2.0 ** (index % 5), "Lambda_e": 2.0 ** (index // 5)}
-        status = "failed" if value is None else "completed"
-        rows.append(
-            row(
-                index,
-                status,
-                value,
-                search=search,
-                search_seed=seed,
-                study=study,
-                test_score=reported,
-                params=params,
-                times=(began, began + seconds),
-                gpus=gpus,
-                **fields,
-            )
+) -> dict:
+    """A row as a trial of `tune_cd.run` writes it; score None: lost with its node before it began, as the driver writes
+    it."""
+    params, size = {name: float(value) for name, value in h.items()}, int(h.get("batch_size", 64))
+    own = {"batch_size": size, "seed": seed, "Lambda_p": params["Lambda_p"], "Lambda_e": params["Lambda_e"]}
+    common = {
+        "study": "glyphs-margin", "search": search, "params": params, "seed": seed, "batch_size": size,
+        "trial_id": f"{search}-{index:05d}" + f"-seed{seed}" * (replicates > 1), "git_commit": "6212ac3",
+        "software": VERSIONS, "direction": "joint" if index else "start", "line_position": 0.5 * index,
+        "dataset": setup.dataset, "task": setup.task, "loss": setup.loss, "metric_name": setup.metric,
+    } | fields  # fmt: skip
+    if score is None:
+        return row(index, "failed", None, error="lost: node 10.0.0.7 died", config=own, **common)
+    terms = {"positive_term": 1.0 / (1.0 + h["Lambda_p"]), "entropy_term": 1.0 / (1.0 + h["Lambda_e"])}
+    test = score - 0.05 + 0.01 * seed
+    scores = {
+        "val_r_map": score, "test_r_map": test, "test_precision_at_1": test + 0.02, "test_map_at_r": test / 2,
+        "negative_pairs": 3968.0,
+    } | terms  # fmt: skip
+    whole = {
+        "test_score": test, "scores": scores, "images_seen": setup.images_seen, "best_at": setup.images_seen,
+        "train_seconds": 0.9 * SECONDS, "gpus": 0.0, "hostname": "vm", "device": "cpu", "config": asdict(setup) | own,
+        "times": (began, began + SECONDS),
+    } | terms  # fmt: skip
+    return row(index, val=score, **whole | common)
+
+
+def searched(number: int, search: str = "cd", *, batch: bool = False, after: float = 0.0, **fields) -> list[dict]:
+    """So many trials of coordinate descent on the formula, as its lines were, two at a time."""
+    landscape = LANDSCAPES["batch" if batch else "omniglot"]
+    descent = CoordinateDescent(landscape.space, seed=0, workers=2)
+    trials = sorted(simulate(descent, landscape, trials=number, workers=2), key=lambda trial: trial.index)
+    return [
+        trained(
+            trial.index, trial.h, trial.value, search, direction=trial.direction, line_position=trial.line_position,
+            began=after + trial.started * SECONDS, **fields,
         )
+        for trial in trials
+    ]  # fmt: skip
+
+
+def line(
+    average: str, number: int = 5, *, first: int = 0, search: str | None = None, after: float = 400.0, **fields
+) -> list[dict]:
+    """So many trials of the learning rate alone, as the baselines'."""
+    positive, entropy = balance.average_weights(average, 64)
+    rows = []
+    for n in range(number):
+        h = {"Lambda_p": positive * 2.0 ** (first + n) / 8, "Lambda_e": entropy * 2.0 ** (first + n) / 8}
+        score = LANDSCAPES["omniglot"].score(h)
+        rows.append(trained(first + n, h, score, search or average, began=after + n * SECONDS, **fields))
+    return rows
+
+
+def main_rows(number: int = 20, **fields) -> list[dict]:
+    """The search, and 5 trials on either diagonal; the separate average's first is the search's start, and not among
+    its rows."""
+    return [*searched(number, **fields), *line("separate", first=1, **fields), *line("global", **fields)]
+
+
+def main_job() -> pd.DataFrame:
+    return table(main_rows())
+
+
+def lost_trials() -> pd.DataFrame:
+    """The same, with a node that died under three trials, the very first of all among them."""
+    gone = {("cd", 0), ("cd", 7), ("global", 2)}
+    return table(
+        trained(r["trial_index"], r["params"], None, r["search"]) if (r["search"], r["trial_index"]) in gone else r
+        for r in main_rows()
+    )
+
+
+def replicates() -> pd.DataFrame:
+    """Three seeds of every setting, one training lost."""
+    rows = [r for seed in range(3) for r in main_rows(8, seed=seed, replicates=3)]
+    return table(
+        trained(3, r["params"], None, seed=1, replicates=3) if r["trial_id"] == "cd-00003-seed1" else r for r in rows
+    )
+
+
+def on_gpus() -> pd.DataFrame:
+    used = {"gpus": 0.25, "device": "NVIDIA L4"}
+    return table([*searched(12, **used), *line("separate", first=1, **used)])
+
+
+def three_axes(study: str = "three", number: int = 12) -> pd.DataFrame:
+    lines = [*line("separate", first=1, study=study), *line("global", study=study)]
+    return table([*searched(number, batch=True, study=study), *lines])
+
+
+def memory(dataset: str = "glyphs", study: str = "xbm", **fields) -> pd.DataFrame:
+    """The experiment on cross-batch memory: five searches, three set-ups, in one study."""
+    modes = {"without": "none", "S1": "variable", "S2": "fixed", "without-tuned": "none", "S3": "fixed"}
+    own = {"embedding": 128, "distance": "cosine", "k": 4, "memory_size": 96, "memory_start": 2, "images_seen": 640}
+    setups = {name: replace(GLYPHS, dataset=dataset, memory=mode, **own | fields) for name, mode in modes.items()}
+    rows = []
+    for n, search in enumerate(("without", "S1", "S2")):
+        rows += line("global", search=search, setup=setups[search], study=study, after=200.0 * n)
+    for search in ("without-tuned", "S3"):
+        rows += searched(4, search, setup=setups[search], study=study, after=600.0)
     return table(rows)
 
 
-def empty() -> pd.DataFrame:
-    return table([])
+# Losses of other terms ----------------------------------------------------------------------------------------
 
 
-def lost(count: int = 3) -> pd.DataFrame:
-    """A study in which no trial completed."""
-    statuses = ["failed", "diverged", "stopped"]
+def of_terms(h: Mapping[str, float], published: Mapping[str, float]) -> float:
+    """A ridge along the joint direction; the best has a quarter of the last weight's published share."""
+    away = np.log2([h[name] / (0.05 * share / max(published.values())) for name, share in published.items()])
+    away[-1] += 2
+    across = away - away.mean()
+    return float(0.8 * np.exp(-((across @ across) / 20) - (away.mean() / 6) ** 2))
+
+
+def _row_of_terms(index: int, h: Mapping[str, float], published: Mapping[str, float], **fields) -> dict:
+    value = of_terms(h, published)
+    terms = {f"term_{name.removeprefix('Lambda_')}": value * (at + 1) for at, name in enumerate(published)}
+    common = {"loss": "vicreg", "task": "ssl", "metric_name": "probe_accuracy", "batch_size": 64, "study": "terms"}
+    return row(
+        index, val=value, test_score=value - 0.05, params=h, scores=terms, times=(index * 10.0, index * 10.0 + 9),
+        config={"published": dict(published), "k": 2, "batch_size": 64}, **common | fields,
+    )  # fmt: skip
+
+
+def searched_terms(published: Mapping[str, float], trials: int = 16, **fields) -> pd.DataFrame:
+    """A search of the weights from the published ratios, and the published ones with the rate alone tuned."""
+    space, rows = Space(**dict.fromkeys(published, BOX)), []
+    start = {name: 0.1 * share / max(published.values()) for name, share in published.items()}
+    joint = {"direction": [1.0] * len(published), "name": "joint", "lengths": (1.0,)}
+    searches = {
+        "cd": (trials, CoordinateDescent(space, start=start)),
+        "published": (8, PausingLine(space, start=start, **joint)),
+    }
+    for name, (count, search) in searches.items():
+        for index in range(count):
+            h = search.ask()
+            if h is None:
+                break
+            search.tell(h, of_terms(h, published))
+            origin = search.origin(h)
+            of = {"search": name, "direction": origin.direction, "line_position": origin.line_position}
+            rows.append(_row_of_terms(index, h, published, **of, **fields))
+    return table(rows)
+
+
+def gridded_terms(published: Mapping[str, float], cells: int = 4) -> pd.DataFrame:
+    """A full grid over all weights, in steps of two octaves."""
+    most = max(published.values())
+    ticks = [0.05 * share / most * 4.0 ** np.arange(-2, cells - 2) for share in published.values()]
+    places = [dict(zip(published, place)) for place in lattice(*ticks).tolist()]
     return table(
-        row(index, statuses[index % 3], 0.9, params={"Lambda_p": 2.0**index, "Lambda_e": 1.0}, search="cd")
-        for index in range(count)
+        _row_of_terms(i, h, published, search="grid", direction="sampled", line_position=None)
+        for i, h in enumerate(places)
     )
+
+
+# Studies of others --------------------------------------------------------------------------------------------
+
+
+def own_parameters(number: int = 16) -> pd.DataFrame:
+    """A user's own, through `ResultsCallback`: no dataset, task, loss, seed, direction or test; two diverged, one lost
+    before it began."""
+    space = Space(lr=(1e-5, 1.0), weight_decay=(1e-7, 1e-1))
+    search, rows = CoordinateDescent(space, start={"lr": 1e-3, "weight_decay": 1e-4}), []
+    unknown = dict.fromkeys(("dataset", "task", "loss", "seed", "search_seed", "gpus", "device"))
+    common = {"study": "my-study", "search": "cd", "metric_name": "accuracy", "software": VERSIONS, "hostname": "vm"}
+    for index in range(number):
+        h = search.ask()
+        value = 0.9 * math.exp(-((math.log10(h["lr"]) + 2) ** 2) / 3 - (math.log10(h["weight_decay"]) + 4) ** 2 / 8)
+        status = "diverged" if index in (3, 8) else "failed" if index == 5 else "completed"
+        search.tell(h, value if status == "completed" else None)
+        ended = {"times": (index * 0.3, index * 0.3 + 0.3)} if status != "failed" else {"error": "lost: the actor died"}
+        scores = {"accuracy": value, "loss": 1 - value} if status == "completed" else {}
+        own = {"params": h, "config": h | {"epochs": 10}, "scores": scores}
+        rows.append(row(index, status, value, **common | unknown | own | ended))
+    return table(rows)
+
+
+def own_grid() -> pd.DataFrame:
+    """A grid over a user's own two parameters."""
+    own = {"study": "sweep", "metric_name": "accuracy"} | dict.fromkeys(("dataset", "task", "loss"))
+    places = 2.0 ** lattice(range(-6, 0), range(-9, -5))
+    return table(
+        row(n, val=0.1 * n % 0.9, params={"lr": x, "weight_decay": y}, **own) for n, (x, y) in enumerate(places)
+    )
+
+
+def written(number: int = 12) -> pd.DataFrame:
+    """A user's own rows through `results.write_trial`: what is required, and nothing else."""
+    rng = np.random.default_rng(0)
+    required = {
+        "study": "written", "attempt": 0, "status": "completed", "metric_name": "accuracy", "scores": {},
+        "config": "{}", "software": "{}", "search": "mine",
+    }  # fmt: skip
+    return table(
+        required | {
+            "trial_id": f"t{n}", "trial_index": n, "val_score": float(rng.random()),
+            "params": {"lr": 10.0 ** rng.uniform(-5, 0), "weight_decay": 10.0 ** rng.uniform(-7, -1)},
+        }
+        for n in range(number)
+    )  # fmt: skip
+
+
+def replays(folder: Path) -> pd.DataFrame:
+    """`tune_cd.replay --results`: two methods, nine searches each, on two landscapes, without times."""
+    landscapes = {name: LANDSCAPES[name] for name in ("omniglot", "sop")}
+    methods = {name: OPTIMISERS[name] for name in ("random", "cd")}
+    trajectories = replay_all(methods, list(landscapes.values()), range(9), trials=12, processes=1)
+    replay.store(str(folder), trajectories, landscapes, {"trials": 12})
+    return results.read(folder)

@@ -14,13 +14,12 @@ from matplotlib.figure import Figure
 
 from tune_cd import plots
 from tune_cd.analysis import Grid, balance_gain
-from tune_cd.balance import A_TH
 from tune_cd.plots import search_figure, style
 
 BOX = (1e-6, 17.0)
 
 
-def trials(scores, search="cd"):
+def trials(scores, search="cd", **columns):
     rng = np.random.default_rng(len(search))
     x = 10 ** rng.uniform(-6, 1, (len(scores), 2))
     status = ["completed" if math.isfinite(score) else "diverged" for score in scores]
@@ -28,67 +27,48 @@ def trials(scores, search="cd"):
         "study": "s", "search": search, "trial_index": range(len(scores)), "Lambda_p": x[:, 0], "Lambda_e": x[:, 1],
         "val_score": scores, "status": status, "metric_name": "r_map", "dataset": "glyphs",
         "loss": "margin", "batch_size": 64,
-    })  # fmt: skip
+    } | columns)  # fmt: skip
+
+
+def picture(*tables, averages=("separate", "global"), box=BOX):
+    return search_figure(pd.concat(tables, ignore_index=True), averages, 64, 2, box)
 
 
 def test_points_diagonals_curves_and_the_best():
-    table = pd.concat(
-        [trials([0.2, math.nan, 0.6, 0.5]), trials([0.3, 0.4], "separate"), trials([0.1], "global")], ignore_index=True
-    )
-    figure = search_figure(table, ("separate", "global"), 64, 2, BOX)
+    cd = trials([0.2, math.nan, 0.6, 0.5])
+    figure = picture(cd, trials([0.3, 0.4], "separate"), trials([0.1], "global"))
     plane, curves = figure.axes[:2]
     diagonals = {line.get_label(): line.get_ydata() / line.get_xdata() for line in plane.get_lines()}
     assert np.allclose(diagonals["separate average"], 1) and np.allclose(diagonals["global average"], 62)
     points = {c.get_label(): np.asarray(c.get_offsets()) for c in plane.collections if len(c.get_offsets())}
-    cd = table[table["search"] == "cd"]
-    assert np.allclose(points["cd (3 trials)"], cd[cd["val_score"].notna()][["Lambda_p", "Lambda_e"]])
-    assert np.allclose(points["diverged or failed"], cd[cd["val_score"].isna()][["Lambda_p", "Lambda_e"]])
-    assert np.allclose(points["best"], cd.loc[[2], ["Lambda_p", "Lambda_e"]])
+    for label, rows in {"cd (3 trials)": [0, 2, 3], "diverged or failed": [1], "best": [2]}.items():
+        assert np.allclose(points[label], cd.loc[rows, ["Lambda_p", "Lambda_e"]])
     steps = {line.get_label(): line.get_ydata().tolist() for line in curves.get_lines()}
     assert steps == {"cd": [0.2, 0.2, 0.6, 0.6], "separate": [0.3, 0.4], "global": [0.1]}
 
 
 def test_a_searched_batch_size_is_no_fixed_one():
     """The title has every size there was, and the diagonals say for which they are."""
-    table = trials([0.2, 0.6, 0.5]).assign(batch_size=[64, 512, 64])
-    figure = search_figure(table, ("separate", "global"), 64, 2, BOX)
+    figure = picture(trials([0.2, 0.6, 0.5], batch_size=[64, 512, 64]))
     assert figure.get_suptitle() == "glyphs, margin loss, b = 64, 512: study s"
-    assert {line.get_label() for line in figure.axes[0].get_lines()} == {
-        "separate average at b = 64",
-        "global average at b = 64",
-    }
-    assert (
-        search_figure(trials([0.2]), ("separate",), 64, 2, BOX).get_suptitle() == "glyphs, margin loss, b = 64: study s"
-    )
+    labels = {line.get_label() for line in figure.axes[0].get_lines()}
+    assert labels == {"separate average at b = 64", "global average at b = 64"}
+    assert picture(trials([0.2])).get_suptitle() == "glyphs, margin loss, b = 64: study s"
 
 
 def test_the_best_of_each_set_up_is_marked():
     """With and without memory are two landscapes: a better score on one is no better place on the other."""
-    modes = [("without", "none", [0.3, 0.2]), ("S1", "variable", [0.1, 0.2])]
-    table = pd.concat(
-        [
-            trials(scores, name).assign(config=f'{{"memory": "{memory}"}}', params=[{}, {}])
-            for name, memory, scores in modes
-        ],
-        ignore_index=True,
-    )
-    plane = search_figure(table, ("separate",), 64, 2, BOX).axes[0]
+    without = trials([0.3, 0.2], "without", config='{"memory": "none"}', params=[{}, {}])
+    with_memory = trials([0.1, 0.2], "S1", config='{"memory": "variable"}', params=[{}, {}])
+    plane = picture(without, with_memory).axes[0]
     [rings] = [c for c in plane.collections if c.get_label() == "best of each set-up"]
-    assert {tuple(place) for place in np.asarray(rings.get_offsets())} == {
-        tuple(table.loc[row, ["Lambda_p", "Lambda_e"]]) for row in (0, 3)
-    }
+    best = [without.loc[0, ["Lambda_p", "Lambda_e"]], with_memory.loc[1, ["Lambda_p", "Lambda_e"]]]
+    assert {tuple(place) for place in np.asarray(rings.get_offsets())} == set(map(tuple, best))
 
 
 def test_no_legend_hides_a_curve():
-    figure = search_figure(
-        pd.concat(
-            [trials([0.2, 0.1]), *(trials([0.1 * n], name) for n, name in enumerate(("S1", "S2", "S3", "without")))]
-        ),
-        ("separate",),
-        64,
-        2,
-        BOX,
-    )
+    names = ("S1", "S2", "S3", "without")
+    figure = picture(trials([0.2, 0.1]), *(trials([0.1 * n], name) for n, name in enumerate(names)))
     figure.draw_without_rendering()
     assert len(figure.legends) == 2 and all(axes.get_legend() is None for axes in figure.axes)
     for legend in figure.legends:
@@ -96,38 +76,31 @@ def test_no_legend_hides_a_curve():
 
 
 def test_a_study_of_failures_is_drawn_as_such():
-    figure = search_figure(trials([math.nan, math.nan]), ("separate",), 64, 2, BOX)
+    figure = picture(trials([math.nan, math.nan]))
     figure.draw_without_rendering()
     assert any(c.get_label() == "diverged or failed" for c in figure.axes[0].collections)
 
 
+@pytest.mark.parametrize("box", [(1e-300, 1e300), (5e-324, 1.7e308), (0.5, 0.5000001)])
+def test_the_search_is_drawn_over_any_range_that_is_allowed(box, tmp_path):
+    figure = picture(trials([0.2, 0.4, math.nan]), box=box)
+    figure.savefig(tmp_path / "search.png", dpi=30)
+    low, high = figure.axes[0].get_xlim()
+    assert 0 < low < high < math.inf and figure.axes[0].get_ylim() == (low, high)
+
+
+# Every figure -------------------------------------------------------------------------------------------------
+
+
 def landscape(n=7, sizes=(16, 64, 256)):
     """A grid with a hole, two cells whose trials were lost, and values else."""
-    rng = np.random.default_rng(4)
-    values = rng.uniform(size=(n, n, len(sizes)))
+    values = np.random.default_rng(4).uniform(size=(n, n, len(sizes)))
     lost = np.zeros(values.shape, dtype=int)
     values[0, 0, 0] = values[1, 2, 0] = values[3, 3, -1] = np.nan
     lost[1, 2, 0] = lost[3, 3, -1] = 2
-    ticks = np.geomspace(1e-6, 17.0, n)
+    ticks, names = np.geomspace(1e-6, 17.0, n), ("Lambda_p", "Lambda_e", "batch_size")
     counts = np.isfinite(values).astype(int)
-    return Grid(
-        "val_score",
-        ("Lambda_p", "Lambda_e", "batch_size"),
-        (ticks, ticks, np.array(sizes)),
-        values,
-        counts,
-        values * np.nan,
-        lost,
-    )
-
-
-def path_table(n=9):
-    rows = trials(np.linspace(0.1, 0.9, n).tolist())
-    times = pd.Timestamp("2026-01-01", tz="UTC") + pd.to_timedelta(np.arange(n) * 50.0, unit="s")
-    return rows.assign(
-        direction=["start"] + ["balance", "balance", "joint", "mine"] * ((n - 1) // 4), line_position=np.nan,
-        batch_size=64, search_seed=0, started_at=times, ended_at=times + pd.Timedelta("2min"), hostname="node-1",
-    )  # fmt: skip
+    return Grid("val_score", names, (ticks, ticks, np.array(sizes)), values, counts, values * np.nan, lost)
 
 
 def bands():
@@ -137,50 +110,56 @@ def bands():
 
 
 def terms():
-    rng = np.random.default_rng(1)
-    return pd.DataFrame(rng.uniform(size=(20, 3)), columns=["positive_term", "entropy_term", "score"]).assign(
-        batch_size=[16, 32] * 10
-    )
+    values = np.random.default_rng(1).uniform(size=(20, 3))
+    table = pd.DataFrame(values, columns=["positive_term", "entropy_term", "score"])
+    return table.assign(batch_size=[16, 32] * 10, front=False)
 
 
+NOTHING = landscape()
+NOTHING.values[:] = np.nan
 FIGURES = {
-    "search": lambda: search_figure(trials([0.2, 0.4, math.nan]), ("separate", "global"), 64, 2, BOX),
+    "search": lambda: picture(trials([0.2, 0.4, math.nan])),
     "grid_slices": lambda: plots.grid_slices(landscape()),
-    "plane": lambda: plots.plane(landscape()),
+    "plane": lambda: plots.plane(landscape(), 64),
     "gain": lambda: plots.gain_figure(balance_gain(landscape())),
     "sublosses": lambda: plots.sublosses_figure(terms()),
     "curves": lambda: plots.curves_figure(bands(), "test_score", best={"sop": 0.6}),
     "directions": plots.directions_figure,
-    "directions and A_th": lambda: plots.directions_figure(theory=A_TH),
     "constraints": plots.constraints_figure,
-    "path": lambda: plots.path_figure(path_table()),
-    "timeline": lambda: plots.timeline_figure(path_table()),
     "pipeline": plots.pipeline_figure,
+}
+EMPTY = {
+    "grid_slices": lambda: plots.grid_slices(NOTHING),
+    "plane": lambda: plots.plane(NOTHING, 64),
+    "gain": lambda: plots.gain_figure(balance_gain(NOTHING)),
+    "gain of nothing": lambda: plots.gain_figure(balance_gain(landscape()).iloc[:0]),
+    "sublosses": lambda: plots.sublosses_figure(terms().iloc[:0]),
+    "curves": lambda: plots.curves_figure({}, "test_score"),
+    "curves without a score": lambda: plots.curves_figure({"sop": {"cd": bands()["sop"]["cd"] * np.nan}}, "test_score"),
 }
 
 
-@pytest.mark.parametrize("box", [(1e-300, 1e300), (5e-324, 1.7e308), (0.5, 0.5000001)])
-def test_the_search_is_drawn_over_any_range_that_is_allowed(box, tmp_path):
-    figure = search_figure(trials([0.2, 0.4, math.nan]), ("separate", "global"), 64, 2, box)
-    figure.savefig(tmp_path / "search.png", dpi=30)
-    low, high = figure.axes[0].get_xlim()
-    assert 0 < low < high < math.inf and figure.axes[0].get_ylim() == (low, high)
-
-
 @pytest.mark.parametrize("name", FIGURES)
-def test_every_figure_is_written_twice_nothing_sticks_out_and_nothing_is_left_behind_in_matplotlib(name, tmp_path):
-    check_saving(FIGURES[name], tmp_path)
+def test_every_figure_is_written_twice_and_says_what_its_axes_are(name, tmp_path):
+    """Nothing sticks out, the paper is white, and nothing is left behind in matplotlib's settings."""
+    check_axes(name, check_saving(FIGURES[name], tmp_path))
 
 
-@pytest.mark.parametrize("name", FIGURES)
-def test_every_axis_says_what_it_is_on_white_paper(name):
-    check_axes(name, FIGURES[name]())
+@pytest.mark.parametrize("name", EMPTY)
+def test_nothing_to_draw_is_said_in_a_sentence(name):
+    figure = EMPTY[name]()
+    [text] = figure.texts
+    assert not figure.axes and text.get_text().endswith(".")
+    figure.draw_without_rendering()
 
 
 def test_figures_are_nobody_elses():
     code = "import sys\nfrom tune_cd import plots\nplots.pipeline_figure(), plots.constraints_figure()\n"
-    code += "assert 'matplotlib.pyplot' not in sys.modules"
+    code += "assert 'matplotlib.pyplot' not in sys.modules\nfrom tune_cd.plots import *\n"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120).stderr == ""
+
+
+# Looks --------------------------------------------------------------------------------------------------------
 
 
 def luminance(colour):
@@ -190,29 +169,20 @@ def luminance(colour):
     return float(linear @ [0.2126, 0.7152, 0.0722])
 
 
-@pytest.mark.parametrize("table", [style.METHODS, style.AVERAGES, style.DIRECTIONS])
-def test_in_grey_no_two_look_alike(table):
-    for (one, a), (other, b) in combinations(table.items(), 2):
-        assert a.line != b.line or a.marker != b.marker or abs(luminance(a.colour) - luminance(b.colour)) > 0.1, (
-            one,
-            other,
-        )
-
-
-@pytest.mark.parametrize("table", [style.METHODS, style.AVERAGES, style.DIRECTIONS])
-def test_all_colours_are_seen_on_white(table):
-    for name, one in table.items():
+def test_methods_are_told_apart_in_grey_and_all_are_seen_on_white():
+    for (one, a), (other, b) in combinations(style.METHODS.items(), 2):
+        lighter = abs(luminance(a.colour) - luminance(b.colour)) > 0.1
+        assert a.line != b.line or a.marker != b.marker or lighter, (one, other)
+    for name, one in style.METHODS.items():
         assert 1.05 / (luminance(one.colour) + 0.05) > 2, name  # WCAG's contrast ratio
-
-
-def test_the_searches_of_one_comparison_differ_by_marker_alone():
     names = ["cd", "cd-paper", "random", "tpe", "tpe-paper", "cmaes", "gp", "grid", "separate", "global"]
-    assert len({style.METHODS[name].marker for name in names}) == len(names)
+    assert len({style.METHODS[name].marker for name in names}) == len(names), "of one comparison, by marker alone"
 
 
 def test_scores_grow_lighter():
     lightness = [luminance(style.COLOUR_MAP(x)) for x in np.linspace(0, 1, 50)]
     assert (np.diff(lightness) > 0).all()
+    assert luminance("#808080") == pytest.approx(0.2159, abs=1e-4)  # sRGB's 128
 
 
 def test_other_names_get_styles_of_their_own_in_any_order():
@@ -223,11 +193,6 @@ def test_other_names_get_styles_of_their_own_in_any_order():
     assert len(set(pairs)) == len(style.METHODS) + 30
     with pytest.raises(ValueError, match="told apart"):
         style.styles_of(str(n) for n in range(1000))
-
-
-def test_luminance_is_that_of_grey():
-    assert luminance("#000000") == 0 and luminance("#ffffff") == pytest.approx(1)
-    assert luminance("#808080") == pytest.approx(0.2159, abs=1e-4)  # sRGB's 128
 
 
 @pytest.mark.parametrize(("low", "high", "ticks", "expected"), [
@@ -241,31 +206,3 @@ def test_log_axes_have_decades_or_the_ticks_themselves(low, high, ticks, expecte
     style.log_axis(axes.xaxis, low, high, ticks)
     places = axes.xaxis.get_majorticklocs()
     assert np.allclose(places[(places >= low) & (places <= high)], expected) and axes.get_xlim() == (low, high)
-
-
-def texts(figure):
-    return [text.get_text() for text in figure.texts]
-
-
-NOTHING = landscape()
-NOTHING.values[:] = np.nan
-EMPTY = {
-    "grid_slices": lambda: plots.grid_slices(NOTHING),
-    "plane": lambda: plots.plane(NOTHING),
-    "gain": lambda: plots.gain_figure(balance_gain(NOTHING)),
-    "gain of nothing": lambda: plots.gain_figure(balance_gain(landscape()).iloc[:0]),
-    "sublosses": lambda: plots.sublosses_figure(terms().iloc[:0]),
-    "curves": lambda: plots.curves_figure({}, "test_score"),
-    "curves without a score": lambda: plots.curves_figure({"sop": {"cd": bands()["sop"]["cd"] * np.nan}}, "test_score"),
-    "path": lambda: plots.path_figure(path_table().iloc[:0]),
-    "path of another batch size": lambda: plots.path_figure(path_table(), batch_size=32),
-    "timeline": lambda: plots.timeline_figure(path_table().iloc[:0]),
-    "timeline without times": lambda: plots.timeline_figure(path_table().assign(ended_at=pd.NaT)),
-}
-
-
-@pytest.mark.parametrize("name", EMPTY)
-def test_nothing_to_draw_is_said_in_a_sentence(name):
-    figure = EMPTY[name]()
-    assert not figure.axes and len(texts(figure)) == 1 and texts(figure)[0].endswith(".")
-    figure.draw_without_rendering()

@@ -7,15 +7,17 @@ from functools import partial
 from pathlib import Path
 from xml.etree import ElementTree
 
-import kinds
 import pandas as pd
 import pytest
+import studies
 from figure_checks import laid_out_alone, touched
+from odd_studies import odd
 from PIL import Image
 from studies import full_grid, lost, plain, row, search_study, store, table
 
-from tune_cd import analysis, plots, results
+from tune_cd import analysis, plots
 from tune_cd.analysis.tables import best_values
+from tune_cd.landscapes.find import trainings
 from tune_cd.report import figures
 from tune_cd.report.__main__ import main
 from tune_cd.report.figures import figures_of, write_figures
@@ -23,71 +25,38 @@ from tune_cd.report.printed import methods, readable, tables_of
 
 pytestmark = pytest.mark.filterwarnings("error", "ignore::ResourceWarning")
 
+volume = partial(full_grid, 6, (16, 32, 64))
 THEORY = {"directions", "constraints", "pipeline"}
 CURVES = {"curves-trials", "curves-seconds"}
-PATH = {"path", "sub-losses"}
+COMPARED = {"methods", "best-values", "gains"}
+SLICES = {"s/landscape", "s/landscape-16", "s/landscape-32", "s/landscape-64", "s/balance-gain"}
 
 
-def below(study: str, *names: str) -> set[str]:
-    return {f"{study}/{name}" for name in names}
-
-
-def timed(name: str) -> list[str]:
-    """The figure that trials with times give."""
-    return ["timeline"] * bool(kinds.landscape(name)["started_at"].notna().any())
+def of_landscape(name):
+    return partial(trainings, name), THEORY | {f"{name}/{one}" for one in ("landscape", "landscape-64", "sub-losses")}
 
 
 KINDS = {
-    "main job": (
-        kinds.main_job,
-        CURVES | THEORY | below("glyphs-margin", "timeline", *PATH),
-        {"methods", "best-values", "gains"},
-    ),
-    "lost trials": (
-        kinds.lost_trials,
-        CURVES | THEORY | below("glyphs-margin", "timeline", *PATH),
-        {"methods", "best-values", "gains"},
-    ),
-    "replicates": (
-        kinds.replicates,
-        CURVES | THEORY | below("glyphs-margin", "timeline", *PATH),
-        {"methods", "best-values", "gains"},
-    ),
+    "main job": (studies.main_job, CURVES | THEORY | {"glyphs-margin/sub-losses"}, COMPARED),
+    "lost trials": (studies.lost_trials, CURVES | THEORY | {"glyphs-margin/sub-losses"}, COMPARED),
+    "replicates": (studies.replicates, CURVES | THEORY | {"glyphs-margin/sub-losses"}, COMPARED),
     "on GPUs": (
-        kinds.on_gpus,
-        CURVES | {"curves-gpu-seconds"} | THEORY | below("glyphs-margin", "timeline", *PATH),
-        {"methods", "best-values", "gains"},
+        studies.on_gpus, CURVES | {"curves-gpu-seconds"} | THEORY | {"glyphs-margin/sub-losses"}, COMPARED,
     ),
-    "three axes": (
-        kinds.three_axes,
-        CURVES | THEORY | below("three", "timeline", *PATH),
-        {"methods", "best-values", "gains"},
-    ),
+    "three axes": (studies.three_axes, CURVES | THEORY | {"three/sub-losses"}, COMPARED),
     "memory": (
-        kinds.memory,
-        CURVES
-        | THEORY
-        | below(
-            "xbm", "timeline", *(f"memory={mode}/{name}" for mode in ("none", "variable", "fixed") for name in PATH)
-        ),
+        studies.memory,
+        CURVES | THEORY | {f"xbm/memory={mode}/sub-losses" for mode in ("none", "variable", "fixed")},
         {"best-values", "memory"},
     ),
-    "grid over three axes": (
-        kinds.volume,
-        THEORY | below("s", "landscape", "landscape-16", "landscape-32", "landscape-64", "balance-gain"),
-        {"best-values"},
-    ),
-    "own parameters": (kinds.own_parameters, CURVES | below("my-study", "timeline", "path"), set()),
-    "own grid": (kinds.own_grid, below("sweep", "landscape"), set()),
-    "written rows": (kinds.written, {"curves-trials"} | below("written", "path"), set()),
+    "grid over three axes": (volume, THEORY | SLICES, {"best-values"}),
+    "own parameters": (studies.own_parameters, CURVES, set()),
+    "own grid": (studies.own_grid, {"sweep/landscape"}, set()),
+    "written rows": (studies.written, {"curves-trials"}, set()),
 } | {
-    name: (
-        lambda name=name: kinds.landscape(name),
-        THEORY | below(name, *timed(name), "landscape", "landscape-64", "sub-losses"),
-        {"best-values"},
-    )
+    name: (*of_landscape(name), {"best-values"})
     for name in ("glyphs-margin", "omniglot-242-margin", "omniglot-242-infonce")
-}
+}  # fmt: skip
 """Kind of study -> its table, the figures and the tables that it gives, and no others."""
 
 
@@ -116,20 +85,19 @@ def drawn(monkeypatch, undrawn):
     monkeypatch.setattr(plots, "save", save)
 
 
-@pytest.fixture
-def laid_out(monkeypatch, undrawn):
-    """Figures are drawn with their layout: all but the pixels."""
+def names(folder: Path, *endings: str) -> set[str]:
+    """What lies below a folder with each of these endings, without them."""
+    first, *others = (
+        {str(file.relative_to(folder).with_suffix("")) for file in folder.rglob(f"*{ending}")} for ending in endings
+    )
+    assert all(other == first for other in others)
+    return first
 
-    monkeypatch.setattr(plots, "save", laid_out_alone)
 
-
-def names(files, folder: Path, *endings: str) -> set[str]:
-    """What was written with each of these endings, without them."""
-    found = [
-        {str(file.relative_to(folder).with_suffix("")) for file in files if file.suffix == ending} for ending in endings
-    ]
-    assert all(one == found[0] for one in found)
-    return found[0]
+def check(written, folder: Path, pictures: set[str], tables: set[str]):
+    """These figures and tables were written, and nothing else."""
+    assert written.failed == {} and sorted(written.files) == sorted(filter(Path.is_file, folder.rglob("*")))
+    assert names(folder, ".svg", ".png") == pictures and names(folder, ".md", ".tex") == tables
 
 
 ALONE = ("lost trials", "own parameters")
@@ -139,53 +107,31 @@ ALONE = ("lost trials", "own parameters")
 @pytest.mark.parametrize(
     "kind", [pytest.param(kind, marks=[pytest.mark.faults] * (kind not in ALONE)) for kind in KINDS]
 )
-def test_every_kind_of_study_gives_all_its_figures_and_tables(kind, tmp_path, laid_out):
+def test_every_kind_of_study_gives_all_its_figures_and_tables(kind, tmp_path, undrawn, monkeypatch):
+    monkeypatch.setattr(plots, "save", laid_out_alone)
     make, expected, printed = KINDS[kind]
     trials = make()
     before = trials.copy()
-    written = write_figures(trials, tmp_path)
-    assert written.failed == {} and trials.equals(before)
-    assert (
-        names([file for file in written.files if file.suffix in (".svg", ".png")], tmp_path, ".svg", ".png") == expected
-    )
-    assert names([file for file in written.files if file.suffix in (".md", ".tex")], tmp_path, ".md", ".tex") == printed
-    assert sorted(written.files) == sorted(file for file in tmp_path.rglob("*") if file.is_file())
+    check(write_figures(trials, tmp_path), tmp_path, expected, printed)
+    assert trials.equals(before)
 
 
 @pytest.mark.slow
 def test_a_folder_of_all_kinds_gives_what_each_gives(tmp_path, undrawn):
     """Several studies of one dataset and other set-ups, grids, replays, a user's own, all as pandas.read_parquet reads
     them: nothing is mixed, nothing is missing."""
-    tables = {
-        name: make()
-        for name, (make, *_) in KINDS.items()
-        if name not in ("lost trials", "replicates", "on GPUs", "glyphs-margin")
-    }
-    trials = kinds.several([*tables.values(), kinds.replays(tmp_path / "replays")])
+    alike = ("lost trials", "replicates", "on GPUs", "glyphs-margin")
+    kinds = {name: kind for name, kind in KINDS.items() if name not in alike}
+    trials = studies.several([*(make() for make, *_ in kinds.values()), studies.replays(tmp_path / "replays")])
     written = write_figures(plain(trials), tmp_path / "out")
-    assert written.failed == {}
-    expected = (
-        {name for kind in tables for name in KINDS[kind][1] if "/" in name}
-        | CURVES
-        | THEORY
-        | {"replay-omniglot/path", "replay-sop/path"}
-    )
-    assert (
-        names([file for file in written.files if file.suffix in (".svg", ".png")], tmp_path / "out", ".svg", ".png")
-        == expected
-    )
-    assert names(
-        [file for file in written.files if file.suffix in (".md", ".tex")], tmp_path / "out", ".md", ".tex"
-    ) == {"methods", "best-values", "memory", "gains"}
+    expected = {name for _, figures, _ in kinds.values() for name in figures if "/" in name}
+    check(written, tmp_path / "out", expected | CURVES | THEORY, COMPARED | {"memory"})
     text = (tmp_path / "out/methods.md").read_text()
     titles = re.findall(r"^Search methods on (.+?)\. ", text, re.MULTILINE)
     assert len(titles) == len(set(titles)) and {"omniglot", "sop"} <= set(titles) and "xbm" not in text
 
 
-def batchless(trials):
-    return trials.assign(batch_size=pd.array([pd.NA] * len(trials), dtype="Int64"))
-
-
+OBJECTS = ("batch_size", "gpus", "val_score", "Lambda_p", "test_score", "seed")
 LACKING = {
     "no test scores": lambda t: t.assign(test_score=float("nan")),
     "some test scores": lambda t: t.assign(test_score=t["test_score"].where(t["trial_index"] > 3)),
@@ -196,13 +142,11 @@ LACKING = {
     "scores of zero": lambda t: t.assign(val_score=0.0, test_score=0.0),
     "negative scores": lambda t: t.assign(val_score=-1 - t["val_score"], test_score=-1 - t["test_score"]),
     "no seeds": lambda t: t.assign(seed=pd.NA, search_seed=pd.NA),
-    "objects": lambda t: t.astype(
-        dict.fromkeys(("batch_size", "gpus", "val_score", "Lambda_p", "test_score", "seed"), object)
-    ),
-    "no batch sizes": batchless,
+    "objects": lambda t: t.astype(dict.fromkeys(OBJECTS, object)),
+    "no batch sizes": lambda t: t.assign(batch_size=pd.array([pd.NA] * len(t), dtype="Int64")),
     "one setting": lambda t: t.assign(Lambda_p=1.0, Lambda_e=1.0, params=[{"Lambda_p": 1.0, "Lambda_e": 1.0}] * len(t)),
-    "two search seeds": lambda t: kinds.several([t, t.assign(search_seed=1)]),
-    "several seeds of some": lambda t: kinds.several([t, t.query("trial_index < 3").assign(seed=1, test_score=0.4)]),
+    "two search seeds": lambda t: studies.several([t, t.assign(search_seed=1)]),
+    "several seeds of some": lambda t: studies.several([t, t.query("trial_index < 3").assign(seed=1, test_score=0.4)]),
     "stopped": lambda t: t.assign(status=t["status"].where(t["trial_index"] % 2 == 0, "stopped")),
 }
 """What is done to the main job's table."""
@@ -217,48 +161,39 @@ TOGETHER = (
 
 
 def lacking(*names):
-    trials = kinds.main_job()
+    trials = studies.main_job()
     for name in names:
         trials = LACKING[name](trials)
     return trials
 
 
-ODD = {
-    "no completed trial": lambda: kinds.main_job().assign(
-        status="failed", val_score=float("nan"), test_score=float("nan"), positive_term=float("nan")
+def cells(number, params, **fields):
+    return table(row(n, val=0.1 * n, params=params(n), **fields) for n in range(number))
+
+
+LITTLE = {
+    "no completed trial": lambda: studies.main_job().assign(
+        status="failed", **dict.fromkeys(("val_score", "test_score", "positive_term"), float("nan"))
     ),
     "lost": lost,
-    "one trial": lambda: kinds.main_job().iloc[:1],
+    "one trial": lambda: studies.main_job().iloc[:1],
     "one trial that failed": lambda: table([row(0, "failed")]),
-    "grid of one column": lambda: table(
-        row(n, val=0.1 * n, params={"Lambda_p": 1.0, "Lambda_e": 2.0**n, "batch_size": 64}) for n in range(5)
+    "grid of one column": lambda: cells(5, lambda n: {"Lambda_p": 1.0, "Lambda_e": 2.0**n, "batch_size": 64}),
+    "grid without a score": lambda: volume().assign(status="diverged", val_score=float("nan")),
+    "grid without a batch size": lambda: cells(
+        16, lambda n: {"Lambda_p": 2.0 ** (n // 4), "Lambda_e": 2.0 ** (n % 4)}, test_score=0.1
     ),
-    "grid without a score": lambda: kinds.volume().assign(status="diverged", val_score=float("nan")),
-    "grid without a batch size": lambda: table(
-        row(n, val=0.1 * n, test_score=0.1, params={"Lambda_p": 2.0 ** (n // 4), "Lambda_e": 2.0 ** (n % 4)})
-        for n in range(16)
-    ),
-    "grid with a test score at one size": lambda: kinds.volume().assign(
+    "grid with a test score at one size": lambda: volume().assign(
         test_score=lambda t: t["test_score"].where(t["batch_size"] == 16)
     ),
-    "one own parameter": lambda: table(row(n, val=0.1 * n, search="cd", params={"lr": 2.0**n}) for n in range(5)),
-    "own parameters of zero": lambda: table(
-        row(n, val=0.1 * n, search="cd", params={"lr": 2.0**n, "momentum": 0.9 * (n % 2), "warm": 1.0 + n})
-        for n in range(5)
-    ),
-    "no parameter": lambda: table(row(n, val=0.1 * n, search="cd", params={}) for n in range(5)),
     "whole table of nothing": lambda: table([]),
-}
-
-
-ODD |= {", ".join(names): partial(lacking, *names) for names in TOGETHER}
-SINGLY = {name: partial(lacking, name) for name in LACKING}
+} | {", ".join(names): partial(lacking, *names) for names in TOGETHER}
 
 
 @pytest.mark.parametrize(
     "make",
-    [pytest.param(make, id=name) for name, make in ODD.items()]
-    + [pytest.param(make, id=name, marks=pytest.mark.faults) for name, make in SINGLY.items()],
+    [pytest.param(make, id=name) for name, make in LITTLE.items()]
+    + [pytest.param(partial(lacking, name), id=name, marks=pytest.mark.faults) for name in LACKING],
 )
 def test_tables_that_lack_something_cost_no_figure(make, tmp_path, drawn):
     written = write_figures(make(), tmp_path)
@@ -275,7 +210,7 @@ BEYOND |= {"scores of both signs", "numbers"}
     "chosen", [slice(0, None, 2), pytest.param(slice(1, None, 2), marks=pytest.mark.faults)], ids=["even", "odd"]
 )
 def test_no_row_that_the_schema_allows_costs_a_figure(chosen, tmp_path, drawn):
-    for name, trials in list(kinds.odd().items())[chosen]:
+    for name, trials in list(odd().items())[chosen]:
         failed = write_figures(trials, tmp_path / name).failed
         assert not failed or name in BEYOND, (name, failed)
 
@@ -283,27 +218,11 @@ def test_no_row_that_the_schema_allows_costs_a_figure(chosen, tmp_path, drawn):
 # For real -----------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def main_job(tmp_path_factory):
-    """(what was written of the main job, its folder), as it is for a user, but for two figures that need nothing."""
-    folder = tmp_path_factory.mktemp("figures")
-    trials = kinds.main_job()
-    before = trials.copy()
-    with pytest.MonkeyPatch.context() as patched:
-        elsewhere(patched, "constraints_figure", "pipeline_figure")
-        written = write_figures(trials, folder)
-    assert trials.equals(before)
-    return written, folder
-
-
-def test_pictures_are_pictures_and_tables_are_tables(main_job):
-    written, folder = main_job
-    _, expected, printed = KINDS["main job"]
-    pictures = [file for file in written.files if file.suffix in (".svg", ".png")]
-    assert written.failed == {} and names(pictures, folder, ".svg", ".png") == expected
-    tables = [file for file in written.files if file.suffix in (".md", ".tex")]
-    assert names(tables, folder, ".md", ".tex") == printed
-    assert sorted(written.files) == sorted(file for file in folder.rglob("*") if file.is_file())
+def test_pictures_are_pictures_and_tables_are_tables(tmp_path, monkeypatch):
+    """The main job's, as they are for a user, but for two figures that need nothing."""
+    elsewhere(monkeypatch, "constraints_figure", "pipeline_figure")
+    written = write_figures(studies.main_job(), tmp_path)
+    check(written, tmp_path, *KINDS["main job"][1:])
     for file in (file for file in written.files if file.stem not in ("constraints", "pipeline")):
         if file.suffix == ".png":
             with Image.open(file) as image:
@@ -315,18 +234,21 @@ def test_pictures_are_pictures_and_tables_are_tables(main_job):
             assert len({line.count("|") for line in rows}) == 1 and len(rows) > 2
         else:
             text = file.read_text()
-            assert text.count(r"\begin{") == text.count(r"\end{") == 2 and re.search(
-                r"\\caption\{.+\}\n\\label\{tab(le)?:\w+\}", text
-            )
+            assert text.count(r"\begin{") == text.count(r"\end{") == 2
+            assert re.search(r"\\caption\{.+\}\n\\label\{tab(le)?:\w+\}", text)
+
+
+def command(folder: Path) -> list[str]:
+    return [str(folder / "r"), "--figures", str(folder / "out"), "-o", str(folder / "report.html")]
 
 
 def test_the_command_writes_them_and_says_how_many(tmp_path, capsys, undrawn):
-    store(tmp_path / "r", kinds.main_job())
-    assert main([str(tmp_path / "r"), "--figures", str(tmp_path / "out"), "-o", str(tmp_path / "report.html")]) == 0
+    store(tmp_path / "r", studies.main_job())
+    assert main(command(tmp_path)) == 0
     files = [file for file in (tmp_path / "out").rglob("*") if file.is_file()]
     said = capsys.readouterr()
     assert f"{len(files)} files of figures and tables: {tmp_path / 'out'}" in said.out and said.err == ""
-    assert names([file for file in files if file.suffix == ".png"], tmp_path / "out", ".png") == KINDS["main job"][1]
+    assert names(tmp_path / "out", ".png") == KINDS["main job"][1]
 
 
 def test_a_figure_that_cannot_be_drawn_costs_no_other_and_is_named(tmp_path, capsys, monkeypatch, drawn):
@@ -338,171 +260,110 @@ def test_a_figure_that_cannot_be_drawn_costs_no_other_and_is_named(tmp_path, cap
         def draw(self, renderer):
             raise RuntimeError("no room")
 
-    store(tmp_path / "r", kinds.main_job())
-    command = [str(tmp_path / "r"), "--figures", str(tmp_path / "out"), "-o", str(tmp_path / "report.html")]
+    store(tmp_path / "r", studies.main_job())
     (tmp_path / "out/glyphs-margin").mkdir(parents=True)
-    for name in ("sub-losses", "timeline"):
-        touched(None, tmp_path / "out/glyphs-margin" / name)
-    monkeypatch.setattr(plots, "timeline_figure", lambda trials: Unfit())
+    for name in ("glyphs-margin/sub-losses", "directions"):
+        touched(None, tmp_path / "out" / name)
+    monkeypatch.setattr(plots, "directions_figure", Unfit)
     monkeypatch.setattr(figures, "sublosses", lambda trials, score: 1 / 0)
     monkeypatch.setattr("tune_cd.analysis.tables.best_values", lambda trials: [][0])
-    assert main(command) == 1
-    said = capsys.readouterr()
-    lines = sorted(said.err.splitlines())
-    assert lines == [
+    assert main(command(tmp_path)) == 1
+    assert sorted(capsys.readouterr().err.splitlines()) == [
         "error: best-values could not be made: IndexError: list index out of range",
+        "error: directions could not be made: RuntimeError: no room",
         "error: glyphs-margin/sub-losses could not be made: ZeroDivisionError: division by zero",
-        "error: glyphs-margin/timeline could not be made: RuntimeError: no room",
     ]
-    missing = {"glyphs-margin/sub-losses", "glyphs-margin/timeline"}
-    pictures = [file for file in (tmp_path / "out").rglob("*") if file.suffix in (".svg", ".png")]
-    assert (
-        names(pictures, tmp_path / "out", ".svg", ".png") == KINDS["main job"][1] - missing
-        and (tmp_path / "report.html").is_file()
-    )
+    missing = {"glyphs-margin/sub-losses", "directions"}
+    assert names(tmp_path / "out", ".svg", ".png") == KINDS["main job"][1] - missing
+    assert (tmp_path / "report.html").is_file()
 
 
 def test_what_cannot_be_written_ends_the_command(tmp_path, capsys, undrawn):
-    results.write_trial(tmp_path / "r", {name: value for name, value in row(0).items() if value is not None})
+    store(tmp_path / "r", studies.main_job())
     (tmp_path / "out").mkdir()
-    (tmp_path / "out/s").write_text("a file where a folder should be")
-    assert main([str(tmp_path / "r"), "--figures", str(tmp_path / "out"), "-o", str(tmp_path / "report.html")]) == 2
-    assert "error: " in capsys.readouterr().err
+    (tmp_path / "out/glyphs-margin").write_text("a file where a folder should be")
+    assert main(command(tmp_path)) == 2 and "error: " in capsys.readouterr().err
 
 
 # What is in them ----------------------------------------------------------------------------------------------
 
 
-def test_the_path_is_the_searchs_own_and_not_a_baselines():
-    """Also where a baseline found the best; of a study of lines alone the best is drawn."""
-    trials = kinds.main_job().assign(val_score=lambda t: t["val_score"].where(t["search"] == "cd", 0.99))
-    path = dict(figures_of(trials))["path"]()
-    assert path.axes[0].get_title().startswith("cd, study glyphs-margin")
-    alone = dict(figures_of(trials[trials["search"] != "cd"].reset_index(drop=True)))["path"]()
-    assert "(the best of 2 searches)" in alone.axes[0].get_title()
-
-
 def test_axes_say_the_metric():
-    made = dict(figures_of(kinds.main_job()))
-    bar = made["sub-losses"]().axes[-1]
-    assert bar.get_ylabel() == "test r_map"
-    own = dict(figures.figures_of_all(kinds.own_parameters()))["curves-trials"]().axes[0]
-    assert (
-        own.get_ylabel() == "validation accuracy of the best so far"
-        and own.get_xlabel() == "trials (whole training runs)"
-    )
-    paths = dict(figures_of(kinds.own_parameters()))["path"]().axes[0]
-    assert (paths.get_xlabel(), paths.get_ylabel()) == ("lr", "weight_decay")
-    both = kinds.several([kinds.main_job(), kinds.own_parameters()])
-    panels = dict(figures.figures_of_all(both))["curves-trials"]().axes
-    assert [axes.get_title() for axes in panels] == ["glyphs: test r_map", "my-study: validation accuracy"] and panels[
-        0
-    ].get_ylabel() == "score of the best so far"
+    job, own = studies.main_job(), studies.own_parameters()
+    assert dict(figures_of(job))["sub-losses"]().axes[-1].get_ylabel() == "test r_map"
+    axes = dict(figures.figures_of_all(own))["curves-trials"]().axes[0]
+    assert axes.get_ylabel() == "validation accuracy of the best so far"
+    assert axes.get_xlabel() == "trials (whole training runs)"
+    panels = dict(figures.figures_of_all(studies.several([job, own])))["curves-trials"]().axes
+    assert [axes.get_title() for axes in panels] == ["glyphs: test r_map", "my-study: validation accuracy"]
+    assert panels[0].get_ylabel() == "score of the best so far"
 
 
 def test_a_grids_cells_are_no_curve_and_its_best_is_what_searches_are_measured_by():
-    grid = kinds.landscape("glyphs-margin")
-    looks = json.loads(kinds.main_job()["config"].iloc[0])["evaluations"]  # of another number, set-ups would differ
+    grid = trainings("glyphs-margin")
+    looks = json.loads(studies.main_job()["config"].iloc[0])["evaluations"]  # of another number, set-ups would differ
     grid["config"] = [json.dumps(json.loads(config) | {"evaluations": looks}) for config in grid["config"]]
     assert dict(figures.figures_of_all(grid))["curves-trials"]() is None and methods(analysis.curves_of(grid)) is None
-    job = kinds.several([kinds.main_job().assign(study="job"), grid])
+    job, best = studies.several([studies.main_job().assign(study="job"), grid]), grid["test_score"].max()
     axes = dict(figures.figures_of_all(job))["curves-trials"]().axes[0]
     drawn = {line.get_label(): line for line in axes.get_lines()}
     assert set(drawn) == {"cd", "global", "separate", "95 % of the best"}
-    assert drawn["95 % of the best"].get_ydata()[0] == pytest.approx(0.95 * grid["test_score"].max()), (
-        "the set-up is the same"
-    )
+    assert drawn["95 % of the best"].get_ydata()[0] == pytest.approx(0.95 * best), "the set-up is the same"
     cells, words = methods(analysis.curves_of(job))
-    assert (
-        list(cells.index) == ["cd", "global", "separate"]
-        and f"at {0.95 * grid['test_score'].max():.4f}, 95 % of the best that any reached, the grid's cells included"
-        in words
-    )
+    assert list(cells.index) == ["cd", "global", "separate"]
+    assert f"at {0.95 * best:.4f}, 95 % of the best that any reached, the grid's cells included" in words
 
 
 def test_time_is_drawn_where_it_is_known():
     """A study without times costs no other's curves over time; one that used no GPU has none over GPU time."""
-    trials = kinds.several(
-        [kinds.own_parameters(), kinds.written(), kinds.on_gpus().assign(study="gpus", dataset="other")]
+    on_gpus = studies.on_gpus().assign(study="gpus", dataset="other")
+    made = dict(figures.figures_of_all(studies.several([studies.own_parameters(), studies.written(), on_gpus])))
+    panels = {"trials": ["my-study", "other", "written"], "seconds": ["my-study", "other"], "gpu-seconds": ["other"]}
+    for over, expected in panels.items():
+        assert [axes.get_title().split(":")[0] for axes in made[f"curves-{over}"]().axes] == expected
+
+
+def of_seeds(scores, seeds, test):
+    """Searches of two methods."""
+    return pd.concat(
+        search_study(scores(seed), search, seed, test=test(seed)) for search in ("cd", "random") for seed in seeds
     )
-    made = dict(figures.figures_of_all(trials))
-    titles = {
-        over: [axes.get_title().split(":")[0] for axes in made[f"curves-{over}"]().axes]
-        for over in ("trials", "seconds", "gpu-seconds")
-    }
-    assert titles == {
-        "trials": ["my-study", "other", "written"],
-        "seconds": ["my-study", "other"],
-        "gpu-seconds": ["other"],
-    }
 
 
 def test_columns_that_say_nothing_are_left_out():
-    cells, words = methods(analysis.curves_of(kinds.main_job()))
+    cells, words = methods(analysis.curves_of(studies.main_job()))
     assert list(cells) == ["AUC@5", "AUC@10", "AUC@20", "n-95"], (
         "one search each: nothing is paired, no number has an interval"
     )
-    assert (
-        cells.loc["separate", "AUC@10"] == "-"
-        and "±" not in cells.to_string()
-        and "(" not in cells.loc["cd", "n-95"]
-        and "of one search each" in words
-    )
-    several = pd.concat(
-        [
-            search_study([0.1 * seed, 0.5], search, seed, test=[0.1 * seed, 0.4 + 0.01 * seed])
-            for search in ("cd", "random")
-            for seed in range(9)
-        ]
-    )
+    assert cells.loc["separate", "AUC@10"] == "-" and "±" not in cells.to_string()
+    assert "(" not in cells.loc["cd", "n-95"] and "of one search each" in words
+    several = of_seeds(lambda seed: [0.1 * seed, 0.5], range(9), lambda seed: [0.1 * seed, 0.4 + 0.01 * seed])
     cells, words = methods(analysis.curves_of(several))
     assert list(cells) == ["searches", "n-95"] and "to" in cells.loc["cd", "n-95"] and "bootstrap" in words, (
         "two trials have no AUC@5, nor a difference of it"
     )
-    long = pd.concat(
-        [
-            search_study(
-                [0.01 * seed + 0.02 * n for n in range(20)],
-                search,
-                seed,
-                test=[0.01 * seed + 0.02 * n for n in range(20)],
-            )
-            for search in ("cd", "random")
-            for seed in range(3)
-        ]
-    )
-    cells, words = methods(analysis.curves_of(long))
+    grows = [[0.01 * seed + 0.02 * n for n in range(20)] for seed in range(3)]
+    cells, words = methods(analysis.curves_of(of_seeds(grows.__getitem__, range(3), grows.__getitem__)))
     assert {"AUC@20", "ΔAUC@20"} <= set(cells) and "±" in cells.loc["cd", "AUC@5"] and "less cd's" in words
-    assert methods(analysis.curves_of(kinds.memory())) is None, "the experiment's searches know each other's trials"
+    assert methods(analysis.curves_of(studies.memory())) is None, "the experiment's searches know each other's trials"
 
 
 def test_intervals_stand_beside_their_means():
-    best = readable(best_values(kinds.replicates()))
-    assert (
-        re.fullmatch(r"0\.\d{4} ±0\.\d{4}", best.loc[0, "test"])
-        and best.loc[0, "seeds"] == 3
-        and re.fullmatch(r"0\.\d{4}", best.loc[0, "validation"])
-    )
-    once = readable(best_values(kinds.main_job()))
+    best = readable(best_values(studies.replicates()))
+    assert re.fullmatch(r"0\.\d{4} ±0\.\d{4}", best.loc[0, "test"]) and best.loc[0, "seeds"] == 3
+    assert re.fullmatch(r"0\.\d{4}", best.loc[0, "validation"])
+    once = readable(best_values(studies.main_job()))
     assert "±" not in once.loc[0, "test"] and "set-up" not in once and "test_ci" not in once
 
 
 def test_several_datasets_have_memory_tables_of_their_own():
     """Two studies of the experiment: no number of one stands for the other's."""
-    both = kinds.several(
-        [
-            kinds.memory(),
-            kinds.memory("sop", "xbm-sop", network="resnet50").assign(
-                scores=lambda t: [scores | {"test_precision_at_1": 0.25} for scores in t["scores"]]
-            ),
-        ]
-    )
-    made = tables_of(both)
+    photos = studies.memory("sop", "xbm-sop", network="resnet50")
+    photos["scores"] = [scores | {"test_precision_at_1": 0.25} for scores in photos["scores"]]
+    made = tables_of(studies.several([studies.memory(), photos]))
     text = made["memory"]()["md"]
-    first = text.split("Cross-batch memory on ")[0]
-    assert "0.25 / -" not in first and text.count("| (S1) Original") == 2
-    captions = re.findall(r"Cross-batch memory on (\w+)", text)
-    assert captions == ["glyphs", "sop"]
+    assert "0.25 / -" not in text.split("Cross-batch memory on ")[0] and text.count("| (S1) Original") == 2
+    assert re.findall(r"Cross-batch memory on (\w+)", text) == ["glyphs", "sop"]
     numbers = made["base-numbers"]()["md"]
     own = [line for line in numbers.splitlines() if line.startswith("|") and "this table" in line]
     assert len(own) == 3 and all(line.startswith("| sop ") for line in own) and "memory=variable" in numbers, (
@@ -513,11 +374,11 @@ def test_several_datasets_have_memory_tables_of_their_own():
 def test_long_and_equal_names_of_set_ups_have_folders_of_their_own(tmp_path, undrawn):
     configs = [{"network": f"module{separator}net" + "x" * 90, "k": 2} for separator in ":/"]
     trials = table(
-        row(n, val=0.5, study="s", search="cd", config=configs[n % 2], params={"Lambda_p": 2.0**n, "Lambda_e": 1.0})
+        row(n, config=configs[n % 2], params={"Lambda_p": 2.0**n, "Lambda_e": 1.0}, positive_term=1.0, entropy_term=1.0)
         for n in range(6)
     )
     written = write_figures(trials, tmp_path)
-    folders = {file.parent.name for file in written.files if file.name == "path.png"}
+    folders = {file.parent.name for file in written.files if file.name == "sub-losses.png"}
     assert written.failed == {} and len(folders) == 2 and all(len(name) < 90 for name in folders)
 
 
@@ -529,21 +390,6 @@ def test_a_grid_over_three_axes_for_real(tmp_path):
         for seed in range(5)
     ]
     lines = pd.concat(searches).assign(scores=lambda t: [{"test_r_map": score} for score in t["test_score"]])
-    written = write_figures(pd.concat([full_grid(6, (16, 64)), lines], ignore_index=True), tmp_path)
-    expected = {
-        "curves-trials",
-        "directions",
-        "constraints",
-        "pipeline",
-        "s/landscape",
-        "s/landscape-16",
-        "s/landscape-64",
-        "s/balance-gain",
-    }
-    assert (
-        names([file for file in written.files if file.suffix == ".png"], tmp_path, ".png") >= expected
-        and written.failed == {}
-    )
-    assert {"methods", "best-values", "base-numbers"} == names(
-        [file for file in written.files if file.suffix == ".md"], tmp_path, ".md"
-    )
+    written = write_figures(pd.concat([volume(), lines], ignore_index=True), tmp_path)
+    assert written.failed == {} and names(tmp_path, ".png") >= {"curves-trials"} | THEORY | SLICES
+    assert names(tmp_path, ".md") == {"methods", "best-values", "base-numbers"}

@@ -9,14 +9,14 @@ import numpy as np
 import pandas as pd
 import pytest
 from figure_checks import laid_out_alone
-from term_studies import BOX, TWINS, VICREG, gridded, searched
+from studies import BOX, TWINS, VICREG, gridded_terms, searched_terms
 
 from tune_cd import balance, plots
 from tune_cd.analysis import best_trial, grid, on_diagonal, subloss_statistics, sublosses
 from tune_cd.analysis.confirmation import gains
 from tune_cd.analysis.scores import parameter, parameter_names, published_of, weights_of
 from tune_cd.analysis.sublosses import terms_in
-from tune_cd.plots import grid_slices, path_figure, search_figure, sublosses_figure
+from tune_cd.plots import grid_slices, search_figure, sublosses_figure
 from tune_cd.report.figures import write_figures
 from tune_cd.report.findings import averages_of, findings
 from tune_cd.report.page import render
@@ -26,8 +26,12 @@ from tune_cd.report.words import summarise
 
 pytestmark = pytest.mark.filterwarnings("error", "ignore::ResourceWarning")
 
-STUDIES = {"three searched": searched(VICREG), "two searched": searched(TWINS), "three on a grid": gridded(VICREG),
-           "two on a grid": gridded(TWINS)}  # fmt: skip
+STUDIES = {
+    "three searched": searched_terms(VICREG),
+    "two searched": searched_terms(TWINS),
+    "three on a grid": gridded_terms(VICREG),
+    "two on a grid": gridded_terms(TWINS),
+}
 PAIR = {"Lambda_p": 1.0, "Lambda_e": 4.0}
 each_study = pytest.mark.parametrize("trials", STUDIES.values(), ids=STUDIES)
 
@@ -37,15 +41,11 @@ def published(trials):
 
 
 @each_study
-def test_the_weights_are_known_in_the_terms_order(trials):
-    assert weights_of(trials) == list(published(trials)) == parameter_names(trials)
-    assert published_of(trials) == published(trials) and averages_of(trials) == ("published",)
-
-
-@each_study
-def test_on_the_published_line_are_the_ratios_at_any_rate(trials):
-    on = on_diagonal(trials, "published", 2)
+def test_the_weights_are_known_in_the_terms_order_and_their_line_at_any_rate(trials):
     names, shares = zip(*published(trials).items())
+    assert weights_of(trials) == list(names) == parameter_names(trials)
+    assert published_of(trials) == published(trials) and averages_of(trials) == ("published",)
+    on = on_diagonal(trials, "published", 2)
     rates = np.array([parameter(on, name) / share for name, share in zip(names, shares)])
     assert len(on) >= 3 and np.allclose(rates, rates[0])
     assert set(on.index) >= set(trials.index[trials["search"] == "published"])
@@ -53,22 +53,17 @@ def test_on_the_published_line_are_the_ratios_at_any_rate(trials):
 
 
 @each_study
-def test_the_gain_over_them_and_their_rate_are_found(trials):
+def test_the_gain_over_them_and_their_rate_are_found_and_said_with_the_terms_names(trials):
     found = findings(trials, dict.fromkeys(published(trials), BOX))
     [recipe] = found.recipes
     assert recipe.average == "published" and found.missing == ()
-    assert (
-        recipe.gain == pytest.approx(best_trial(trials)["test_score"] - recipe.best["test_score"]) and recipe.gain > 0
-    )
+    gain = best_trial(trials)["test_score"] - recipe.best["test_score"]
+    assert recipe.gain == pytest.approx(gain) and gain > 0
     name, share = next(iter(published(trials).items()))
     assert recipe.learning_rate == pytest.approx(dict(recipe.best["params"])[name] / share)
-
-
-@each_study
-def test_sentences_name_the_terms_and_no_others(trials):
-    text = " ".join(f"{one.head}: {one.text}" for one in summarise(findings(trials), "python -m tune_cd.run --study s"))
+    text = " ".join(f"{one.head}: {one.text}" for one in summarise(found, "python -m tune_cd.run --study s"))
     assert "Over the published weights: +" in text and "reached" in text
-    assert f"Λ{next(iter(published(trials))).removeprefix('Lambda_')} = " in text
+    assert f"Λ{name.removeprefix('Lambda_')} = " in text
     for wrong in ("entropy", "positive term", "average", "Λp", "Λe", "Lambda_"):
         assert wrong not in text, text
 
@@ -91,44 +86,32 @@ def test_the_page_draws_the_published_line_over_two_weights(trials):
     assert "published weights" in html and "entropy" not in text and "positive term" not in text
 
 
-def test_lines_along_contrasts_are_whole_lines_in_a_plane():
-    trials = STUDIES["three searched"]
-    figure = path_figure(trials[trials["search"] == "cd"], plane=("Lambda_sim", "Lambda_cov"))
-    assert "Lambda" in figure.axes[0].get_xlabel() and figure.axes[0].lines
+FOUR = {f"Lambda_t{n}": 1.0 for n in range(4)}
 
 
-@pytest.mark.parametrize("kind", ["three searched", "two searched"])
-def test_the_picture_has_a_plane_a_pair_of_weights(kind):
-    trials = STUDIES[kind]
-    names = tuple(published(trials))
-    figure = search_figure(trials, ("published",), 64, 2, BOX, weights=names)
+@pytest.mark.parametrize("weights, count", [(TWINS, 1), (VICREG, 3), (FOUR, 3)])
+def test_the_picture_has_a_plane_a_pair_of_weights_of_four_only_those_with_the_first(weights, count):
+    figure = search_figure(searched_terms(weights, 6), ("published",), 64, 2, BOX, weights=tuple(weights))
     planes = [axes for axes in figure.axes if axes.get_xlabel().startswith("$\\Lambda")]
-    assert len(planes) == {2: 1, 3: 3}[len(names)]
+    assert len(planes) == count
     for axes in planes:
         assert "weight of the term" in axes.get_xlabel() and axes.lines[0].get_label() == "published weights"
     assert matplotlib.colors.same_color(planes[0].lines[0].get_color(), "#E69F00")
     figure.draw_without_rendering()
 
 
-@pytest.mark.parametrize("trials", [searched(PAIR), gridded(PAIR)], ids=["searched", "on a grid"])
+@pytest.mark.parametrize("trials", [searched_terms(PAIR), gridded_terms(PAIR)], ids=["searched", "on a grid"])
 def test_published_weights_of_a_positive_and_an_entropy_term_are_their_line(trials, tmp_path, monkeypatch):
     monkeypatch.setattr(plots, "save", laid_out_alone)
-    [recipe] = findings(trials).recipes
-    assert recipe.average == "published" and weights_of(trials) == list(PAIR)
+    assert weights_of(trials) == list(PAIR) and averages_of(trials) == ("published",)
     [line] = payload(trials, "pair")["studies"][0]["averages"]
     assert (line["label"], line["ratio"][0]) == ("published weights", 4.0)
     assert not write_figures(trials, tmp_path).failed
 
 
 def test_a_users_own_pair_of_equal_weight_has_the_separate_average_alone():
-    trials = searched(PAIR).assign(config="{}", loss="mine:pair")
+    trials = searched_terms(PAIR).assign(config="{}", loss="mine:pair")
     assert averages_of(trials) == ("separate",) and averages_of(trials.assign(loss="margin")) == balance.AVERAGES
-
-
-def test_four_weights_are_shown_with_the_first():
-    weights = {f"Lambda_t{n}": 1.0 for n in range(4)}
-    figure = search_figure(searched(weights, 6), ("published",), 64, 2, BOX, weights=tuple(weights))
-    assert sum(axes.get_xlabel().startswith("$\\Lambda") for axes in figure.axes) == 3
 
 
 @each_study

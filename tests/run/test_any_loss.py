@@ -4,7 +4,7 @@ import json
 
 import pytest
 from made_studies import study
-from term_studies import searched
+from studies import searched_terms
 
 from tune_cd import results
 from tune_cd.run.__main__ import main
@@ -141,7 +141,7 @@ def test_published_weights_of_a_positive_and_an_entropy_term_are_the_start_and_t
 
 def test_the_summary_has_their_line(tmp_path, monkeypatch):
     made = study(tmp_path, "--loss", "own_losses:unequal", "--study", "terms", "--batch-size", "32")
-    for _, trial in searched({"Lambda_p": 1.0, "Lambda_e": 4.0}, batch_size=32).iterrows():
+    for _, trial in searched_terms({"Lambda_p": 1.0, "Lambda_e": 4.0}, batch_size=32).iterrows():
         results.write_trial(made.results, trial.where(trial.notna(), None).to_dict())
     said = summarise(made).splitlines()
     assert said[2].startswith("best balance found") and said[3].startswith("best with published weights")

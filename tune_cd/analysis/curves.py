@@ -27,6 +27,9 @@ SETTING = ("study", "search", "search_seed", "trial_index")
 seeds."""
 
 
+TOLD = "val_score"
+"""The score that a search is told."""
+
 RUN = (*SETTING, "run")
 """Columns that identify one run of a setting whose trainings pause between runs."""
 
@@ -95,30 +98,30 @@ class Curve:
         return _used(until, self.started, self.ended, self.gpus)
 
 
-def curves_of(trials: pd.DataFrame, score: str = "test_score", told: str = "val_score") -> list[Curve]:
+def curves_of(trials: pd.DataFrame, score: str = "test_score") -> list[Curve]:
     """One curve per landscape, search and search seed of every study, in that order; searches without a row have none.
 
     Where trainings pause, each run is a value, because the weights of a short training are usable. Paused runs are not
-    tested, so on a landscape with a search that pauses every curve shows `told`.
+    tested, so on a landscape with a search that pauses every curve shows the score that the search was told, TOLD.
 
-    score: the reported score, taken from the trial that is best by `told`, the score that the search was told.
-    Trainings of one setting with several seeds are one trial, with their mean score. On a landscape where no trial has
-    `score`, `told` is reported; where only some trials have it, the others are ignored. A landscape is named by its
-    dataset (by its study if rows name none), and by the fields of problem and set-up that differ within the table.
-    Wall-clock time begins with a search's first trial, and does not stop between two runs of one study.
+    score: the reported score, of the trial that is best by TOLD. Trainings of one setting with several seeds are one
+    trial, with their mean score. On a landscape where no trial has `score`, TOLD is reported; where only some trials
+    have it, the others are ignored. A landscape is named by its dataset (by its study if rows name none), and by the
+    fields of problem and set-up that differ within the table. Wall-clock time begins with a search's first trial, and
+    does not stop between two runs of one study.
     """
     trials = searching(trials)
     if trials.empty:
         return []
     runs = counted(runs_of(trials))
     rows = _with_all_times(means_over_seeds(runs, RUN), runs).assign(landscape=_landscapes)
-    rows["told"] = score_column(rows, told).where(rows["status"] == "completed")
+    rows["told"] = score_column(rows, TOLD).where(rows["status"] == "completed")
     reported = score_column(rows, score)
     landscapes = rows["landscape"]
     absent = reported.isna().groupby(landscapes).transform("all") | rows["pauses"].groupby(landscapes).transform("any")
     rows["reported"] = reported.where(~absent, rows["told"]).where(rows["told"].notna())
     rows["told"] = rows["told"].where(rows["reported"].notna())
-    rows["score"] = np.where(absent, told, score)
+    rows["score"] = np.where(absent, TOLD, score)
     lowest = rows.groupby("landscape")["reported"].min().to_dict()
     groups = rows.assign(search_seed=rows["search_seed"].fillna(0)).groupby(
         ["landscape", "study", "search", "search_seed"], sort=False

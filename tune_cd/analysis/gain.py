@@ -34,11 +34,7 @@ def reachable(grid: Grid, average: str, k: int = 2, within: float | None = None)
 
 
 def balance_gain(
-    grid: Grid,
-    k: int = 2,
-    averages: Sequence[str] = balance.AVERAGES,
-    within: float | None = None,
-    select: Grid | None = None,
+    grid: Grid, k: int = 2, averages: Sequence[str] = balance.AVERAGES, select: Grid | None = None
 ) -> pd.DataFrame:
     """The best score at each batch size, and the best that each average reaches without a balance of its own.
 
@@ -46,8 +42,8 @@ def balance_gain(
     separate_Lambda_p, ...); and gain_separate, ...: best less that average's score. NaN if none of those cells has a
     value. `gain.filter(like="gain_").mean()` is the drop that the paper averages over batch sizes (`sec:exps`).
     select: the grid in which the best cells are chosen, such as the validation score's, while `grid` holds the reported
-    score; None: `grid` itself, as in the paper's figures. k, within and errors: see `reachable`; also raises ValueError
-    if `select` has other cells.
+    score; None: `grid` itself, as in the paper's figures. k and errors: see `reachable`; also raises ValueError if
+    `select` has other cells.
     """
     select = grid if select is None else select
     if any(
@@ -55,7 +51,7 @@ def balance_gain(
     ):
         raise ValueError(f"grids of {grid.score} and {select.score} have different cells")
     among = {"best": np.ones(grid.values.shape, dtype=bool)} | {
-        average: reachable(grid, average, k, within) for average in averages
+        average: reachable(grid, average, k) for average in averages
     }
     rows = []
     for place in range(len(grid.ticks[2])):

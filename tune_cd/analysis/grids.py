@@ -1,9 +1,7 @@
 """Landscapes as labelled grids: M(h) over (Lambda_p, Lambda_e, b), averaged over seeds (`fig:hp_omniglot`).
 
 landscape = grid(results.read("results", "my-grid"), "test_score")
-landscape.at(64)                        # a slice: rows Lambda_p, columns Lambda_e
 landscape.top(8, batch_size=64)         # the blue squares of fig:hp_omniglot
-landscape.holes                         # cells without a value, each with the reason
 """
 
 from collections.abc import Collection, Sequence
@@ -16,7 +14,6 @@ import pandas as pd
 
 from tune_cd.analysis.parts import require_one
 from tune_cd.analysis.scores import (
-    octaves,
     own_column,
     parameter,
     parameter_names,
@@ -56,23 +53,6 @@ class Grid:
         told = (len(tick) > 1 and tick[0] > 0 for tick in self.ticks)
         return tuple(float(np.median(np.diff(np.log2(tick)))) if t else np.nan for tick, t in zip(self.ticks, told))
 
-    @property
-    def holes(self) -> pd.DataFrame:
-        """Cells without a value, and the reason: "not run", or "not completed" if all trainings were lost."""
-        frame = self.frame()
-        holes = frame[frame["count"] == 0]
-        return (
-            holes.iloc[:, : len(self.names)]
-            .assign(reason=np.where(holes["lost"] > 0, "not completed", "not run"))
-            .reset_index(drop=True)
-        )
-
-    @property
-    def best(self) -> pd.Series | None:
-        """The best cell, a row of `top`; None if no cell has a value."""
-        best = self.top(1)
-        return best.iloc[0] if len(best) else None
-
     def frame(self) -> pd.DataFrame:
         """One row per cell: the parameters, then value, count, spread and lost."""
         names = [own_column(name, MEASURED) for name in self.names]
@@ -81,37 +61,18 @@ class Grid:
             value=self.values.ravel(), count=self.counts.ravel(), spread=self.spread.ravel(), lost=self.lost.ravel()
         )
 
-    def place(self, batch_size: float | None = None) -> int:
-        """The index of a batch size on the last axis; None: the only one of a grid with a single batch size.
-
-        Raises ValueError for a batch size that is not in the grid, and for None if there are several.
-        """
-        ticks = self.ticks[-1]
-        found = np.arange(len(ticks)) if batch_size is None else np.flatnonzero(ticks == batch_size)
-        if len(found) != 1:
-            raise ValueError(f"{self.names[-1]} {batch_size}: one of {ticks.tolist()}")
-        return int(found[0])
-
-    def at(self, batch_size: float | None = None) -> pd.DataFrame:
-        """The slice of one batch size: index Lambda_p, columns Lambda_e, NaN for a hole.
-
-        Raises ValueError as `place`, and for a grid without exactly three axes.
-        """
-        if len(self.names) != 3:
-            raise ValueError(f"axes {self.names}: a slice is one of three")
-        rows, columns = (pd.Index(tick, name=name) for tick, name in zip(self.ticks[:2], self.names))
-        return pd.DataFrame(self.values[..., self.place(batch_size)], index=rows, columns=columns)
-
     def top(self, k: int = 8, batch_size: float | None = None) -> pd.DataFrame:
         """The k best cells, of one batch size or of all, best first; ties go to the smaller parameters.
 
-        Columns as in `frame`. Raises ValueError for k < 1 and as `place`.
+        Columns as in `frame`. Raises ValueError for k < 1 and for a batch size that is not in the grid.
         """
         if k < 1:
             raise ValueError(f"k = {k}: at least 1")
         frame = self.frame()
         if batch_size is not None:
-            frame = frame[frame.iloc[:, len(self.names) - 1] == self.ticks[-1][self.place(batch_size)]]
+            if batch_size not in self.ticks[-1]:
+                raise ValueError(f"{self.names[-1]} {batch_size}: one of {self.ticks[-1].tolist()}")
+            frame = frame[frame.iloc[:, len(self.names) - 1] == batch_size]
         return (
             frame[frame["count"] > 0]
             .sort_values("value", ascending=False, kind="stable")
@@ -120,24 +81,21 @@ class Grid:
         )
 
 
-def grid(
-    trials: pd.DataFrame, score: str = "val_score", axes: Sequence[str] | None = None, cell: float | None = None
-) -> Grid:
+def grid(trials: pd.DataFrame, score: str = "val_score", axes: Sequence[str] | None = None) -> Grid:
     """The grid of a score: a column of the table, or a name in its `scores` map.
 
     trials: of one dataset, task, loss and metric, from one study or several; a training that two searches asked for
     (the same setting and seed) counts once. Rows that lack a value on an axis are left out; a missing batch size is NaN
     instead. axes: names of parameters; None: (Lambda_p, Lambda_e, batch_size) if trials have them, otherwise every
-    searched one. cell: width of a cell in octaves, into which settings are binned; None: every setting that occurs is a
-    cell. Raises ValueError for a mixture, an unknown score or axis, cell <= 0, with a cell for a parameter that is not
-    positive, and for axes that span more than LARGEST cells. The trials of a search soon span that many; `cells` has a
-    row only for each setting that was tried.
+    searched one. Every setting that occurs is a cell. Raises ValueError for a mixture, an unknown score or axis, and
+    for axes that span more than LARGEST cells. The trials of a search soon span that many; `cells` has a row only for
+    each setting that was tried.
     """
-    placed = _place(trials, axes, cell)
+    placed = _place(trials, axes)
     shape = tuple(map(len, placed.ticks))
     if prod(shape) > LARGEST:
         size = f"{' x '.join(map(str, shape))} cells of {len(trials)} trials"
-        raise ValueError(f"{size}: more than {LARGEST:,}; take `cells`, or wider ones with cell=octaves")
+        raise ValueError(f"{size}: more than {LARGEST:,}; take `cells`")
 
     def dense(tried: np.ndarray, hole: float) -> np.ndarray:
         """Values of the tried cells as an array over all cells."""
@@ -150,22 +108,20 @@ def grid(
     return Grid(score, placed.names, placed.ticks, *arrays, score_words(trials, score))
 
 
-def cells(
-    trials: pd.DataFrame, score: str = "val_score", axes: Sequence[str] | None = None, cell: float | None = None
-) -> pd.DataFrame:
+def cells(trials: pd.DataFrame, score: str = "val_score", axes: Sequence[str] | None = None) -> pd.DataFrame:
     """The cells of `grid` with at least one training, one row each, in the order of the axes.
 
     Columns: the parameters, then value, count, spread, lost, and `trials`, the index of the rows in the cell. Arguments
     and errors: as for `grid`, except that the number of cells is not limited.
     """
-    return cells_of(trials, [score], axes, cell)[score]
+    return cells_of(trials, [score], axes)[score]
 
 
 def cells_of(
-    trials: pd.DataFrame, scores: Collection[str], axes: Sequence[str] | None = None, cell: float | None = None
+    trials: pd.DataFrame, scores: Collection[str], axes: Sequence[str] | None = None
 ) -> dict[str, pd.DataFrame]:
     """`cells` of several scores; trials are assigned to cells once."""
-    placed = _place(trials, axes, cell)
+    placed = _place(trials, axes)
     columns = zip(placed.names, placed.ticks, placed.at.T)
     table = pd.DataFrame({own_column(name, MEASURED): tick[at] for name, tick, at in columns})
     members = pd.Series(placed.members, index=table.index, dtype=object)
@@ -220,10 +176,8 @@ def _means(where: np.ndarray, values: np.ndarray, size: int) -> tuple[np.ndarray
     return np.bincount(where, values, minlength=size) / counts, counts
 
 
-def _place(trials: pd.DataFrame, axes: Sequence[str] | None, cell: float | None) -> _Placed:
+def _place(trials: pd.DataFrame, axes: Sequence[str] | None) -> _Placed:
     require_one(trials)
-    if cell is not None and not cell > 0:
-        raise ValueError(f"cell = {cell!r}: octaves, > 0")
     names = tuple(axes or parameter_names(trials))
     if axes is not None and len(trials):
         require_parameters(trials, names)
@@ -232,9 +186,7 @@ def _place(trials: pd.DataFrame, axes: Sequence[str] | None, cell: float | None)
     required = columns[[name != "batch_size" for name in names]]
     missing: np.ndarray = np.logical_or.reduce(np.isnan(required))
     trials, columns = trials.loc[~missing], columns[:, ~missing]
-    ticks, codes = zip(
-        *(_ticks(column, _cells(column, name, cell), name, cell) for column, name in zip(columns, names))
-    )
+    ticks, codes = zip(*(_ticks(column, name) for column, name in zip(columns, names)))
     at, where = np.unique(np.array(codes, dtype=int).T, axis=0, return_inverse=True)
     members: list[list[Any]] = [[] for _ in at]
     for row, place in zip(trials.index, where.tolist()):
@@ -242,18 +194,11 @@ def _place(trials: pd.DataFrame, axes: Sequence[str] | None, cell: float | None)
     return _Placed(names, ticks, at, trials, where, _repeats(trials), [tuple(rows) for rows in members])
 
 
-def _cells(values: np.ndarray, name: str, cell: float | None) -> np.ndarray:
-    """Coordinates in octaves, made equal within a cell. With a width, values must be positive."""
-    return places(values) if cell is None else np.round(octaves(values, name) / cell) * cell
-
-
-def _ticks(column: np.ndarray, at: np.ndarray, name: str, cell: float | None) -> tuple[np.ndarray, np.ndarray]:
+def _ticks(column: np.ndarray, name: str) -> tuple[np.ndarray, np.ndarray]:
     """Values of an axis, ascending, and each trial's index on it."""
-    coordinates, first, codes = np.unique(at, return_index=True, return_inverse=True)
-    values = (
-        column[first] if cell is None else 2.0**coordinates
-    )  # the value itself rather than the rounded result of log2 and back
-    whole = name == "batch_size" and cell is None and np.isfinite(values).all()
+    _, first, codes = np.unique(places(column), return_index=True, return_inverse=True)
+    values = column[first]  # the value itself rather than the rounded result of log2 and back
+    whole = name == "batch_size" and np.isfinite(values).all()
     return values.astype(int) if whole else values, codes
 
 

@@ -114,11 +114,11 @@ def compared(
 # Trainings ----------------------------------------------------------------------------------------------------
 
 
-def best_values(trials: pd.DataFrame, batch_size: int | None = None, each: Sequence[str] = ()) -> pd.DataFrame:
-    """The best balance of every problem and set-up (`ssec:best_hp_values`, there with batch_size 64).
+def best_values(trials: pd.DataFrame, each: Sequence[str] = ()) -> pd.DataFrame:
+    """The best balance of every problem and set-up (`ssec:best_hp_values`, there with batch size 64).
 
-    Chosen by the validation score, means over the seeds of a setting. batch_size: None for any. each: columns by which
-    rows are split further, such as "study". Columns: set_up, the fields that tell a row's set-up from the others, only
+    Chosen by the validation score, means over the seeds of a setting. each: columns by which rows are split further,
+    such as "study". Columns: set_up, the fields that tell a row's set-up from the others, only
     if there are several. seeds: trainings of the best setting. test_ci: half the 95 % interval of its mean test score
     over them (Student's t), NaN for fewer than two. alike: how many settings have a score within ALIKE of the best,
     itself included. alike_Lambda_p, alike_Lambda_e: the ranges of their weights. Parts without a completed trial have
@@ -127,7 +127,7 @@ def best_values(trials: pd.DataFrame, batch_size: int | None = None, each: Seque
     rows = []
     for part in comparable(trials):
         for key, group in part.trials.groupby(list(each), dropna=False) if each else [((), part.trials)]:
-            found = _best_of(group[group["batch_size"] == batch_size] if batch_size is not None else group)
+            found = _best_of(group)
             if found is not None:
                 rows.append(dict(zip(each, key)) | part.problem | {"set_up": part.set_up} | found)
     table = pd.DataFrame(rows, columns=[*each, *PROBLEM, "set_up", *BEST])
@@ -201,12 +201,15 @@ def published_name(dataset: str | None) -> str:
 # As text ------------------------------------------------------------------------------------------------------
 
 
-def markdown(table: pd.DataFrame, per_table: int = 4) -> str:
-    """A table as Markdown; columns of two levels are split into tables of at most `per_table` groups."""
+PER_TABLE = 4  # groups of columns side by side
+
+
+def markdown(table: pd.DataFrame) -> str:
+    """A table as Markdown; columns of two levels are split into tables of at most PER_TABLE groups."""
     if table.columns.nlevels == 1:
         return _aligned(_text(table))
     groups = list(dict.fromkeys(table.columns.get_level_values(0)))
-    parts = [table[groups[first : first + per_table]] for first in range(0, len(groups), per_table)]
+    parts = [table[groups[first : first + PER_TABLE]] for first in range(0, len(groups), PER_TABLE)]
     return "\n\n".join(
         _aligned(_text(part.set_axis([" ".join(name) for name in part.columns], axis=1))) for part in parts
     )

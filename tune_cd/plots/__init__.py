@@ -13,15 +13,12 @@ from tune_cd.plots.curves import curves_figure
 from tune_cd.plots.gain import gain_figure, sublosses_figure
 from tune_cd.plots.geometry import constraints_figure, directions_figure
 from tune_cd.plots.grids import grid_slices, plane
-from tune_cd.plots.path import path_figure
 from tune_cd.plots.pipeline import pipeline_figure
 from tune_cd.plots.search import search_figure
-from tune_cd.plots.timeline import timeline_figure
 
 __all__ = [
-    "constraints_figure", "curves_figure", "directions_figure", "gain_figure", "grid_slices", "orientation_figure",
-    "path_figure", "pipeline_figure", "plane", "save", "search_figure", "standard", "sublosses_figure",
-    "timeline_figure",
+    "constraints_figure", "curves_figure", "directions_figure", "gain_figure", "grid_slices", "pipeline_figure",
+    "plane", "save", "search_figure", "standard", "sublosses_figure",
 ]  # fmt: skip
 
 DPI = 150

@@ -30,13 +30,12 @@ LETTERS = 11.5  # of a title per inch
 TARGET = {"color": BLACK, "linewidth": 0.8, "linestyle": (0, (2, 3)), "label": "95 % of the best"}
 
 
-def curves_figure(bands: Bands, score: str, best: Mapping[str, float] | None = None, unit: str = "s") -> Figure:
+def curves_figure(bands: Bands, score: str, best: Mapping[str, float] | None = None) -> Figure:
     """`fig:hpo_curves`, `fig:omniglot3D`: mean best-so-far curves, a panel per problem, a curve and band per method.
 
     bands: problem -> method -> result of `analysis.mean_curve`: mean, low, high, indexed by "trials", "seconds" or
-    "gpu_seconds", the x axis. best: problem -> its best score, 95 % of which is drawn as a line. unit: of times, such
-    as "durations of a typical trial" in replays. score: a column's name, or the words of the y axis. Raises ValueError
-    for curves over different indices.
+    "gpu_seconds", the x axis. best: problem -> its best score, 95 % of which is drawn as a line. score: a column's
+    name, or the words of the y axis. Raises ValueError for curves over different indices.
     """
     problems = {
         problem: {m: c for m, c in methods.items() if c["mean"].notna().any()} for problem, methods in bands.items()
@@ -55,7 +54,7 @@ def curves_figure(bands: Bands, score: str, best: Mapping[str, float] | None = N
         _draw_curves(panel, methods, styles)
         if best and problem in best:
             panel.axhline(best[problem] - 0.05 * abs(best[problem]), **TARGET)
-        panel.set_xlabel(label(names[0]).replace("(s)", f"({unit})"), fontsize=NORMAL)
+        panel.set_xlabel(label(names[0]), fontsize=NORMAL)
     handles = [
         Line2D([], [], color=s.colour, linestyle=s.line, marker=s.marker, linewidth=1.8, markersize=5.5, label=m)
         for m, s in styles.items()

@@ -73,8 +73,7 @@ def sublosses_figure(table: pd.DataFrame, score: str = "val_score") -> Figure:
     """`fig:sublosses`: settings over the terms after training, by score (colour) and batch size (marker).
 
     With more than two terms there is a panel for each pair of them. table: the result of `analysis.sublosses`. Up to
-    six batch sizes have a marker of their own. With two terms, the settings on the Pareto front of their batch size are
-    joined, if the table has the column `front`.
+    six batch sizes have a marker of their own. With two terms, the Pareto front of each batch size is joined.
     """
     if table.empty:
         return empty_figure("No completed trial has measured all terms of the loss.")
@@ -121,8 +120,6 @@ def _draw_settings(axes: Axes, table: pd.DataFrame, pair: tuple[str, str], scale
 
 def _draw_front(axes: Axes, table: pd.DataFrame, pair: tuple[str, str]) -> list[Line2D]:
     """Join the settings on the Pareto front of both terms, for each batch size that has several of them."""
-    if "front" not in table:
-        return []
     joined = {"color": BLACK, "linestyle": ":", "linewidth": 1, "label": "none is lower in both", "zorder": 2}
     lines = []
     for _, front in table[table["front"].astype(bool)].groupby("batch_size", dropna=False):

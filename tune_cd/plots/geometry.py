@@ -3,9 +3,8 @@
 All coordinates are octaves (log2). Lines are `Line3D`s, whose vertices `get_data_3d` returns.
 """
 
-from collections.abc import Mapping, Sequence
 from itertools import combinations, product
-from math import isfinite, log2
+from math import log2
 
 import numpy as np
 from matplotlib.colors import to_rgba
@@ -27,27 +26,23 @@ ROWS = ((VERMILION, "-"), (GREEN, DASHES["dash"]), (BLUE, DASHES["dots"]))
 PLANES = {"C_p": (VERMILION, "-", 0.5), "C_e": (BLUE, DASHES["dash"], 0.45), "C_eq": (GREEN, DASHES["dots"], 0.2)}
 """ROWS: (colour, line style) of each row of A. PLANES: (colour, line style of the edge, opacity) of each constraint."""
 
+MEETING = (8e-3, 2.0, 64.0)
+"""(Lambda_p, Lambda_e, b): the paper's best setting for Omniglot (`ssec:best_hp_values`) with b = 64."""
+
 HALF = 5.0  # octaves from the middle of the drawn cube to its sides
 
 
-def directions_figure(
-    matrix: Mapping[str, Sequence[float]] = A_O, theory: Mapping[str, Sequence[float]] | None = None
-) -> Figure:
-    """`fig:viz_matrix_a`: the rows of A as arrows from the origin of log h; those of A_th too if `theory` is given.
-
-    matrix, theory: three directions, name -> octaves of (Lambda_p, Lambda_e, b), as `balance.A_O` and `balance.A_TH`.
-    Raises ValueError for other shapes, entries that are not finite, and rows of zeros.
-    """
-    drawn = [(_checked(matrix, "matrix"), "A", list(matrix))]
-    if theory is not None:
-        drawn.append((_checked(theory, "theory"), "A_{th}", list(theory)))
+def directions_figure() -> Figure:
+    """`fig:viz_matrix_a`: the rows of A and of A_th as arrows from the origin of log h."""
+    drawn = {"A": A_O, "A_{th}": A_TH}
     figure = Figure(figsize=(4.7 * len(drawn), 4.9), facecolor="white")
-    for i, (rows, matrix_name, row_names) in enumerate(drawn):
+    for i, (matrix_name, matrix) in enumerate(drawn.items()):
+        rows = np.array(list(matrix.values()))
         axes = figure.add_axes(((i + 0.03) / len(drawn), 0.06, 0.94 / len(drawn), 0.84), projection="3d")
         ends = np.vstack([np.zeros(3), rows])
         middle, half = (ends.min(0) + ends.max(0)) / 2, 0.6 * np.ptp(ends, axis=0).max()
         _frame(axes, middle - half, middle + half, view=(27, 25))
-        for n, (row, row_name, (colour, line)) in enumerate(zip(rows, row_names, ROWS)):
+        for n, (row, row_name, (colour, line)) in enumerate(zip(rows, matrix, ROWS)):
             words = str(n), f"${matrix_name}$[{n},:]  {NAMES.get(row_name, row_name)}"
             _arrow(axes, row, colour, line, words, half, floor=middle[2] - half)
         for axis, name in ((axes.xaxis, r"\Lambda_p"), (axes.yaxis, r"\Lambda_e"), (axes.zaxis, "b")):
@@ -57,22 +52,11 @@ def directions_figure(
     return figure
 
 
-def constraints_figure(
-    r_p: float = 8e-3 / 64, r_e: float = 2.0 / 64**2, r_eq: float = 8e-3 / 2.0, eta: float = 1.0
-) -> Figure:
-    """`fig:constraints`: the planes of constant Lambda_p/b, Lambda_e/(b²·eta) and Lambda_p/Lambda_e, and where they
-    meet.
-
-    r_p, r_e, r_eq: the ideal ratios (`eq:cp`, `eq:c3`, `eq:ceq`). With the defaults the planes meet at the paper's best
-    setting for Omniglot (`ssec:best_hp_values`) with b = 64. eta: share of the negative pairs that count. Raises
-    ValueError for values that are not finite and > 0.
-    """
-    ratios = {"r_p": r_p, "r_e": r_e, "r_eq": r_eq, "eta": eta}
-    for name, value in ratios.items():
-        if not (isfinite(value) and value > 0):
-            raise ValueError(f"{name} = {value}: a finite number > 0 is required")
-    normals, offsets = np.array(list(A_TH.values())), np.array([log2(r_p), log2(r_e * eta), log2(r_eq)])
-    point = np.linalg.solve(normals, offsets)
+def constraints_figure() -> Figure:
+    """`fig:constraints`: the planes of constant Lambda_p/b, Lambda_e/b² and Lambda_p/Lambda_e (`eq:cp`, `eq:c3`,
+    `eq:ceq`) through MEETING."""
+    normals, point = np.array(list(A_TH.values())), np.log2(MEETING)
+    offsets = normals @ point
     low, high = point - HALF, point + HALF
     figure = Figure(figsize=(6.4, 5.9), facecolor="white")
     axes = figure.add_axes((0.0, 0.0, 0.96, 0.9), projection="3d")
@@ -156,13 +140,6 @@ def _draw_planes(axes: Axes3D, normals: np.ndarray, offsets: np.ndarray, low: np
 
 LABELLED = np.array([(1.0, -1.0, 1.0), (1.0, -1.0, -1.0), (-1.0, -1.0, 1.0)])
 """For each plane, the direction of the corner beside which its name is written."""
-
-
-def _checked(matrix: Mapping[str, Sequence[float]], name: str) -> np.ndarray:
-    rows = np.array(list(matrix.values()), dtype=float)
-    if rows.shape != (3, 3) or not np.isfinite(rows).all() or not rows.any(axis=1).all():
-        raise ValueError(f"{name} {rows.tolist()}: finite [3, 3] without a row of zeros is required")
-    return rows
 
 
 def _frame(axes: Axes3D, low: np.ndarray, high: np.ndarray, view: tuple[float, float]) -> None:

@@ -41,6 +41,7 @@ from tune_cd.plots.style import (
 )
 from tune_cd.search.directions import WEIGHT
 
+TOP = 8  # best cells of a slice that are outlined
 LONELY = 0.5  # octaves from an axis's only tick to its cell's edges
 NOTHING: Mapping[str, float] = {}
 TALL = 3.5  # inches that the label of the y axis needs
@@ -51,10 +52,9 @@ def grid_slices(
     grid: Grid,
     averages: Sequence[str] = balance.AVERAGES,
     k: int = 2,
-    top: int = 8,
     published: Mapping[str, float] = NOTHING,
 ) -> Figure:
-    """`fig:hp_omniglot`: a square per batch size with the averages' diagonals, the `top` best cells outlined.
+    """`fig:hp_omniglot`: a square per batch size with the averages' diagonals, the TOP best cells outlined.
 
     grid: of two axes, or of three with a slice for each value of the last. averages: drawn if the axes are (Lambda_p,
     Lambda_e, batch_size). k: items per class in a batch. published: weight -> coefficient of another loss, drawn if the
@@ -73,7 +73,7 @@ def grid_slices(
     panels = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
     scale = Normalize(np.nanmin(grid.values), np.nanmax(grid.values))
     for panel, (tick, place) in zip(panels.flat, slices):
-        _draw_slice(panel, grid, place, scale, _diagonals(grid, averages, tick, k, published), top)
+        _draw_slice(panel, grid, place, scale, _diagonals(grid, averages, tick, k, published))
         _draw_published(panel, grid, tick, published)
         panel.set_title(
             f"{symbol(grid.names[2])} = {tick:g}" if tick is not None and np.isfinite(tick) else "", fontsize=NORMAL
@@ -93,44 +93,44 @@ def grid_slices(
     figure.colorbar(
         ScalarMappable(scale, COLOUR_MAP), ax=panels, label=(grid.words or label(grid.score)), shrink=0.9, aspect=30
     )
-    _legend(figure, grid, _shown(grid, averages, published), top)
+    _legend(figure, grid, _shown(grid, averages, published))
     return figure
 
 
 def plane(
     grid: Grid,
-    batch_size: float | None = None,
+    batch_size: float,
     averages: Sequence[str] = balance.AVERAGES,
     k: int = 2,
-    top: int = 8,
     select: Grid | None = None,
 ) -> Figure:
     """`fig:hp_tinyimagenet_infonce`, `fig:ssl_ctr`: one slice, its best cell and the best that each average reaches.
 
-    batch_size: the slice; None: that of the best cell. select: the grid in which the best cells are chosen, such as the
-    validation score's; None: `grid` itself, as in the paper's figures. Raises ValueError as `grid_slices`, and for a
-    batch size that the grid does not have.
+    batch_size: the slice. select: the grid in which the best cells are chosen, such as the validation score's; None:
+    `grid` itself, as in the paper's figures. Raises ValueError as `grid_slices`, and for a batch size that the grid
+    does not have.
     """
-    tick, place = _slice_of(grid, batch_size)
+    slices = dict(_slices(grid))
+    if batch_size not in slices:
+        raise ValueError(f"batch_size {batch_size}: one of {list(slices)}")
+    place, named = slices[batch_size], f"{symbol(grid.names[2])} = {batch_size:g}"
     values = grid.values[place]
     if not np.isfinite(values).any():
-        cells = f"with {grid.names[2]} = {tick:g}" if np.isfinite(grid.values).any() else "of the grid"
-        return empty_figure(f"No cell {cells} has a {grid.words or label(grid.score)}: no trial has completed.")
+        return empty_figure(f"No cell with {named} has a {grid.words or label(grid.score)}: no trial has completed.")
     shape = _shape(grid)
     figure = new_figure(max(7.6 * min(1, shape), 7), max(5.3 * min(1, 1 / shape), TALL) + 1.4)
     axes = figure.subplots()
     scale = Normalize(np.nanmin(values), np.nanmax(values))
     shown = _shown(grid, averages)
-    _draw_slice(axes, grid, place, scale, _diagonals(grid, averages, tick, k), top)
+    _draw_slice(axes, grid, place, scale, _diagonals(grid, averages, batch_size, k))
     marked = {"best": np.isfinite(values)} | {average: _reached(grid, average, k, place) for average in shown}
     chosen_by = values if select is None else np.where(np.isfinite(values), select.values[place], np.nan)
     by = "" if select is None or select.score == grid.score else f" by {SPLITS.get(select.score, select.score)}"
     handles = _mark_best(axes, grid, values, marked, chosen_by, by)
     _name_axes(axes, grid)
-    if tick is not None and np.isfinite(tick):
-        axes.set_title(f"{symbol(grid.names[2])} = {tick:g}", fontsize=NORMAL)
+    axes.set_title(named, fontsize=NORMAL)
     figure.colorbar(ScalarMappable(scale, COLOUR_MAP), ax=axes, label=(grid.words or label(grid.score)))
-    _legend(figure, grid, shown, top, handles, place)
+    _legend(figure, grid, shown, handles, place)
     return figure
 
 
@@ -157,19 +157,6 @@ def _slices(grid: Grid) -> list[tuple[float | None, tuple]]:
     if len(grid.names) != 3:
         raise ValueError(f"a grid over {grid.names}: 2 or 3 axes can be drawn")
     return [(tick, (slice(None), slice(None), i)) for i, tick in enumerate(grid.ticks[2].tolist())]
-
-
-def _slice_of(grid: Grid, batch_size: float | None) -> tuple[float | None, tuple]:
-    """The slice of a batch size, which may be NaN; None: that of the best cell."""
-
-    def asked(tick: float | None) -> bool:
-        return batch_size in (None, tick) or (tick is not None and bool(np.isnan([tick, batch_size]).all()))
-
-    slices = _slices(grid)
-    found = [one for one in slices if asked(one[0])]
-    if not found:
-        raise ValueError(f"batch_size {batch_size}: one of {[tick for tick, _ in slices]}")
-    return max(found, key=lambda one: np.nanmax(grid.values[one[1]], initial=-np.inf))
 
 
 def _name_axes(axes: Axes, grid: Grid) -> None:
@@ -223,7 +210,7 @@ def _reached(grid: Grid, average: str, k: int, place: tuple) -> np.ndarray:
     return reachable(grid, average, k, within=LONELY if len(grid.ticks[1]) == 1 else None)[place]
 
 
-def _draw_slice(axes: Axes, grid: Grid, place: tuple, scale: Normalize, diagonals: dict[str, float], top: int) -> None:
+def _draw_slice(axes: Axes, grid: Grid, place: tuple, scale: Normalize, diagonals: dict[str, float]) -> None:
     """Draw cells, hatches for cells without a value, diagonals and outlines."""
     x, y = map(cell_edges, grid.ticks[:2])
     values = np.ma.masked_invalid(grid.values[place].T)
@@ -238,7 +225,7 @@ def _draw_slice(axes: Axes, grid: Grid, place: tuple, scale: Normalize, diagonal
         ends = np.array([min(x[0], y[0] / ratio), max(x[-1], y[-1] / ratio)])
         look = {"color": style.colour, "linestyle": style.line, "linewidth": 1.8, "path_effects": cased(3.4)}
         axes.plot(ends, ends * ratio, label=average, zorder=3, **look)
-    best = top_cells(grid.values[place], top)
+    best = top_cells(grid.values[place], TOP)
     if len(best):
         outline = {"facecolor": "none", "edgecolor": BALANCED.colour, "linewidth": 1.3, "path_effects": cased(2.6)}
         axes.add_collection(PolyCollection(_squares(x, y, best, INSET), **outline, label="top", zorder=4))
@@ -296,7 +283,6 @@ def _legend(
     figure: Figure,
     grid: Grid,
     averages: Sequence[str],
-    top: int,
     handles: Sequence[Line2D] = (),
     place: tuple | None = None,
 ) -> None:
@@ -310,10 +296,9 @@ def _legend(
             look = {"color": style.colour, "linestyle": "none", "marker": style.marker, "markeredgecolor": BLACK}
         text = f"reached by the {average} {'weights' if of_weights else 'average'}"
         entries.append(Line2D([], [], label=text, **look))
-    if top:
-        several = place == (Ellipsis,) and len(_slices(grid)) > 1
-        best = f"the best {top} of each {symbol(grid.names[2])}" if several else f"the best {top}"
-        entries.append(Patch(facecolor="none", edgecolor=BALANCED.colour, linewidth=1.3, label=best))
+    several = place == (Ellipsis,) and len(_slices(grid)) > 1
+    best = f"the best {TOP} of each {symbol(grid.names[2])}" if several else f"the best {TOP}"
+    entries.append(Patch(facecolor="none", edgecolor=BALANCED.colour, linewidth=1.3, label=best))
     for name, (colour, hatch), where in _without_value(grid, place):
         if where.any():
             entries.append(Patch(facecolor=colour, edgecolor="#9A9A9A", linewidth=0.5, hatch=hatch, label=name))

@@ -79,23 +79,6 @@ METHODS = AVERAGES | {
     "without-tuned": Style(SKY, "-", "v"),
 }
 
-DIRECTIONS = {
-    "balance": Style(VERMILION, "-", "o"),
-    "joint": Style(GREEN, DASHES["dash"], "s"),
-    "batch_size": Style(BLUE, DASHES["dots"], "^"),
-    "Lambda_p": Style(PURPLE, DASHES["dashdot"], "D"),
-    "Lambda_e": Style(YELLOW, DASHES["two dots"], "v"),
-}
-"""Styles of directions: the rows of A, red, green and blue as in `fig:viz_matrix_a`, and the axes of h."""
-
-STATUSES = {
-    "completed": (SKY, ""),
-    "stopped": ("#F0E442", "...."),
-    "diverged": (ORANGE, "////"),
-    "failed": (VERMILION, "xxxx"),
-}
-"""Status -> (colour, hatch)."""
-
 HOLE, LOST = ("#FFFFFF", "...."), ("#D9D9D9", "xxxx")
 """(colour, hatch) of a cell that was not tried, and of one whose trials did not complete."""
 
@@ -131,14 +114,14 @@ def symbol(name: str) -> str:
     return SYMBOLS.get(name, name)
 
 
-def styles_of(names: Iterable[str], known: dict[str, Style] = METHODS) -> dict[str, Style]:
-    """name -> Style: the known names' own, and for others, in alphabetical order, unused pairs of line and marker.
+def styles_of(names: Iterable[str]) -> dict[str, Style]:
+    """name -> Style: that of METHODS, and for others, in alphabetical order, unused pairs of line and marker.
 
     Raises ValueError for more names than pairs.
     """
     names = list(dict.fromkeys(names))
-    others = sorted(name for name in names if name not in known)
-    taken = {(style.line, style.marker) for style in known.values()}
+    others = sorted(name for name in names if name not in METHODS)
+    taken = {(style.line, style.marker) for style in METHODS.values()}
     lines = ("-", *DASHES.values())
     free = [pair for pair in product(lines, MARKERS) if pair not in taken]
     if len(others) > len(free):
@@ -147,7 +130,7 @@ def styles_of(names: Iterable[str], known: dict[str, Style] = METHODS) -> dict[s
     order = sorted(free, key=lambda pair: (MARKERS.index(pair[1]), lines.index(pair[0])))
     order = [pair for n in range(len(lines)) for pair in order[n :: len(lines)]]  # neighbours differ in both
     made = {name: Style(colours[i % len(colours)], *order[i]) for i, name in enumerate(others)}
-    return {name: known.get(name) or made[name] for name in names}
+    return {name: METHODS.get(name) or made[name] for name in names}
 
 
 def cased(width: float = 3.0) -> list[AbstractPathEffect]:
@@ -202,10 +185,10 @@ def log_axis(axis: Axis, low: float, high: float, ticks: Iterable[float] = ()) -
 
 
 def batch_axis(axis: Axis, sizes: Iterable[float]) -> None:
-    """Log2 scale with the batch sizes as ticks."""
+    """Log2 scale of an x axis with the batch sizes as ticks."""
     sizes = sorted(set(sizes))
-    axis.axes.set(**{f"{axis.axis_name}lim": (sizes[0] / 2**0.4, sizes[-1] * 2**0.4)})
-    {"x": axis.axes.set_xscale, "y": axis.axes.set_yscale}[axis.axis_name]("log", base=2)
+    axis.axes.set_xlim(sizes[0] / 2**0.4, sizes[-1] * 2**0.4)
+    axis.axes.set_xscale("log", base=2)
     axis.set_major_locator(FixedLocator(sizes))
     axis.set_major_formatter(FormatStrFormatter("%g"))
     axis.set_minor_locator(NullLocator())

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from tune_cd import balance, plots
+from tune_cd import plots
 from tune_cd.analysis import Curve, balance_gain, curves_of, grid, mean_curve, parts_of, sublosses
 from tune_cd.analysis.comparison import grouped
 from tune_cd.analysis.curves import OVER
@@ -18,7 +18,6 @@ from tune_cd.analysis.scores import BALANCE, judged_by, per_class, published_of,
 from tune_cd.report.findings import averages_of, grid_rows, is_grid
 from tune_cd.report.planes import axes_of
 from tune_cd.report.printed import searched, tables_of
-from tune_cd.report.words import BASELINES
 from tune_cd.results import check_name, publish
 
 Named = Iterator[tuple[str, Callable[[], Figure | None]]]
@@ -61,7 +60,6 @@ def _places(trials: pd.DataFrame) -> Iterator[tuple[str, Named]]:
     yield "", figures_of_all(trials)
     for study, rows in trials.groupby("study"):
         place, used = f"{check_name(str(study))}/", set()
-        yield place, figures_of_study(rows)
         for words, part in parts_of(rows):
             name = short = re.sub(r"[^A-Za-z0-9._=-]+", "-", words)[:LONGEST]
             while name in used:
@@ -71,7 +69,6 @@ def _places(trials: pd.DataFrame) -> Iterator[tuple[str, Named]]:
 
 
 def _draw(written: Written, made: Named, folder: Path, place: str) -> list[Path]:
-    (folder / place).mkdir(parents=True, exist_ok=True)
     for name, make in made:
         written.attempt(f"{place}{name}", partial(_save, make, folder / place / name))
     return []
@@ -81,7 +78,10 @@ def _save(make: Callable[[], Figure | None], stem: Path) -> Sequence[Path]:
     """The written files of a figure. If it cannot be drawn, files of an earlier run are removed."""
     try:
         figure = make()
-        return [] if figure is None else plots.save(figure, stem)
+        if figure is None:
+            return []
+        stem.parent.mkdir(parents=True, exist_ok=True)
+        return plots.save(figure, stem)
     except Exception:
         for ending in (".svg", ".png"):
             Path(f"{stem}{ending}").unlink(missing_ok=True)
@@ -103,17 +103,11 @@ def figures_of(trials: pd.DataFrame) -> Named:
     """The figures of one study's trials of one problem and set-up."""
     score = judged_by(trials)
     axes, cells = axes_of(trials, varied(trials)), grid_rows(trials)
-    on_paths = trials
     if is_grid(cells, axes[:2]):
         if tuple(axes[:2]) == BALANCE[:2] and not published_of(cells):
             yield from _landscapes(cells, score)
         else:
             yield "landscape", lambda: plots.grid_slices(grid(cells, score, axes), published=published_of(cells))
-        on_paths = trials[trials["search"] != "grid"] if (trials["search"] == "grid").any() else trials[:0]
-    searches = on_paths[~on_paths["search"].isin(BASELINES)]
-    if len(axes) >= 2 and len(on_paths):
-        shown = searches if len(searches) else on_paths
-        yield "path", lambda: plots.path_figure(shown, plane=(axes[0], axes[1]))
 
     def terms_after() -> Figure | None:
         table = sublosses(trials, score)
@@ -141,12 +135,6 @@ def _landscapes(cells: pd.DataFrame, score: str) -> Named:
         yield "balance-gain", gain  # fig:balance_gain
 
 
-def figures_of_study(trials: pd.DataFrame) -> Named:
-    """The figures of a study that do not depend on set-ups."""
-    timed = trials[["started_at", "ended_at"]].notna().all(axis=1).any()
-    yield "timeline", lambda: plots.timeline_figure(trials) if timed else None
-
-
 def figures_of_all(trials: pd.DataFrame) -> Named:
     """The figures that compare searches across studies, and those that need no trial."""
     curves = cache(partial(curves_of, trials))
@@ -157,7 +145,7 @@ def figures_of_all(trials: pd.DataFrame) -> Named:
         )  # fig:hpo_curves, fig:omniglot3D
     if trials["Lambda_p"].isna().all():
         return  # no trial has the two terms' weights
-    yield "directions", lambda: plots.directions_figure(balance.A_O, balance.A_TH)  # fig:viz_matrix_a
+    yield "directions", lambda: plots.directions_figure()  # fig:viz_matrix_a
     yield "constraints", plots.constraints_figure  # fig:constraints
     yield "pipeline", plots.pipeline_figure  # fig:pipeline
 

@@ -344,7 +344,6 @@ function change(changes, ...drawings) {
 }
 
 const CHARTS = [drawLandscape, drawCurves, drawLearning, drawTimeline];
-const CHART_IDS = ["landscape", "curves", "learning", "timeline"];
 
 function drawWords() {
   drawHeader();

@@ -1,0 +1,87 @@
+"""Best-so-far curves: what the artists hold against values made by hand."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tune_cd.plots import curves_figure
+from tune_cd.plots.style import METHODS
+
+
+def band(level, n=30, name="trials"):
+    x = pd.Index(np.arange(1, n + 1) * 1.0, name=name)
+    mean = level * (1 - np.exp(-x.to_numpy() / 5))
+    return pd.DataFrame({"mean": mean, "low": mean - 0.1, "high": mean + 0.05}, index=x)
+
+
+def test_a_panel_a_problem_a_curve_a_method():
+    bands = {
+        "sop": {"cd": band(0.7), "tpe": band(0.6)},
+        "landmarks": {"cd": band(0.5), "mine": band(0.4, n=12)},
+        "none": {},
+    }
+    figure = curves_figure(bands, "test_score", best={"sop": 0.75, "elsewhere": 1.0})
+    shown = [axes for axes in figure.axes if axes.get_visible()]
+    assert [axes.get_title() for axes in shown] == ["sop", "landmarks"]
+    for axes, methods in zip(shown, bands.values()):
+        drawn = {line.get_label(): line for line in axes.get_lines()}
+        assert set(drawn) - {"95 % of the best"} == set(methods)
+        for name, curve in methods.items():
+            assert np.allclose(drawn[name].get_xydata(), np.column_stack([curve.index, curve["mean"]]))
+            area = next(c for c in axes.collections if c.get_label() == name).get_paths()[0].vertices
+            for column in ("low", "high"):
+                assert all(np.isclose(area, point).all(1).any() for point in zip(curve.index, curve[column]))
+    targets = [
+        [line.get_ydata()[0] for line in axes.get_lines() if line.get_label() == "95 % of the best"] for axes in shown
+    ]
+    assert targets == [pytest.approx([0.95 * 0.75]), []]
+    legend = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert sorted(legend) == sorted(["cd", "tpe", "mine", "95 % of the best"])
+
+
+def test_a_method_looks_the_same_in_every_panel_and_known_ones_have_their_own_look():
+    bands = {"a": {name: band(0.5) for name in ("mine", *METHODS)}, "b": {"yours": band(0.5), "mine": band(0.5)}}
+    first, second = (
+        {line.get_label(): (line.get_color(), line.get_linestyle(), line.get_marker()) for line in axes.get_lines()}
+        for axes in curves_figure(bands, "val_score").axes
+    )
+    assert first["mine"] == second["mine"] != second["yours"]
+    for name, style in METHODS.items():
+        assert (first[name][0], first[name][2]) == (style.colour, style.marker)
+    for line in curves_figure(bands, "val_score").axes[0].get_lines():
+        start, step = line.get_markevery()
+        assert len(range(30)[start::step]) >= 5, "marks are seen"
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("trials", "trials (whole training runs)"), ("seconds", "time (s)"), ("gpu_seconds", "GPU time (s)")],
+)
+def test_the_axis_says_what_the_curves_are_over(name, words):
+    assert curves_figure({"a": {"cd": band(0.5, name=name)}}, "val_score").axes[0].get_xlabel() == words
+
+
+def test_curves_over_different_things_are_refused():
+    with pytest.raises(ValueError, match="seconds.*trials"):
+        curves_figure({"a": {"cd": band(0.5), "tpe": band(0.5, name="seconds")}}, "val_score")
+
+
+def test_curves_are_steps_their_time_begins_with_the_search_and_long_titles_are_broken():
+    """What was reached holds from then on; a set-up of many words stays above its own panel. One search without a band
+    and one of a single trial are drawn as well."""
+    titles = [
+        "glyphs memory=none images_seen=25600 embedding=0: test r_map",
+        "glyphs memory=fixed images_seen=640 embedding=128: test r_map",
+        "sop",
+    ]
+    single = band(0.5, name="seconds").assign(low=np.nan, high=np.nan)
+    figure = curves_figure({title: {"cd": single, "tpe": band(0.4, 1, "seconds")} for title in titles}, "val_score")
+    figure.draw_without_rendering()
+    for axes, title in zip(figure.axes, titles):
+        assert axes.get_title().replace("\n", " ") == title
+        assert axes.get_xlim()[0] == 0 and axes.get_xlabel() == "time (s)"
+        assert {line.get_drawstyle() for line in axes.get_lines()} == {"steps-post"}
+        assert axes.title.get_window_extent().width < 1.1 * axes.get_window_extent().width
+    boxes = [axes.title.get_window_extent() for axes in figure.axes]
+    assert not any(one.overlaps(other) for i, one in enumerate(boxes) for other in boxes[:i])
+    assert [axes.get_ylabel() for axes in figure.axes] == ["validation score of the best so far", "", ""]

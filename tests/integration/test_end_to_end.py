@@ -16,7 +16,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import torch
-from drivers import COMMAND, finished, run  # noqa: F401
+from drivers import COMMAND, finished, run, whole  # noqa: F401
 
 from trainables import trained
 from tune_cd import results
@@ -214,20 +214,19 @@ def test_a_picture_that_cannot_be_drawn_does_not_change_how_a_study_ends(run, un
 @pytest.mark.faults
 def test_more_trials_for_a_finished_study(run, tmp_path):
     """One trial at a time: with more, those that ran together at the end would not have."""
-    whole = ("--num-samples", "9", "--no-baseline", "--workers", "1", "--full-length")
-    run(tmp_path, "--study", "whole", *whole)
-    run(tmp_path, "--study", "grown", "--num-samples", "4", "--no-baseline", "--workers", "1", "--full-length")
-    run(tmp_path, "--study", "grown", *whole, "--resume")
+    one_by_one = ("--no-baseline", "--workers", "1", "--full-length")
+    run(tmp_path, "--study", "whole", *one_by_one, "--num-samples", "9")
+    run(tmp_path, "--study", "grown", *one_by_one, "--num-samples", "4")
+    run(tmp_path, "--study", "grown", *one_by_one, "--num-samples", "9", "--resume")
     assert asked(tmp_path, "grown") == asked(tmp_path, "whole")
 
 
 @pytest.mark.faults
-def test_two_workers_train_two_at_a_time(run, tmp_path):
-    argv = "--num-samples 8 --search cd-paper --no-baseline --workers 2 --cpus-per-trial 1"
-    said = run(tmp_path, "--study", "two", *argv.split())
-    table = results.read(tmp_path, "two").sort_values("started_at")
-    assert "2 at a time" in said and len(table) == 8 and not table.duplicated(["Lambda_p", "Lambda_e"]).any()
-    assert (table["started_at"].to_numpy()[1:] < table["ended_at"].to_numpy()[:-1]).any(), "two ran at the same time"
+def test_two_workers_train_two_at_a_time(cluster, tmp_path):
+    """The first training goes on once the second has begun."""
+    argv = "--num-samples 4 --search random --workers 2"
+    said = whole(tmp_path, cluster.address, *argv.split(), faults='{"0": "meet"}').said
+    assert "2 at a time" in said and len(results.read(tmp_path, "s")) == 4
 
 
 def test_more_than_any_node_has_is_refused(cluster, tmp_path):

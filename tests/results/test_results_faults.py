@@ -19,7 +19,7 @@ from warned import silent
 from tune_cd import results
 from tune_cd.results import parquet, writing
 from tune_cd.results.reading import check_whole
-from tune_cd.results.schema import FIRST, LAST
+from tune_cd.results.schema import FIRST, LAST, check_curve
 
 # Files that cannot be used
 
@@ -145,7 +145,7 @@ def test_a_file_whose_content_may_not_be_written_is_named_and_left_as_it_is(tmp_
     if kind == "trials":
         rows = [results.check_trial(full(trial_id=f"t{i:02d}", trial_index=i)) for i in range(number)]
     else:
-        rows = [results.check_curve(evaluation(study="demo", trial_id="t", images_seen=i)) for i in range(number)]
+        rows = [check_curve(evaluation(study="demo", trial_id="t", images_seen=i)) for i in range(number)]
     path = holding(tmp_path, kind, rows, **columns)
     data, read = path.read_bytes(), results.read if kind == "trials" else results.read_curves
     with pytest.warns(UserWarning, match=f"{path} holds .*left out") as caught:

@@ -54,7 +54,7 @@ REFUSED = [
     ("s3://bucket/x#y", "is not allowed"),
     ("s3://bucket/x?scheme=ftp", "scheme is http or https"),
     ("gs://bucket/x?retry_limit_seconds=soon", "retry_limit_seconds is a number of seconds"),
-    ("gs://bucket/x?region=eu", "endpoint_override, scheme, project_id, retry_limit_seconds are"),
+    ("gs://bucket/x?region=eu", "endpoint_override, scheme, retry_limit_seconds are"),
 ]
 
 

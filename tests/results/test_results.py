@@ -126,9 +126,7 @@ def test_numpy_numbers_other_time_zones_and_nan_are_taken(tmp_path):
     )
     before = dict(row)
     results.write_trial(tmp_path, row)
-    assert row.keys() == before.keys() and row["batch_size"] is before["batch_size"], (
-        "the caller's row must stay as it was"
-    )
+    assert row.keys() == before.keys() and row["batch_size"] is before["batch_size"], "the caller's row is as it was"
     stored = results.read(tmp_path).iloc[0]
     assert (stored.batch_size, stored.val_score, stored.started_at) == (32, 0.5, NOON)
     assert math.isnan(stored.test_score)

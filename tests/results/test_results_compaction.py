@@ -91,18 +91,11 @@ def counts(rows: list[dict]) -> dict:
 
 
 TIMES = [NOON + timedelta(seconds=n) for n in range(10)]
+KINDS = st.tuples(st.sampled_from("ab"), st.integers(0, 2), st.sampled_from(["failed", "stopped", "diverged"]))
 
 
 @settings(max_examples=25, deadline=None, derandomize=True)
-@given(
-    st.lists(
-        st.tuples(st.sampled_from("ab"), st.integers(0, 2), st.sampled_from(["failed", "stopped", "diverged"])),
-        min_size=1,
-        max_size=7,
-    ),
-    st.permutations(TIMES),
-    st.booleans(),
-)
+@given(st.lists(KINDS, min_size=1, max_size=7), st.permutations(TIMES), st.booleans())
 def test_every_trial_is_one_row_by_the_rule(kinds, times, again):
     rows = [
         minimal(trial_id=trial, attempt=attempt, ended_at=time, status=status)
@@ -116,9 +109,8 @@ def test_every_trial_is_one_row_by_the_rule(kinds, times, again):
             results.compact(folder)
         table = results.read(folder)
         chosen = {trial: counts([row for row in rows if row["trial_id"] == trial]) for trial, _, _ in kinds}
-        assert sorted(zip(table.trial_id, table.attempt, table.ended_at, strict=True)) == sorted(
-            (trial, row["attempt"], row["ended_at"]) for trial, row in chosen.items()
-        )
+        expected = sorted((trial, row["attempt"], row["ended_at"]) for trial, row in chosen.items())
+        assert sorted(zip(table.trial_id, table.attempt, table.ended_at, strict=True)) == expected
 
 
 def test_rows_that_contradict_are_named_and_none_is_removed(tmp_path):
@@ -152,9 +144,8 @@ def test_what_was_compacted_is_as_final_as_before(tmp_path, monkeypatch, group):
     for n in range(6):
         same_row = (minimal if n % 3 == 2 else full)(trial_id=f"t{n}", trial_index=n)
         assert results.write_trial(tmp_path, same_row) == tmp_path / "trials" / "demo" / held[0]
-        with pytest.raises(
-            results.ConflictingRow, match="later attempt" if n % 3 == 2 else r"never changes.*\['val_score'\]"
-        ):
+        reason = "later attempt" if n % 3 == 2 else r"never changes.*\['val_score'\]"
+        with pytest.raises(results.ConflictingRow, match=reason):
             results.write_trial(tmp_path, same_row | {"val_score": 0.9})
     assert names(tmp_path) == held
     same(tmp_path, before)

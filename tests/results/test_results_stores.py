@@ -101,9 +101,7 @@ def test_an_object_store_is_used_like_a_folder(place, tmp_path):
             path = results.write_trial(where, full(trial_id=f"t{n}", trial_index=n))
             results.write_trial(where, minimal(study="other", trial_id=f"t{n}", trial_index=n))
     assert path == tmp_path / "trials/demo/t3.parquet"
-    assert results.write_trial(place, full()) == f"{bucket}/trials/demo/t0.parquet", (
-        "what is stored is not written again"
-    )
+    assert results.write_trial(place, full()) == f"{bucket}/trials/demo/t0.parquet", "not written again"
     with pytest.raises(results.ConflictingRow, match=f"^{bucket}/trials/demo/t0.parquet holds attempt 0, completed"):
         results.write_trial(place, full(val_score=0.9))
     results.write_trial(place, full(study="other", attempt=1))
@@ -260,9 +258,8 @@ def test_an_interrupt_publishes_no_half_object(place, monkeypatch):
 
 
 def test_a_bucket_of_google_s_that_does_not_answer_is_an_error_in_the_time_it_is_given():
-    place = (
-        f"gs://anonymous@bucket/some/where?endpoint_override=127.0.0.1:{free_port()}&retry_limit_seconds=1&scheme=http"
-    )
+    at = f"endpoint_override=127.0.0.1:{free_port()}&retry_limit_seconds=1&scheme=http"
+    place = f"gs://anonymous@bucket/some/where?{at}"
     assert results.check_location(place) == place
     assert store_of(place).where("trials/demo/t0.parquet") == "gs://bucket/some/where/trials/demo/t0.parquet"
     for use in (results.read, results.check_writable, lambda place: results.write_trial(place, full())):

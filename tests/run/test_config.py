@@ -53,9 +53,8 @@ def test_the_default_search_pauses_unless_a_short_training_is_another_one():
 
 def test_a_continued_study_keeps_what_defines_it():
     begun = StudyConfig(seed=3, num_samples=20)
-    assert begun.continued({"num_samples": 30, "seed": 3, "confirm": 3}, "mine") == StudyConfig(
-        seed=3, num_samples=30, confirm=3
-    )
+    more = begun.continued({"num_samples": 30, "seed": 3, "confirm": 3}, "mine")
+    assert more == StudyConfig(seed=3, num_samples=30, confirm=3)
     with pytest.raises(ValueError, match="study 'mine' was started with seed = 3; --resume cannot change it to 4"):
         begun.continued({"seed": 4}, "mine")
 

@@ -27,8 +27,9 @@ def store(tmp_path):
     return store_of(tmp_path)
 
 
-def made(store, **parameters) -> StudyLock:
-    return StudyLock(store, NAME, beat=BEAT, **parameters)
+def made(store, beat=3600.0, **parameters) -> StudyLock:
+    """Its process is looked for, or nothing is written in the meantime: only some tests wait for a beat."""
+    return StudyLock(store, NAME, beat=beat, **parameters)
 
 
 def elsewhere(store, **fields) -> dict:
@@ -88,7 +89,7 @@ def test_a_new_process_of_a_dead_one_s_number_does_not_hold_it(store, capsys):
 def test_a_process_of_another_container_or_machine_of_the_same_name_is_not_looked_for_here(store, other):
     left(store, **{other: "another"}, pid=2**30)
     with pytest.raises(Held):
-        made(store).acquire(say=lambda text: left_beating(store))
+        made(store, BEAT).acquire(say=lambda text: left_beating(store))
 
 
 def left_beating(store) -> None:
@@ -112,18 +113,18 @@ def test_a_zombie_holds_nothing(store):
 
 def test_a_driver_elsewhere_that_is_silent_is_gone_and_one_that_beats_is_not(store, capsys):
     elsewhere(store)
-    lock = made(store)
+    lock = made(store, BEAT)
     lock.acquire()
     assert "process 1 of ada on elsewhere" in capsys.readouterr().out
     lock.release()
     elsewhere(store)
     with pytest.raises(Held, match="ada on elsewhere"):
-        made(store).acquire(say=lambda text: elsewhere(store, beats=4))
+        made(store, BEAT).acquire(say=lambda text: elsewhere(store, beats=4))
 
 
 def test_whoever_lost_it_is_told_and_leaves_the_new_holder_s_alone(store):
     told = threading.Event()
-    lock = made(store, lost=told.set)
+    lock = made(store, BEAT, lost=told.set)
     lock.acquire()
     other = elsewhere(store)
     told.wait()
@@ -135,7 +136,7 @@ def test_whoever_lost_it_is_told_and_leaves_the_new_holder_s_alone(store):
 def test_a_lock_that_is_removed_or_replaced_is_noticed_and_not_written_again(store, content):
     """As when somebody deletes or replaces the results folder of a running study."""
     told = threading.Event()
-    lock = made(store, lost=told.set)
+    lock = made(store, BEAT, lost=told.set)
     lock.acquire()
     store.remove(NAME) if content is None else store.write(NAME, content)
     told.wait()
@@ -145,7 +146,7 @@ def test_a_lock_that_is_removed_or_replaced_is_noticed_and_not_written_again(sto
 
 
 def test_it_can_be_checked_between_two_beats(store):
-    lock = StudyLock(store, NAME, beat=3600.0)
+    lock = made(store)
     lock.acquire()
     assert lock.check()
     other = elsewhere(store)
@@ -168,7 +169,7 @@ def test_what_is_no_lock_holds_nothing(store):
 
 def test_it_beats_through_a_store_that_is_away_for_a_while(place, proxy):
     store = store_of(place)
-    lock = made(store)
+    lock = made(store, BEAT)
     lock.acquire()
     beats, refused = json.loads(store.read(NAME))["beats"], []
     proxy.fault = lambda *_: refused.append(True) or 403

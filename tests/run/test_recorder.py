@@ -160,9 +160,8 @@ def test_the_two_latest_states_are_kept_until_the_end(made, folder):
     recorder = made()
     for seen in (64, 128, 1024, 10240):
         recorder.save(CONFIG, seen, f"state {seen}".encode())
-    assert [state for _, state in recorder.saved(CONFIG)] == [b"state 10240", b"state 1024"] and len(
-        states(folder)
-    ) == 2
+    assert [state for _, state in recorder.saved(CONFIG)] == [b"state 10240", b"state 1024"]
+    assert len(states(folder)) == 2
     other = CONFIG | {"origin": CONFIG["origin"] | {"search": "separate", "trial_index": 0}}
     assert len(list(recorder.saved(other))) == 2, "it is the same training, whoever asked for it"
     for differs in ({"seed": 4}, {"Lambda_p": 0.25}, {"batch_size": 32}):

@@ -1,10 +1,6 @@
-"""`python -m tune_cd.report ... --figures DIR` run as a user runs it, on a finished study of `tune_cd.run`. No test in
-here."""
+"""What `python -m tune_cd.report ... --figures DIR` leaves of a finished study of `tune_cd.run`."""
 
 import re
-import shlex
-import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from xml.etree import ElementTree
@@ -15,16 +11,6 @@ OF_ALL = ("curves-trials", "curves-seconds", "directions", "constraints", "pipel
 OF_A_STUDY = ("sub-losses",)
 TABLES = ("methods", "best-values", "gains")
 """What `--figures` writes of the main job: for all studies, for each, and the tables, without their endings."""
-
-
-def reported(command: str, where: Path) -> str:
-    """Runs a command of the README, `python -m tune_cd.report ...`, in a folder; what it printed. It ends well and
-    complains of nothing."""
-    argv = shlex.split(command, comments=True)
-    assert argv[:3] == ["python", "-m", "tune_cd.report"], command
-    finished = subprocess.run([sys.executable, *argv[1:]], cwd=where, capture_output=True, text=True, timeout=300)
-    assert finished.returncode == 0 and finished.stderr == "", finished.stdout + finished.stderr
-    return finished.stdout
 
 
 def check_figures(folder: Path, studies: Sequence[str], said: str) -> None:

@@ -52,12 +52,7 @@ def accuracy(h):
     lightning.seed_everything(0, verbose=False)
     x, change, labels = images()
     module = ThreeTerms(h)
-    quiet = {
-        "logger": False,
-        "enable_checkpointing": False,
-        "enable_progress_bar": False,
-        "enable_model_summary": False,
-    }
+    quiet = dict.fromkeys(("logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary"), False)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         trainer = lightning.Trainer(max_epochs=6, accelerator="cpu", devices=1, **quiet)

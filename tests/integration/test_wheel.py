@@ -44,26 +44,28 @@ def test_it_has_every_module_table_and_page(wheel):
     assert "License-Expression: MIT" in metadata and "Requires-Dist: ray[tune]" in metadata
 
 
+DRY_RUN = """
+import runpy, sys, tune_cd, trainables
+print(tune_cd.__file__, trainables.__file__)
+sys.argv[1:] = "--address local --results r --study dry --dry-run".split()
+runpy.run_module("tune_cd.run", run_name="__main__")
+"""
+
+
 @pytest.mark.ray
 def test_the_main_job_begins_in_a_fresh_folder_with_the_wheels_files_alone(wheel, tmp_path):
-    """`--help`, then the default job's dry run: a Ray of its own, the set-up, and the data on its node."""
+    """The default job's dry run: a Ray of its own, the set-up, and the data on its node."""
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(tmp_path / "site")
     (tmp_path / "fresh").mkdir()
     environ = {**os.environ, "PYTHONPATH": str(tmp_path / "site")}
     environ.pop("RAY_AUTH_MODE", None)  # with tokens, as Ray has it
-
-    def said(*arguments: str) -> str:
-        command = [sys.executable, *arguments]
-        ended = subprocess.run(
-            command, cwd=tmp_path / "fresh", env=environ, capture_output=True, text=True, timeout=400
-        )
-        assert ended.returncode == 0, ended.stdout + ended.stderr
-        return ended.stdout
-
-    places = said("-c", "import tune_cd, trainables; print(tune_cd.__file__, trainables.__file__)").split()
-    assert [Path(place).parents[1] for place in places] == [tmp_path / "site"] * 2
-    assert "--tune-batch-size" in said("-m", "tune_cd.run", "--help")
-    dry = said("-m", "tune_cd.run", "--address", "local", "--results", "r", "--study", "dry", "--dry-run")
-    assert "10 whole cd + up to 10 whole separate + up to 10 whole global trials of 25,600 images" in dry
+    ended = subprocess.run(
+        [sys.executable, "-c", DRY_RUN],
+        cwd=tmp_path / "fresh", env=environ, capture_output=True, text=True, timeout=400,
+    )  # fmt: skip
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    places, *said = ended.stdout.splitlines()
+    assert [Path(place).parents[1] for place in places.split()] == [tmp_path / "site"] * 2
+    assert "10 whole cd + up to 10 whole separate + up to 10 whole global trials of 25,600 images" in " ".join(said)
     assert not (tmp_path / "fresh/r/studies/dry").exists()

@@ -12,6 +12,7 @@ from trainables.losses import find_loss
 from tune_cd import results
 from tune_cd.landscapes.find import plane
 from tune_cd.landscapes.measured import IN_VIEW, JUDGES, MEASURED, load, write
+from tune_cd.results.writing import write_many
 
 NAME = "glyphs-margin"
 
@@ -74,7 +75,7 @@ def out(tmp_path_factory):
     ]
     renamed = dict(zip(trials["trial_id"], ids))
     rows = trials.assign(study=NAME, trial_id=ids, trial_index=range(len(trials))).astype(object)
-    results.write_trials(folder, rows.where(rows.notna(), None).to_dict("records"))
+    write_many(folder, rows.where(rows.notna(), None).to_dict("records"))
     for name, looks in curves[curves["trial_id"].isin(renamed)].groupby("trial_id"):
         values = looks.drop(columns="trial_id").assign(attempt=0, seed=0, scores=[{}] * len(looks))
         results.write_curve(folder, NAME, renamed[name], values.to_dict("records"))

@@ -6,7 +6,6 @@ import shlex
 import numpy as np
 import pytest
 
-from tune_cd import results
 from tune_cd.analysis.tables import markdown
 from tune_cd.landscapes import measured
 from tune_cd.landscapes.__main__ import listed
@@ -15,6 +14,7 @@ from tune_cd.landscapes.formulas import LANDSCAPES
 from tune_cd.landscapes.landscape import SHIPPED
 from tune_cd.landscapes.measured import load
 from tune_cd.landscapes.replay import parser
+from tune_cd.results.writing import write_many
 
 README = (SHIPPED / "README.md").read_text(encoding="utf-8")
 COMMANDS = [
@@ -56,7 +56,7 @@ def test_it_says_the_role_of_every_landscape():
 def test_its_example_runs_on_a_stored_grid(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     grid = trainings("omniglot-242-margin").assign(study="my-grid")
-    results.write_trials("results", grid.astype(object).where(grid.notna(), None).to_dict("records"))
+    write_many("results", grid.astype(object).where(grid.notna(), None).to_dict("records"))
     loaded, example = re.findall(r"^```python\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
     exec(loaded, found := {})
     assert found["curves"]["validation"].max() == pytest.approx(np.nanmax(found["measured"].validation))

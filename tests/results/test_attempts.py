@@ -21,53 +21,54 @@ RANKED = [
 """Rows of one trial, the one that counts first."""
 
 
-def checked(row):
-    return results.check_trial(row)
-
-
-@pytest.mark.parametrize("pair", list(permutations(range(len(RANKED)), 2)))
-def test_the_same_row_counts_in_whatever_order_they_are_found(pair):
-    rows = [checked(RANKED[place]) for place in pair]
-    assert attempts.current(rows) == pair.index(min(pair))
+def test_the_same_row_counts_in_whatever_order_they_are_found():
+    rows = [results.check_trial(row) for row in RANKED]
+    for pair in permutations(range(len(rows)), 2):
+        assert attempts.current([rows[place] for place in pair]) == pair.index(min(pair)), pair
 
 
 def test_a_failure_never_contradicts_a_row_that_is_final_and_other_attempts_never_each_other():
-    done, other, failed, again = (checked(row) for row in (RANKED[0], RANKED[1], RANKED[3], RANKED[5]))
-    assert attempts.contradicts(other, done) and attempts.contradicts(checked(RANKED[4]), failed)
+    done, other, _, failed, stopped, again = map(results.check_trial, RANKED)
+    assert attempts.contradicts(other, done) and attempts.contradicts(stopped, failed)
     assert not attempts.contradicts(failed, done) and not attempts.contradicts(again, failed)
     assert not attempts.contradicts(done, failed), "where a caller had the wrong one count, it is no conflict either"
+
+
+FINAL = r"demo/t0\.parquet holds attempt 0, {}, which never changes; .*differs in \['"
 
 
 @pytest.mark.parametrize(
     "stored, row, reason",
     [
-        (full(), full(attempt=1), r"holds attempt 0, completed, which never changes; .*differs in \['attempt'\]"),
+        (full(), full(attempt=1), FINAL.format("completed") + r"attempt'\]"),
+        (full(), full(val_score=0.72), FINAL.format("completed")),
+        (full(), minimal(attempt=1), FINAL.format("completed")),
+        (full(status="diverged"), full(attempt=1), FINAL.format("diverged")),
         (full(status="stopped"), full(status="stopped", val_score=0.9), "only a later attempt may supersede it"),
         (full(status="stopped"), full(attempt=1), None),
         (full(status="stopped"), minimal(attempt=1), None),
         (minimal(attempt=2), full(attempt=2), "only a later attempt may supersede it, not attempt 2"),
+        (minimal(attempt=2), full(attempt=1), "only a later attempt may supersede it, not attempt 1"),
         (minimal(attempt=2), minimal(attempt=3), None),
         (minimal(attempt=2), full(attempt=5), None),
     ],
 )
 def test_only_a_later_attempt_supersedes_and_only_what_failed_or_stopped(tmp_path, stored, row, reason):
-    results.write_trial(tmp_path, stored)
+    path = results.write_trial(tmp_path, stored)
+    before = path.read_bytes()
     if reason is None:
-        results.write_trial(tmp_path, row)
-        assert results.read_trial(tmp_path, "demo", "t0")["attempt"] == row["attempt"]
-        return
-    with pytest.raises(results.ConflictingRow, match=reason):
-        results.write_trial(tmp_path, row)
-    assert results.read_trial(tmp_path, "demo", "t0")["attempt"] == stored.get("attempt", 0)
+        path = results.write_trial(tmp_path, row)
+    else:
+        with pytest.raises(results.ConflictingRow, match=reason):
+            results.write_trial(tmp_path, row)
+        assert path.read_bytes() == before
+    assert list((tmp_path / "trials" / "demo").iterdir()) == [path], "plain readers see one row too"
+    assert results.read_trial(tmp_path, "demo", "t0")["attempt"] == (stored if reason else row).get("attempt", 0)
 
 
-def test_attempts_are_numbered_one_after_the_other():
+def test_runs_are_numbered_one_after_the_other_and_end_with_a_final_row_or_their_own():
     assert attempts.next_attempt(None) == 0 and attempts.next_attempt(minimal(attempt=2)) == 3
-
-
-def test_a_run_has_ended_once_its_trial_is_final_or_it_has_failed_itself():
-    assert not attempts.has_ended(None, 0)
-    assert attempts.has_ended(full(), 3)
+    assert not attempts.has_ended(None, 0) and attempts.has_ended(full(), 3)
     failed = minimal(attempt=1)
     assert [attempts.has_ended(failed, attempt) for attempt in (0, 1, 2)] == [True, True, False]
 

@@ -39,22 +39,12 @@ def test_the_best_of_each_search_is_kept_in_whatever_order_they_end(networks):
     }  # fmt: skip
 
 
-def test_one_search_may_begin_as_another_is_called(networks):
-    networks.keep("cd-local", "cd-local-0", 0.9, lambda: b"")
-    networks.keep("cd", "cd-0", 0.5, lambda: b"")
-    assert networks.best()["cd"].endswith("cd~0.500000000~cd-0.pt") and len(files(networks)) == 2
-
-
-def test_of_equal_scores_the_first_asked_stays(networks):
+def test_of_equal_scores_the_first_asked_stays_and_a_training_that_is_done_again_replaces_its_own(networks):
     for trial in ("cd-2", "cd-1"):
         networks.keep("cd", trial, 0.5, trial.encode)
     networks.keep("cd", "cd-3", 0.5, never)
-    assert files(networks) == ["cd~0.500000000~cd-1.pt"]
-
-
-def test_a_training_that_is_done_again_replaces_its_own(networks):
-    networks.keep("cd", "cd-1", 0.5, lambda: b"once")
     networks.keep("cd", "cd-1", 0.5, lambda: b"again")
+    assert files(networks) == ["cd~0.500000000~cd-1.pt"]
     assert Path(networks.results, networks.best()["cd"]).read_bytes() == b"again"
 
 
@@ -64,10 +54,11 @@ def test_many_at_a_time(networks):
     assert files(networks) == ["cd~0.972972973~cd-36.pt"]
 
 
-def test_files_of_others_are_left_alone(networks, tmp_path):
+def test_files_of_others_and_of_searches_whose_names_begin_alike_are_left_alone(networks, tmp_path):
     place = tmp_path / PLACE
     place.mkdir(parents=True)
     for name in ("cd~best~mine.pt", "notes.txt"):
         (place / name).write_text("")
+    networks.keep("cd-local", "cd-local-0", 0.9, lambda: b"")
     networks.keep("cd", "cd-0", 0.1, lambda: b"")
-    assert len(files(networks)) == 3 and networks.best()["cd"].endswith("cd-0.pt")
+    assert len(files(networks)) == 4 and networks.best()["cd"].endswith("cd~0.100000000~cd-0.pt")

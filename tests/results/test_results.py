@@ -6,7 +6,6 @@ import random
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta, timezone
-from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
@@ -21,58 +20,18 @@ from warned import silent
 
 from tune_cd import results
 from tune_cd.results.schema import check_trial
+from tune_cd.results.writing import write_many
 
 DOCUMENTED = [
-    "study",
-    "dataset",
-    "task",
-    "loss",
-    "search",
-    "search_seed",
-    "seed",
-    "trial_id",
-    "trial_index",
-    "attempt",
-    "direction",
-    "line_position",
-    "params",
-    "Lambda_p",
-    "Lambda_e",
-    "batch_size",
-    "status",
-    "metric_name",
-    "val_score",
-    "test_score",
-    "scores",
-    "positive_term",
-    "entropy_term",
-    "images_seen",
-    "best_at",
-    "train_seconds",
-    "gpus",
-    "started_at",
-    "ended_at",
-    "hostname",
-    "device",
-    "error",
-    "failure_kind",
-    "config",
-    "software",
-    "git_commit",
-]
+    "study", "dataset", "task", "loss", "search", "search_seed", "seed", "trial_id", "trial_index", "attempt",
+    "direction", "line_position", "params", "Lambda_p", "Lambda_e", "batch_size", "status", "metric_name", "val_score",
+    "test_score", "scores", "positive_term", "entropy_term", "images_seen", "best_at", "train_seconds", "gpus",
+    "started_at", "ended_at", "hostname", "device", "error", "failure_kind", "config", "software", "git_commit",
+]  # fmt: skip
 REQUIRED = [
-    "study",
-    "search",
-    "trial_id",
-    "trial_index",
-    "attempt",
-    "params",
-    "status",
-    "metric_name",
-    "scores",
-    "config",
+    "study", "search", "trial_id", "trial_index", "attempt", "params", "status", "metric_name", "scores", "config",
     "software",
-]
+]  # fmt: skip
 
 
 # The schema
@@ -83,23 +42,15 @@ def test_the_table_has_the_documented_columns():
     assert [field.name for field in results.TRIALS if not field.nullable] == REQUIRED
 
 
-@pytest.mark.parametrize("schema", [results.TRIALS, results.CURVES], ids=["trials", "curves"])
-def test_every_field_explains_itself_and_strings_are_plain(schema):
-    assert schema.metadata[b"format_version"] == b"3"
-    for field in schema:
-        assert field.metadata[b"unit"] and len(field.metadata[b"meaning"]) > 10
-        assert not pa.types.is_dictionary(field.type)
-
-
-def test_the_file_itself_carries_the_schema(tmp_path):
-    schema = pq.read_schema(results.write_trial(tmp_path, full()))
-    assert schema.equals(results.TRIALS)
-    assert b"validation score" in schema.field("best_at").metadata[b"meaning"]
-
-
-def test_curves_share_the_trials_table_s_fields():
-    for field in results.CURVES:
-        assert field.name in results.TRIALS.names and field.type == results.TRIALS.field(field.name).type
+def test_every_field_explains_itself_in_the_file_too_and_strings_are_plain(tmp_path):
+    stored = pq.read_schema(results.write_trial(tmp_path, full()))
+    assert stored.equals(results.TRIALS)
+    for schema in (stored, results.CURVES):
+        assert schema.metadata[b"format_version"] == b"3"
+        for field in schema:
+            assert field.metadata[b"unit"] and len(field.metadata[b"meaning"]) > 10
+            assert not pa.types.is_dictionary(field.type)
+            assert field.type == results.TRIALS.field(field.name).type, "curves share the trials' fields"
 
 
 @pytest.mark.parametrize(
@@ -117,12 +68,6 @@ def test_a_failed_row_that_does_not_say_its_kind_gets_the_one_its_error_states(e
     assert check_trial(row)["failure_kind"] == kind and "failure_kind" not in row
     assert check_trial(minimal(error=error, failure_kind="timeout"))["failure_kind"] == "timeout", "said is said"
     assert check_trial(full(error=error))["failure_kind"] is None, "it did not fail"
-
-
-@pytest.mark.parametrize("row", [minimal(failure_kind="gone"), full(failure_kind="lost"), minimal(failure_kind=1)])
-def test_a_kind_that_is_none_or_of_a_trial_that_did_not_fail_is_refused(tmp_path, row):
-    with pytest.raises(ValueError, match="failure_kind = .* is not allowed"):
-        results.write_trial(tmp_path, row)
 
 
 # What is written is read back
@@ -181,9 +126,7 @@ def test_numpy_numbers_other_time_zones_and_nan_are_taken(tmp_path):
     )
     before = dict(row)
     results.write_trial(tmp_path, row)
-    assert row.keys() == before.keys() and row["batch_size"] is before["batch_size"], (
-        "the caller's row must stay as it was"
-    )
+    assert row.keys() == before.keys() and row["batch_size"] is before["batch_size"], "the caller's row is as it was"
     stored = results.read(tmp_path).iloc[0]
     assert (stored.batch_size, stored.val_score, stored.started_at) == (32, 0.5, NOON)
     assert math.isnan(stored.test_score)
@@ -221,10 +164,10 @@ def test_an_empty_folder_gives_an_empty_table_of_the_same_types(tmp_path):
     pd.testing.assert_series_equal(empty.dtypes, results.read(tmp_path).dtypes)
 
 
-@pytest.mark.parametrize("read", [results.read, results.read_curves])
-def test_a_missing_folder_is_named(tmp_path, read):
-    with pytest.raises(FileNotFoundError, match="nowhere"):
-        read(tmp_path / "nowhere")
+def test_a_missing_folder_is_named(tmp_path):
+    for read in (results.read, results.read_curves):
+        with pytest.raises(FileNotFoundError, match="nowhere"):
+            read(tmp_path / "nowhere")
 
 
 # Rows that are not allowed
@@ -249,6 +192,9 @@ def test_a_missing_folder_is_named(tmp_path, read):
         ({"trial_index": -1}, "trial_index = -1.*>= 0"),
         ({"attempt": -1}, "attempt = -1.*>= 0"),
         ({"status": "done"}, "status = 'done'.*completed, diverged, failed, stopped"),
+        ({"failure_kind": "gone"}, "failure_kind = 'gone' is not allowed"),
+        ({"failure_kind": 1}, "failure_kind = 1 "),
+        ({"status": "stopped", "failure_kind": "lost"}, "failure_kind = 'lost' .*did not fail"),
         ({"status": "completed"}, "val_score = None.*finite"),
         ({"status": "completed", "val_score": math.nan}, "val_score = nan.*finite"),
         ({"status": "completed", "val_score": -math.inf}, "val_score = -inf.*finite"),
@@ -266,48 +212,20 @@ def test_a_trial_that_did_not_complete_needs_no_score(status):
 
 
 BAD_NAMES = [
-    "",
-    ".",
-    "..",
-    ".hidden",
-    "_skipped",
-    "a/b",
-    "../up",
-    "/etc",
-    "a\\b",
-    "a b",
-    "a\n",
-    "é",
-    "key=1",
-    "x" * 101,
-    None,
-    7,
-]
+    "", ".", "..", ".hidden", "_skipped", "a/b", "../up", "/etc", "a\\b", "a b", "a\n", "é", "k=1", "x" * 101, None, 7,
+]  # fmt: skip
 
 
-@pytest.mark.parametrize("name", BAD_NAMES)
-def test_names_cannot_escape_or_hide(tmp_path, name):
-    with pytest.raises(ValueError):
-        results.check_name(name)
-    for field in ("study", "trial_id"):
+def test_names_cannot_escape_or_hide(tmp_path):
+    """`test_security.py` tries all that takes a name."""
+    for name in BAD_NAMES:
         with pytest.raises(ValueError):
-            results.write_trial(tmp_path, minimal(**{field: name}))
-        with pytest.raises(ValueError):
-            results.write_curve(
-                tmp_path, **({"study": "demo", "trial_id": "t0", "rows": [evaluation()]} | {field: name})
-            )
-    if name is not None:
-        with pytest.raises(ValueError):
-            results.read(tmp_path, name)
-    assert list(tmp_path.iterdir()) == []
+            results.check_name(name)
+    for name in ("a", "2026-05-04_sop.v2", "train_a1b2c_00001", "x" * 100):
+        assert results.check_name(name) == name
 
 
-@pytest.mark.parametrize("name", ["a", "2026-05-04_sop.v2", "train_a1b2c_00001", "x" * 100])
-def test_usual_names_are_allowed(name):
-    assert results.check_name(name) == name
-
-
-# Nothing final is changed
+# The same again
 
 
 def test_writing_the_same_row_again_is_harmless(tmp_path):
@@ -319,27 +237,22 @@ def test_writing_the_same_row_again_is_harmless(tmp_path):
     assert path.stat().st_mtime_ns == before
 
 
-@pytest.mark.parametrize("status", ["completed", "diverged"])
-@pytest.mark.parametrize("change", [{"attempt": 1}, {"val_score": 0.72}, {"status": "failed", "attempt": 1}])
-def test_a_final_row_is_not_changed(tmp_path, status, change):
-    path = results.write_trial(tmp_path, full(status=status))
-    before = path.read_bytes()
-    with pytest.raises(results.ConflictingRow, match=rf"demo/t0.parquet holds attempt 0, {status}.*differs in \['"):
-        results.write_trial(tmp_path, full(status=status) | change)
-    assert path.read_bytes() == before
-
-
-def test_a_failed_row_is_superseded_by_a_later_attempt_only(tmp_path):
-    results.write_trial(tmp_path, minimal(attempt=1))
-    for attempt in (0, 1):
-        with pytest.raises(results.ConflictingRow, match=f"later attempt.*not attempt {attempt}"):
-            results.write_trial(tmp_path, full(attempt=attempt))
-    results.write_trial(tmp_path, full(attempt=2))
-    table = results.read(tmp_path)
-    assert list(table.attempt) == [2] and list(table.status) == ["completed"]
-    assert [path.name for path in (tmp_path / "trials" / "demo").iterdir()] == ["t0~2.parquet"], (
-        "plain readers see one row too"
-    )
+def test_many_rows_are_written_as_if_each_had_been_written_alone(tmp_path):
+    """What is stored stays: equal rows are left out, and others of its trials refused before anything is written."""
+    rows = [full(trial_id=f"t{n}", trial_index=n, config='{"token": "abc"}') for n in (2, 0, 1)]
+    for row in rows:
+        results.write_trial(tmp_path / "alone", row)
+    write_many(tmp_path / "together", rows[:2])
+    write_many(tmp_path / "together", rows)
+    write_many(tmp_path / "together", [])
+    table = silent(results.read, tmp_path / "together")
+    pd.testing.assert_frame_equal(table, results.read(tmp_path / "alone"))
+    with pytest.raises(results.ConflictingRow, match="trials/demo holds another row of t1"):
+        write_many(tmp_path / "together", [full(trial_id="t3"), rows[2] | {"val_score": 0.5}])
+    with pytest.raises(ValueError, match="status = 'won'"):
+        write_many(tmp_path / "new", [rows[0], rows[1] | {"status": "won"}])
+    pd.testing.assert_frame_equal(results.read(tmp_path / "together"), table)
+    assert len(list((tmp_path / "together/trials/demo").iterdir())) == 2 and not (tmp_path / "new").exists()
 
 
 # Learning curves
@@ -389,16 +302,12 @@ def test_a_writable_folder_is_made_and_left_empty(tmp_path):
     assert list((tmp_path / "new" / "results").iterdir()) == []
 
 
-@pytest.mark.parametrize("below", ["", "results"])
-def test_a_folder_that_cannot_be_written_is_named_with_the_reason(tmp_path, below):
+def test_a_folder_that_cannot_be_written_is_named_with_the_reason(tmp_path):
     (tmp_path / "file").write_text("in the way")  # works for root too, whom permissions do not bind
-    with pytest.raises(OSError, match="cannot write results to .*file.*: (Not a directory|File exists)"):
-        results.check_writable(tmp_path / "file" / below)
-
-
-@pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="needs Linux's /proc")
-def test_a_read_only_file_system_is_named_with_the_reason():
-    with pytest.raises(OSError, match="cannot write results to /proc/results: "):
+    for folder, reason in (("", "File exists"), ("results", "Not a directory")):
+        with pytest.raises(OSError, match=f"cannot write results to .*file.*: {reason}"):
+            results.check_writable(tmp_path / "file" / folder)
+    with pytest.raises(OSError, match="cannot write results to /proc/results: "):  # a read-only file system
         results.check_writable("/proc/results")
 
 

@@ -1,16 +1,16 @@
 """`python -m tune_cd.results`: what it prints, exports and finds wrong."""
 
 import math
+import re
 import subprocess
 import sys
 from pathlib import Path
 
-import pandas as pd
-import pyarrow.parquet as pq
 import pytest
 from rows import evaluation, full, minimal
 
-from tune_cd import results
+from tune_cd import CoordinateDescentSearch, results
+from tune_cd.report.__main__ import main as report
 from tune_cd.results import parquet
 from tune_cd.results.__main__ import main
 
@@ -62,32 +62,30 @@ def test_show_of_a_trial_has_every_field_that_is_set(folder, capsys):
     assert "error: RuntimeError: broken" in failed and not any(line.startswith("hostname") for line in failed)
 
 
-@pytest.mark.parametrize(
-    "arguments, message",
-    [
-        (["show", "R", "dem"], "no study 'dem' in .*; there are demo, other"),
-        (["show", "R", "demo", "t9"], "study demo has no trial 't9'; it has t0, t1, t2, t3"),
-        (["show", "R", "../demo"], "name '../demo' is not allowed"),
-        (["list", "R/none"], "there is no results folder"),
-        (["compact", "ftp://x"], "ftp:// are not allowed"),
-        (["compact", "R/none"], "there is no results folder"),
-    ],
-)
-def test_bad_input_is_one_line_and_status_2(folder, capsys, arguments, message):
-    (folder / "file").write_text("")
-    (line,) = said(
-        capsys,
-        *[argument.replace("R", str(folder)) if argument[0] == "R" else argument for argument in arguments],
-        status=2,
-    )
-    assert line.startswith("error: ") and pd.Series([line]).str.contains(message).all(), line
+BAD = {
+    "show R dem": "no study 'dem' in .*; there are demo, other",
+    "show R demo t9": "study demo has no trial 't9'; it has t0, t1, t2, t3",
+    "show R ../demo": "name '../demo' is not allowed",
+    "list R/none": "there is no results folder",
+    "compact ftp://x": "ftp:// are not allowed",
+    "compact R/none": "there is no results folder",
+}
 
 
-@pytest.mark.parametrize("arguments", [[], ["lst", "x"], ["show", "x"]])
-def test_an_incomplete_command_is_status_2(arguments, capsys):
-    with pytest.raises(SystemExit) as ended:
-        main(arguments)
-    assert ended.value.code == 2 and "usage:" in capsys.readouterr().err
+def test_bad_input_is_one_line_and_status_2(folder, capsys):
+    for arguments, message in BAD.items():
+        (line,) = said(capsys, *arguments.replace("R", str(folder)).split(), status=2)
+        assert re.match(f"error: .*{message}", line), line
+
+
+def test_an_incomplete_command_is_status_2(capsys):
+    for arguments in ([], ["lst", "x"], ["show", "x"]):
+        with pytest.raises(SystemExit) as ended:
+            main(arguments)
+        assert ended.value.code == 2 and "usage:" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main(["compact", "--help"])
+    assert "RESULTS [STUDY]" in capsys.readouterr().out
 
 
 def test_compact_says_what_it_did(folder, capsys):
@@ -95,65 +93,39 @@ def test_compact_says_what_it_did(folder, capsys):
     assert said(capsys, "compact", folder)[-1] == "trials/other: 1 files, now 1"
 
 
-def damage_bit(folder: Path) -> Path:
-    path = folder / "trials" / "demo" / "t0.parquet"
-    path.write_bytes(path.read_bytes().replace(b"node-1", b"nodd-1", 1))
-    return path
-
-
-def newer(folder: Path) -> Path:
-    path = folder / "trials" / "demo" / "t0.parquet"
-    table = pq.read_table(path)
-    pq.write_table(table.replace_schema_metadata({b"format_version": b"99"}), path)
-    return path
-
-
-def foreign(folder: Path) -> Path:
-    path = folder / "trials" / "demo" / "foreign.parquet"
-    pd.DataFrame({"x": [1]}).to_parquet(path)
-    return path
-
-
-def moved(folder: Path) -> Path:
-    return (folder / "trials" / "demo" / "t0.parquet").rename(folder / "trials" / "other" / "t7.parquet")
-
-
-def contradiction(folder: Path) -> Path:
-    path = folder / "trials" / "demo" / "t0~1.parquet"
-    results.publish(
-        path, parquet.serialise([results.check_trial(full(val_score=0.9, attempt=1, ended_at=None))], results.TRIALS)
+def test_a_file_that_cannot_be_used_is_named_by_every_command(folder, capsys):
+    """And a study with it does not go on before it is moved."""
+    damaged, moved, odd = (
+        folder / "trials" / name for name in ("demo/t0.parquet", "other/t7.parquet", "demo/t3.parquet")
     )
-    return path
+    (folder / "trials/demo/t1.parquet").rename(moved)
+    damaged.write_bytes(damaged.read_bytes()[:-30])
+    row = results.check_trial(full(trial_id="t3")) | {"status": "finished"}
+    results.publish(odd, parquet.serialise([row], results.TRIALS))
+    stated = {damaged: "cannot be read", moved: "holds study 'demo'", odd: "not allowed: status = 'finished'"}
 
+    def named(said, places, word):
+        lines = [line for line in said.splitlines() if ".parquet" in line]
+        for place in places:
+            assert len([line for line in lines if str(place) in line and stated[place] in line and word in line]) == 1
+        assert len(lines) == len(places)
 
-def not_allowed(folder: Path) -> Path:
-    path = folder / "trials" / "demo" / "t0.parquet"
-    results.publish(path, parquet.serialise([results.check_trial(full()) | {"status": "finished"}], results.TRIALS))
-    return path
-
-
-@pytest.mark.parametrize(
-    "harm, reason",
-    [
-        (damage_bit, "cannot be read"), (newer, "format 99, which another release wrote"),
-        (foreign, "format none, which another release wrote"), (moved, "holds study 'demo'"),
-        (contradiction, "contradicts"), (not_allowed, "row that is not allowed: status = 'finished'"),
-    ],
-)  # fmt: skip
-def test_a_file_that_cannot_be_used_is_named_in_a_line(folder, capsys, harm, reason):
-    path = harm(folder)
-    assert main(["list", str(folder)]) == 0
-    [line] = capsys.readouterr().err.splitlines()
-    assert line.startswith("warning: ") and str(path) in line and reason in line
-
-
-def test_damaged_files_are_warnings_of_other_commands(folder, capsys):
-    path = damage_bit(folder)
-    assert main(["show", str(folder), "demo"]) == 0
-    output = capsys.readouterr()
-    assert f"warning: {path} cannot be read" in output.err and "t0 " not in output.out
+    for arguments, places in ((["list", folder], stated), (["show", folder, "demo"], (damaged, odd))):
+        assert main([str(argument) for argument in arguments]) == 0
+        output = capsys.readouterr()
+        named(output.err, places, "warning: ")
+        assert "t0 " not in output.out
     assert main(["compact", str(folder)]) == 1
-    assert f"{path} cannot be read" in capsys.readouterr().err
+    named(capsys.readouterr().err, stated, "left as it is")
+    page = folder / "report.html"
+    assert report([str(folder), "-o", str(page)]) == 0
+    assert all(path.name in page.read_text() for path in stated)
+    named(capsys.readouterr().err, stated, "left out")
+    for path in (damaged, odd):
+        with pytest.raises(ValueError, match=rf"'demo' cannot go on: .*{path.name}.*move it out"):
+            CoordinateDescentSearch.from_results(folder, "demo", resume=True, metric="r_map", mode="max")
+        path.unlink()
+    CoordinateDescentSearch.from_results(folder, "demo", resume=True, metric="r_map", mode="max")
 
 
 def test_it_is_a_command_that_ends_quietly_when_its_reader_goes(folder):
@@ -162,9 +134,3 @@ def test_it_is_a_command_that_ends_quietly_when_its_reader_goes(folder):
     command = f"{sys.executable} -m tune_cd.results show {folder} demo"
     finished = subprocess.run(["sh", "-c", f"{command} | head -2"], capture_output=True, text=True)
     assert finished.stdout.splitlines()[1].startswith("t1") and finished.stderr == ""
-    assert (
-        "RESULTS [STUDY]"
-        in subprocess.run(
-            [sys.executable, "-m", "tune_cd.results", "compact", "--help"], capture_output=True, text=True
-        ).stdout
-    )

@@ -1,13 +1,8 @@
 """Compaction loses nothing and shows nothing twice, whatever else is at work or breaks off; `read` keeps its rule."""
 
 import math
-import os
 import random
-import signal
-import subprocess
-import sys
 import threading
-import time
 import warnings
 from datetime import timedelta
 from pathlib import Path
@@ -28,41 +23,27 @@ from tune_cd.results import compaction, parquet, store
 
 
 def test_compaction_changes_files_and_nothing_else(tmp_path):
+    """Done again it changes nothing, and later trials are merged with what was compacted."""
     some_trials(tmp_path, study="other")
     before, curves = some_trials(tmp_path), results.read_curves(tmp_path)
     done = silent(results.compact, tmp_path, "demo")
-    assert [(one.table, one.study, one.before, one.after) for one in done] == [
-        ("trials", "demo", 6, 1),
-        ("curves", "demo", 4, 1),
-    ]
+    told = [(one.table, one.study, one.before, one.after) for one in done]
+    assert told == [("trials", "demo", 6, 1), ("curves", "demo", 4, 1)]
     same(tmp_path, before)
     pd.testing.assert_frame_equal(silent(results.read_curves, tmp_path), curves)
     (file,) = names(tmp_path)
     assert parquet.is_compacted(file) and len(names(tmp_path, study="other")) == 6
-    assert names(tmp_path, "curves")[1:] == ["t2.parquet", "t5.parquet"], (
-        "the curves of failed trials may still be replaced"
-    )
+    stay = "the curves of failed trials may still be replaced"
+    assert names(tmp_path, "curves")[1:] == ["t2.parquet", "t5.parquet"], stay
+    written = (tmp_path / "trials/demo" / file).stat().st_mtime_ns
     results.compact(tmp_path)
     same(tmp_path, before)
-    assert len(names(tmp_path, study="other")) == 1
-
-
-def test_compacting_again_changes_nothing(tmp_path):
-    some_trials(tmp_path)
+    assert len(names(tmp_path, study="other")) == 1 and names(tmp_path) == [file]
+    assert (tmp_path / "trials/demo" / file).stat().st_mtime_ns == written
+    more = some_trials(tmp_path, 9)
+    assert len(names(tmp_path)) == 4
     results.compact(tmp_path)
-    (file,) = (tmp_path / "trials" / "demo").iterdir()
-    written = file.stat().st_mtime_ns
-    results.compact(tmp_path)
-    assert list((tmp_path / "trials" / "demo").iterdir()) == [file] and file.stat().st_mtime_ns == written
-
-
-def test_later_trials_are_merged_with_what_was_compacted(tmp_path):
-    some_trials(tmp_path, 3)
-    results.compact(tmp_path)
-    before = some_trials(tmp_path, 7)
-    assert len(names(tmp_path)) == 5
-    results.compact(tmp_path)
-    same(tmp_path, before)
+    same(tmp_path, more)
     assert len(names(tmp_path)) == 1
 
 
@@ -81,22 +62,15 @@ def plain(table: pd.DataFrame) -> list[tuple]:
     return sorted(table[PLAIN].fillna({"val_score": -1}).itertuples(index=False, name=None))
 
 
-def test_plain_readers_read_the_same(tmp_path):
-    some_trials(tmp_path, study="other")
-    before = some_trials(tmp_path)
-    for folder in (tmp_path / "trials", tmp_path / "trials" / "demo"):
-        expected = plain(before if folder.name == "trials" else before[before.study == "demo"])
-        results.compact(tmp_path, "demo")
-        assert plain(pd.read_parquet(folder)) == expected
-
-
-def test_duckdb_and_polars_read_the_same(tmp_path):
+def test_pandas_duckdb_and_polars_read_the_same(tmp_path):
     duckdb, polars = pytest.importorskip("duckdb"), pytest.importorskip("polars")
     some_trials(tmp_path, study="other")
     before = some_trials(tmp_path)
     for compacted in (False, True):
         if compacted:
             results.compact(tmp_path, "demo")
+        assert plain(pd.read_parquet(tmp_path / "trials")) == plain(before)
+        assert plain(pd.read_parquet(tmp_path / "trials" / "demo")) == plain(before[before.study == "demo"])
         rows = duckdb.sql(f"SELECT * FROM '{tmp_path}/trials/*/*.parquet'")
         assert rows.columns == results.TRIALS.names
         assert plain(pd.DataFrame(rows.select(*PLAIN).fetchall(), columns=PLAIN)) == plain(before)
@@ -117,18 +91,11 @@ def counts(rows: list[dict]) -> dict:
 
 
 TIMES = [NOON + timedelta(seconds=n) for n in range(10)]
+KINDS = st.tuples(st.sampled_from("ab"), st.integers(0, 2), st.sampled_from(["failed", "stopped", "diverged"]))
 
 
-@settings(max_examples=40, deadline=None, derandomize=True)
-@given(
-    st.lists(
-        st.tuples(st.sampled_from("ab"), st.integers(0, 2), st.sampled_from(["failed", "stopped", "diverged"])),
-        min_size=1,
-        max_size=7,
-    ),
-    st.permutations(TIMES),
-    st.booleans(),
-)
+@settings(max_examples=25, deadline=None, derandomize=True)
+@given(st.lists(KINDS, min_size=1, max_size=7), st.permutations(TIMES), st.booleans())
 def test_every_trial_is_one_row_by_the_rule(kinds, times, again):
     rows = [
         minimal(trial_id=trial, attempt=attempt, ended_at=time, status=status)
@@ -142,9 +109,8 @@ def test_every_trial_is_one_row_by_the_rule(kinds, times, again):
             results.compact(folder)
         table = results.read(folder)
         chosen = {trial: counts([row for row in rows if row["trial_id"] == trial]) for trial, _, _ in kinds}
-        assert sorted(zip(table.trial_id, table.attempt, table.ended_at, strict=True)) == sorted(
-            (trial, row["attempt"], row["ended_at"]) for trial, row in chosen.items()
-        )
+        expected = sorted((trial, row["attempt"], row["ended_at"]) for trial, row in chosen.items())
+        assert sorted(zip(table.trial_id, table.attempt, table.ended_at, strict=True)) == expected
 
 
 def test_rows_that_contradict_are_named_and_none_is_removed(tmp_path):
@@ -178,9 +144,8 @@ def test_what_was_compacted_is_as_final_as_before(tmp_path, monkeypatch, group):
     for n in range(6):
         same_row = (minimal if n % 3 == 2 else full)(trial_id=f"t{n}", trial_index=n)
         assert results.write_trial(tmp_path, same_row) == tmp_path / "trials" / "demo" / held[0]
-        with pytest.raises(
-            results.ConflictingRow, match="later attempt" if n % 3 == 2 else r"never changes.*\['val_score'\]"
-        ):
+        reason = "later attempt" if n % 3 == 2 else r"never changes.*\['val_score'\]"
+        with pytest.raises(results.ConflictingRow, match=reason):
             results.write_trial(tmp_path, same_row | {"val_score": 0.9})
     assert names(tmp_path) == held
     same(tmp_path, before)
@@ -234,7 +199,7 @@ def test_a_curve_of_a_finished_trial_is_final_once_compacted(tmp_path):
 # Crashes, and others at work
 
 
-@pytest.mark.parametrize("removed", range(7))
+@pytest.mark.parametrize("removed", [0, 1, 5])
 def test_a_compaction_that_breaks_off_loses_nothing(tmp_path, monkeypatch, removed):
     before, calls, remove = some_trials(tmp_path), [], store.Folder.remove
 
@@ -361,7 +326,7 @@ def test_readers_beside_writers_and_compactions_see_every_row_that_was_there(tmp
     threads = [guarded(work) for work in (compacts, compacts, reads)]
     for thread in threads:
         thread.start()
-    for n in range(150):
+    for n in range(60):
         if stop.is_set():
             break
         if pick.random() < 0.3:
@@ -374,35 +339,3 @@ def test_readers_beside_writers_and_compactions_see_every_row_that_was_there(tmp
     assert not failures, failures
     table = silent(results.read, tmp_path)
     assert list(table.trial_id) == written and set(table.status) == {"completed"}
-
-
-WRITES_AND_COMPACTS = """
-import sys
-sys.path.insert(0, sys.argv[2])
-from rows import full, minimal
-from tune_cd import results
-for n in range(int(sys.argv[3]), 100_000):
-    if n % 3 == 0:
-        results.write_trial(sys.argv[1], minimal(trial_id=f"t{n}", trial_index=n))
-    results.write_trial(sys.argv[1], full(trial_id=f"t{n}", trial_index=n, attempt=1))
-    print(n, flush=True)
-    if n % 4 == 0:
-        results.compact(sys.argv[1])
-"""
-
-
-@pytest.mark.slow
-def test_kill_9_at_any_moment_of_writing_and_compacting_loses_no_row(tmp_path):
-    pick, done = random.Random(5), 0
-    for _ in range(6):
-        command = [sys.executable, "-c", WRITES_AND_COMPACTS, tmp_path, Path(__file__).parent, str(done)]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-            first = process.stdout.readline()  # it is at work: imports are over, and one row is written
-            time.sleep(pick.uniform(0, 0.4))
-            os.kill(process.pid, signal.SIGKILL)
-            done = max(int(line) + 1 for line in [first, *process.stdout.read().splitlines()])
-        table = silent(results.read, tmp_path)
-        completed = table[table.status == "completed"]
-        assert list(completed.trial_index)[:done] == list(range(done)) and len(table) <= done + 1
-        done = len(completed)  # the last may be written and not told of
-    assert done > 10

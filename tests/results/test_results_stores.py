@@ -3,7 +3,6 @@
 import os
 import signal
 import threading
-import time
 import warnings
 from pathlib import Path
 
@@ -22,86 +21,66 @@ from tune_cd.results.store import Bucket, store_of
 # Locations
 
 
-@pytest.mark.parametrize("location", ["results", "/tmp/r", Path("r"), "file:///tmp/r", "C:/results"])
-def test_a_folder_is_a_path(location):
-    assert results.check_location(location) == Path(str(location).removeprefix("file://"))
-
-
-def test_file_uris_are_decoded_and_used(tmp_path):
+def test_a_folder_is_a_path_and_a_uri_stays_what_it_was(tmp_path):
+    for where in ("results", "/tmp/r", Path("r"), "file:///tmp/r", "C:/results"):
+        assert results.check_location(where) == Path(str(where).removeprefix("file://"))
     assert results.check_location("file://localhost/tmp/a%20b") == Path("/tmp/a b")
     assert results.check_location("~/r") == Path.home() / "r"
+    at = ["127.0.0.1:9000", "http://127.0.0.1:1", "https://s3.eu-1.example.com", "http://[::1]:9000", "http://minio_1/"]
+    uris = [f"s3://bucket/x?endpoint_override={endpoint}&region=eu-central-1" for endpoint in at]
+    uris += ["s3://bucket", "s3://bucket/a/b=1", "gs://buck_et/x", "gs://anonymous@bucket/x"]
+    assert list(map(results.check_location, uris)) == uris
     assert results.write_trial(f"file://{tmp_path}", full()) == tmp_path / "trials" / "demo" / "t0.parquet"
     assert results.check_writable(f"file://{tmp_path}/new") == tmp_path / "new"
     assert len(results.read(f"file://{tmp_path}")) == 1
 
 
-@pytest.mark.parametrize(
-    "uri",
-    [
-        "s3://bucket",
-        "s3://bucket/a/b=1",
-        "gs://buck_et/x",
-        "gs://anonymous@bucket/x",
-        "s3://bucket/x?endpoint_override=http://127.0.0.1:1&region=eu-1",
-    ],
-)
-def test_a_uri_stays_what_it_was(uri):
-    assert results.check_location(uri) == uri
+REFUSED = [
+    ("", "'' is not allowed"),
+    ("ftp://host/x", "ftp:// are not allowed; a local path, file:///FOLDER, s3://BUCKET/PREFIX"),
+    ("https://bucket.s3.amazonaws.com/x", "https:// are not allowed"),
+    (Path("s3://bucket/x"), "two slashes, pathlib"),
+    *((place, "absolute path of this machine") for place in ("file://host/x", "file://x", "file:///x?y")),
+    *((place, "bucket '' is not allowed") for place in ("s3://", "s3:///x")),
+    ("s3://Bucket/x", "bucket 'Bucket' is not allowed"),
+    ("s3://bucket/../other", r"'\.\.' is not allowed in a prefix"),
+    ("s3://bucket/a//b", "'' is not allowed in a prefix"),
+    ("s3://bucket/a%2fb", "'a%2fb' is not allowed"),
+    ("s3://bucket/a b", "'a b' is not allowed"),
+    ("s3://bucket/a\n", "is not allowed"),
+    ("s3://bucket/x?regoin=eu", "region, endpoint_override, scheme are"),
+    ("s3://bucket/x?region=", "region, endpoint_override, scheme are"),
+    ("s3://bucket/x?eu", "each with a value"),
+    ("s3://bucket/x#y", "is not allowed"),
+    ("s3://bucket/x?scheme=ftp", "scheme is http or https"),
+    ("gs://bucket/x?retry_limit_seconds=soon", "retry_limit_seconds is a number of seconds"),
+    ("gs://bucket/x?region=eu", "endpoint_override, scheme, retry_limit_seconds are"),
+]
 
 
-@pytest.mark.parametrize(
-    "location, named",
-    [
-        ("", "'' is not allowed"),
-        ("ftp://host/x", "ftp:// are not allowed; a local path, file:///FOLDER, s3://BUCKET/PREFIX"),
-        ("https://bucket.s3.amazonaws.com/x", "https:// are not allowed"),
-        (Path("s3://bucket/x"), "two slashes, pathlib"),
-        ("file://host/x", "absolute path of this machine"),
-        ("file://x", "absolute path of this machine"),
-        ("file:///x?y", "absolute path of this machine"),
-        ("s3://", "bucket '' is not allowed"),
-        ("s3:///x", "bucket '' is not allowed"),
-        ("s3://Bucket/x", "bucket 'Bucket' is not allowed"),
-        ("s3://bucket/../other", r"'\.\.' is not allowed in a prefix"),
-        ("s3://bucket/a//b", "'' is not allowed in a prefix"),
-        ("s3://bucket/a%2fb", "'a%2fb' is not allowed"),
-        ("s3://bucket/a b", "'a b' is not allowed"),
-        ("s3://bucket/a\n", "is not allowed"),
-        ("s3://bucket/x?regoin=eu", "region, endpoint_override, scheme are"),
-        ("s3://bucket/x?region=", "region, endpoint_override, scheme are"),
-        ("s3://bucket/x?", None),
-        ("s3://bucket/x?eu", "each with a value"),
-        ("s3://bucket/x#y", "is not allowed"),
-        ("s3://bucket/x?scheme=ftp", "scheme is http or https"),
-        ("gs://bucket/x?retry_limit_seconds=soon", "retry_limit_seconds is a number of seconds"),
-        ("gs://bucket/x?region=eu", "endpoint_override, scheme, project_id, retry_limit_seconds are"),
-    ],
-)
-def test_a_location_that_is_not_allowed_is_refused_before_it_is_touched(location, named):
-    if named is None:
-        assert results.check_location(location) == location.rstrip("?")
-        return
-    for use in (
-        results.check_location,
-        results.check_writable,
-        results.read,
-        results.compact,
-        lambda place: results.write_trial(place, minimal()),
-    ):
-        with pytest.raises(ValueError, match=named):
-            use(location)
+def test_a_location_that_is_not_allowed_is_refused_before_it_is_touched():
+    uses = (results.check_location, results.check_writable, results.read, results.compact,
+            lambda place: results.write_trial(place, minimal()))  # fmt: skip
+    for location, named in REFUSED:
+        for use in uses:
+            with pytest.raises(ValueError, match=named):
+                use(location)
+    assert results.check_location("s3://bucket/x?") == "s3://bucket/x"
 
 
-@pytest.mark.parametrize(
-    "uri",
-    [
-        "s3://AKIASECRET:SECRET@bucket/x", "s3://AKIASECRET:SEC/RET@bucket/x", "s3://AKIASECRET@bucket/x", "S3://a:SECRET@bucket",
-        "gs://SECRET@bucket/x", "gs://anonymous:SECRET@bucket/x", "gs://anonymous@SECRET@bucket", "s3://bucket/x?endpoint_override=http://a:SECRET@host",
-        "s3://bucket/x?secret_key=SECRET", "s3://bucket/x?SECRET", "s3://bucket/x#SECRET",
-        "s3://AKIASECRET:SEC?RET@bucket", "file://a:SECRET@/x",
-        "https://a:SECRET@host/x", "s3:/a:SECRET@bucket/x",
-    ],
-)  # fmt: skip
+SECRETS = [
+    "s3://AKIASECRET:SECRET@bucket/x", "s3://AKIASECRET:SEC/RET@bucket/x", "s3://AKIASECRET@bucket/x",
+    "S3://a:SECRET@bucket", "gs://SECRET@bucket/x", "gs://anonymous:SECRET@bucket/x", "gs://anonymous@SECRET@bucket",
+    "s3://bucket/x?endpoint_override=http://a:SECRET@host", "s3://bucket/x?secret_key=SECRET", "s3://bucket/x?SECRET",
+    "s3://bucket/x#SECRET", "s3://AKIASECRET:SEC?RET@bucket", "file://a:SECRET@/x", "https://a:SECRET@host/x",
+    "s3:/a:SECRET@bucket/x", "s3://bucket/x?endpoint_override=http://key:SECRET%40host",
+    "s3://bucket/x?endpoint_override=http://host/%3Fsig%3DSECRET", "s3://bucket/x?region=%0aSECRET",
+    "s3://bucket/x?endpoint_override=http://host/?sig=SECRET", "s3://bucket/x?region=eu%20SECRET",
+    "s3://bucket/x?region=eu%26endpoint_override%3Dhttp://SECRET", "s3://bucket/x?region=eu%23SECRET",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("uri", SECRETS)
 def test_credentials_are_refused_and_not_repeated(uri, capsys):
     with pytest.raises(ValueError) as refused:
         results.check_location(uri)
@@ -122,9 +101,7 @@ def test_an_object_store_is_used_like_a_folder(place, tmp_path):
             path = results.write_trial(where, full(trial_id=f"t{n}", trial_index=n))
             results.write_trial(where, minimal(study="other", trial_id=f"t{n}", trial_index=n))
     assert path == tmp_path / "trials/demo/t3.parquet"
-    assert results.write_trial(place, full()) == f"{bucket}/trials/demo/t0.parquet", (
-        "what is stored is not written again"
-    )
+    assert results.write_trial(place, full()) == f"{bucket}/trials/demo/t0.parquet", "not written again"
     with pytest.raises(results.ConflictingRow, match=f"^{bucket}/trials/demo/t0.parquet holds attempt 0, completed"):
         results.write_trial(place, full(val_score=0.9))
     results.write_trial(place, full(study="other", attempt=1))
@@ -171,13 +148,10 @@ def test_the_environment_names_the_endpoint_where_the_uri_does_not(place, proxy,
     assert len(results.read(place)) == 1
 
 
-@pytest.mark.parametrize(
-    "use", [results.read, results.check_writable, lambda place: results.write_trial(place, minimal())]
-)
-def test_a_missing_bucket_is_named(place, use):
-    missing = place.replace("s3://bucket", "s3://no-bucket")
-    with pytest.raises(OSError, match=r"no-bucket|NO_SUCH_BUCKET"):
-        use(missing)
+def test_a_missing_bucket_is_named(place):
+    for use in (results.read, results.check_writable, lambda place: results.write_trial(place, minimal())):
+        with pytest.raises(OSError, match=r"no-bucket|NO_SUCH_BUCKET"):
+            use(place.replace("s3://bucket", "s3://no-bucket"))
 
 
 def test_errors_that_pass_are_not_noticed(place, proxy):
@@ -258,17 +232,20 @@ def test_a_compaction_that_breaks_off_on_an_object_store_loses_nothing(place, pr
 
 
 def test_an_interrupt_publishes_no_half_object(place, monkeypatch):
-    upload, begun = Bucket._upload, threading.Event()
+    """The upload has begun when the interrupt comes, and goes on when it has reached the main thread."""
+    upload, heard = Bucket._upload, threading.Event()
 
-    def slow(self, name, data):
-        time.sleep(0.2)  # until the main thread waits
-        begun.set()
-        time.sleep(0.3)
+    def interrupted(self, name, data):
+        os.kill(os.getpid(), signal.SIGINT)
+        heard.wait()
         upload(self, name, data)
 
-    monkeypatch.setattr(Bucket, "_upload", slow)
-    threading.Thread(target=lambda: (begun.wait(), os.kill(os.getpid(), signal.SIGINT)), daemon=True).start()
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a Tune run of an earlier test leaves its own
+    def handler(*_):
+        heard.set()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Bucket, "_upload", interrupted)
+    before = signal.signal(signal.SIGINT, handler)
     try:
         with pytest.raises(KeyboardInterrupt):
             results.write_trial(place, full())
@@ -281,9 +258,8 @@ def test_an_interrupt_publishes_no_half_object(place, monkeypatch):
 
 
 def test_a_bucket_of_google_s_that_does_not_answer_is_an_error_in_the_time_it_is_given():
-    place = (
-        f"gs://anonymous@bucket/some/where?endpoint_override=127.0.0.1:{free_port()}&retry_limit_seconds=1&scheme=http"
-    )
+    at = f"endpoint_override=127.0.0.1:{free_port()}&retry_limit_seconds=1&scheme=http"
+    place = f"gs://anonymous@bucket/some/where?{at}"
     assert results.check_location(place) == place
     assert store_of(place).where("trials/demo/t0.parquet") == "gs://bucket/some/where/trials/demo/t0.parquet"
     for use in (results.read, results.check_writable, lambda place: results.write_trial(place, full())):

@@ -34,10 +34,10 @@ def test_a_row_is_complete_and_allowed():
     assert "numpy" in json.loads(made["software"]) and json.loads(made["config"])["lr"] == 1
 
 
-@pytest.mark.parametrize("config", [{}, {"Lambda_p": "1", "Lambda_e": True, "batch_size": 64.0}, {"batch_size": True}])
-def test_what_a_user_calls_by_our_names_and_is_no_number_is_left_out(config):
-    made = row(config)
-    assert made["Lambda_p"] is made["Lambda_e"] is made["batch_size"] is None
+def test_what_a_user_calls_by_our_names_and_is_no_number_is_left_out():
+    for config in ({}, {"Lambda_p": "1", "Lambda_e": True, "batch_size": 64.0}, {"batch_size": True}):
+        made = row(config)
+        assert made["Lambda_p"] is made["Lambda_e"] is made["batch_size"] is None
 
 
 def test_the_study_s_constants_come_before_what_is_found_here():
@@ -98,9 +98,8 @@ def test_what_json_has_no_number_for_stands_beside_it_as_text():
 
 
 def test_objects_that_are_too_large_or_too_deep_are_text():
-    stored = row({"large": np.zeros((1000, 1000)), "deep": within(100_000), "map": dict.fromkeys(range(20_000))})[
-        "config"
-    ]
+    values = {"large": np.zeros((1000, 1000)), "deep": within(100_000), "map": dict.fromkeys(range(20_000))}
+    stored = row(values)["config"]
     assert len(stored) < 2000 and strict(stored)["map"] == "dict of 20000 values"
 
 
@@ -114,16 +113,11 @@ def test_a_row_whose_config_is_no_strict_json_object_is_refused(text):
 
 
 def test_numbers():
-    assert [is_number(value) for value in (1, 0.5, np.float32(1), float("nan"), True, "1", None)] == [True] * 4 + [
-        False
-    ] * 3
-    assert [finite(value) for value in (1, float("inf"), float("nan"), None, np.int64(2))] == [
-        1.0,
-        None,
-        None,
-        None,
-        2.0,
-    ]
+    assert [is_number(value) for value in (1, 0.5, np.float32(1), float("nan"))] == [True] * 4
+    assert [is_number(value) for value in (True, "1", None)] == [False] * 3
+    assert [finite(value) for value in (1, np.int64(2), np.array(0.5), "0.5")] == [1.0, 2.0, 0.5, None]
+    assert [finite(value) for value in (float("inf"), float("nan"), None, 10**400)] == [None] * 4
+    assert mean([1.7e308, 1.7e308]) == pytest.approx(1.7e308) and mean([1e308, -1e308]) == 0 and mean([]) is None
     assert trial_name("cd", 7) == "cd-00007"
 
 
@@ -148,11 +142,6 @@ def test_looks_say_how_far_each_configuration_was_trained_and_what_it_reached():
     }  # fmt: skip
     seen = rows.assign(images_seen=[epoch and 100 * epoch for *_, epoch in told])
     assert {params["lr"]: ends for params, ends in looks(seen, "images_seen", 1600)} == found
-
-
-def test_the_mean_of_any_finite_values_is_finite():
-    assert mean([1.7e308, 1.7e308]) == pytest.approx(1.7e308) and mean([1e308, -1e308]) == 0 and mean([]) is None
-    assert finite(10**400) is None and finite(np.array([0.5])) == 0.5 and finite("0.5") is None
 
 
 def test_a_users_own_key_for_the_runs_costs_no_earlier_run():

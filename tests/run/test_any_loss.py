@@ -38,6 +38,7 @@ def test_the_axes_are_the_terms_and_the_start_the_published_ratios(tmp_path, los
     assert made.space.names == tuple(ratios)
     assert start(made) == pytest.approx({name: 0.1 * ratio for name, ratio in ratios.items()})
     assert [search.name for search in made.searches] == ["cd", "published"]
+    assert study_name(made.call, made.setup).startswith(f"glyphs-{loss}-")
     assert made.searches[1].line and made.searches[1].start == start(made)
     low, high = made.config.range
     assert low == pytest.approx(0.1 * min(ratios.values()) / BELOW) and high == pytest.approx(0.1 * ABOVE)
@@ -71,11 +72,6 @@ def test_under_adam_a_start_has_no_learning_rate(tmp_path):
             study(tmp_path, *SSL, "--loss", loss, "--set", "optimizer=adam", "--start", "lr=0.01,average=separate")
 
 
-def test_a_start_outside_names_the_option_that_widens_the_box(tmp_path):
-    with pytest.raises(ValueError, match=r"--start lr=1: Lambda_sim = 25.0 is outside .*; --range LO,HI is that of"):
-        study(tmp_path, *VICREG, "--start", "lr=1")
-
-
 def test_the_published_baseline_moves_along_the_joint_direction(tmp_path):
     made = study(tmp_path, *VICREG, "--tune-batch-size")
     line = made.searches[1].make(made.space, start=made.searches[1].start)
@@ -101,22 +97,22 @@ def test_starts(tmp_path, text, expected):
     assert made.config.batch_size == (32 if "b=32" in text else 64)
 
 
-@pytest.mark.parametrize("text", ["lr=0", "lr=x", "lr=0.1,average=global", "Lambda_p=1,Lambda_e=1", "Lambda_sim=1"])
-def test_other_starts_are_refused_with_what_is_allowed(tmp_path, text):
-    with pytest.raises(ValueError, match="Lambda_cov"):
-        study(tmp_path, *VICREG, "--start", text)
+REFUSED = {
+    **dict.fromkeys(("lr=0", "lr=x", "lr=0.1,average=global", "Lambda_p=1,Lambda_e=1", "Lambda_sim=1"), "Lambda_cov"),
+    "paper": "no best balance",
+    "lr=1": r"--start lr=1: Lambda_sim = 25.0 is outside .*; --range LO,HI is that of",
+}
 
 
-def test_the_papers_best_is_of_its_own_losses(tmp_path):
-    with pytest.raises(ValueError, match="no best balance"):
-        study(tmp_path, *VICREG, "--start", "paper")
+def test_other_starts_are_refused_with_what_is_allowed(tmp_path):
+    for start, said in REFUSED.items():
+        with pytest.raises(ValueError, match=said):
+            study(tmp_path, *VICREG, "--start", start)
 
 
 def test_a_range_is_every_weights(tmp_path):
     made = study(tmp_path, *VICREG, "--range", "0.001,1")
     assert {(axis.low, axis.high) for axis in made.space.axes} == {(0.001, 1.0)}
-    with pytest.raises(ValueError, match="outside"):
-        study(tmp_path, *VICREG, "--range", "0.01,1")
 
 
 def test_a_loss_of_ones_own(tmp_path):
@@ -195,8 +191,3 @@ def test_saved_states_are_told_apart_by_every_weight():
     h = {"Lambda_sim": 1.0, "Lambda_std": 1.0, "Lambda_cov": 1.0, "batch_size": 64, "seed": 0, "origin": {"x": 1}}
     keys = {states.key(h | change) for change in ({}, {"Lambda_cov": 2.0}, {"Lambda_std": 2.0}, {"seed": 1})}
     assert len(keys) == 4 and states.key(h | {"origin": {"x": 2}}) == states.key(h)
-
-
-def test_the_default_name_says_the_loss(tmp_path):
-    made = study(tmp_path, *VICREG)
-    assert study_name(made.call, made.setup).startswith("glyphs-vicreg-")

@@ -10,14 +10,13 @@ from tune_cd import results
 from tune_cd.run.estimate import estimate
 from tune_cd.run.resources import Resources
 
+NEW = "--study new --setup small --num-samples 10 --no-baseline --confirm 2"
 TWO = Resources(cpus=1, gpus=0.0, workers=2, pack=1)
 
 
 @pytest.fixture
 def made(tmp_path):
-    return study(
-        tmp_path, "--study", "new", "--setup", "small", "--num-samples", "10", "--no-baseline", "--confirm", "2"
-    )
+    return study(tmp_path, *NEW.split())
 
 
 def store(made, index, seconds, **changed):

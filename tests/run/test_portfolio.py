@@ -148,14 +148,11 @@ def test_seeds_of_a_setting_pause_together_and_count_with_their_mean():
     assert asking.ask() == [], "one seed is under way"
     asking.tell(other, {0.125: 0.4})
     assert asking.members["cd"].search.best == (START, pytest.approx(0.3))
-
-
-def test_of_several_seeds_those_that_gave_a_number_count():
     asking = portfolio(1, seeds=(0, 1), cd=pausing())
     one, other = asking.ask()
     asking.tell(one, {0.05: math.nan})
     asking.tell(other, {0.125: 0.4})
-    assert asking.members["cd"].search.best == (START, 0.4)
+    assert asking.members["cd"].search.best == (START, 0.4), "those that gave a number count"
 
 
 # ------------------------------------------------------------------------------------------------- as Tune's searcher
@@ -173,20 +170,12 @@ def test_packs_hold_whole_settings():
         "a second setting would not fit whole"
     )
     assert {name: pack[0][name] for name in PLANE.names} == START
-    assert pack[0][ORIGIN] == {
-        "direction": "start",
-        "line_position": 0.0,
-        "trial_index": 0,
-        "search": "one",
-        "attempt": 0,
-    }
+    origin = {"direction": "start", "line_position": 0.0, "trial_index": 0, "search": "one", "attempt": 0}
+    assert pack[0][ORIGIN] == origin
     assert [config[ORIGIN]["search"] for config in searcher.suggest("b")[PACK]] == ["two"] * 3
     assert searcher.suggest("c") is None
-
-
-def test_a_setting_larger_than_a_pack_is_one_pack():
-    searcher = StudySearch(portfolio(2, seeds=(0, 1, 2), one=line([1, 1])), 1, 2, ended)
-    assert len(searcher.suggest("a")[PACK]) == 3
+    small = StudySearch(portfolio(2, seeds=(0, 1, 2), one=line([1, 1])), 1, 2, ended)
+    assert len(small.suggest("a")[PACK]) == 3, "a setting larger than a pack is one pack"
 
 
 def test_members_are_told_as_they_end_and_a_lost_pack_fails_the_rest():

@@ -35,12 +35,8 @@ def run(progress):
     progress.on_experiment_end(trials)
 
 
-LINES = [
-    "[cd  1/3]  balance +1.50    Lambda_p=0.1       Lambda_e=2         b=64  r_map 0.5000         best 0.5000 *    "
-    " 2.0 s",
-    "[cd  2/3]  balance +1.50    Lambda_p=0.1       Lambda_e=2         b=64  diverged             best 0.5000      "
-    " 0.0 s",
-]
+LINE = "[cd  {}/3]  balance +1.50    Lambda_p=0.1       Lambda_e=2         b=64  {:<20} best 0.5000 {}    {} s"
+LINES = [LINE.format(1, "r_map 0.5000", "*", " 2.0"), LINE.format(2, "diverged", " ", " 0.0")]
 
 
 def test_on_a_terminal_a_status_stays_below_the_lines(monkeypatch):
@@ -143,9 +139,8 @@ RAISED = "ValueError: a batch of {} at 0x{}f is odd\nTraceback ..."
 
 def test_a_study_whose_first_settings_all_raise_the_same_error_ends_with_it():
     """Its numbers may differ; as many settings as run at a time do not tell."""
-    broken = (
-        "3 settings raised the same error, and no training ended otherwise: ValueError: a batch of 2 at 0x2f is odd"
-    )
+    said = "3 settings raised the same error, and no training ended otherwise"
+    broken = f"{said}: ValueError: a batch of 2 at 0x2f is odd"
     raising = [ended(n, RAISED.format(n, n)) for n in range(6)]
     assert told(raising[:2]) is None and told(raising[:3]) == broken == told(raising)
     assert told(raising[:5], settings=5) is None and told(raising, settings=5).startswith("6 settings")
@@ -153,15 +148,13 @@ def test_a_study_whose_first_settings_all_raise_the_same_error_ends_with_it():
     assert told([*raising[:2], ended(7, "KeyError: 'x'"), raising[2]]) == broken
 
 
-@pytest.mark.parametrize("status", ["completed", "diverged", "stopped"])
-def test_a_training_that_ended_otherwise_keeps_the_study_going(status):
+def test_a_training_that_ended_otherwise_keeps_the_study_going_and_so_does_what_depends_on_the_setting():
     raising = [ended(n, RAISED.format(n, n)) for n in range(6)]
-    assert told([ended(7, status=status), *raising]) is None and told(raising, worked=True) is None
-
-
-@pytest.mark.parametrize("kind", ["out_of_memory", "timeout"])
-def test_what_depends_on_the_setting_does_not_end_a_study(kind):
-    assert told([ended(n, f"{kind}: batch_size=64", kind) for n in range(6)]) is None
+    assert told(raising, worked=True) is None
+    for status in ("completed", "diverged", "stopped"):
+        assert told([ended(7, status=status), *raising]) is None
+    for kind in ("out_of_memory", "timeout"):
+        assert told([ended(n, f"{kind}: batch_size=64", kind) for n in range(6)]) is None
 
 
 def test_members_of_a_pack_are_counted_once():

@@ -47,28 +47,18 @@ def folder(tmp_path):
     return tmp_path / "results"
 
 
-def test_an_outcome_is_a_row_and_a_curve(made, folder):
+def test_an_outcome_is_a_row_and_a_curve_and_a_second_one_changes_nothing(made, folder, caplog):
     recorder = pickle.loads(pickle.dumps(made()))
     assert recorder.recorded(CONFIG) is None
     assert recorder.record(CONFIG, DONE, WHERE) is None
     row = silent(results.read, folder).iloc[0]
-    assert (row["trial_id"], row["attempt"], row["status"], row["val_score"], row["gpus"], row["seed"]) == (
-        "cd-00004",
-        0,
-        "completed",
-        0.7,
-        0.5,
-        3,
-    )
+    stored = {"trial_id": "cd-00004", "attempt": 0, "status": "completed", "val_score": 0.7, "gpus": 0.5, "seed": 3}
+    assert {name: row[name] for name in stored} == stored
     assert "origin" not in json.loads(row["config"]) and json.loads(row["config"])["margin"] == 0.5
     assert results.read_curves(folder)["images_seen"].tolist() == [320, 640]
     told = {"val_score": 0.7, "test_score": 0.6, "images_seen": 640, "status": "completed"}
     assert recorder.recorded(CONFIG) == told | {"looks": [[320, 0.7], [640, 0.6]]}
     assert made(replicates=2).recorded(CONFIG) is None, "another name where every setting has several seeds"
-
-
-def test_a_second_outcome_of_what_is_on_record_changes_nothing(made, folder, caplog):
-    made().record(CONFIG, DONE, WHERE)
     assert made().record(CONFIG, Outcome(**{**vars(DONE), "val_score": 0.1}), WHERE) is None
     assert silent(results.read, folder)["val_score"].tolist() == [0.7] and "what is there stands" in caplog.text
 
@@ -94,10 +84,8 @@ def test_a_failure_is_final_in_its_attempt_and_no_other(made, folder):
     assert again.recorded(run(1)) is None
     again.record(run(1), DONE, WHERE)
     rows = silent(results.read, folder)
-    assert (
-        rows[["attempt", "status"]].to_numpy().tolist() == [[1, "completed"]]
-        and again.recorded(run(1))["val_score"] == 0.7
-    )
+    assert rows[["attempt", "status"]].to_numpy().tolist() == [[1, "completed"]]
+    assert again.recorded(run(1))["val_score"] == 0.7
     assert results.read_curves(folder)["attempt"].tolist() == [1, 1]
 
 
@@ -138,6 +126,7 @@ def test_a_training_lost_after_a_pause_keeps_its_runs_and_its_set_up(made, folde
     recorder = made()
     recorder.record(CONFIG | {"until": 0.125}, PAUSED, WHERE)
     paused = json.loads(silent(results.read, folder)["config"][0])
+    assert not {"until", "origin"} & paused.keys(), "they are no part of its set-up"
     failures = tune.ResultsCallback(
         folder, "mine", metric="val_score", identify=recorder.identity, annotate="origin", record="failures"
     )
@@ -160,11 +149,6 @@ def test_a_training_lost_after_a_pause_keeps_its_runs_and_its_set_up(made, folde
     assert json.loads(row["config"]) == paused | {"runs": kept["runs"]} and row["status"] == "completed"
 
 
-def test_until_when_it_was_trained_is_no_part_of_its_set_up(made, folder):
-    made().record(CONFIG | {"until": 0.125}, PAUSED, WHERE)
-    assert not {"until", "origin"} & json.loads(silent(results.read, folder)["config"][0]).keys()
-
-
 # Saved states
 
 
@@ -176,9 +160,8 @@ def test_the_two_latest_states_are_kept_until_the_end(made, folder):
     recorder = made()
     for seen in (64, 128, 1024, 10240):
         recorder.save(CONFIG, seen, f"state {seen}".encode())
-    assert [state for _, state in recorder.saved(CONFIG)] == [b"state 10240", b"state 1024"] and len(
-        states(folder)
-    ) == 2
+    assert [state for _, state in recorder.saved(CONFIG)] == [b"state 10240", b"state 1024"]
+    assert len(states(folder)) == 2
     other = CONFIG | {"origin": CONFIG["origin"] | {"search": "separate", "trial_index": 0}}
     assert len(list(recorder.saved(other))) == 2, "it is the same training, whoever asked for it"
     for differs in ({"seed": 4}, {"Lambda_p": 0.25}, {"batch_size": 32}):
@@ -265,16 +248,3 @@ def test_a_store_that_does_not_answer_has_no_states_and_says_so(tmp_path, caplog
     with pytest.raises(OSError):
         checkpoints.save(CONFIG, 64, b"state")
     checkpoints.forget(CONFIG)
-
-
-def test_options_of_one_call_are_not_the_study_s(tmp_path):
-    assert study(tmp_path, "--study", "mine", "--trial-timeout", "60").call.trial_timeout == 60
-    for wrong in (
-        ["--trial-timeout", "-1"],
-        ["--trial-timeout", "soon"],
-        ["--max-failures", "-1"],
-        ["--seed", "-1"],
-        ["--checkpoint-seconds", "inf"],
-    ):
-        with pytest.raises(SystemExit):
-            study(tmp_path, *wrong)

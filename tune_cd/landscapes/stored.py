@@ -13,6 +13,7 @@ import numpy as np
 from tune_cd import results
 from tune_cd.landscapes.landscape import Landscape
 from tune_cd.landscapes.simulation import Trajectory, Trial
+from tune_cd.results.writing import write_many
 
 
 def check_stored(
@@ -40,7 +41,7 @@ def check_stored(
 def store(
     folder: str | Path, trajectories: Sequence[Trajectory], landscapes: Mapping[str, Landscape], how: Mapping
 ) -> None:
-    """Write every trial as a row of the results table. Errors: as `results.write_trials`."""
+    """Write every trial as a row of the results table. Errors: as `results.write_trial`."""
     rows: dict[str, list[dict]] = {}
     for trajectory in trajectories:
         landscape = landscapes[trajectory.landscape]
@@ -48,7 +49,8 @@ def store(
             _row(trajectory, trial, landscape, how) for trial in trajectory.trials
         )
     for of_landscape in rows.values():
-        results.write_trials(folder, of_landscape)
+        write_many(folder, of_landscape)
+        results.compact(folder, of_landscape[0]["study"])
 
 
 def study_of(landscape: Landscape) -> str:

@@ -14,7 +14,6 @@ supersedes are removed afterwards. So writers, readers and compactions need no l
 files once. Pages carry checksums, which `read` verifies (plain readers do not by default).
 """
 
-from tune_cd.results.bulk import write_trials
 from tune_cd.results.compaction import compact
 from tune_cd.results.location import check_location
 from tune_cd.results.lookup import read_curve, read_trial
@@ -24,10 +23,8 @@ from tune_cd.results.reading import read, read_curves, read_file
 from tune_cd.results.schema import (
     CURVES,
     FAILURE_KINDS,
-    FORMAT_VERSION,
     STATUSES,
     TRIALS,
-    check_curve,
     check_name,
     check_trial,
 )
@@ -35,7 +32,7 @@ from tune_cd.results.store import publish
 from tune_cd.results.writing import check_writable, write_curve, write_trial
 
 __all__ = [
-    "CURVES", "FAILURE_KINDS", "FORMAT_VERSION", "STATUSES", "TRIALS", "ConflictingRow", "check_curve",
-    "check_location", "check_name", "check_trial", "check_writable", "compact", "history", "looks", "publish", "read",
-    "read_curve", "read_curves", "read_file", "read_trial", "write_curve", "write_trial", "write_trials",
+    "CURVES", "FAILURE_KINDS", "STATUSES", "TRIALS", "ConflictingRow", "check_location", "check_name", "check_trial",
+    "check_writable", "compact", "history", "looks", "publish", "read", "read_curve", "read_curves", "read_file",
+    "read_trial", "write_curve", "write_trial",
 ]  # fmt: skip

@@ -34,8 +34,7 @@ def compact(results: str | Path, study: str | None = None) -> list[Compaction]:
     Curves of trials without a row, or with a failed one, are left out. Rows that no longer count (superseded attempts)
     are dropped. Files that contradict each other or cannot be read stay as they are and are named. The new file is
     written under its own name and read back before the old ones are removed, so neither a crash nor other processes at
-    work lose a row or see half of it. Plain Parquet readers, unlike `read`, may see rows twice in between. Files of
-    earlier formats are converted to today's.
+    work lose a row or see half of it. Plain Parquet readers, unlike `read`, may see rows twice in between.
     Raises FileNotFoundError if there are no results, ValueError for a study's name that is not allowed, OSError if the
     store fails.
     """

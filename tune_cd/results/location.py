@@ -10,7 +10,7 @@ from urllib.request import url2pathname
 ALLOWED = "a local path, file:///FOLDER, s3://BUCKET/PREFIX and gs://BUCKET/PREFIX are"
 OPTIONS = {
     "s3": ("region", "endpoint_override", "scheme"),
-    "gs": ("endpoint_override", "scheme", "project_id", "retry_limit_seconds"),
+    "gs": ("endpoint_override", "scheme", "retry_limit_seconds"),
 }
 """Query parameters that a URI may have, with the meaning of `pyarrow.fs.FileSystem.from_uri`."""
 
@@ -22,7 +22,6 @@ CHECKED = {
         "[http[s]://]HOST[:PORT]",
     ),
     "region": (re.compile(r"[A-Za-z0-9_-]+"), "of letters, digits, _ and -"),
-    "project_id": (re.compile(r"[A-Za-z0-9.:-]+"), "of letters, digits, . : and -"),
 }
 """Patterns of decoded query parameters, strict enough to exclude secrets and further parameters."""
 

@@ -78,9 +78,11 @@ def _move(
             new = _placed(row, stored[study], waiting)
         if new is None:
             break
-        curve = read_curve(place.root, study, row["trial_id"])
+        curve = [look | {"attempt": new["attempt"]} for look in read_curve(place.root, study, row["trial_id"])]
+        for look in curve:
+            del look["study"], look["trial_id"]
         try:
-            write(results, new, [_without_name(look) | {"attempt": new["attempt"]} for look in curve])
+            write(results, new, curve)
         except ConflictingRow:
             del stored[study]
             if not left:
@@ -145,7 +147,3 @@ def _is_same(row: Row, other: Row) -> bool:
 
 def _began(row: Row) -> datetime:
     return row["started_at"] or row["ended_at"] or datetime.min.replace(tzinfo=UTC)
-
-
-def _without_name(look: Row) -> Row:
-    return {name: value for name, value in look.items() if name not in ("study", "trial_id")}

@@ -76,11 +76,12 @@ def trial_row(
     constants: fields that the study's rows share; they override all others. git_commit: by default the commit of the
     working directory.
     """
+    size = config.get("batch_size")
     return {
         **identity,
         "params": dict(params),
         **{name: float(at) for name in ("Lambda_p", "Lambda_e") if (at := number_of(config.get(name))) is not None},
-        "batch_size": config["batch_size"] if _is_integer(config.get("batch_size")) else None,
+        "batch_size": size if isinstance(size, Integral) and not isinstance(size, bool) else None,
         **outcome,
         "ended_at": datetime.now(UTC),
         "hostname": socket.gethostname(),
@@ -101,7 +102,3 @@ def finite(value: Any) -> float | None:
     """`value` as a float if it is a finite number (`number_of`); else None."""
     number = number_of(value)
     return float(number) if number is not None and isfinite(number) else None
-
-
-def _is_integer(value: Any) -> bool:
-    return isinstance(value, Integral) and not isinstance(value, bool)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import inf, isnan
-from typing import Any, Protocol
+from typing import Any
 
 from tune_cd.run.looks import Looks, failed
 from tune_cd.search.pausing_descent import PausingDescent
@@ -13,46 +13,11 @@ from tune_cd.search.space import Configuration, Key
 from tune_cd.tune.course import Course, Order
 
 
-class Member(Protocol):
-    """A search in a portfolio. weight: its share of the common budget; 0: it is not limited."""
-
-    weight: float
-
-    @property
-    def open(self) -> bool:
-        """Whether it would ask for more if the budget allowed it."""
-
-    @property
-    def spent(self) -> float:
-        """Full trainings' worth that it has asked for."""
-
-    def allow(self, worth: float) -> None:
-        """Limit what it may still ask for, in full trainings' worth. Its best may exceed it to reach full length."""
-
-    @property
-    def finished(self) -> bool:
-        """Whether nothing is left to ask for."""
-
-    def next(self) -> tuple[Configuration, float] | None:
-        """The next (configuration, share of the full length to train it to); None while it waits, or has ended."""
-
-    def begun(self, h: Configuration) -> None:
-        """A configuration from `next` begins to train, under this search's name."""
-
-    def tell(self, h: Configuration, looks: Looks, own: bool) -> None:
-        """Report the looks of a configuration from `next`. own: it was trained under this search's name."""
-
-    def hear(self, h: Configuration, looks: Looks, own: bool) -> None:
-        """Report the looks of a configuration that was trained further, for this search or another."""
-
-    def annotation(self, h: Configuration) -> dict[str, Any]:
-        """The origin of a configuration, in the results table's columns."""
-
-
 @dataclass
 class Whole:
     """A search of full-length trainings. budget: configurations that it may still train; allowed: of these, under
-    --budget."""
+    --budget. weight: its share of the common budget; 0: it is not limited. spent: full trainings' worth that it has
+    asked for."""
 
     course: Course
     budget: int
@@ -62,23 +27,29 @@ class Whole:
 
     @property
     def open(self) -> bool:
+        """Whether it would ask for more if the budget allowed it."""
         return self.budget > 0 and not self.course.finished
 
     @property
     def finished(self) -> bool:
+        """Whether nothing is left to ask for."""
         return not self.open or self.allowed < 1
 
     def allow(self, worth: float) -> None:
+        """Limit what it may still ask for, in full trainings' worth."""
         self.allowed = worth
 
     def next(self) -> tuple[Configuration, float] | None:
+        """The next (configuration, share of the full length to train it to); None while it waits, or has ended."""
         h = self.course.next() if self.budget > 0 and self.allowed >= 1 else None
         return None if h is None else (h, 1.0)
 
     def begun(self, h: Configuration) -> None:
+        """A configuration from `next` begins to train, under this search's name."""
         self.budget, self.allowed, self.spent = self.budget - 1, self.allowed - 1, self.spent + 1
 
     def tell(self, h: Configuration, looks: Looks, own: bool) -> None:
+        """Report the looks of a configuration from `next`. own: it was trained under this search's name."""
         value = looks[max(looks)]
         self.course.tell(h, None if isnan(value) else value)
 
@@ -86,15 +57,14 @@ class Whole:
         """Ignored: the search is told of a full-length training when it asks for it."""
 
     def annotation(self, h: Configuration) -> dict[str, Any]:
+        """The origin of a configuration, in the results table's columns."""
         return self.course.annotation(h)
 
 
 @dataclass
 class Pausing:
-    """A search that decides how long to train, or a line search, which may also train to full length only.
-
-    weight: see `Member`.
-    """
+    """A search that decides how long to train, or a line search, which may also train to full length only. Its methods
+    are those of `Whole`."""
 
     search: PausingDescent | PausingLine
     weight: float = 1.0
@@ -119,6 +89,7 @@ class Pausing:
         return self.search.spent
 
     def allow(self, worth: float) -> None:
+        """As `Whole.allow`, but its best may exceed the limit to reach full length."""
         front, lacks = self._lacks()
         if worth >= 1:
             self._last = None
@@ -147,6 +118,7 @@ class Pausing:
             self.search.tell(h, value, share, free=not own)
 
     def hear(self, h: Configuration, looks: Looks, own: bool) -> None:
+        """Report the looks of a configuration that was trained further, for this search or another."""
         if self.search.space.key(h) in self._order.places:
             self.tell(h, looks, own)
 
@@ -182,3 +154,6 @@ class Pausing:
 
     def _next_length(self, looks: Looks) -> float:
         return next(share for share in self.search.lengths if share > max(looks, default=0.0))
+
+
+Member = Whole | Pausing

@@ -33,6 +33,7 @@ from tune_cd.results.parquet import table_of
 from tune_cd.results.reading import frame
 from tune_cd.results.rows import finite
 from tune_cd.results.schema import CURVES, TRIALS, check_trial
+from tune_cd.results.writing import write_many
 from tune_cd.search.directions import weights_among
 
 FOLDER = Path(__file__).parent
@@ -167,7 +168,7 @@ class Measured:
         for row, looks in zip(rows, self._looks()):
             if looks:
                 results.write_curve(folder, self.name, row["trial_id"], looks)
-        results.write_trials(folder, rows)
+        write_many(folder, rows)
         results.compact(folder, self.name)
 
     def noise(self, batch_size: int | None = None, near: float = NEAR, score: str = "val_score") -> float:

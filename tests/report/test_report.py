@@ -139,15 +139,16 @@ def test_reachable_trials_against_brute_force():
 
 FEW = "learning rates trained, which is too few to know the best: the next"
 WIDER = "end of the range: a wider one may hold better."
-BRACKETED, AT = "3 learning rates trained: the best is bracketed within", "It is at the"
+BRACKETED = "3 learning rates trained: the best is bracketed within"
+UP, LOW = (f"It is at the {end} {WIDER}" for end in ("upper", "lower"))
 NO_LOWER = "2 learning rates trained, which is too few to know the best: no lower one was tried"
 
 
 @pytest.mark.parametrize("rates, best, words", [
     ([0.1, 0.4], 0.4, f"2 {FEW} lower one is 2 octaves away and no higher one was tried."),
     ([0.1, 0.11, 0.12], 0.11, f"{BRACKETED} 0.26 octaves."),
-    ([1.0, 14.0, 16.0], 16.0, f"3 {FEW} lower one is 0.19 octaves away and no higher one was tried. {AT} upper {WIDER}"),
-    ([1e-6, 0.5], 1e-6, f"{NO_LOWER} and the next higher one is 19 octaves away. {AT} lower {WIDER}"),
+    ([1.0, 14.0, 16.0], 16.0, f"3 {FEW} lower one is 0.19 octaves away and no higher one was tried. {UP}"),
+    ([1e-6, 0.5], 1e-6, f"{NO_LOWER} and the next higher one is 19 octaves away. {LOW}"),
 ])  # fmt: skip
 def test_a_baseline_says_how_well_its_learning_rate_was_tuned(rates, best, words):
     other = h(1.01 * best, 1.01 * best, 32)  # of another batch size

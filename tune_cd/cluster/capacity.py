@@ -68,13 +68,6 @@ def processes_in_all(alive: Nodes, growth: Growth, cpus: int, gpus: float) -> fl
     return processes_on(head, cpus, gpus) + max(processes_on(workers, cpus, gpus), to_come)
 
 
-def nodes_in_all(alive: Nodes, growth: Growth) -> float:
-    """How many nodes with a CPU are alive or may come."""
-    able = [node for node in alive if node.get("CPU", 0) >= 1]
-    head = sum(HEAD in node for node in able)
-    return head + max(len(able) - head, min(growth.most, sum(most for one, most in _kinds(growth, 1, 0) if one)))
-
-
 def _kinds(growth: Growth, cpus: int, gpus: float) -> list[tuple[int, float]]:
     """(processes on one node, most nodes) for each kind of node. A spot type and its on-demand twin are one kind:
     either replaces the other, so they do not add up."""

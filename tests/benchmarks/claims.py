@@ -11,16 +11,17 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import permutations
 from math import isnan, log2, nan, sqrt
 
 import numpy as np
 import pandas as pd
 
+from trainables.training.setups import PUBLISHED_BEST, SETUPS
 from tune_cd import balance
 from tune_cd.analysis import Grid, alignment, grid, reachable, ridge, sublosses
 from tune_cd.analysis.intervals import half_interval_of, student
 from tune_cd.analysis.ridge import DROP
+from tune_cd.analysis.scores import BALANCE
 from tune_cd.analysis.sublosses import TERMS, places
 from tune_cd.analysis.tables import ALIKE, markdown
 from tune_cd.landscapes.measured import MEASURED, NEAR, Measured, load
@@ -31,6 +32,8 @@ HALF_WAY = 22.5  # degrees from a row of A_O to half-way between it and the near
 UPPER = 0.5
 """A ridge is fitted through settings at most this share of the range of scores below the fit's best: the upper half.
 With less, a grid in steps of two octaves has too few cells."""
+
+PAPER = "the paper's"
 
 USUAL = {"dml": "margin", "ssl": "infonce"}
 """task -> the loss that is "most classically" used with it (`ssec:switching`)."""
@@ -252,23 +255,33 @@ def both_low(landscapes: Sequence[Measured]) -> pd.DataFrame:
 
 
 def carried_over(landscapes: Sequence[Measured], batch_size: int = 64) -> pd.DataFrame:
-    """ "For a same task and same loss the balance can be re-used" (`ssec:best_hp_values`), for every pair.
+    """ "For a same task and same loss the balance can be re-used" (`ssec:best_hp_values`).
 
-    Ordered pairs of landscapes over the same weights. regret: test score lost with the best setting of the landscape
-    `of`, ± half; all of it where training diverges. share: of the best score. holds: the regret is below DROP of it.
+    Ordered pairs of landscapes of the same task and loss, and the paper's best settings on each landscape of their task
+    and loss. regret: test score lost with the best setting of `of`, ± half; all of it where training diverges. share:
+    of the best score. holds: the regret is below DROP of it.
     """
     parts = [Slice(one, batch_size) for one in landscapes if batch_size in one.axes["batch_size"]]
+    origins = [(part.landscape.name, _same(part), part.weights(part.best())) for part in parts] + [
+        (f"{PAPER} {dataset}", (next(iter(SETUPS[dataset])), loss), dict(zip(BALANCE, best)))
+        for (dataset, loss), best in PUBLISHED_BEST.items()
+    ]
     rows = []
-    for of, on in permutations(parts, 2):
-        if of.landscape.weights != on.landscape.weights:
-            continue
-        taken, best = on.nearest(of.weights(of.best())), on.best()
-        regret, half = on.score(best) - on.score(taken), half_of([on, on], [best, taken])
-        rows.append(on.name | {
-            "of": of.landscape.name, "best": on.score(best), "regret": regret, "half": half,
-            "share": regret / on.score(best), "verdict": below(regret, half, DROP * on.score(best)),
-        })  # fmt: skip
+    for on in parts:
+        for name, same, weights in origins:
+            if name == on.landscape.name or same != _same(on):
+                continue
+            taken, best = on.nearest(weights), on.best()
+            regret, half = on.score(best) - on.score(taken), half_of([on, on], [best, taken])
+            rows.append(on.name | {
+                "of": name, "best": on.score(best), "regret": regret, "half": half,
+                "share": regret / on.score(best), "verdict": below(regret, half, DROP * on.score(best)),
+            })  # fmt: skip
     return pd.DataFrame(rows)
+
+
+def _same(part: Slice) -> tuple[str, str]:
+    return part.landscape.about["task"], part.landscape.about["loss"]
 
 
 def losses(landscapes: Sequence[Measured]) -> pd.DataFrame:
@@ -303,7 +316,10 @@ CLAIMS: dict[str, tuple[str, Callable[[Sequence[Measured]], pd.DataFrame]]] = {
     "batch sizes": ("A tuned balance is near the best at more batch sizes than an average.", batch_sizes),
     "directions": ("The ridge runs along the joint direction and falls along the balance.", directions),
     "both terms low": ("The best settings have both terms low.", both_low),
-    "carried over": ("The best setting of one landscape can be used on another.", carried_over),
+    "carried over": (
+        "For a same task and loss the best setting of one landscape can be used on another.",
+        carried_over,
+    ),
     "either loss": ("Either loss trains either task.", losses),
 }
 """Name -> (the claim, the function that computes its table)."""
@@ -314,12 +330,18 @@ def summary(table: pd.DataFrame) -> str:
     if table.empty:
         return f"{OPEN}: nothing to compare"
     if "of" in table:
-        counts = table["verdict"].value_counts()
-        return f"Of {len(table)} pairs: " + "; ".join(f"{name} {counts[name]}" for name in VERDICTS if name in counts)
+        papers = table["of"].str.startswith(PAPER)
+        said = {"pairs of landscapes": table[~papers], "uses of the paper's settings": table[papers]}
+        return ". ".join(f"Of {len(rows)} {what}: {_counts(rows)}" for what, rows in said.items() if len(rows))
     names = [name for name in ("landscape", "dataset", "b", "average") if name in table]
     said = table[names].astype(str).agg(" ".join, axis=1)
     parts = {verdict: list(dict.fromkeys(said[table["verdict"] == verdict])) for verdict in VERDICTS}
     return "; ".join(f"{verdict}: {', '.join(found)}" for verdict, found in parts.items() if found)
+
+
+def _counts(table: pd.DataFrame) -> str:
+    counts = table["verdict"].value_counts()
+    return "; ".join(f"{name} {counts[name]}" for name in VERDICTS if name in counts)
 
 
 def as_text(table: pd.DataFrame) -> str:
@@ -348,8 +370,7 @@ def _square(table: pd.DataFrame) -> pd.DataFrame:
     half = ["" if isnan(half) else f" ±{100 * half:.0f}" for half in table["half"] / table["best"]]
     cells = [f"{100 * share:.0f}{more} %" for share, more in zip(table["share"], half)]
     square = table.assign(cell=cells).pivot(index="of", columns="landscape", values="cell").fillna("")
-    order = list(dict.fromkeys(table["of"]))
-    return square.loc[order, order].rename_axis("best setting of, used on")
+    return square.loc[list(dict.fromkeys(table["of"]))].rename_axis("best setting of, used on")
 
 
 def claims(landscapes: Sequence[Measured]) -> Iterable[str]:

@@ -110,16 +110,28 @@ def test_both_terms_are_low_where_the_score_is_high_or_they_are_not(tmp_path, si
 
 
 def test_what_a_setting_loses_elsewhere_is_its_regret(tmp_path):
-    """Landscapes with the same best setting, with another one, and one that diverges at the first's."""
+    """Landscapes with the same best setting, with another one, and one that diverges at the first's. Those of another
+    task or loss are not compared."""
     first, same = made(tmp_path, hill(ON), "first"), made(tmp_path, hill(ON, high=0.5), "same", dataset="o")
-    other = made(tmp_path, hill(OFF), "other", loss="infonce")
-    lost = made(tmp_path, lambda x: None if np.allclose(x[:2], ON) else hill(OFF)(x), "lost", task="ssl")
-    table = claims.carried_over([first, same, other, lost]).set_index(["of", "landscape"])
-    assert len(table) == 12 and table.loc[("first", "same"), ["regret", "half", "verdict"]].tolist() == [0, 0, HOLDS]
+    other = made(tmp_path, hill(OFF), "other", dataset="p")
+    lost = made(tmp_path, lambda x: None if np.allclose(x[:2], ON) else hill(OFF)(x), "lost", dataset="q")
+    apart = [
+        made(tmp_path, hill(ON), name, **how) for name, how in (("i", {"loss": "infonce"}), ("s", {"task": "ssl"}))
+    ]
+    table = claims.carried_over([first, same, other, lost, *apart]).set_index(["of", "landscape"])
+    papers = [of for of, _ in table.index if of.startswith(claims.PAPER)]
+    assert set(papers) == {f"{claims.PAPER} {name}" for name in ("omniglot", "sop", "landmarks", "tinyimagenet")}
+    assert len(table) - len(papers) == 12 and table.loc[("first", "same"), ["regret", "half", "verdict"]].tolist() == [
+        0,
+        0,
+        HOLDS,
+    ]
     row = table.loc[("first", "other")]
     assert row["verdict"] == FAILS and row["regret"] == pytest.approx(0.8 - hill(OFF)(ON), abs=1e-4)
     assert table.loc[("first", "lost"), "share"] == pytest.approx(1)
-    assert claims.carried_over([first]).empty
+    assert claims.carried_over([first])["of"].tolist() == [
+        f"{claims.PAPER} {n}" for n in ("omniglot", "sop", "landmarks")
+    ]
 
 
 def test_the_other_loss_is_compared_with_the_usual_one(tmp_path):
@@ -139,9 +151,9 @@ def test_every_claim_is_printed_with_where_it_holds(tmp_path):
     assert sections[0][2] == "holds: one 64 separate, one 64 global, two 64 separate"
     assert "+0.47" in sections[0][1] and " ±0." in sections[0][1] and " %" in sections[0][1]
     square = [line.split("|")[1:-1] for line in sections[4][1].splitlines()]
-    assert [cell.strip() for cell in square[0]] == ["best setting of, used on", "one", "two"]
-    assert [cell.strip() for cell in square[2]] == ["one", "", "0 ±0 %"]
-    assert sections[4][2] == "Of 2 pairs: holds 2"
+    assert [cell.strip() for cell in square[0]] == ["best setting of, used on", "one"]
+    assert [line[0].strip() for line in square[2:]] == [f"{claims.PAPER} {n}" for n in ("omniglot", "sop", "landmarks")]
+    assert sections[4][2] == "Of 3 uses of the paper's settings: does not hold 3"
 
 
 def block() -> str:

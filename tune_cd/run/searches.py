@@ -24,7 +24,7 @@ from tune_cd.search.space import Space
 DEFAULT_TRIALS = 20
 DEFAULT_WORTH = 10
 """Default budget, in full trainings' worth, of a search that pauses trainings: with half the images it is ahead of 20
-full trainings on the measured landscapes (`tune_cd/landscapes/README.md`)."""
+full trainings on the measured landscapes (`tests/benchmarks/RESULTS.md`)."""
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,8 @@
 
 BALANCE is for (Lambda_p, Lambda_e[, batch_size]), chosen on balance landscapes in the paper's box. TERMS, for other
 weights in boxes as wide, has more lines and a weaker prior of where the best lies. GENERAL is for any other parameters,
-in boxes of any size: all its length scales are shares of the box. The room's README lists what else was tried for each
-constant.
+in boxes of any size: all its length scales are shares of the box. What each constant is worth is in
+`tests/benchmarks/RESULTS.md`.
 """
 
 from collections.abc import Callable, Iterator
@@ -30,7 +30,7 @@ NOISES = (1e-3, 1e-2, 1e-1)
 
 WIDE = 16.0
 """Octaves. TERMS needs ranges at least this wide: its length scales, BALANCE's, are for ranges like the paper's, 24
-octaves (see the README's table)."""
+octaves."""
 
 CLOSER = 1 / 4
 """Length scales of steps that exploit (`model_guided.EXPLOIT_FROM`), as a share of TRADING or of GENERAL's medians."""

@@ -2,7 +2,7 @@
 
 It is `PausingDescent` over the position on the line. Golden section, used here before, ends in any one of several
 peaks: on the diagonal of the global average of `omniglot-242-margin` it ends with .34 to .52, this search with .52,
-where .52 is the best (12 searches with the noise between seeds; the table is in the room's README).
+where .52 is the best (12 searches with the noise between seeds; the table is in `tests/benchmarks/RESULTS.md`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ from tune_cd.search.space import AT_END, Array, Axis, Configuration, Key, Space
 RATE_RESOLUTION = 2 / 3
 """Octaves. A learning rate counts as tuned when its nearest tried neighbours on both sides are this close together.
 
-A third of an octave costs half as much again, and finds the same (the room's README)."""
+A third of an octave costs half as much again, and finds the same (`tests/benchmarks/RESULTS.md`)."""
 
 BRACKET_FROM = 0.5
 """From this share of the budget on, neighbours of the best are tried. From 0.3 on, a line costs a third less, but ends

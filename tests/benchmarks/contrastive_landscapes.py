@@ -70,16 +70,17 @@ class Grid:
         return replace(find_setup(self.dataset, "small", loss=self.loss), evaluations=LOOKS, **self.fields)
 
 
+PLAIN = {"distortion": 0.0}
 RAW = {"probe_features": "raw", "probe_steps": 0}
-"""The small set-ups' linear probe when these were measured."""
+"""The small set-ups' glyphs, and their linear probe, when these were measured."""
 
 
 GRIDS = {
-    "glyphs-margin": Grid("glyphs", "margin", (16, 64, 256)),
-    "glyphs-infonce": Grid("glyphs", "infonce", (16, 64, 256)),
-    "glyphs-alignment_uniformity": Grid("glyphs", "alignment_uniformity", (64,)),
-    "glyphs-barlow_twins": Grid("glyphs", "barlow_twins", (64,)),
-    "glyphs-siglip": Grid("glyphs", "siglip", (64,)),
+    "glyphs-margin": Grid("glyphs", "margin", (16, 64, 256), PLAIN),
+    "glyphs-infonce": Grid("glyphs", "infonce", (16, 64, 256), PLAIN),
+    "glyphs-alignment_uniformity": Grid("glyphs", "alignment_uniformity", (64,), PLAIN),
+    "glyphs-barlow_twins": Grid("glyphs", "barlow_twins", (64,), PLAIN),
+    "glyphs-siglip": Grid("glyphs", "siglip", (64,), PLAIN),
     "omniglot-242-margin": Grid("omniglot", "margin", (16, 32, 64, 128, 256)),
     "omniglot-242-infonce": Grid("omniglot", "infonce", (16, 64, 256)),
     "omniglot-margin": Grid("omniglot", "margin", (64, 256)),
@@ -208,7 +209,10 @@ def asked(stage: str, batch_size: int, trained: dict[Cell, float]) -> list[Cell]
 
 
 def images_of(grid: Grid, options: argparse.Namespace) -> Any:
-    return load_dataset(grid.dataset, options.data_root, image_size=grid.setup.image_size, task=grid.setup.task)
+    setup = grid.setup
+    return load_dataset(
+        grid.dataset, options.data_root, image_size=setup.image_size, task=setup.task, distortion=setup.distortion
+    )
 
 
 def measure(name: str, options: argparse.Namespace) -> None:

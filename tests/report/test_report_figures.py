@@ -301,8 +301,9 @@ def test_axes_say_the_metric():
 
 def test_a_grids_cells_are_no_curve_and_its_best_is_what_searches_are_measured_by():
     grid = trainings("glyphs-margin")
-    looks = json.loads(studies.main_job()["config"].iloc[0])["evaluations"]  # of another number, set-ups would differ
-    grid["config"] = [json.dumps(json.loads(config) | {"evaluations": looks}) for config in grid["config"]]
+    job = json.loads(studies.main_job()["config"].iloc[0])  # with other looks, or plain glyphs, set-ups would differ
+    alike = {name: job[name] for name in ("evaluations", "distortion")}
+    grid["config"] = [json.dumps(json.loads(config) | alike) for config in grid["config"]]
     assert dict(figures.figures_of_all(grid))["curves-trials"]() is None and methods(analysis.curves_of(grid)) is None
     job, best = studies.several([studies.main_job().assign(study="job"), grid]), grid["test_score"].max()
     axes = dict(figures.figures_of_all(job))["curves-trials"]().axes[0]

@@ -100,7 +100,7 @@ def test_starts(tmp_path, text, expected):
 REFUSED = {
     **dict.fromkeys(("lr=0", "lr=x", "lr=0.1,average=global", "Lambda_p=1,Lambda_e=1", "Lambda_sim=1"), "Lambda_cov"),
     "paper": "no best balance",
-    "lr=1": r"--start lr=1: Lambda_sim = 25.0 is outside .*; --range LO,HI is that of",
+    "lr=1000": r"--start lr=1000: Lambda_sim = 25000.0 is outside .*; --range LO,HI is that of",
 }
 
 

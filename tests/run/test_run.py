@@ -172,7 +172,7 @@ def test_the_xbm_experiment_in_bare_sgd_tunes_the_learning_rate_first(tmp_path):
     """SGD's learning rate is part of the weights, and the authors' is Adam's: their balance, at the best rate."""
     made = study(tmp_path, *XBM, "--set", "optimizer=sgd", "weight_decay=0", "learning_rate=0.1")
     searches = {search.name: search for search in made.searches}
-    assert made.config.range == (1e-6, 17.0)
+    assert made.config.range == (1e-4, 1e3)
     for name, tuned in (("without", "without-tuned"), ("S1", "S1-tuned"), ("S2", "S3")):
         assert searches[name].num_samples > 1 and searches[name].start["Lambda_e"] / searches[name].start[
             "Lambda_p"
@@ -259,7 +259,7 @@ def test_another_set_up_is_not_continued(tmp_path, monkeypatch):
     assert study(tmp_path, *resumed).setup == made.setup
     for published in ({"pull": 1, "push": 9}, {"pull": 1, "shove": 2}):
         terms, coefficients = tuple(published), tuple(map(float, published.values()))
-        changed = Loss(made.setup.loss, terms, coefficients, lambda z, *_: z.sum())
+        changed = Loss(made.setup.loss, terms, coefficients, lambda z, *_, terms=terms: dict.fromkeys(terms, z.sum()))
         with monkeypatch.context() as patch:
             patch.setattr("trainables.losses.own.own_loss", lambda name, changed=changed: changed)
             with pytest.raises(
@@ -339,10 +339,11 @@ def test_three_parameters(tmp_path):
 
 
 def test_a_grid_is_whole_unless_told_otherwise(tmp_path):
-    grid = study(tmp_path, "--search", "grid", "--grid-step", "4", "--no-baseline").searches[0]
+    papers = "--search", "grid", "--range", "1e-6,17"
+    grid = study(tmp_path, *papers, "--grid-step", "4", "--no-baseline").searches[0]
     assert (grid.num_samples, grid.start) == (13 * 13, None)
-    assert study(tmp_path, "--search", "grid").searches[0].num_samples == 25 * 25, "the paper's"
-    assert study(tmp_path, "--search", "grid", "--num-samples", "7").searches[0].num_samples == 7
+    assert study(tmp_path, *papers).searches[0].num_samples == 25 * 25, "the paper's"
+    assert study(tmp_path, *papers, "--num-samples", "7").searches[0].num_samples == 7
 
 
 BAD_INPUT = {
@@ -350,7 +351,8 @@ BAD_INPUT = {
     "--dataset omniglot --data-root /nowhere/omniglot.zip": "/nowhere/omniglot.zip", "--set margins=1": "margins",
     "--batch-size 4096": "4096 with 2 per class needs 2048", "--set k=3": "64 is not a multiple of 3",
     "--range 17,1e-6": "17.0, 1e-06", "--range 0,17": "0.0", "--range=-1,17": "-1", "--range 1": "LO,HI",
-    "--start Lambda_p=99,Lambda_e=1": "99", "--start somewhere": "somewhere", "--start Lambda_p=a,Lambda_e=1": "'a'",
+    "--start Lambda_p=9e9,Lambda_e=1": "9000000000.0", "--start somewhere": "somewhere",
+    "--start Lambda_p=a,Lambda_e=1": "'a'",
     "--start Lambda_p=1": "Lambda_e", "--num-samples 0": "--num-samples 0", "--study ../escape": "../escape",
     "--resume": "--study", "--resume --study never-started": "never-started", "--weights absent.pt": "absent.pt",
     "--tune-batch-size --batch-sizes 32,4096": "4096", "--tune-batch-size --batch-sizes 16,32": "64",

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from boxes import BOXES
+from hills import HILLS
 
 from tune_cd import CoordinateDescent, Space
 from tune_cd.landscapes.simulation import replay_all
@@ -150,7 +150,7 @@ def test_it_is_ahead_of_random_search_and_of_the_papers_from_the_first_trials_on
     """In boxes of any size: on bowls after 5 trials, on ridges after 20; the mean over landscapes and 6 searches."""
     methods = {name: OPTIMISERS[name] for name in ("cd", "cd-paper", "random")}
     for kind, trials in (("bowl", 5), ("ridge", 20)):
-        landscapes = [landscape for name, landscape in BOXES.items() if name.endswith(kind)]
+        landscapes = [landscape for name, landscape in HILLS.items() if name.endswith(kind)]
         reached: dict[str, list[float]] = {name: [] for name in methods}
         for trajectory in replay_all(methods, landscapes, range(6), trials=trials, processes=1):
             reached[trajectory.method].append(1 - trajectory.curve[-1])

@@ -229,6 +229,6 @@ def test_on_measured_curves_it_finds_what_the_diagonal_has(name, average):
     found = []
     for seed in range(3):
         ended = search(diagonal.start, diagonal.space, lengths=(0.125, 0.25, 0.5, 1.0), budget=10)
-        found.append(spend(ended, diagonal, seed=seed, budget=30).reached[-1])
+        found.append(spend(ended, diagonal, seed=seed, budget=30)[-1])
         assert ended.spent < 11
     assert np.mean(found) > 0.97 * diagonal.best

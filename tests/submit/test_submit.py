@@ -135,7 +135,7 @@ def test_the_cluster_reads_the_options_that_were_typed(argv):
     ([*ENOUGH, "--study", ".hidden"], "name '.hidden' is not allowed"),
     ([*ENOUGH, "--resume"], "--resume needs the --study"),
     ([*ENOUGH, "--num-samples", "0"], "at least 1"),
-    ([*ENOUGH, "--start", "Lambda_p=100,Lambda_e=1"], "Lambda_p"),
+    ([*ENOUGH, "--start", "Lambda_p=9e9,Lambda_e=1"], "Lambda_p"),
     ([*ENOUGH, "--addr", "local"], "written in full"),
 ])  # fmt: skip
 def test_what_is_wrong_is_said_before_anything_is_sent(argv, said):

@@ -16,7 +16,11 @@ def in_effect(setup):
     ssl, memory = setup.task == "ssl", setup.memory != "none"
     probe = ("probe_epochs", "probe_steps", "probe_rate", "probe_features")
     only = dict.fromkeys((*probe, "projection"), ssl) | {"memory_size": memory, "memory_start": memory}
-    only |= {"test_image_size": setup.test != "split", "crop_scale": setup.views == "crop"}
+    only |= {
+        "test_image_size": setup.test != "split",
+        "distortion": setup.dataset == "glyphs",
+        "crop_scale": setup.views == "crop",
+    }
     only |= {"projector": bool(setup.projector), "bias": setup.loss == "siglip", "dataset": False, "task": False}
     return [field.name for field in fields(Setup) if only.get(field.name, True)]
 

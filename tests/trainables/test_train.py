@@ -23,6 +23,7 @@ from trainables.training.assembly import decay, next_evaluation, plateau
 from trainables.training.evaluation import evaluate, spread
 from trainables.training.loop import Training
 from trainables.training.setup import ALLOWED, AUGMENTATIONS, ONLY_WITH, TASKS
+from trainables.training.setups import SETUPS
 
 ROOT = Path(__file__).parents[2]
 VICREG = replace(SSL_SETUP, loss="vicreg", projector="24-16")
@@ -264,7 +265,8 @@ def test_the_command_warns_of_fields_without_effect(capsys, tmp_path, own_cache)
 def test_a_field_has_an_effect_with_what_the_table_says():
     for field, (other, values) in ONLY_WITH.items():
         assert hasattr(SETUP, field) and hasattr(SETUP, other)
-        allowed = {"loss": LOSSES, "task": TASKS, "views": AUGMENTATIONS}.get(other) or ALLOWED[other]
+        sets = {"loss": LOSSES, "task": TASKS, "views": AUGMENTATIONS, "dataset": SETUPS} | ALLOWED
+        allowed = sets[other]
         assert set(values) < set(allowed)
 
 

@@ -49,7 +49,7 @@ def check_resources(config: StudyConfig, call: Call, alive: Nodes, growth: Growt
         )
     most_cpus = int(max(node.get("CPU", 0) for node in fitting))
     cpus = call.cpus_per_trial
-    if not 1 <= cpus <= most_cpus:
+    if 0 < most_cpus < cpus:
         raise ValueError(f"--cpus-per-trial {cpus}: from 1 to the {most_cpus} CPUs of the largest node that fits")
     limit = trials if config.search in ("grid", "random") else trials // ROUNDS
     room = processes_in_all(alive, growth, cpus, gpus)

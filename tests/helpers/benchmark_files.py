@@ -1,11 +1,10 @@
 """A tiny copy of a revisited benchmark: images, and ground truth in a pickle."""
 
-import io
 import pickle
 
 import numpy as np
 import pytest
-from PIL import Image
+from datafiles import encoded, write_folder
 
 COLOURS = ((220, 30, 30), (30, 200, 40), (30, 40, 220))
 
@@ -16,23 +15,17 @@ SIZES = ((40, 30), (30, 44), (36, 36))  # width, height
 NAMES = [f"scene{colour}_{number:06d}" for colour in range(3) for number in range(4)]
 
 
-def jpeg(pixels: np.ndarray) -> bytes:
-    file = io.BytesIO()
-    Image.fromarray(pixels).save(file, "JPEG", quality=95)
-    return file.getvalue()
-
-
 def image_files() -> dict[str, bytes]:
     """Twelve images of three colours; queries show their scene left of x = 32 px and the next scene to the right of
     it."""
     files = {}
     for index, name in enumerate(NAMES):
         width, height = SIZES[index % 3]
-        files[name] = jpeg(np.full((height, width, 3), COLOURS[index // 4], dtype=np.uint8))
+        files[name] = encoded(np.full((height, width, 3), COLOURS[index // 4], dtype=np.uint8), "JPEG")
     for query, colour in enumerate(COLOURS):
         pixels = np.full((32, 96, 3), COLOURS[(query + 1) % 3], dtype=np.uint8)
         pixels[:, :32] = colour
-        files[f"query_{query}"] = jpeg(pixels)
+        files[f"query_{query}"] = encoded(pixels, "JPEG")
     return files
 
 
@@ -68,8 +61,6 @@ def write_truth(path, content=None, protocol=pickle.DEFAULT_PROTOCOL):
 @pytest.fixture
 def root(tmp_path):
     folder = tmp_path / "data" / "roxford5k"
-    (folder / "jpg").mkdir(parents=True)
-    for name, data in image_files().items():
-        (folder / "jpg" / f"{name}.jpg").write_bytes(data)
+    write_folder(folder / "jpg", {f"{name}.jpg": data for name, data in image_files().items()})
     write_truth(folder / "gnd_roxford5k.pkl")
     return tmp_path / "data"

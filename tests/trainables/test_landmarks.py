@@ -117,9 +117,9 @@ def test_links_without_a_whole_answer_in_time_are_dead(folder, server):
     server.pages |= {"/2/0.jpg": Page(hang=60), "/2/1.jpg": Page(photo(2, 1), drip=0.05)}
     del server.pages["/3/0.jpg"]  # a later link that is answered
     server.asked.clear()
-    landmarks.download(folder, timeout=1.0)
+    landmarks.download(folder, timeout=2.0)
     reasons = [reason for _, reason in sorted(read_dead(folder).items())]
-    assert ["timed out" in reasons[0], reasons[1], "404" in reasons[2]] == [True, "not complete after 1 s", True]
+    assert ["timed out" in reasons[0], reasons[1], "404" in reasons[2]] == [True, "not complete after 2 s", True]
     assert [path for path, _ in server.asked].count("/2/0.jpg") == 2, "one retry"
 
 

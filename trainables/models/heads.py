@@ -26,7 +26,7 @@ def head_of(features: int, *, activation: str | None, embedding: int, projector:
     return nn.Linear(features, embedding) if embedding else None
 
 
-def projection_head(features: int, out: int = 64, activation: str = "relu") -> nn.Module:
+def projection_head(features: int, out: int, activation: str) -> nn.Module:
     """The projection between features and the self-supervised loss, with HIDDEN units: 64-256-64 on ResNet-32.
 
     activation: one of ACTIVATIONS.

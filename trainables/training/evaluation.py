@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 
 from trainables.data.augmentation import centre, normalise
@@ -70,15 +70,8 @@ def evaluate_test(models: Sequence[Embedder], setup: Setup, data: DeviceData) ->
     for model in models:
         model.eval()
     normalised = find_loss(setup.loss).normalised
-    embeds = [model if normalised else nn.Sequential(model, UnitLength()) for model in models]
+    embeds = [model if normalised else (lambda x, model=model: F.normalize(model(x), dim=1)) for model in models]
     return [evaluate_benchmark(embed, data.benchmark, device=_device_of(models)) for embed in embeds]
-
-
-class UnitLength(nn.Module):
-    """Divides embeddings [n, d] by their lengths."""
-
-    def forward(self, embeddings: Tensor) -> Tensor:
-        return F.normalize(embeddings, dim=1)
 
 
 def _retrieved(

@@ -13,7 +13,7 @@ steps on a stream of its own, as a recorded graph (`trainables.training.cuda_gra
 import copy
 import math
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
 from typing import Any
@@ -79,7 +79,7 @@ class Training:
         """
         if int(h["batch_size"]) != self.batch_size:
             raise ValueError(f"batch_size {h['batch_size']!r}: this training was built for {self.batch_size}")
-        with self._aside():
+        with aside([self]):
             self.model.load_state_dict(build_model(self.setup, self.data, seed).state_dict())
             for state in self.optimiser.state.values():
                 for value in state.values():
@@ -92,7 +92,7 @@ class Training:
         self.seed = seed
         self.h = {name: h[name] for name in self.loss.weights} | {"batch_size": self.batch_size}
         self.generator.manual_seed(seed)
-        with self._aside():
+        with aside([self]):
             self.weights.copy_(torch.tensor([h[name] for name in self.loss.weights]))
         self.iteration = self.target = 0
         self.diverged = False
@@ -134,7 +134,7 @@ class Training:
         self.target = next_evaluation(self.iteration, self.iterations, self.setup.evaluations)
         self._plateau = plateau([evaluation.val_score for evaluation in self.curve])
         self.model.train()
-        with self._aside():
+        with aside([self]):
             self._sums.zero_()
             self.checked.zero_()
 
@@ -195,7 +195,9 @@ class Training:
         best = self.best_evaluation
         scores = named(best.scores, test) | terms
         pair = {name: terms.get(name) for name in ("positive_term", "entropy_term")}
-        test_score = test[self._test_metric]
+        # a benchmark by its loaded name, which differs from the set-up's if only a part is present
+        benchmark = self.data.benchmark
+        test_score = test[self.setup.metric if benchmark is None else f"{benchmark.name}_medium_map"]
         return Outcome("completed", best.val_score, test_score, scores, **self._so_far(best.images_seen), **pair)
 
     def so_far(self) -> Outcome:
@@ -217,11 +219,6 @@ class Training:
     @property
     def best_evaluation(self) -> Evaluation:
         return max(self.curve, key=lambda evaluation: evaluation.val_score)
-
-    @property
-    def _test_metric(self) -> str:
-        """The set-up's `test_metric`, with the loaded benchmark's name, which differs if only a part is present."""
-        return self.setup.metric if self.data.benchmark is None else f"{self.data.benchmark.name}_medium_map"
 
     def state(self) -> dict:
         """The state from which a training resumes to the same result: only tensors and plain types."""
@@ -247,7 +244,7 @@ class Training:
             raise ValueError(f"the state of another training: {listed}")
         self.generator.set_state(state["generator"].cpu())  # first: a GPU's and a CPU's do not fit each other
         before = _tensors(self.optimiser)
-        with self._aside():
+        with aside([self]):
             self.model.load_state_dict(state["model"])
             self.optimiser.load_state_dict(
                 copy.deepcopy(state["optimiser"])
@@ -282,9 +279,6 @@ class Training:
             pool = next((other.pool for other in self._replayed.values()), None)
             self._replayed[with_memory] = Replayed(self.stream, self.generator, pool)
         return self._replayed[with_memory]
-
-    def _aside(self) -> AbstractContextManager[None]:
-        return aside([self])
 
     def _step(self, with_memory: bool) -> tuple[Tensor, Tensor, Tensor]:
         """Run one iteration without waiting; returns the terms [terms], embeddings [b, d] and labels [b]."""

@@ -358,7 +358,7 @@ BAD_INPUT = {
     "--tune-batch-size --batch-sizes 32,4096": "4096", "--tune-batch-size --batch-sizes 16,32": "64",
     "--dataset sop --task ssl": "dml", "--images-seen 0": "images_seen", "--weights=": "'': a path",
     "--images-seen 63": "63: less than one batch of 64", "--data-root=": "'': a path", "--tune-dir=": "'': a path",
-    "--search grid --grid-step 1.001": "step 1.001: a grid of 277,488,964 cells",
+    "--search grid --grid-step 1.001": "step 1.001: a grid of 260,080,129 cells",
     "--search grid --grid-step 1.0000001": "cells; at most 1,000,000",
     "--trial-timeout 1e10": "--trial-timeout 10000000000.0: at least 0 and at most 1,000,000,000",
     "--checkpoint-seconds 1e300": "--checkpoint-seconds 1e+300", "--ondemand-after 1e20": "--ondemand-after 1e+20",

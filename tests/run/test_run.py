@@ -259,7 +259,7 @@ def test_another_set_up_is_not_continued(tmp_path, monkeypatch):
     assert study(tmp_path, *resumed).setup == made.setup
     for published in ({"pull": 1, "push": 9}, {"pull": 1, "shove": 2}):
         terms, coefficients = tuple(published), tuple(map(float, published.values()))
-        changed = Loss(made.setup.loss, terms, coefficients, lambda z, *_: z.sum())
+        changed = Loss(made.setup.loss, terms, coefficients, lambda z, *_, of=terms: dict.fromkeys(of, z.sum()))
         with monkeypatch.context() as patch:
             patch.setattr("trainables.losses.own.own_loss", lambda name, changed=changed: changed)
             with pytest.raises(

@@ -77,6 +77,14 @@ def test_a_line_is_bracketed_by_neighbours_alone(space, best, bracketed):
     assert log2(line.best[0]["Lambda_p"]) == pytest.approx(best, abs=0.4)
 
 
+@pytest.mark.parametrize("at", [0.0, -4.5, 2.1])
+def test_a_line_with_its_best_inside_stays_inside(at):
+    """Its points are rounded, so that one at the end lies a billionth of an octave outside."""
+    line = PausingLine(GROWING, start=START, direction=[1.0, 1.0], lengths=(0.125, 1.0), budget=20)
+    values = [log2(h["Lambda_p"]) for h in walked(line, peak((at, at)), 60)]
+    assert line.bracketed and min(values) > -10 - 1e-6 and max(values) < 4 + 1e-6
+
+
 @pytest.mark.parametrize("axis", [{"step": 1}, {"scale": "linear"}, {"values": (1.0, 2.0)}])
 def test_only_real_weights_on_a_log_scale_grow(axis):
     with pytest.raises(ValueError, match="growth 2.0: octaves, >= 0, of a real, log-scaled range"):

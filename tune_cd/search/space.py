@@ -48,7 +48,8 @@ GROWTH_STEP, GROWTH_WITHIN = 2.0, 2 / 3
 its end: there is no room for a neighbour as near as `pausing_line.RATE_RESOLUTION` asks for."""
 
 ROUNDING = 1e-9
-"""Relative tolerance: a value this near to a multiple of a step counts as that multiple."""
+"""Relative tolerance: a value this near to a multiple of a step counts as that multiple. Also octaves by which a point
+may lie outside a range and count as at its end."""
 
 
 @dataclass(frozen=True)
@@ -348,7 +349,7 @@ class Space:
 
 def _octaves_beyond(farthest: float, best: float) -> float:
     """Octaves by which an end of a range moves, from those by which the farthest point and the best lie beyond it."""
-    octaves = GROWTH_STEP * max(0, ceil(farthest / GROWTH_STEP - NEGLIGIBLE))
+    octaves = GROWTH_STEP * max(0, ceil((farthest - ROUNDING) / GROWTH_STEP))  # a point at the end is not beyond it
     return octaves + GROWTH_STEP * (best > octaves - GROWTH_WITHIN)
 
 

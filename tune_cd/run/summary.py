@@ -64,11 +64,11 @@ def _balance_table(trials: pd.DataFrame, study: Study) -> list[str]:
 def _growth(trials: pd.DataFrame, study: Study) -> list[str]:
     """A line on the weights whose range has grown, and how far; none if no range has."""
     low, high = study.config.range
-    said = []
+    inside, said = 1 + 1e-6, []  # rounding apart
     for name in study.config.weighted.weights:
         tried = parameter(trials, name)
         least, most = float(np.nanmin(tried)), float(np.nanmax(tried))
-        ends = [f"down to {least:.3g}"] * (least < low) + [f"up to {most:.3g}"] * (most > high)
+        ends = [f"down to {least:.3g}"] * (inside * least < low) + [f"up to {most:.3g}"] * (most > inside * high)
         said += [f"{letters(name)} {' and '.join(ends)}"] if ends else []
     return [f"the range {low:g} to {high:g} has grown: {', '.join(said)}."] if said else []
 

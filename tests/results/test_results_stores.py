@@ -233,12 +233,13 @@ def test_a_compaction_that_breaks_off_on_an_object_store_loses_nothing(place, pr
 
 def test_an_interrupt_publishes_no_half_object(place, monkeypatch):
     """The upload has begun when the interrupt comes, and goes on when it has reached the main thread."""
-    upload, heard = Bucket._upload, threading.Event()
+    upload, heard, uploaded = Bucket._upload, threading.Event(), threading.Event()
 
     def interrupted(self, name, data):
         os.kill(os.getpid(), signal.SIGINT)
         heard.wait()
         upload(self, name, data)
+        uploaded.set()
 
     def handler(*_):
         heard.set()
@@ -251,6 +252,7 @@ def test_an_interrupt_publishes_no_half_object(place, monkeypatch):
             results.write_trial(place, full())
     finally:
         signal.signal(signal.SIGINT, before)
+    assert uploaded.wait(60)  # it may have come before anything waited for the upload
     assert len(silent(results.read, place)) == 1
 
 

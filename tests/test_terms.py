@@ -5,7 +5,7 @@ import pytest
 
 from tune_cd import CoordinateDescent, Space
 from tune_cd.balance import terms
-from tune_cd.terms import MULTIPLIED, RATE_FACTOR, SCALE_FREE, WEIGHT_FACTOR
+from tune_cd.balance import MULTIPLIED, RATE_FACTOR, SCALE_FREE, WEIGHT_FACTOR
 
 PUBLISHED = {"sim": 25.0, "std": 25.0, "cov": 1.0}
 

@@ -9,11 +9,9 @@ _HOME = {
     "Axis": "search.space",
     "Linear": "search.space",
     "Space": "search.space",
-    "CoordinateDescent": "search.coordinate_descent",
-    "SearchSettings": "search.line_search",
-    "PausingDescent": "search.pausing_descent",
+    "CoordinateDescent": "search.search",
+    "LENGTHS": "search.search",
     "CoordinateDescentSearch": "tune.searcher",
-    "PausingSearch": "tune.pausing_search",
     "ResultsCallback": "tune.callback",
 }
 __all__ = sorted(_HOME)

@@ -3,10 +3,12 @@
 import math
 
 import pytest
+from searches import curves, pausing
 from studies import row, table
 
-from tune_cd import PausingDescent, Space
+from tune_cd import Space
 from tune_cd.analysis.believed import believed
+from tune_cd.search.trainings import Training
 
 WHOLE = 800
 BOX = {"Lambda_p": (1e-3, 16.0), "Lambda_e": (1e-3, 16.0)}
@@ -20,7 +22,7 @@ def score(h, share):
 
 @pytest.fixture
 def search():
-    search = PausingDescent(Space(**BOX), budget=5, seed=1)
+    search = pausing(Space(**BOX), budget=5, seed=1)
     while (h := search.ask()) is not None:
         until = search.until(h)
         for share in [share for share in LEARNT if share <= until]:
@@ -31,7 +33,7 @@ def search():
 def rows_of(search, sign=1, seeds=(0,)):
     """A study's rows; the last run alone of a setting that went on."""
     rows = []
-    for n, (h, looks) in enumerate(search.reached):
+    for n, (h, looks) in enumerate(curves(search)):
         share = max(looks)
         for seed in seeds:
             rows.append(
@@ -45,10 +47,10 @@ def rows_of(search, sign=1, seeds=(0,)):
 
 
 def test_ends_are_believed_as_the_search_would_from_the_same_looks(search):
-    other = PausingDescent(Space(**BOX))
-    other.recall([(h, {max(looks): looks[max(looks)]}) for h, looks in search.reached])
+    other = pausing(Space(**BOX))
+    other.recall(Training(one.h, one.looks[-1:]) for one in search.trainings)
     found = believed(rows_of(search), BOX)
-    paused = [h for h, looks in search.reached if max(looks) < 1]
+    paused = [h for h, looks in curves(search) if max(looks) < 1]
     assert len(found) == len(paused) > 8 and found["end"].is_monotonic_decreasing
     for h in paused:
         here = (found["Lambda_p"] / h["Lambda_p"] - 1).abs() + (found["Lambda_e"] / h["Lambda_e"] - 1).abs() < 1e-9

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from tune_cd.landscapes.curves import CurveLandscape
-from tune_cd.search.model_guided import LENGTHS
+from tune_cd.search.search import LENGTHS
 from tune_cd.search.protocol import Optimiser, is_free
 from tune_cd.search.space import Configuration, Key, Space
 
@@ -22,7 +22,7 @@ LOOKS = 16
 
 
 class PausingOptimiser(Protocol):
-    """A search that decides which configuration to train, until which share of the full length, as `PausingDescent`."""
+    """A search that decides which configuration to train, until which share of the full length, as `CoordinateDescent`."""
 
     space: Space
     lengths: tuple[float, ...]

@@ -25,9 +25,10 @@ from tune_cd.analysis.tables import markdown
 from tune_cd.landscapes import measured
 from tune_cd.landscapes.curves import CurveLandscape, curves_of
 from tune_cd.landscapes.find import BATCH_SIZE
+from tune_cd.landscapes.landscape import knowledge
 from tune_cd.landscapes.simulation import start_of
-from tune_cd.search.pausing_descent import PausingDescent
-from tune_cd.search.registry import OPTIMISERS
+from tune_cd.search.registry import CONFIGURED, OPTIMISERS
+from tune_cd.search.search import LENGTHS, CoordinateDescent
 from tune_cd.search.space import Configuration, Space
 
 SHARES = (0.90, 0.95)  # of the best
@@ -55,14 +56,16 @@ def made(
 ) -> PausingOptimiser:
     """A search by its name. Raises ValueError for an unknown one, and ImportError where a rival is missing."""
     if name == OURS:
-        return PausingDescent(space, seed=seed, start=start, workers=workers, budget=budget)
+        how = {"seed": seed, "start": start, "workers": workers, "lengths": LENGTHS, "budget": budget}
+        return CoordinateDescent(space, **knowledge(space), **how)
     method, _, rule = name.partition(", ")
     if rule in PRUNERS and workers == 1:
         start = start or space.sample(np.random.default_rng(seed))
         return Pruned(space, sampler=method, pruner=rule, seed=seed, start=start)
     if method not in OPTIMISERS or rule not in RULES:
         raise ValueError(f"method {name!r} with {workers} workers: {OURS}, or METHOD[, RULE] of --help")
-    return RULES[rule](OPTIMISERS[method](space, seed=seed, start=start, workers=workers), workers=workers)
+    known = knowledge(space) if method in CONFIGURED else {}
+    return RULES[rule](OPTIMISERS[method](space, seed=seed, start=start, workers=workers, **known), workers=workers)
 
 
 @cache

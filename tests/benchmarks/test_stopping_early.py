@@ -5,8 +5,8 @@ import pausing
 import pytest
 from lengths import Asha, BestToItsEnd, Pruned, spend
 
+from tune_cd import CoordinateDescent
 from tune_cd.landscapes.curves import CurveLandscape
-from tune_cd.search.pausing_descent import PausingDescent
 from tune_cd.search.registry import OPTIMISERS
 from tune_cd.search.space import Space
 
@@ -135,7 +135,7 @@ def test_optunas_pruners_stop_what_they_stop(pruner):
 @pytest.mark.parametrize("start", [None, B])
 def test_all_methods_begin_at_the_same_point(start):
     pytest.importorskip("optuna")
-    expected = start or PausingDescent(RIDGE.space, seed=3).ask()
+    expected = start or CoordinateDescent(RIDGE.space, seed=3).ask()
     for name in pausing.METHODS:
         assert pausing.made(name, RIDGE.space, start, 3, 1, 5.0).ask() == pytest.approx(expected), name
     with pytest.raises(ValueError, match="method 'tpe, halving' with 4 workers"):

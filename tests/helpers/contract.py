@@ -10,8 +10,9 @@ from itertools import product
 import numpy as np
 import pytest
 
-from tune_cd.search.protocol import Optimiser, Told
+from tune_cd.search.protocol import Optimiser
 from tune_cd.search.space import Axis, Linear, Space
+from tune_cd.search.trainings import Training, curve_of
 
 PLANE = Space(Lambda_p=(1e-6, 17.0), Lambda_e=(1e-6, 17.0))
 MIXED = Space(lr=(1e-4, 1.0), steps=Axis.integers("steps", 3, 3000), batch_size=[16, 32, 64, 128])
@@ -68,7 +69,7 @@ def asking_is_not_telling(make: Make, restore: Restore) -> None:
     search = make(PLANE, seed=2)
     h = search.ask()
     assert search.live == [h] and search.best is None
-    assert search.origin(h).h == h
+    assert search.until(h) == 1.0 and search.annotation(h)["trial_index"] == 0
     search.tell(h, 0.5)
     assert search.live == [] and search.best == (h, 0.5)
 
@@ -146,7 +147,7 @@ def adopts_what_it_never_asked_for(make: Make, restore: Restore) -> None:
     search.tell(stranger, 4.0)
     assert search.best == (stranger, 4.0) and search.live == []
     with pytest.raises(KeyError):
-        search.origin(stranger)
+        search.annotation(stranger)
     advance(search, 3)
     search.tell(late, 5.0)
     assert search.best == (late, 5.0)
@@ -215,12 +216,12 @@ def resumed_equals_never_stopped(make: Make, restore: Restore) -> None:
         assert advance(other, 3) == advance(search, 3)
 
 
-def a_censored_value_never_wins(make: Make, restore: Restore) -> None:
+def a_trial_that_was_stopped_never_wins(make: Make, restore: Restore) -> None:
     search = make(PLANE, seed=17)
     asked = advance(search, 4)
     best = search.best
     stopped = search.ask()
-    search.tell(stopped, 9.0, censored=True)
+    search.tell(stopped, 9.0, share=0.5, left=True)
     assert search.best == best and search.live == []
     assert restore(json.loads(json.dumps(search.state()))).best == best
     assert len({PLANE.key(h) for h in asked + advance(search, 4)}) == 8
@@ -266,7 +267,7 @@ def goes_on_where_an_earlier_run_stopped(make: Make, restore: Restore) -> None:
         whole = advance(make(space, seed=16), TRIALS, value)
         for done in (0, 1, 8):
             search = make(space, seed=16)
-            search.recall([Told(h, value(h)) for h in whole[:done]])
+            search.recall([Training(h, curve_of({1.0: value(h)}), trial_index=n) for n, h in enumerate(whole[:done])])
             asked = advance(search, 2, value)
             other = restore(json.loads(json.dumps(search.state())))
             asked += advance(other, TRIALS - done - 2, value)
@@ -290,7 +291,7 @@ LAWS = [
     asks_for_nothing_twice,
     several_at_a_time,
     resumed_equals_never_stopped,
-    a_censored_value_never_wins,
+    a_trial_that_was_stopped_never_wins,
     workers_may_come_and_go,
     asks_on_while_nothing_is_told,
     goes_on_where_an_earlier_run_stopped,

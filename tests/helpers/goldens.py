@@ -14,8 +14,9 @@ import numpy as np
 from ray import tune
 
 from tune_cd import CoordinateDescentSearch, results
-from tune_cd.search.pausing_descent import PausingDescent
-from tune_cd.search.registry import OPTIMISERS
+from tune_cd.landscapes.landscape import knowledge
+from tune_cd.search.registry import CONFIGURED, OPTIMISERS
+from tune_cd.search.search import LENGTHS, CoordinateDescent
 from tune_cd.search.space import Linear, Space
 
 FOLDER = Path(__file__).parent.parent / "goldens"
@@ -34,7 +35,6 @@ class Formula(NamedTuple):
 
     space: Space
     value: Callable[[Mapping[str, float], float], Value]
-
 
 def _ridge(h: Mapping[str, float], share: float) -> Value:
     """A tilted ridge of the balance, short trainings lower and with a preference for large weights."""
@@ -88,7 +88,7 @@ FORMULAS = {
 def proposals(name: str, method: str, seed: int) -> list[list[float]]:
     """The coordinates of a method's proposals on a formula, in the order of asking."""
     formula, workers = FORMULAS[name], WORKERS.get(seed, 1)
-    options = {"step": 8.0} if method == "grid" else {}
+    options = {"step": 8.0} if method == "grid" else knowledge(formula.space) if method in CONFIGURED else {}
     search = OPTIMISERS[method](formula.space, seed=seed, workers=workers, **options)
     asked: list[list[float]] = []
     while len(asked) < METHODS[method]:
@@ -105,7 +105,9 @@ def proposals(name: str, method: str, seed: int) -> list[list[float]]:
 def pauses(name: str, seed: int) -> list[list[float]]:
     """The coordinates of each stretch of training and the share that it ends at, in the order of asking."""
     formula = FORMULAS[name]
-    search = PausingDescent(formula.space, budget=PAUSING_BUDGET, seed=seed, workers=1 + seed % 2)
+    search = CoordinateDescent(
+        formula.space, **knowledge(formula.space), lengths=LENGTHS, budget=PAUSING_BUDGET, seed=seed, workers=1 + seed % 2
+    )
     asked: list[list[float]] = []
     while True:
         h = search.ask()
@@ -130,7 +132,7 @@ COLUMNS = (
 
 def run_study(folder: Path, total: int) -> None:
     """Run a Tuner over the formula STUDIED until its table has this number of rows."""
-    arguments = {"start": START, "workers": 1, "annotate": "origin", "metric": "score", "mode": "max"}
+    arguments = {**knowledge(STUDIED.space), "start": START, "workers": 1, "metric": "score", "mode": "max"}
     search = CoordinateDescentSearch.from_results(
         folder / "results", "own", resume=True, space=STUDIED.space, **arguments
     )

@@ -21,7 +21,6 @@ from tune_cd.landscapes.formulas import LANDSCAPES
 from tune_cd.landscapes.simulation import replay_all, simulate
 from tune_cd.results.reading import frame
 from tune_cd.results.schema import TRIALS, check_trial
-from tune_cd.search.pausing_line import PausingLine
 from tune_cd.search.registry import OPTIMISERS
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
@@ -320,10 +319,10 @@ def searched_terms(published: Mapping[str, float], trials: int = 16, **fields) -
     """A search of the weights from the published ratios, and the published ones with the rate alone tuned."""
     space, rows = Space(**dict.fromkeys(published, BOX)), []
     start = {name: 0.1 * share / max(published.values()) for name, share in published.items()}
-    joint = {"direction": [1.0] * len(published), "name": "joint", "lengths": (1.0,)}
+    joint = {"joint": [1.0] * len(published)}
     searches = {
-        "cd": (trials, CoordinateDescent(space, start=start)),
-        "published": (8, PausingLine(space, start=start, **joint)),
+        "cd": (trials, CoordinateDescent(space, **balance.of(space), start=start)),
+        "published": (8, CoordinateDescent(space, rule="line", directions=joint, start=start)),
     }
     for name, (count, search) in searches.items():
         for index in range(count):

@@ -1,4 +1,4 @@
-"""What the axes of `tune_cd.terms` claim, on real trainings of three terms as VICReg's, in float64.
+"""What the axes of `tune_cd.balance.terms` claim, on real trainings of three terms as VICReg's, in float64.
 
 Under SGD learning rate and weights count as their products alone. Under Adam a common factor of the weights does
 nothing, and the learning rate does.

@@ -1,6 +1,7 @@
 """The one builder of rows."""
 
 import json
+import math
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -14,7 +15,7 @@ import torch
 from rows import full
 
 from tune_cd import results
-from tune_cd.results.observations import looks, mean
+from tune_cd.results.observations import mean, trainings
 from tune_cd.results.rows import finite, next_run, trial_name, trial_row
 from tune_cd.search.space import is_number
 
@@ -136,12 +137,12 @@ def test_looks_say_how_far_each_configuration_was_trained_and_what_it_reached():
             for n, (at, status, score, epoch) in enumerate(told)
         ]
     )  # fmt: skip
-    found = {params["lr"]: ends for params, ends in looks(rows, "epoch", 16)}
+    found = {one.h["lr"]: dict(one.looks) for one in trainings(rows, ("epoch", 16))}
     assert found == {
-        1.0: {1.0: pytest.approx(0.8)}, 0.5: {0.25: 0.5, 0.5: 0.6}, 0.25: {1.0: None}, 0.125: {0.125: None},
+        1.0: {1.0: pytest.approx(0.8)}, 0.5: {0.25: 0.5, 0.5: 0.6}, 0.25: {1.0: -math.inf}, 0.125: {0.125: -math.inf},
     }  # fmt: skip
     seen = rows.assign(images_seen=[epoch and 100 * epoch for *_, epoch in told])
-    assert {params["lr"]: ends for params, ends in looks(seen, "images_seen", 1600)} == found
+    assert {one.h["lr"]: dict(one.looks) for one in trainings(seen, ("images_seen", 1600))} == found
 
 
 def test_a_users_own_key_for_the_runs_costs_no_earlier_run():

@@ -9,8 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tune_cd import Axis, CoordinateDescent, SearchSettings, Space
+from searches import descent
+
+from tune_cd import Axis, CoordinateDescent, Space
 from tune_cd.search.golden_section import GOLDEN
+from tune_cd.search.line_search import LineSearches
 
 PLANE = Space(Lambda_p=(1e-6, 17.0), Lambda_e=(1e-6, 17.0))
 CUBE = Space(Lambda_p=(1e-6, 17.0), Lambda_e=(1e-6, 17.0), batch_size=[16, 32, 64, 128, 256, 512])
@@ -33,7 +36,7 @@ def run(search, function, trials):
 
 
 def test_the_first_sweep_is_start_balance_joint_as_in_the_paper():
-    search = CoordinateDescent(PLANE, settings="paper", start={"Lambda_p": 0.1, "Lambda_e": 0.1}, budgets=3)
+    search = descent(PLANE, rule="paper", start={"Lambda_p": 0.1, "Lambda_e": 0.1}, budgets=3)
     history = run(search, ridge, 7)
     assert [search.origin(h).direction for h, _ in history] == ["start"] + ["balance"] * 3 + ["joint"] * 3
     start = np.log2([0.1, 0.1])
@@ -45,7 +48,7 @@ def test_the_first_sweep_is_start_balance_joint_as_in_the_paper():
 
 
 def test_budget_growth_is_a_doubling_where_the_slope_is_low():
-    search = CoordinateDescent(PLANE, settings="paper", start={"Lambda_p": 8e-3, "Lambda_e": 2.0}, budgets=3)
+    search = descent(PLANE, rule="paper", start={"Lambda_p": 8e-3, "Lambda_e": 2.0}, budgets=3)
     history = run(search, ridge, 40)
     lines = []
     for h, _ in history[1:]:
@@ -60,15 +63,15 @@ def test_budget_growth_is_a_doubling_where_the_slope_is_low():
 
 
 def test_fixed_budgets_stay():
-    fixed = SearchSettings(proposals="golden", budget_growth=1.0)
-    search = CoordinateDescent(PLANE, settings=fixed, start={"Lambda_p": 8e-3, "Lambda_e": 2.0}, budgets=(2, 4))
+    fixed = LineSearches(budget_growth=1.0)
+    search = descent(PLANE, rule=fixed, start={"Lambda_p": 8e-3, "Lambda_e": 2.0}, budgets=(2, 4))
     assert len(run(search, ridge, 60)) == 1 + 2 + 4, "nothing gained: with fixed budgets every later step is known"
 
 
 def test_a_search_with_nothing_left_is_finished():
-    search = CoordinateDescent(
+    search = descent(
         PLANE,
-        settings=SearchSettings(proposals="golden", budget_growth=1.0),
+        rule=LineSearches(budget_growth=1.0),
         start={"Lambda_p": 8e-3, "Lambda_e": 2.0},
         budgets=2,
     )
@@ -79,7 +82,7 @@ def test_a_search_with_nothing_left_is_finished():
 @given(st.integers(0, 10_000), st.sampled_from([PLANE, CUBE]))
 @settings(max_examples=10, deadline=None)
 def test_proposals_lie_in_the_space_and_no_configuration_is_run_twice(seed, space):
-    history = run(CoordinateDescent(space, seed=seed), ridge, 40)
+    history = run(descent(space, seed=seed), ridge, 40)
     for h, _ in history:
         space.check(h)
     assert len({space.key(h) for h, _ in history}) == len(history)
@@ -91,9 +94,9 @@ def test_translation_in_log_space_changes_nothing(seed, octaves):
     factor = 2.0**octaves
     moved = Space(Lambda_p=(1e-6 * factor, 17.0 * factor), Lambda_e=(1e-6 * factor, 17.0 * factor))
     start = PLANE.sample(np.random.default_rng(seed))
-    here = run(CoordinateDescent(PLANE, start=start), ridge, 15)
+    here = run(descent(PLANE, start=start), ridge, 15)
     there = run(
-        CoordinateDescent(moved, start={name: value * factor for name, value in start.items()}),
+        descent(moved, start={name: value * factor for name, value in start.items()}),
         lambda h: ridge({name: value / factor for name, value in h.items()}), 15,
     )  # fmt: skip
     for (h, value), (h_moved, value_moved) in zip(here, there, strict=True):
@@ -103,8 +106,8 @@ def test_translation_in_log_space_changes_nothing(seed, octaves):
 
 def test_only_comparisons_matter_within_a_line():
     start = {"Lambda_p": 0.5, "Lambda_e": 0.01}
-    plain = run(CoordinateDescent(PLANE, settings="paper", start=start), ridge, 7)
-    bent = run(CoordinateDescent(PLANE, settings="paper", start=start), lambda h: math.exp(3 * ridge(h)), 7)
+    plain = run(descent(PLANE, rule="paper", start=start), ridge, 7)
+    bent = run(descent(PLANE, rule="paper", start=start), lambda h: math.exp(3 * ridge(h)), 7)
     assert [h for h, _ in plain] == [h for h, _ in bent]
 
 
@@ -112,14 +115,14 @@ def test_only_comparisons_matter_within_a_line():
 def test_the_scale_of_the_metric_does_not_matter(scale, offset):
     """The slope threshold is a share of the range seen, and a model's belief is relative."""
     start = {"Lambda_p": 8e-3, "Lambda_e": 2.0}
-    for golden in (SearchSettings(proposals="golden"), "default"):
-        history = run(CoordinateDescent(PLANE, settings=golden, start=start), lambda h: scale * ridge(h) + offset, 20)
-        plain = run(CoordinateDescent(PLANE, settings=golden, start=start), ridge, 20)
+    for golden in (LineSearches(), "default"):
+        history = run(descent(PLANE, rule=golden, start=start), lambda h: scale * ridge(h) + offset, 20)
+        plain = run(descent(PLANE, rule=golden, start=start), ridge, 20)
         assert np.allclose([PLANE.to_coordinates(h) for h, _ in history], [PLANE.to_coordinates(h) for h, _ in plain])
 
 
 def test_a_batch_size_is_an_allowed_integer_and_duplicates_cost_nothing():
-    search = CoordinateDescent(CUBE, start={"Lambda_p": 8e-3, "Lambda_e": 2.0, "batch_size": 64})
+    search = descent(CUBE, start={"Lambda_p": 8e-3, "Lambda_e": 2.0, "batch_size": 64})
     history = run(search, lambda h: ridge(h) - 0.01 * abs(math.log2(h["batch_size"] / 128)), 40)
     assert {h["batch_size"] for h, _ in history} <= {16, 32, 64, 128, 256, 512}
     assert all(type(h["batch_size"]) is int for h, _ in history)
@@ -129,7 +132,7 @@ def test_a_batch_size_is_an_allowed_integer_and_duplicates_cost_nothing():
 @pytest.mark.parametrize("failure", [None, math.nan, math.inf, -math.inf])
 def test_a_failed_trial_is_worse_than_any_number_and_never_stalls(failure):
     calls = iter(range(1000))
-    search = CoordinateDescent(PLANE, seed=3)
+    search = descent(PLANE, seed=3)
     history = run(search, lambda h: failure if next(calls) % 3 == 1 else ridge(h) - 5, 30)
     assert len(history) == 30
     assert [value for _, value in history[1::3]] == [None] * 10
@@ -140,19 +143,19 @@ def test_a_failing_start_is_left_behind():
     def cliff(h):
         return None if h["Lambda_p"] > 0.05 else ridge(h)
 
-    search = CoordinateDescent(PLANE, start={"Lambda_p": 17.0, "Lambda_e": 0.5})
+    search = descent(PLANE, start={"Lambda_p": 17.0, "Lambda_e": 0.5})
     history = run(search, cliff, 20)
     assert history[0][1] is None and search.best[1] > 0.8
 
 
 def test_all_trials_failing_ends_or_goes_on_but_proposes_new_points():
-    search = CoordinateDescent(PLANE, seed=1)
+    search = descent(PLANE, seed=1)
     history = run(search, lambda h: None, 50)
     assert len({PLANE.key(h) for h, _ in history}) == 50 and search.best is None
 
 
 def test_asking_is_not_telling():
-    search = CoordinateDescent(PLANE, seed=0, workers=1)
+    search = descent(PLANE, seed=0, workers=1)
     h = search.ask()
     assert search.ask() is None and search.live == [h] and not search.finished
     search.tell(h, 0.1)
@@ -161,7 +164,7 @@ def test_asking_is_not_telling():
 
 def test_arguments_and_answers_are_the_callers_own():
     start = {"Lambda_p": 0.1, "Lambda_e": 0.1}
-    search = CoordinateDescent(PLANE, start=start)
+    search = descent(PLANE, start=start)
     h = search.ask()
     h["Lambda_p"] = 99.0
     assert search.live == [{"Lambda_p": 0.1, "Lambda_e": 0.1}] and start == {"Lambda_p": 0.1, "Lambda_e": 0.1}
@@ -169,7 +172,7 @@ def test_arguments_and_answers_are_the_callers_own():
 
 def test_a_second_report_replaces_the_first():
     start = {"Lambda_p": 0.1, "Lambda_e": 0.1}
-    corrected, plain = (CoordinateDescent(PLANE, settings="paper", start=start) for _ in range(2))
+    corrected, plain = (descent(PLANE, rule="paper", start=start) for _ in range(2))
     corrected.tell(corrected.ask(), None)
     first = corrected.ask()
     corrected.tell(start, ridge(start))
@@ -180,16 +183,16 @@ def test_a_second_report_replaces_the_first():
     assert corrected.ask() == plain.ask()
 
 
-@pytest.mark.parametrize("settings", ["paper", "default"])
-def test_a_censored_value_may_lose_a_comparison_but_never_win_one(settings):
+@pytest.mark.parametrize("rule", ["paper", "default"])
+def test_a_trial_that_was_stopped_may_lose_a_comparison_but_never_win_one(rule):
     """Stopped early at a value far above all others: it goes on as if the trial had just lost."""
     start = {"Lambda_p": 0.1, "Lambda_e": 0.1}
-    lucky, level = (CoordinateDescent(PLANE, settings=settings, start=start) for _ in range(2))
+    lucky, level = (descent(PLANE, rule=rule, start=start) for _ in range(2))
     for search, value in ((lucky, 99.0), (level, ridge(start))):
         search.tell(search.ask(), ridge(start))
-        search.tell(search.ask(), value, censored=True)
+        search.tell(search.ask(), value, 0.5, left=True)
         run(search, ridge, 10)
-    if settings == "paper":
+    if rule == "paper":
         assert [h for h, _ in lucky.history] == [h for h, _ in level.history]
     else:  # a model believes that it is as good as the best, but no line leads through it
         censored = lucky.history[1][0]
@@ -207,7 +210,7 @@ def test_a_censored_value_may_lose_a_comparison_but_never_win_one(settings):
 @given(st.integers(0, 500), st.integers(0, 25), st.booleans())
 @settings(max_examples=10, deadline=None)
 def test_resumed_equals_never_stopped(seed, stop_after, in_mid_trial):
-    uninterrupted, search = (CoordinateDescent(CUBE, seed=seed, workers=1) for _ in range(2))
+    uninterrupted, search = (descent(CUBE, seed=seed, workers=1) for _ in range(2))
     whole = run(uninterrupted, ridge, 30)
     run(search, ridge, stop_after)
     live = search.ask() if in_mid_trial else None
@@ -221,7 +224,7 @@ def test_resumed_equals_never_stopped(seed, stop_after, in_mid_trial):
 
 
 def test_values_told_before_the_first_ask_are_starts_that_cost_nothing():
-    search = CoordinateDescent(PLANE, settings="paper", seed=0)
+    search = descent(PLANE, rule="paper", seed=0)
     search.tell({"Lambda_p": 1.0, "Lambda_e": 1.0}, 0.2)
     search.tell({"Lambda_p": 0.01, "Lambda_e": 1.0}, 0.7)
     h = search.ask()
@@ -235,7 +238,7 @@ def test_several_starts_are_tried_and_the_best_is_descended_from():
         {"Lambda_p": 0.01, "Lambda_e": 1.0},
         {"Lambda_p": 1e-5, "Lambda_e": 1e-5},
     ]
-    history = run(CoordinateDescent(PLANE, settings="paper", start=starts), ridge, 4)
+    history = run(descent(PLANE, rule="paper", start=starts), ridge, 4)
     assert [h for h, _ in history[:3]] == starts
     assert history[3][0]["Lambda_p"] * history[3][0]["Lambda_e"] == pytest.approx(0.01)
 
@@ -248,7 +251,7 @@ def test_any_number_of_parameters(n_axes):
     def bowl(h):
         return -sum((math.log2(h[f"p{i}"] / best[i])) ** 2 for i in range(n_axes))
 
-    search = CoordinateDescent(space, seed=2)
+    search = descent(space, seed=2)
     run(search, bowl, 30 * n_axes)
     # of a range of hundreds; over six axes it ends by itself where a thousandth is not promised
     assert search.best[1] > (-0.05 if n_axes <= 4 else -0.2)
@@ -258,7 +261,7 @@ def test_any_number_of_parameters(n_axes):
 
 def test_mixed_axes():
     space = Space(lr=(1e-4, 1.0), width=Axis.integers("width", 8, 200), depth=[2, 4, 8])
-    search = CoordinateDescent(space, seed=2)
+    search = descent(space, seed=2)
     run(search, lambda h: -abs(math.log2(h["lr"] / 0.02)) - abs(math.log2(h["width"] / 57)) - abs(h["depth"] - 4), 60)
     h, _ = search.best
     assert h["depth"] == 4 and abs(h["width"] - 57) < 8 and abs(math.log2(h["lr"] / 0.02)) < 0.3
@@ -269,22 +272,21 @@ def test_mixed_axes():
     [
         ({"directions": [[1, 0, 0]]}, "2"), ({"directions": [[0, 0]]}, "zeros"), ({"directions": []}, "required"),
         ({"directions": [[1, math.nan]]}, "finite"), ({"budgets": 0}, "0"),
-        ({"budgets": (3, 3, 3)}, "one per direction"), ({"budgets": 2.5}, "2.5"), ({"settings": "best"}, "best"),
+        ({"budgets": (3, 3, 3)}, "one per direction"), ({"budgets": 2.5}, "2.5"), ({"rule": "best"}, "best"), ({"prior": "mine"}, "general"),
         ({"start": {"Lambda_p": 99.0, "Lambda_e": 1.0}}, "99"), ({"start": {"Lambda_p": 0.1}}, "Lambda_e"),
     ],
 )  # fmt: skip
 def test_what_does_not_fit_is_refused_by_value(arguments, said):
     with pytest.raises((ValueError, TypeError), match=said):
-        CoordinateDescent(PLANE, **arguments)
+        descent(PLANE, **arguments)
 
 
 def test_settings_refuse_numbers_out_of_range():
     wrongs = [{"slope_threshold": -1}, {"budget_growth": 0.5}, {"resolution": 0}, {"score_range": 0.0}]
     wrongs += [{"score_range": math.inf}] + [{"bracket": value} for value in (0.0, -4.0, math.inf, math.nan, 1e-3)]
-    wrongs += [{"whole_sweeps": value} for value in (-1, 1.5, True)]
     for wrong in wrongs:
         with pytest.raises(ValueError):
-            SearchSettings(**wrong)
+            LineSearches(**wrong)
 
 
 # A bracket around the incumbent -----------------------------------------------------------------------------------
@@ -297,7 +299,7 @@ def floor_with_a_needle(h):
 
 def test_a_local_line_begins_within_4_octaves_of_the_incumbent():
     start = {"Lambda_p": 1e-3, "Lambda_e": 1e-2}
-    search = CoordinateDescent(PLANE, settings="local", start=start)
+    search = descent(PLANE, rule="local", start=start)
     history = run(search, lambda h: -1.0 if h != start else 0.0, 3)
     moved = [math.log2(h["Lambda_e"] / start["Lambda_e"]) for h, _ in history[1:]]
     assert moved == pytest.approx([GOLDEN * 4, -GOLDEN * 4]), "0.382 of 4 octaves, up and down"
@@ -305,7 +307,7 @@ def test_a_local_line_begins_within_4_octaves_of_the_incumbent():
 
 def test_a_local_search_grows_its_bracket_towards_what_gets_better():
     start = {"Lambda_p": 1e-5, "Lambda_e": 1e-5}
-    search = CoordinateDescent(PLANE, settings="local", directions=[[1, 0]], budgets=50, start=start)
+    search = descent(PLANE, rule="local", directions=[[1, 0]], budgets=50, start=start)
     run(search, lambda h: -abs(math.log2(h["Lambda_p"] / 4.0)), 30)
     assert abs(math.log2(search.best[0]["Lambda_p"] / 4.0)) < 0.01, "18.6 octaves from the start"
 
@@ -314,7 +316,7 @@ def test_a_local_search_leaves_a_floor():
     """Brackets that gained nothing begin twice as wide, up to the whole line; with one that cannot grow it would search
     the same 8 octaves for ever."""
     start = {"Lambda_p": 1e-5, "Lambda_e": 2.0}  # 9.6 octaves from the hill along Lambda_p
-    search = CoordinateDescent(PLANE, settings="local", directions=[[1, 0], [0, 1]], start=start)
+    search = descent(PLANE, rule="local", directions=[[1, 0], [0, 1]], start=start)
     run(search, floor_with_a_needle, 40)
     assert search.best[1] == 0.8
     reach = [abs(math.log2(h["Lambda_p"] / 1e-5)) for h, _ in search.history]
@@ -323,8 +325,8 @@ def test_a_local_search_leaves_a_floor():
 
 
 def test_a_local_search_on_a_plateau_ends_only_after_it_saw_the_whole_line():
-    fixed = SearchSettings(proposals="golden", budget_growth=1.0, bracket=4.0)
-    search = CoordinateDescent(PLANE, settings=fixed, start={"Lambda_p": 1e-3, "Lambda_e": 1e-3}, budgets=2)
+    fixed = LineSearches(budget_growth=1.0, bracket=4.0)
+    search = descent(PLANE, rule=fixed, start={"Lambda_p": 1e-3, "Lambda_e": 1e-3}, budgets=2)
     history = run(search, lambda h: 0.5, 100)
     low, high = PLANE.chord(PLANE.to_coordinates(history[0][0]), (1, 1))
     joint = [search.origin(h).line_position for h, _ in history if search.origin(h).direction == "joint"]
@@ -332,43 +334,27 @@ def test_a_local_search_on_a_plateau_ends_only_after_it_saw_the_whole_line():
     assert min(joint) > low
 
 
-def test_whole_sweeps_come_before_local_ones():
-    start = {"Lambda_p": 1e-3, "Lambda_e": 1e-2}
-    later = SearchSettings(proposals="golden", score_range=1.0, bracket=4.0, whole_sweeps=1)
-    search, paper = (CoordinateDescent(PLANE, settings=settings, start=start) for settings in (later, "paper"))
-    ours, theirs = run(search, ridge, 11), run(paper, ridge, 11)
-    assert ours[:7] == theirs[:7], "start, 3 on the balance line, 3 on the joint one"
-    positions = [abs(search.origin(h).line_position) for h, _ in ours[7:10]]
-    assert ours[7:] != theirs[7:] and positions[0] == pytest.approx(GOLDEN * 4)
-
-
 def test_a_failing_start_is_left_by_a_local_search_too():
-    search = CoordinateDescent(PLANE, settings="local", start={"Lambda_p": 17.0, "Lambda_e": 0.5})
+    search = descent(PLANE, rule="local", start={"Lambda_p": 17.0, "Lambda_e": 0.5})
     run(search, lambda h: None if h["Lambda_p"] > 0.05 else ridge(h), 40)
     assert search.best[1] > 0.6
 
 
-def test_a_state_from_before_brackets_could_be_local_is_restored():
-    state = CoordinateDescent(PLANE, settings="paper", seed=3).state()
-    older = {name: value for name, value in state["settings"].items() if name not in ("bracket", "whole_sweeps")}
-    assert CoordinateDescent.from_state(state | {"settings": older}).state() == state
-
-
 def test_a_state_of_another_version_is_refused():
     with pytest.raises(ValueError, match="version 99"):
-        CoordinateDescent.from_state(CoordinateDescent(PLANE).state() | {"version": 99})
+        CoordinateDescent.from_state(descent(PLANE).state() | {"version": 99})
 
 
 def test_tell_refuses_what_is_outside_the_space():
     with pytest.raises(ValueError, match="18"):
-        CoordinateDescent(PLANE).tell({"Lambda_p": 18, "Lambda_e": 1}, 0.5)
+        descent(PLANE).tell({"Lambda_p": 18, "Lambda_e": 1}, 0.5)
 
 
 def test_on_the_papers_kind_of_ridge_eight_trials_reach_95_percent_of_the_optimum():
     """The order of `tab:hp_res`: n-95 of coordinate descent is 7 on Omniglot, random search's 41. 80 blind starts."""
     curves = []
     for seed in range(80):
-        values = [value for _, value in run(CoordinateDescent(PLANE, settings="paper", seed=seed), ridge, 20)]
+        values = [value for _, value in run(descent(PLANE, rule="paper", seed=seed), ridge, 20)]
         curves.append(np.maximum.accumulate(values))
     mean = np.mean(curves, axis=0) / 0.85
     assert mean.mean() > 0.82

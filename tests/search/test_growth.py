@@ -5,17 +5,16 @@ from math import log2
 
 import numpy as np
 import pytest
+from searches import descent, pausing
 
 from tune_cd import Axis, CoordinateDescent, Space
-from tune_cd.search.pausing_descent import PausingDescent
-from tune_cd.search.pausing_line import PausingLine
 
 LOW, HIGH, GROWTH = 2.0**-10, 2.0**4, 6.0
 GROWING = Space(**{name: Axis(name, LOW, HIGH, growth=GROWTH) for name in ("Lambda_p", "Lambda_e")})
 FIXED = GROWING.fixed
 HALF = Space(Lambda_p=GROWING.axes[0], Lambda_e=(LOW, HIGH))
 START = {"Lambda_p": 0.1, "Lambda_e": 0.1}
-SEARCHES = (CoordinateDescent, partial(PausingDescent, lengths=(0.5, 1.0), budget=40))
+SEARCHES = (descent, partial(pausing, lengths=(0.5, 1.0), budget=40))
 
 
 def peak(at):
@@ -38,14 +37,14 @@ def test_a_best_outside_is_reached_by_ranges_that_grow(make, at):
     walked(search, peak(at))
     assert search.best[1] > 0.98
     for name, x in zip(GROWING.names, at):
-        reached = [log2(h[name]) for h in (h for h, _ in getattr(search, "history", None) or search.reached)]
+        reached = [log2(h[name]) for h in (h for h, _ in search.history)]
         assert min(reached) >= -10 - GROWTH and max(reached) <= 4 + GROWTH
         assert max(reached) <= (4 + 1e-9 if x < 3 else x + 4), "it grows only where the best lies, step by step"
 
 
 @pytest.mark.parametrize("space, ends", [(FIXED, (4, 4)), (HALF, (10, 4)), (GROWING, (10, 10))])
 def test_no_range_grows_beyond_its_limit(space, ends):
-    asked = walked(CoordinateDescent(space, start=START), lambda h: log2(h["Lambda_p"]) + log2(h["Lambda_e"]))
+    asked = walked(descent(space, start=START), lambda h: log2(h["Lambda_p"]) + log2(h["Lambda_e"]))
     most = [max(log2(h[name]) for h in asked) for name in space.names]
     assert most == pytest.approx(ends, abs=0.5)
 
@@ -61,26 +60,28 @@ def test_resumed_equals_never_stopped(make):
 
 
 def test_a_start_outside_is_searched_around():
-    search = CoordinateDescent(GROWING, start={"Lambda_p": 1.0, "Lambda_e": 200.0})
+    search = descent(GROWING, start={"Lambda_p": 1.0, "Lambda_e": 200.0})
     walked(search, peak((0, 7.6)), 12)
     assert search.best[1] > 0.98
     with pytest.raises(ValueError, match=r"Lambda_e = 200.0 is outside \[0.0009765625, 16.0\]"):
-        CoordinateDescent(FIXED, start={"Lambda_p": 1.0, "Lambda_e": 200.0})
+        descent(FIXED, start={"Lambda_p": 1.0, "Lambda_e": 200.0})
 
 
 @pytest.mark.parametrize("space, best, bracketed", [(GROWING, 7.0, True), (FIXED, 4.0, False)])
 def test_a_line_is_bracketed_by_neighbours_alone(space, best, bracketed):
     """The end of a range that does not grow is no neighbour: such a line ends, and says that it is not bracketed."""
-    line = PausingLine(space, start=START, direction=[1.0, 1.0], lengths=(1.0,), budget=20)
+    line = CoordinateDescent(space, rule="line", directions=[[1.0, 1.0]], start=START, budget=20)
     walked(line, peak((7, 7)))
-    assert line.finished and line.bracketed == bracketed and np.isinf(line.gap) != bracketed
+    assert line.finished and line.bracketed == bracketed
     assert log2(line.best[0]["Lambda_p"]) == pytest.approx(best, abs=0.4)
 
 
 @pytest.mark.parametrize("at", [0.0, -4.5, 2.1])
 def test_a_line_with_its_best_inside_stays_inside(at):
     """Its points are rounded, so that one at the end lies a billionth of an octave outside."""
-    line = PausingLine(GROWING, start=START, direction=[1.0, 1.0], lengths=(0.125, 1.0), budget=20)
+    line = CoordinateDescent(
+        GROWING, rule="line", directions=[[1.0, 1.0]], start=START, lengths=(0.125, 1.0), budget=20
+    )
     values = [log2(h["Lambda_p"]) for h in walked(line, peak((at, at)), 60)]
     assert line.bracketed and min(values) > -10 - 1e-6 and max(values) < 4 + 1e-6
 

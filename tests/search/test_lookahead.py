@@ -6,16 +6,17 @@ from math import ceil
 import numpy as np
 import pytest
 from contract import MIXED, PLANE, score
+from searches import descent
 
-from tune_cd import CoordinateDescent, Space
+from tune_cd import Space
 from tune_cd.landscapes.formulas import LANDSCAPES, PRINTED
 from tune_cd.landscapes.simulation import replay
 from tune_cd.search.line_search import Trajectory
 from tune_cd.search.registry import OPTIMISERS
 
 
-def paper(space, workers=1, settings="paper", **arguments):
-    return CoordinateDescent(space, settings=settings, workers=workers, **arguments)
+def paper(space, workers=1, rule="paper", **arguments):
+    return descent(space, rule=rule, workers=workers, **arguments)
 
 
 def in_parallel(search, trials, order, value=score):
@@ -29,8 +30,8 @@ def in_parallel(search, trials, order, value=score):
     return asked
 
 
-def sequential(space, seed, trials, value=score, settings="paper"):
-    search = paper(space, seed=seed, settings=settings)
+def sequential(space, seed, trials, value=score, rule="paper"):
+    search = paper(space, seed=seed, rule=rule)
     for _ in range(trials):
         h = search.ask()
         search.tell(h, value(h))
@@ -40,18 +41,18 @@ def sequential(space, seed, trials, value=score, settings="paper"):
 @pytest.mark.parametrize("space", [PLANE, MIXED])
 @pytest.mark.parametrize("workers", [2, 4, 16])
 @pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("settings, trials", [("paper", 12), ("local", 10)])
-def test_the_trajectory_is_the_sequential_one_in_whatever_order_trials_end(space, workers, seed, settings, trials):
+@pytest.mark.parametrize("rule, trials", [("paper", 12), ("local", 10)])
+def test_the_trajectory_is_the_sequential_one_in_whatever_order_trials_end(space, workers, seed, rule, trials):
     """Everything one worker would ask is asked, in this order, with trials of use between; failures included."""
 
     def value(h):
         return None if hash(space.key(h)) % 5 == 0 else score(h)
 
-    alone = [space.key(h) for h in sequential(space, seed, trials, value, settings)]
-    search = paper(space, workers, seed=seed, settings=settings)
+    alone = [space.key(h) for h in sequential(space, seed, trials, value, rule)]
+    search = paper(space, workers, seed=seed, rule=rule)
     in_parallel(search, 12 * workers, random.Random(seed), value)
     values = {space.key(h): v for h, v in search.history}
-    again = paper(space, seed=seed, settings=settings)  # one worker, told what the others found
+    again = paper(space, seed=seed, rule=rule)  # one worker, told what the others found
     walked = []
     while (h := again.ask()) is not None and space.key(h) in values:
         walked.append(space.key(h))
@@ -75,7 +76,7 @@ def test_three_workers_ask_for_the_next_point_and_for_both_that_may_follow():
 
 def test_of_a_small_space_in_use_nothing_is_looked_ahead_for(monkeypatch):
     """Tune asks again and again in its event loop."""
-    search = CoordinateDescent(Space(b=[16, 32, 64]), settings="paper", workers=8)
+    search = descent(Space(b=[16, 32, 64]), rule="paper", workers=8)
     assert len({search.ask()["b"] for _ in range(3)}) == 3
     looked, proposal = [], Trajectory.proposal
     monkeypatch.setattr(Trajectory, "proposal", lambda self: looked.append(self) or proposal(self))
@@ -102,7 +103,7 @@ def test_rounds_to_95_percent_with_4_8_and_16_workers(searches):
         for name in PRINTED:
             landscape = LANDSCAPES[name]
             curves = [
-                replay("p", OPTIMISERS["cd-paper"], landscape, seed, trials=5 * workers, workers=workers).curve
+                replay("cd-paper", OPTIMISERS["cd-paper"], landscape, seed, trials=5 * workers, workers=workers).curve
                 for seed in range(searches)
             ]
             reached = np.mean(curves, axis=0) >= 0.95 * landscape.high

@@ -5,9 +5,9 @@ from math import log2, nan
 
 import numpy as np
 import pytest
+from searches import curves, pausing
 
-from tune_cd.search.model_guided import LENGTHS
-from tune_cd.search.pausing_descent import PausingDescent
+from tune_cd import LENGTHS, CoordinateDescent
 from tune_cd.search.space import Space
 
 SPACE = Space(Lambda_p=(1e-6, 17.0), Lambda_e=(1e-6, 17.0))
@@ -27,7 +27,7 @@ def step(search):
     if (h := search.ask()) is None:
         return None
     until = search.until(h)
-    done = max(search._trainings[search.space.key(h)].looks, default=0.0)
+    done = search.training(h).share
     for share in search.lengths:
         if done < share <= until and search.live:
             search.tell(h, score(h, share), share)
@@ -42,17 +42,16 @@ def steps(search, most=10_000):
 
 
 def shares_of(search):
-    return {key: max(one.looks) for key, one in search._trainings.items()}
+    return {search.space.key(one.h): one.looks[-1][0] for one in search.trainings}
 
 
 def test_it_ends_within_its_budget_and_has_finished_what_leads():
-    search = PausingDescent(SPACE, budget=6, seed=1)
+    search = pausing(SPACE, budget=6, seed=1)
     asked = steps(search)
     assert search.finished and 5 < search.spent <= 6
     assert {until for _, until in asked} <= set(LENGTHS)
     assert len(set(asked)) == len(asked)  # nothing is trained twice to one length
-    leader = max(search._trainings.values(), key=lambda one: max(one.looks.values()))
-    assert 1.0 in leader.looks
+    assert max(search.trainings, key=lambda one: max(value for _, value in one.looks)).share == 1
 
 
 @pytest.mark.parametrize("budget", [1.25, 2, 3.5])
@@ -60,7 +59,7 @@ def test_the_budget_is_exceeded_only_for_the_one_training_that_is_whole(budget):
     """What leads may change with every value, that of a whole training included: here it disappoints."""
     exceeded = []
     for seed in range(6):
-        search = PausingDescent(SPACE, budget=budget, seed=seed)
+        search = pausing(SPACE, budget=budget, seed=seed)
         while (h := search.ask()) is not None:
             until = search.until(h)
             search.tell(h, None if (value := score(h, until)) is None else value - 0.4 * (until == 1), until)
@@ -74,12 +73,12 @@ def test_the_budget_is_exceeded_only_for_the_one_training_that_is_whole(budget):
 @pytest.mark.parametrize(("short", "finished"), [(0.1, True), (0.2, False)])
 def test_the_best_is_finished_where_the_budget_falls_short_by_little(short, finished):
     """As one in seconds does, whose trainings take longer than they did."""
-    search = PausingDescent(SPACE, budget=20, seed=0)
+    search = pausing(SPACE, budget=20, seed=0)
     while 1.0 not in shares_of(search).values():
         step(search)
-    front = next(h for h, looks in search.reached if max(looks) == LENGTHS[0] and -np.inf not in looks.values())
+    front = next(h for h, looks in curves(search) if max(looks) == LENGTHS[0] and -np.inf not in looks.values())
     search.tell(front, 0.9, LENGTHS[0])
-    assert search.front == (front, LENGTHS[0])
+    assert (search.incumbent.h, search.incumbent.share) == (front, LENGTHS[0])
     search.budget = search.spent + 1 - LENGTHS[0] - short
     steps(search)
     assert (shares_of(search)[SPACE.key(front)] == 1) == finished
@@ -91,7 +90,7 @@ def test_the_best_is_whole_when_the_search_ends_within_its_budget(budget, worker
     """Short trainings of these promise more than they keep."""
     for seed in range(4):
         search, rng, live = (
-            PausingDescent(SPACE, budget=budget, seed=seed, workers=workers),
+            pausing(SPACE, budget=budget, seed=seed, workers=workers),
             np.random.default_rng(seed),
             [],
         )
@@ -101,12 +100,12 @@ def test_the_best_is_whole_when_the_search_ends_within_its_budget(budget, worker
                 told = live.pop(rng.integers(len(live)))
                 until, end = search.until(told), score(told, 1.0)
                 search.tell(told, None if end is None else end * (0.9 + 0.1 * until ** rng.uniform(0.1, 1)))
-        best = max((value, max(looks)) for _, looks in search.reached for value in looks.values())
-        assert best[1] == 1 and search.spent <= budget and search.front[1] == 1
+        best = max((value, max(looks)) for _, looks in curves(search) for value in looks.values())
+        assert best[1] == 1 and search.spent <= budget and search.incumbent.share == 1
 
 
 def test_most_trainings_are_short_and_a_few_are_finished():
-    search = PausingDescent(SPACE, budget=8, seed=0)
+    search = pausing(SPACE, budget=8, seed=0)
     steps(search)
     shares = sorted(shares_of(search).values())
     assert len(shares) >= 12 and shares[len(shares) // 2] < 1 and shares.count(1.0) >= 1
@@ -115,22 +114,22 @@ def test_most_trainings_are_short_and_a_few_are_finished():
 @pytest.mark.parametrize("seed", range(3))
 def test_it_is_near_the_best_at_a_fraction_of_the_images(seed):
     """At full length the same search needs about seven trainings to get there."""
-    search = PausingDescent(SPACE, budget=4, seed=seed)
+    search = pausing(SPACE, budget=4, seed=seed)
     steps(search)
     assert search.best[1] > 0.95 * 0.8
 
 
 def test_without_a_budget_it_ends_by_itself_with_the_best_finished():
-    search = PausingDescent(SPACE, seed=0)
+    search = pausing(SPACE, seed=0)
     assert len(steps(search, 200)) < 200
     assert search.finished and search.ask() is None
-    assert search.front[1] == 1
+    assert search.incumbent.share == 1
 
 
 def test_a_failed_training_never_goes_on():
-    search = PausingDescent(SPACE, start={"Lambda_p": 16.0, "Lambda_e": 16.0}, budget=5)
+    search = pausing(SPACE, start={"Lambda_p": 16.0, "Lambda_e": 16.0}, budget=5)
     asked = steps(search)
-    failed = [key for key, one in search._trainings.items() if score(one.h, 1.0) is None]
+    failed = [SPACE.key(one.h) for one in search.trainings if score(one.h, 1.0) is None]
     assert failed and all(sum(key == other for other, _ in asked) == 1 for key in failed)
 
 
@@ -138,7 +137,7 @@ def test_a_training_that_was_lost_and_is_run_again_has_not_failed():
     """As where a node is lost before its first report, which comes later than the training might have paused."""
     runs = []
     for lost in (False, True):
-        search = PausingDescent(SPACE, start={"Lambda_p": 0.1, "Lambda_e": 0.1}, budget=3)
+        search = pausing(SPACE, start={"Lambda_p": 0.1, "Lambda_e": 0.1}, budget=3)
         start = search.ask()
         if lost:
             search.tell(start, None, search.lengths[0])
@@ -149,7 +148,7 @@ def test_a_training_that_was_lost_and_is_run_again_has_not_failed():
 
 
 def test_while_all_fail_it_goes_on_elsewhere():
-    search = PausingDescent(SPACE, budget=2, workers=3)
+    search = pausing(SPACE, budget=2, workers=3)
     for _ in range(4):
         asked = [search.ask() for _ in range(3)]
         assert len({SPACE.key(h) for h in asked}) == 3
@@ -160,28 +159,28 @@ def test_while_all_fail_it_goes_on_elsewhere():
 
 def test_what_is_asked_next_follows_from_what_is_known_alone():
     """From a table's rows, in the order of asking, and from a stored state."""
-    search = PausingDescent(SPACE, budget=8, seed=3)
+    search = pausing(SPACE, budget=8, seed=3)
     steps(search, 25)
-    other = PausingDescent(SPACE, budget=8, seed=3)
-    other.recall([(one.h, one.looks) for one in search._trainings.values()])
-    third = PausingDescent.from_state(json.loads(json.dumps(search.state())))
+    other = pausing(SPACE, budget=8, seed=3)
+    other.recall(search.trainings)
+    third = CoordinateDescent.from_state(json.loads(json.dumps(search.state())))
     assert steps(search) == steps(other) == steps(third)
 
 
 def test_a_state_has_what_cannot_go_on_and_whether_anything_new_may_begin():
-    search = PausingDescent(SPACE, budget=8, seed=3)
+    search = pausing(SPACE, budget=8, seed=3)
     steps(search, 12)
-    search.leave([h for h, looks in search.reached if max(looks) < 1])
+    search.leave([h for h, looks in curves(search) if max(looks) < 1])
     search.grows = False
-    other = PausingDescent.from_state(json.loads(json.dumps(search.state())))
+    other = CoordinateDescent.from_state(json.loads(json.dumps(search.state())))
     assert steps(other) == steps(search) == []
 
 
 def test_a_state_has_what_is_under_way():
-    search = PausingDescent(SPACE, budget=8, workers=3, seed=3)
+    search = pausing(SPACE, budget=8, workers=3, seed=3)
     steps(search, 8)
     live = [search.ask(), search.ask()]
-    other = PausingDescent.from_state(json.loads(json.dumps(search.state())))
+    other = CoordinateDescent.from_state(json.loads(json.dumps(search.state())))
     assert other.live == search.live and len(other.live) == 2
     assert [other.until(h) for h in live] == [search.until(h) for h in live]
     assert (other.ask(), other.ask()) == (search.ask(), None)
@@ -189,7 +188,7 @@ def test_a_state_has_what_is_under_way():
 
 @pytest.mark.parametrize("workers", [1, 4])
 def test_so_many_are_under_way_at_a_time(workers):
-    search = PausingDescent(SPACE, workers=workers, budget=10)
+    search = pausing(SPACE, workers=workers, budget=10)
     asked = [search.ask() for _ in range(workers + 2)]
     assert len(search.live) == workers and asked[workers:] == [None, None]
     assert not search.finished
@@ -198,9 +197,9 @@ def test_so_many_are_under_way_at_a_time(workers):
 
 
 def test_lengths_on_the_way_may_be_told_as_they_come():
-    search = PausingDescent(SPACE, budget=10)
+    search = pausing(SPACE, budget=10)
     h = search.ask()
-    search._trainings[SPACE.key(h)].until = 0.5
+    search.begin(search.origin(h), 0.5)
     search.tell(h, 0.3, 0.125)
     assert search.live == [h]
     search.tell(h, 0.4, 0.5)
@@ -208,13 +207,13 @@ def test_lengths_on_the_way_may_be_told_as_they_come():
 
 
 def test_with_one_length_everything_is_trained_to_its_end():
-    search = PausingDescent(SPACE, lengths=[1.0], budget=6)
+    search = pausing(SPACE, lengths=[1.0], budget=6)
     assert [until for _, until in steps(search)] == [1.0] * 6
 
 
 def test_parameters_that_are_no_balance():
     space = Space(lr=(1e-5, 1.0), batch_size=[16, 32, 64])
-    search = PausingDescent(space, budget=3)
+    search = pausing(space, budget=3)
     while (h := search.ask()) is not None:
         for share in [share for share in LENGTHS if share <= search.until(h)]:
             search.tell(h, -((log2(h["lr"]) + 6) ** 2) / 50 + log2(share) / 10 + log2(h["batch_size"]) / 50, share)
@@ -222,44 +221,44 @@ def test_parameters_that_are_no_balance():
 
 
 def test_a_value_without_a_share_is_told_at_the_share_asked_for():
-    search = PausingDescent(SPACE, budget=6)
+    search = pausing(SPACE, budget=6)
     h = search.ask()
     search.tell(h, 0.5)
-    assert search.looks(h) == {LENGTHS[0]: 0.5}
+    assert search.training(h).looks == ((LENGTHS[0], 0.5),)
     given = {"Lambda_p": 0.1, "Lambda_e": 0.1}
     search.tell(given, 0.5)
-    assert search.looks(given) == {1.0: 0.5}
+    assert search.training(given).looks == ((1.0, 0.5),)
 
 
 def test_a_budget_lowered_to_what_is_left_is_saved():
-    search = PausingDescent(SPACE, budget=6)
+    search = pausing(SPACE, budget=6)
     step(search)
     search.budget = 0.5
-    again = PausingDescent.from_state(json.loads(json.dumps(search.state())))
+    again = CoordinateDescent.from_state(json.loads(json.dumps(search.state())))
     assert again.budget == 0.5 and again.state() == search.state()
 
 
 @pytest.mark.parametrize("lengths", [[], [0.5], [0.5, 0.25, 1.0], [0.0, 1.0], [0.5, 0.5, 1.0], [0.5, 2.0]])
 def test_lengths_that_are_none_are_refused(lengths):
     with pytest.raises(ValueError, match="ascending shares of the full length"):
-        PausingDescent(SPACE, lengths=lengths)
+        pausing(SPACE, lengths=lengths)
 
 
 @pytest.mark.parametrize("budget", [0, 0.5, -3, nan, float("inf")])
 def test_a_budget_of_less_than_one_training_is_refused(budget):
     with pytest.raises(ValueError, match="at least 1 full training"):
-        PausingDescent(SPACE, budget=budget)
+        pausing(SPACE, budget=budget)
 
 
 @pytest.mark.parametrize("share", [0.0, -1.0, 1.5, nan])
 def test_a_share_that_is_none_is_refused(share):
-    search = PausingDescent(SPACE)
+    search = pausing(SPACE)
     with pytest.raises(ValueError, match="above 0, at most 1"):
         search.tell(search.ask(), 0.5, share)
 
 
 def test_until_is_of_what_is_being_trained():
-    search = PausingDescent(SPACE)
+    search = pausing(SPACE)
     h = search.ask()
     search.tell(h, 0.5, search.until(h))
     with pytest.raises(KeyError, match="is not being trained"):
@@ -268,37 +267,37 @@ def test_until_is_of_what_is_being_trained():
 
 def test_a_state_of_another_version_is_refused():
     with pytest.raises(ValueError, match="version 99"):
-        PausingDescent.from_state({"version": 99})
+        CoordinateDescent.from_state({"version": 99})
 
 
 def test_what_is_told_before_the_first_ask_is_a_start():
     """It replaces the blind one, costs nothing where it is free, and is one after saving too."""
     known = [SPACE.sample(np.random.default_rng(n)) for n in range(3)]
-    search, given = PausingDescent(SPACE, budget=4), PausingDescent(SPACE, budget=4, start=known)
+    search, given = pausing(SPACE, budget=4), pausing(SPACE, budget=4, start=known)
     for h in known:
-        search.tell(h, score(h, 1.0), free=True)
-        given.tell(h, score(h, 1.0), free=True)
-    again = PausingDescent.from_state(json.loads(json.dumps(search.state())))
+        search.tell(h, score(h, 1.0), external=True)
+        given.tell(h, score(h, 1.0), external=True)
+    again = CoordinateDescent.from_state(json.loads(json.dumps(search.state())))
     taken = steps(search)
     assert taken == steps(given) == steps(again) and search.spent == pytest.approx(sum(dict(taken).values()))
-    assert SPACE.key(PausingDescent(SPACE).ask()) not in [key for key, _ in taken]
-    later = PausingDescent(SPACE, budget=4)
+    assert SPACE.key(pausing(SPACE).ask()) not in [key for key, _ in taken]
+    later = pausing(SPACE, budget=4)
     first = later.ask()
-    later.tell(known[0], score(known[0], 1.0), free=True)
-    assert later._now().starts == (first,)
+    later.tell(known[1], score(known[1], 1.0), external=True)
+    assert not later.training(known[1]).given and later.training(first).until is not None
 
 
 def test_of_a_training_at_its_end_its_value_is_believed_and_of_a_failed_one_nothing():
-    search = PausingDescent(SPACE, budget=4, seed=2)
+    search = pausing(SPACE, budget=4, seed=2)
     h = search.ask()
     assert search.believed(h) is None
     search.tell(h, score(h, LENGTHS[0]))
     steps(search)
-    ends = {SPACE.key(h): looks[1.0] for h, looks in search.reached if 1.0 in looks}
+    ends = {SPACE.key(h): looks[1.0] for h, looks in curves(search) if 1.0 in looks}
     assert ends and all(
-        search.believed(h) == (ends[SPACE.key(h)], 0.0) for h, _ in search.reached if SPACE.key(h) in ends
+        search.believed(h) == (ends[SPACE.key(h)], 0.0) for h, _ in curves(search) if SPACE.key(h) in ends
     )
-    paused = next(h for h, looks in search.reached if 1.0 not in looks and -np.inf not in looks.values())
+    paused = next(h for h, looks in curves(search) if 1.0 not in looks and -np.inf not in looks.values())
     assert search.believed(paused)[1] > 0
     search.tell(paused, None)
     assert search.believed(paused) is None
@@ -306,11 +305,11 @@ def test_of_a_training_at_its_end_its_value_is_believed_and_of_a_failed_one_noth
 
 def test_what_was_left_short_of_its_end_leads_nothing_and_sets_no_bar():
     """Such as an earlier study's: however good, its end cannot be reached."""
-    search = PausingDescent(SPACE, budget=8, seed=1)
+    search = pausing(SPACE, budget=8, seed=1)
     steps(search, 5)
-    best, _ = search.leader
+    best = search.incumbent.h
     search.tell(best, 9.0, 0.125)
     search.leave([best])
     search.grows = False
     went_on = {key for key, _ in steps(search)}
-    assert went_on and SPACE.key(best) not in went_on and search.leader[1] == 1
+    assert went_on and SPACE.key(best) not in went_on and search.incumbent.share == 1

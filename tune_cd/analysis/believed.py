@@ -9,11 +9,13 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
+from tune_cd import balance
 from tune_cd.analysis.runs import runs_of
 from tune_cd.analysis.scores import own_column, parameter, searching, varied
 from tune_cd.results.observations import mean
-from tune_cd.search.pausing_descent import PausingDescent
+from tune_cd.search.search import LENGTHS, CoordinateDescent
 from tune_cd.search.space import Array, Linear, Space
+from tune_cd.search.trainings import Training, curve_of
 
 SAME = 1e-6  # tolerance of a share
 COLUMNS = ("share", "val_score", "end", "deviation")
@@ -26,7 +28,7 @@ def believed(trials: pd.DataFrame, ranges: Mapping[str, tuple[float, float]] | N
     end and deviation (mean and standard deviation of the score expected at full length).
     trials: rows of one study and one set-up. ranges: parameter -> (lowest, highest) allowed value, widened to the
     values that were tried; a parameter without an entry has the range of its tried values. Empty if no trial paused, or
-    if no parameter took several values. See `PausingDescent.believed`.
+    if no parameter took several values. See `CoordinateDescent.believed`.
     """
     names, runs = varied(trials), runs_of(searching(trials))
     columns = [*(own_column(name, COLUMNS) for name in names), *COLUMNS]
@@ -34,7 +36,9 @@ def believed(trials: pd.DataFrame, ranges: Mapping[str, tuple[float, float]] | N
     runs = runs.take(np.flatnonzero(placed))
     if not runs["paused"].any():
         return pd.DataFrame(columns=columns)
-    search = PausingDescent(Space(**{name: _domain(parameter(runs, name), (ranges or {}).get(name)) for name in names}))
+    space = Space(**{name: _domain(parameter(runs, name), (ranges or {}).get(name)) for name in names})
+    knowledge = balance.of(space) if len(balance.weights_among(names)) > 1 else {}
+    search = CoordinateDescent(space, **knowledge, lengths=LENGTHS)
     runs = runs.sort_values("images_seen", kind="stable")
     runs["share"] = runs.groupby("trial_id")["share"].cumsum().clip(SAME, 1.0).round(6)
     reached: dict[tuple[float, ...], dict[float, list[float]]] = {}
@@ -48,7 +52,7 @@ def believed(trials: pd.DataFrame, ranges: Mapping[str, tuple[float, float]] | N
         )
         for setting, looks in reached.items()
     ]
-    search.recall(history)
+    search.recall(Training(h, curve_of(looks)) for h, looks in history)
     rows = []
     for h, looks in history:
         found, share = search.believed(h), max(looks)

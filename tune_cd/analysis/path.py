@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from tune_cd.analysis.scores import parameter, weights_of
-from tune_cd.search.directions import WEIGHT, rows_over
+from tune_cd.balance import WEIGHT, directions_over
 from tune_cd.search.protocol import OFF_LINES
 
 ON_LINE = 1e-6  # octaves
@@ -63,7 +63,7 @@ def _moves(trials: pd.DataFrame, axes: tuple[str, str]) -> dict[str, tuple[float
     if not set(axes) <= {name for name in names if name.startswith(WEIGHT)}:
         return single
     at = [names.index(name) for name in axes]
-    return {label: (row[at[0]], row[at[1]]) for label, row in rows_over(names).items()} | single
+    return {label: (row[at[0]], row[at[1]]) for label, row in directions_over(names).items()} | single
 
 
 def _on_log_axes(points: np.ndarray) -> bool:

@@ -9,7 +9,7 @@ import pandas as pd
 
 from tune_cd import balance
 from tune_cd.analysis.scores import BALANCE, parameter, parameter_of, published_of, weights_of
-from tune_cd.search.directions import WEIGHT
+from tune_cd.balance import WEIGHT
 from tune_cd.search.space import AT_END
 
 ON_DIAGONAL = 1e-6

@@ -9,7 +9,7 @@ import pandas as pd
 
 from tune_cd.balance import PUBLISHED
 from tune_cd.results.schema import CONFIRM
-from tune_cd.search.directions import WEIGHT
+from tune_cd.balance import WEIGHT
 from tune_cd.search.space import KEY_DIGITS, Array, is_number
 
 BALANCE = ("Lambda_p", "Lambda_e", "batch_size")

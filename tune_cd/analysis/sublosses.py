@@ -7,7 +7,7 @@ import pandas as pd
 
 from tune_cd.analysis.parts import require_one
 from tune_cd.analysis.scores import BALANCE, completed, maps_of, parameter, score_column, settings, weights_of
-from tune_cd.search.directions import TERM, WEIGHT
+from tune_cd.balance import TERM, WEIGHT
 
 TERMS = ("positive_term", "entropy_term")
 """The terms of the paper's losses, which have columns in the table; terms of other losses are scores `term_<name>`."""

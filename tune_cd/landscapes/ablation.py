@@ -7,8 +7,8 @@ import numpy as np
 
 from tune_cd import balance
 from tune_cd.landscapes.simulation import Method
-from tune_cd.search.coordinate_descent import CoordinateDescent
 from tune_cd.search.registry import NOTES
+from tune_cd.search.search import CoordinateDescent
 
 A_O = tuple(row[:2] for row in list(balance.A_O.values())[:2])  # without the batch size
 A_O_3D, A_TH = tuple(balance.A_O.values()), tuple(balance.A_TH.values())
@@ -21,7 +21,7 @@ A_I, A_I_3D = (tuple(map(tuple, np.eye(n).tolist())) for n in (2, 3))
 
 
 def _variant(directions: tuple, budget: int) -> Method:
-    return partial(CoordinateDescent, directions=directions, budgets=budget, settings="paper")
+    return partial(CoordinateDescent, directions=directions, budgets=budget, rule="paper")
 
 
 ABLATION: dict[str, Method] = {

@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 from scipy.interpolate import RegularGridInterpolator
 
-from tune_cd import results
+from tune_cd import balance, results
 from tune_cd.analysis.parts import require_one
 from tune_cd.analysis.scores import varied
 from tune_cd.search.space import KEY_DIGITS, Space
@@ -97,6 +97,11 @@ class Landscape:
             return Measurement("diverged", None, None, duration)
         test = value if self.test is None else float(self.test(x))
         return Measurement("completed", value + self.noise * (self.high - self.low) * deviation, test, duration)
+
+
+def knowledge(space: Space) -> dict[str, Any]:
+    """The arguments `directions` and `prior` of a search: of a balance where weights are searched, else none."""
+    return balance.of(space) if len(balance.weights_among(space.names)) > 1 else {}
 
 
 class Table:

@@ -19,7 +19,7 @@ from tune_cd.landscapes.formulas import LANDSCAPES, PRINTED
 from tune_cd.landscapes.landscape import DURATIONS, Landscape
 from tune_cd.landscapes.simulation import Method, Trajectory, replay_all
 from tune_cd.landscapes.stored import check_stored, store
-from tune_cd.search.directions import BALANCE_SPACES
+from tune_cd.balance import SPACES
 from tune_cd.search.registry import OPTIMISERS
 
 EPILOG = """\
@@ -138,10 +138,10 @@ def tabled(options: argparse.Namespace) -> Iterable[str]:
     """One of the paper's tables. Raises ValueError for landscapes without Lambda_p and Lambda_e and for options that do
     not fit, ImportError without Optuna."""
     table, landscapes = paper_tables.TABLES[options.table], _landscapes(options, paper_tables.LANDSCAPES)
-    others = [landscape.name for landscape in landscapes if landscape.space.names != BALANCE_SPACES[0]]
+    others = [landscape.name for landscape in landscapes if landscape.space.names != SPACES[0]]
     if others or options.workers > 1:
         where = f"--workers {options.workers} on {others or 'its landscapes'}"
-        raise ValueError(f"--table {options.table} with {where}: one worker, on axes {BALANCE_SPACES[0]}")
+        raise ValueError(f"--table {options.table} with {where}: one worker, on axes {SPACES[0]}")
     if options.start != "blind" and not options.start.startswith("near:") and not all(options.noise):
         raise ValueError(
             f"--table {options.table} --start {options.start}: without --noise a coordinate descent has one trajectory "
@@ -192,11 +192,11 @@ def _groups(
     if not options.ablation:
         return [({name: OPTIMISERS[name] for name in options.methods}, landscapes)]
     groups = []
-    for names, variants in zip(BALANCE_SPACES, (ABLATION, ABLATION_3D)):
+    for names, variants in zip(SPACES, (ABLATION, ABLATION_3D)):
         groups.append((variants, [landscape for landscape in landscapes if landscape.space.names == names]))
-    others = [landscape.name for landscape in landscapes if landscape.space.names not in BALANCE_SPACES]
+    others = [landscape.name for landscape in landscapes if landscape.space.names not in SPACES]
     if others:
-        raise ValueError(f"--ablation on {others}: the axes must be {' or '.join(map(str, BALANCE_SPACES))}")
+        raise ValueError(f"--ablation on {others}: the axes must be {' or '.join(map(str, SPACES))}")
     return [group for group in groups if group[1]]
 
 

@@ -21,8 +21,9 @@ from typing import TypeVar
 import numpy as np
 
 from tune_cd.analysis import Curve
-from tune_cd.landscapes.landscape import Landscape
+from tune_cd.landscapes.landscape import Landscape, knowledge
 from tune_cd.search.protocol import Optimiser
+from tune_cd.search.registry import CONFIGURED
 
 Job, Result = TypeVar("Job"), TypeVar("Result")
 
@@ -97,9 +98,9 @@ def simulate(
         clock = running[0][0]
         while running and running[0][0] == clock:
             _, index, started, h, measurement = heapq.heappop(running)
-            origin = optimiser.origin(h)
+            origin = optimiser.annotation(h)
             optimiser.tell(h, measurement.value)
-            place = (index, h, origin.direction, origin.line_position)
+            place = (index, h, origin["direction"], origin["line_position"])
             result = (measurement.status, measurement.value, measurement.test)
             ended.append(Trial(*place, *result, _reached(optimiser, landscape), started, clock))
 
@@ -114,8 +115,10 @@ def replay(
     workers: int = 1,
     start: str = "blind",
 ) -> Trajectory:
-    """Run one search. seed: of the search, its start and the landscape's noise; start: see `start_of`."""
-    optimiser = make(landscape.space, seed=seed, start=start_of(start, landscape, seed), workers=workers)
+    """Run one search. seed: of the search, its start and the landscape's noise; start: see `start_of`. Methods of
+    CONFIGURED are given the landscape's knowledge."""
+    known = knowledge(landscape.space) if method in CONFIGURED else {}
+    optimiser = make(landscape.space, seed=seed, start=start_of(start, landscape, seed), workers=workers, **known)
     return Trajectory(
         method, landscape.name, seed, simulate(optimiser, landscape, trials=trials, workers=workers, seed=seed)
     )

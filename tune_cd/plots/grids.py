@@ -39,7 +39,7 @@ from tune_cd.plots.style import (
     outside_legend,
     symbol,
 )
-from tune_cd.search.directions import WEIGHT
+from tune_cd.balance import WEIGHT
 
 TOP = 8  # best cells of a slice that are outlined
 LONELY = 0.5  # octaves from an axis's only tick to its cell's edges

@@ -26,7 +26,7 @@ from matplotlib.ticker import (
     NullLocator,
 )
 
-from tune_cd.search.directions import TERM, WEIGHT
+from tune_cd.balance import TERM, WEIGHT
 
 COLOUR_MAP = colormaps["viridis"]
 

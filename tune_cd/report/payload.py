@@ -24,7 +24,7 @@ from tune_cd.report.planes import planes_of
 from tune_cd.report.side_tables import compared_studies, of_study
 from tune_cd.report.words import summarise
 from tune_cd.results.redaction import hide, redact
-from tune_cd.search.directions import TERM
+from tune_cd.balance import TERM
 
 TOP = 8  # best cells of a slice that are outlined, as in fig:hp_omniglot
 SCORES = 40  # largest number of scores to choose from

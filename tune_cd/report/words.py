@@ -17,7 +17,7 @@ from tune_cd.analysis.tables import ALIKE
 from tune_cd.report.findings import Findings, Mean, Recipe, is_known
 from tune_cd.results.attempts import to_retry
 from tune_cd.results.redaction import redact
-from tune_cd.search.directions import WEIGHT
+from tune_cd.balance import WEIGHT
 
 BASELINES = (*RECIPES, "without", "S1", "S2")
 """Searches that accompany the study's own search."""

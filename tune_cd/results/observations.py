@@ -1,65 +1,56 @@
-"""Observations for a search that continues, from rows of the table: one for each configuration."""
+"""Observations for a search that continues, from rows of the table: one `Training` for each configuration."""
 
 import warnings
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Hashable, Iterable, Mapping
 from math import fsum
 from typing import Any
 
 import pandas as pd
 
 from tune_cd.results.rows import runs_in
-from tune_cd.search.protocol import Told
+from tune_cd.search.space import Configuration
+from tune_cd.search.trainings import Proposal, Training, curve_of
 
-Params = dict[str, Any]
+UNKNOWN_SHARE = 0.5
+"""The share of its full length at which a stopped trial counts if no length is known."""
 
 
-def history(trials: pd.DataFrame) -> list[Told]:
-    """The value of every configuration in these rows of the results table, each search's in the order of asking.
+def trainings(
+    trials: pd.DataFrame, full_length: tuple[str, float] | None = None, again: Collection[Hashable] = ()
+) -> list[Training]:
+    """What is known of every configuration in these rows of the results table, each search's in the order of asking.
 
-    Of several trials of one configuration (with other seeds) the value is the mean over those that completed. If none
-    completed, it is the best score of a stopped trial, censored; without one it is None.
+    The earlier runs that a row lists count as well. Several trials of one configuration (with other seeds) give their
+    mean at each share, without those that failed there; if all failed, so did the configuration.
+    full_length: (name of the length in a row's `scores`, or "images_seen"; its value at the end of a whole training).
+    Stopped rows without a length are then left out, with a warning; without full_length they count at UNKNOWN_SHARE.
+    again: index of the rows that are run again, of which only the earlier runs count.
     """
-    rows = trials.sort_values(["study", "search", "trial_index"])
-    repeats: dict[tuple[tuple[str, Any], ...], list[tuple[str, float]]] = {}
-    for params, status, score in zip(rows["params"], rows["status"], rows["val_score"]):
-        repeats.setdefault(tuple(sorted(params.items())), []).append((status, score))
-    return [_observation(dict(params), ends) for params, ends in repeats.items()]
-
-
-def looks(
-    trials: pd.DataFrame, key: str, amount: float, again: Collection[Any] = ()
-) -> list[tuple[Params, dict[float, float | None]]]:
-    """(configuration, {share of the full length: value}) of every configuration in these rows, in the order of asking.
-
-    The earlier runs that a row lists count as well. key: name of the length in a row's `scores`, or "images_seen".
-    amount: the length of a whole training. again: index of the rows of which only the earlier runs count. Stopped rows
-    without a length are left out, with a warning. Several trials of one configuration at the same share give their
-    mean. None: the configuration failed or diverged there.
-    """
+    known: dict[tuple[tuple[str, Any], ...], Training] = {}
     reached: dict[tuple[tuple[str, Any], ...], dict[float, list[float]]] = {}
     unknown = []
     for place, row in trials.sort_values(["study", "search", "trial_index"]).to_dict("index").items():
+        h = dict(row["params"])
         values: dict[float, list[float]] = {}  # share -> the score of the last run that ended there; [] if it failed
         for run in [*({"status": "stopped", "scores": {}} | run for run in runs_in(row.get("config", "{}"))), row]:
-            seen = run["images_seen"] if key == "images_seen" else run["scores"].get(key)
-            known = not pd.isna(seen) and seen > 0
-            if (run is row and place in again) or (run is not row and not known):
+            share = _share(run, full_length)
+            if (run is row and place in again) or (run is not row and _length(run, full_length) is None):
                 continue
-            if run["status"] == "stopped" and not known:
-                unknown.append(row["params"])
+            if share is None:
+                unknown.append(h)
                 continue
-            at = 1.0 if run["status"] == "completed" or not known else min(1.0, seen / amount)
-            values[at] = [run["val_score"]] if run["status"] in ("completed", "stopped") else []
-        if values:
-            ends = reached.setdefault(tuple(sorted(row["params"].items())), {})
-            for at, scores in values.items():
-                ends.setdefault(at, []).extend(scores)
+            values[share] = [run["val_score"]] if run["status"] in ("completed", "stopped") else []
+        key = tuple(sorted(h.items()))
+        known.setdefault(key, _first(h, row))
+        for share, scores in values.items():
+            reached.setdefault(key, {}).setdefault(share, []).extend(scores)
     if unknown:
         said = f"{len(unknown)} stopped trials do not say how far they were trained, such as {unknown[0]}"
+        key = full_length[0] if full_length else ""
         warnings.warn(f"{said}: they have no score {key!r}, and are left out", stacklevel=2)
-    return [
-        (dict(params), {at: mean(values) for at, values in sorted(ends.items())}) for params, ends in reached.items()
-    ]
+    curves = {key: curve_of({at: mean(scores) for at, scores in ends.items()}) for key, ends in reached.items()}
+    return [Training(known[key].h, looks, origin=known[key].origin, trial_index=known[key].trial_index)
+            for key, looks in curves.items()]  # fmt: skip
 
 
 def mean(values: Iterable[float]) -> float | None:
@@ -71,9 +62,30 @@ def mean(values: Iterable[float]) -> float | None:
         return fsum(value / len(listed) for value in listed)
 
 
-def _observation(params: Params, ends: list[tuple[str, float]]) -> Told:
-    value = mean(score for status, score in ends if status == "completed")
-    stopped = [score for status, score in ends if status == "stopped"]
-    if value is None and stopped:
-        return Told(params, max(stopped), censored=True)
-    return Told(params, value)
+def _first(h: Configuration, row: Mapping[str, Any]) -> Training:
+    """A configuration as it was asked for, without any value."""
+    direction, position = row.get("direction"), row.get("line_position")
+    if not isinstance(direction, str):
+        return Training(h)
+    origin = Proposal(h, direction, 0.0 if position is None or pd.isna(position) else float(position))
+    return Training(h, origin=origin, trial_index=int(row["trial_index"]))
+
+
+def _length(run: Mapping[str, Any], full_length: tuple[str, float] | None) -> float | None:
+    """How far a run was trained, in the unit of full_length; None: unknown."""
+    if full_length is None:
+        return None
+    seen = run["images_seen"] if full_length[0] == "images_seen" else run["scores"].get(full_length[0])
+    return None if pd.isna(seen) or seen <= 0 else float(seen)
+
+
+def _share(run: Mapping[str, Any], full_length: tuple[str, float] | None) -> float | None:
+    """The share of a whole training at which a run ended; None: it was stopped, nobody knows where."""
+    if run["status"] == "completed":
+        return 1.0
+    length = _length(run, full_length)
+    if full_length is not None and length is not None:
+        return min(1.0, length / full_length[1])
+    if run["status"] == "stopped":
+        return UNKNOWN_SHARE if full_length is None else None
+    return 1.0

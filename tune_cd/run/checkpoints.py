@@ -16,7 +16,7 @@ from typing import Any
 
 from tune_cd.results.parquet import digest
 from tune_cd.results.store import store_of
-from tune_cd.search.directions import WEIGHT
+from tune_cd.balance import WEIGHT
 
 KEPT = 2
 HELD = 2**30

@@ -31,7 +31,7 @@ USUAL_BATCH_SIZE = 64
 BELOW, ABOVE = 1000.0, 100.0
 """Usual range of the weights of a loss other than the paper's two: from 1/BELOW of the conventional start's smallest
 weight to ABOVE times its largest. Published weights carry over to other networks within a factor of some hundreds
-(`tune_cd.terms`)."""
+(`tune_cd.balance.terms`)."""
 
 GROWTH = 10.0
 """Octaves by which a usual range of the weights may grow at either end, in searches that grow it (`Axis.growth`)."""

@@ -9,7 +9,7 @@ from math import ceil, isnan, nan
 
 from trainables.training.setup import Setup
 from tune_cd.results.observations import mean
-from tune_cd.search.model_guided import LENGTHS
+from tune_cd.search.search import LENGTHS
 
 Looks = Mapping[float, float]
 """Share of the full length -> best score so far, ascending; NaN if the training ended there without a score."""
@@ -47,6 +47,7 @@ def looks_of(
         for share in lengths:
             if share not in reached and seen >= (share - ROUNDING) * whole:
                 reached[share] = best
+    reached.pop(1.0, None)  # the test is missing
     if status == "completed":
         reached[1.0] = nan if score is None else score
     elif status != "stopped":

@@ -6,12 +6,14 @@ that asks first; others that ask for it are told the same scores. If one of them
 continues under its first name.
 """
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import isnan
 from typing import Any
 
 from tune_cd.run.looks import Looks, over_seeds, reaches
-from tune_cd.run.members import Member
+from tune_cd.search.protocol import Optimiser
 from tune_cd.search.space import Configuration, Key, Space
 
 ORIGIN = "origin"
@@ -42,30 +44,34 @@ class _Wanted:
 class Portfolio:
     """Searches that share trainings; the first in order that has a configuration to train is served.
 
-    members: by name; each limits how many of its own are live.  seeds: of every configuration's trainings.  workers:
-    configurations trained at a time.  known: the looks of each training.  origins: by key, of configurations that have
-    one.
+    searches: by name; each limits how many of its own are live. seeds: of every configuration's trainings. workers:
+    configurations trained at a time. known: the looks of each training. origins: by key, of configurations that have
+    one. weights: shares of the searches in a common budget, 1 if not named; 0: it is not limited.
     """
 
     def __init__(
         self,
-        members: Mapping[str, Member],
+        searches: Mapping[str, Optimiser],
         space: Space,
         seeds: Sequence[int],
         workers: int,
         known: Mapping[TrainingKey, Looks],
         origins: Mapping[Key, dict[str, Any]] | None = None,
+        weights: Mapping[str, float] | None = None,
     ):
-        self.members, self.seeds = dict(members), tuple(seeds)
-        self._space, self._workers = space, workers
+        self.searches, self.seeds = dict(searches), tuple(seeds)
+        self._space, self._workers, self._weights = space, workers, dict(weights or {})
         self._known, self._origins = dict(known), dict(origins or {})
         self._running: dict[Key, set[int]] = {}  # configurations in training: the seeds not done yet
         self._waiting: dict[Key, list[_Wanted]] = {}  # searches to be told, by configuration
+        self._handed: dict[str, set[Key]] = defaultdict(set)  # configurations that a search has asked for here
+        self._budgets = {name: search.budget for name, search in searches.items()}
+        self._last: dict[str, Key | None] = {}  # the training of a search that may exceed its budget
 
     @property
     def finished(self) -> bool:
         """Whether nothing is left to ask for, now or after further results."""
-        return not self._waiting and all(member.finished for member in self.members.values())
+        return not self._waiting and all(search.finished for search in self.searches.values())
 
     def ask(self) -> list[Asked]:
         """The trainings of the next configuration, one for each seed that is not as far yet. [] while all searches wait
@@ -75,15 +81,16 @@ class Portfolio:
         for key, (first, *_) in self._waiting.items():
             if key not in self._running:  # trained for another search, but not as far
                 return self._begin(first)
-        return next((asked for name in self.members if (asked := self._next(name))), [])
+        return next((asked for name in self.searches if (asked := self._next(name))), [])
 
     def allow(self, worth: float) -> None:
         """Divide a budget, in full trainings' worth still to come, among the searches by their weights. Earlier
         spending counts in each share, so a search may use what another leaves."""
-        limited = [member for member in self.members.values() if member.weight and member.open]
-        total = worth / len(self.seeds) + sum(member.spent for member in limited)
-        for member in limited:
-            member.allow(total * member.weight / sum(one.weight for one in limited) - member.spent)
+        limited = {name: self._weights.get(name, 1.0) for name, search in self.searches.items() if self._is_open(name)}
+        total = worth / len(self.seeds) + sum(self.searches[name].spent for name, weight in limited.items() if weight)
+        for name, weight in limited.items():
+            if weight:
+                self._allow(name, total * weight / sum(limited.values()) - self.searches[name].spent)
 
     def tell(self, asked: Asked, looks: Looks) -> None:
         """Report the looks of a training that has paused or ended. The searches are told means over seeds."""
@@ -96,8 +103,10 @@ class Portfolio:
         waiting = self._waiting.pop(key)
         for wanted in waiting:
             if not self._missing(wanted):
-                self._tell(wanted)
-        self._let_hear(asked.h)
+                self._tell(wanted.search, wanted.h)
+        for name, search in self.searches.items():
+            if len(search.lengths) > 1 and key in self._handed[name] and self._is_known(key):
+                self._tell(name, asked.h)  # each knows what it would read from the table
         if further := [wanted for wanted in waiting if self._missing(wanted)]:
             self._waiting[key] = further
 
@@ -108,42 +117,64 @@ class Portfolio:
     def _next(self, name: str) -> list[Asked]:
         """The trainings of a search's next configuration that is neither trained nor in training so far. Those that are
         trained are told at once."""
-        while (found := self.members[name].next()) is not None:
-            wanted = _Wanted(name, *found)
+        search = self.searches[name]
+        while (h := self._lost(name) or search.ask()) is not None:
+            key, wanted = self._space.key(h), _Wanted(name, h, search.until(h))
+            self._handed[name].add(key)
             if not self._missing(wanted):
-                self._tell(wanted)
+                self._tell(name, h)
                 continue
-            key = self._space.key(wanted.h)
             self._waiting.setdefault(key, []).append(wanted)
             if key not in self._running:
                 return self._begin(wanted)
         return []
 
+    def _lost(self, name: str) -> Configuration | None:
+        """A configuration that an earlier run of the search was training when it stopped."""
+        handed = self._handed[name]
+        return next((h for h in self.searches[name].live if self._space.key(h) not in handed), None)
+
     def _begin(self, wanted: _Wanted) -> list[Asked]:
         key, missing = self._space.key(wanted.h), self._missing(wanted)
-        own = {**self.members[wanted.search].annotation(wanted.h), "search": wanted.search}
+        own = {**self.searches[wanted.search].annotation(wanted.h), "search": wanted.search}
         origin = self._origins.setdefault(key, own)
-        if origin["search"] == wanted.search:
-            self.members[wanted.search].begun(wanted.h)
         self._running[key] = set(missing)
         return [Asked(wanted.h, seed, origin, wanted.until) for seed in missing]
 
-    def _tell(self, wanted: _Wanted) -> None:
-        key = self._space.key(wanted.h)
+    def _tell(self, name: str, h: Configuration) -> None:
+        """Tell a search what a configuration has reached, its end alone where nothing pauses."""
+        key, search = self._space.key(h), self.searches[name]
         looks = over_seeds([self._known[key, seed] for seed in self.seeds])
-        own = self._origins.get(key, {}).get("search") == wanted.search
-        self.members[wanted.search].tell(wanted.h, looks, own)
+        if len(search.lengths) == 1:
+            looks = {1.0: looks[max(looks)]}
+        external = self._origins.get(key, {}).get("search") != name
+        for share, value in looks.items():
+            search.tell(h, None if isnan(value) else value, share, external=external)
 
-    def _let_hear(self, h: Configuration) -> None:
-        """Report a configuration's scores to every search that has it, also if it was trained for another one. Each
-        then knows what it would read from the table."""
-        key = self._space.key(h)
-        several = [self._known.get((key, seed), {}) for seed in self.seeds]
-        if all(several):
-            for name, member in self.members.items():
-                member.hear(h, over_seeds(several), self._origins.get(key, {}).get("search") == name)
+    def _is_known(self, key: Key) -> bool:
+        return all(self._known.get((key, seed)) for seed in self.seeds)
 
     def _missing(self, wanted: _Wanted) -> list[int]:
         """The seeds with which the configuration is still to be trained."""
         key = self._space.key(wanted.h)
         return [seed for seed in self.seeds if not reaches(self._known.get((key, seed)), wanted.until)]
+
+    def _is_open(self, name: str) -> bool:
+        """Whether a search would ask for more if the budget allowed it."""
+        search = self.searches[name]
+        return not search.finished or (search.budget < self._budgets[name] and not getattr(search, "bracketed", False))
+
+    def _allow(self, name: str, worth: float) -> None:
+        """Limit what a search may still ask for, in full trainings' worth. Its best may exceed the limit to reach full
+        length."""
+        search, (best, lacks) = self.searches[name], self._lacks(name)
+        if worth >= 1:
+            self._last[name] = None
+        elif worth < lacks and self._last.get(name) in (None, best):
+            self._last[name], worth = best, lacks  # one training may exceed it; if it disappoints, the next may not
+        search.budget = min(self._budgets[name], search.spent + max(0.0, worth))
+
+    def _lacks(self, name: str) -> tuple[Key | None, float]:
+        """(key of the search's best training, the share of it that is not asked for yet)."""
+        best = self.searches[name].incumbent
+        return (None, 0.0) if best is None else (self._space.key(best.h), 1 - max(best.share, best.until or 0.0))

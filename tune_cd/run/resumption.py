@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from math import isnan
 from typing import Any
 
 import pandas as pd
@@ -12,17 +13,16 @@ from tune_cd.analysis import best_trial, means_over_seeds, on_diagonal
 from tune_cd.analysis.confirmation import RECIPES
 from tune_cd.analysis.scores import searching
 from tune_cd.results.attempts import UNFINISHED, next_attempt
-from tune_cd.run.looks import Looks, lengths_of, looks_of, over_seeds, whole_length
-from tune_cd.run.members import Member, Pausing, Whole
+from tune_cd.run.looks import Looks, failed, lengths_of, looks_of, over_seeds, whole_length
 from tune_cd.run.portfolio import Asked, Portfolio, TrainingKey
 from tune_cd.run.resources import Resources
 from tune_cd.run.searches import Search, alike
 from tune_cd.run.study import Study
-from tune_cd.search.pausing_line import PausingLine
-from tune_cd.search.protocol import Proposal
+from tune_cd.search.protocol import Optimiser
 from tune_cd.search.registry import given
+from tune_cd.search.search import CoordinateDescent
 from tune_cd.search.space import Configuration, Key
-from tune_cd.tune.course import Course
+from tune_cd.search.trainings import Proposal, Training, curve_of
 
 LINE_WEIGHT = 0.5
 """Weight of a line search when a --budget is divided: one parameter needs about half the trainings of two."""
@@ -53,21 +53,25 @@ def portfolio_of(
     """
     rows = _rows_alike(study, table, searches[0])
     known = _known(study, searches[0], rows, rows.index.isin(ended.index), curves)
-    members: dict[str, Member] = {}
+    begun: dict[str, Optimiser] = {}
     for search in searches:
-        if search.pauses or search.line:
-            member = _pausing(study, search, table, known, set(table.index) - set(ended.index), resources)
-        else:
-            member = _whole(study, search, table, ended[ended["status"] != "stopped"], resources)
-        if isinstance(member, str):
-            print(f"[{search.name}]  {member}")
-        else:
-            members[search.name] = member
+        if search.make is given and search.retrains_best_of:
+            search = replace(search, start=_chosen(study, search, ended))
+        reason = _needless(study, search, ended) if search.make is given else None
+        if reason is None:
+            optimiser = _rebuilt(study, search, table, ended, known, resources)
+            if not optimiser.finished:
+                begun[search.name] = optimiser
+                continue
+            reason = _account(search, optimiser)
+        print(f"[{search.name}]  {reason}")
     origins = {
         study.space.key(row["params"]): {"search": row["search"], **{name: row[name] for name in ORIGIN_FIELDS}}
         for row in rows.sort_values(["ended_at"], ascending=False).to_dict("records")
     }
-    return Portfolio(members, study.space, seeds_of(study, searches[0]), resources.workers, known, origins)
+    weights = {search.name: LINE_WEIGHT if search.line else float(search.make is not given) for search in searches}
+    seeds = seeds_of(study, searches[0])
+    return Portfolio(begun, study.space, seeds, resources.workers, known, origins, weights)
 
 
 def attempts_of(table: pd.DataFrame) -> dict[tuple[str, int, int], int]:
@@ -89,82 +93,63 @@ def reported_by(study: Study, search: Search) -> Callable[[Asked, Mapping[str, A
     return looks
 
 
-def say_stopped(portfolio: Portfolio, searches: list[Search], table: pd.DataFrame) -> None:
-    """After a run, print what each pausing search has spent, and which others ended early."""
+def say_ended(portfolio: Portfolio, searches: list[Search]) -> None:
+    """After a run, print what each search has spent, if it pauses, walks a line, or ended early, and why it ended."""
     for search in searches:
-        member, done = portfolio.members.get(search.name), _done(table, search)
-        if isinstance(member, Pausing):
-            print(f"[{search.name}]  {_paused(search, member)}")
-        elif isinstance(member, Whole) and member.course.finished and done < search.num_samples:
-            print(f"[{search.name}]  {_stopped(search, done)}")
+        optimiser = portfolio.searches.get(search.name)
+        if optimiser is not None:
+            early = optimiser.finished and optimiser.spent < search.num_samples
+            if search.pauses or search.line or early:
+                print(f"[{search.name}]  {_account(search, optimiser)}")
 
 
-def _whole(study: Study, search: Search, table: pd.DataFrame, ended: pd.DataFrame, resources: Resources) -> Whole | str:
-    """A search of full-length trainings, rebuilt from its rows; or the reason why nothing of it is left."""
-    if search.make is given:
-        search = replace(search, start=_chosen(study, search, ended)) if search.retrains_best_of else search
-        if (reason := _needless(study, search, ended)) is not None:
-            return reason
-    done = 0 if search.make is given else _done(_seeded(study, search, ended), search)
-    course = _course(study, search, table, ended, resources)
-    if done >= search.num_samples:
-        return f"all {done} trials are in the table already"
-    if course.finished:
-        return _stopped(search, done)
-    return Whole(course, search.num_samples - done, weight=0.0 if search.make is given else 1.0)
-
-
-def _pausing(
+def _rebuilt(
     study: Study,
     search: Search,
     table: pd.DataFrame,
+    ended: pd.DataFrame,
     known: Mapping[TrainingKey, Looks],
-    again: set[int],
     resources: Resources,
-) -> Pausing | str:
-    """A search that pauses or walks a line, rebuilt from its rows; or what it has spent, if finished. again: the index
-    of rows whose trials are run again."""
+) -> Optimiser:
+    """A search, continued from its rows; their trials that are run again are under way."""
     optimiser = search.make(study.space, start=search.starts or None)
     optimiser.workers = resources.workers if search.workers is None else search.workers
+    optimiser.budget = float(search.num_samples)
+    if search.starts_from is not None:
+        earlier = ended[(ended["search"] == search.starts_from) & (ended["status"] != "stopped")]
+        for one in results.trainings(_seeded(study, search, earlier)):
+            optimiser.tell(one.h, None if isnan(one.looks[-1][1]) else one.looks[-1][1], 1.0, external=True)
     key, check, seeds = study.space.key, study.space.check, seeds_of(study, search)
-    begun: dict[Key, tuple[Proposal, int]] = {}
-    unfinished = set()
-    for row in table[table["search"] == search.name].itertuples():
+    rows = table[table["search"] == search.name].sort_values("trial_index", kind="stable")
+    begun: dict[Key, tuple[Proposal, int | None]] = {}
+    if len(rows):  # a start that was trained for another search has no row of this one
+        elsewhere = ((key(h), h) for h in search.starts)
+        begun = {
+            at: (Proposal(h, "start", 0.0), None) for at, h in elsewhere if all((at, seed) in known for seed in seeds)
+        }
+    shared = begun.keys() - set(map(key, rows["params"]))
+    for row in rows.itertuples():
         h = check(row.params)
         begun[key(h)] = Proposal(h, row.direction, row.line_position), int(row.trial_index)
-        if row.Index in again:
-            unfinished.add(key(h))
-    shared = {key(h): (Proposal(h, "start", 0.0), 0) for h in search.starts} if begun else {}
-    shared = {
-        at: start for at, start in shared.items() if at not in begun and all((at, seed) in known for seed in seeds)
-    }
-    begun = shared | begun
-    looks = {
-        at: over_seeds([known[at, seed] for seed in seeds])
-        for at in begun if all(known.get((at, seed)) for seed in seeds)
-    }  # fmt: skip
-    member = Pausing(optimiser, weight=LINE_WEIGHT if search.line else 1.0)
-    member.recall(begun, looks, unfinished | (begun.keys() - looks.keys()), set(shared))
-    return _paused(search, member) if member.finished else member
-
-
-def _course(study: Study, search: Search, table: pd.DataFrame, ended: pd.DataFrame, resources: Resources) -> Course:
-    """A search of full-length trainings, rebuilt from its rows. ended: the table without trials that are run again."""
-    optimiser = search.make(study.space, start=search.starts or None)
-    optimiser.workers = resources.workers if search.workers is None else search.workers
-    final = _seeded(study, search, ended)
-    for told in results.history(final[final["search"] == search.starts_from]):
-        optimiser.tell(*told)
-    begun, whole = table[table["search"] == search.name], _seeded(study, search, table)
-    others = _rows_alike(study, final, search)
-    course = Course(optimiser)
-    course.recall(
-        begun,
-        ended=whole[whole["search"] == search.name],
-        again=begun[~begun.index.isin(ended.index)],
-        others=others[others["search"] != search.name],
-    )
-    return course
+    again = {key(row.params) for row in rows.itertuples() if row.Index not in ended.index}
+    trainings = []
+    for at, (origin, index) in begun.items():
+        complete = all(known.get((at, seed)) for seed in seeds)
+        looks = over_seeds([known[at, seed] for seed in seeds]) if complete else {}
+        if len(optimiser.lengths) == 1:  # told of ends alone
+            looks = {1.0: looks[max(looks)]} if looks and (failed(looks) or max(looks) == 1) else {}
+        unfinished = (at in again or not looks) and not (looks and failed(looks))
+        until = next((share for share in optimiser.lengths if share > max(looks, default=0.0)), 1.0)
+        trainings.append(
+            Training(
+                origin.h, curve_of(looks), until if unfinished else None, origin=origin, trial_index=index or 0,
+                external=at in shared,
+            )
+        )  # fmt: skip
+    optimiser.recall(trainings)
+    if trainings and not isinstance(optimiser, CoordinateDescent):
+        optimiser.ask()  # it comes to its earlier trainings; what it asks for beyond them is trained first
+    return optimiser
 
 
 def _chosen(study: Study, search: Search, ended: pd.DataFrame) -> list[Configuration] | None:
@@ -228,25 +213,20 @@ def _with_seeds(table: pd.DataFrame, seeds: int) -> pd.DataFrame:
     return table[table.groupby(["search", "trial_index"])["seed"].transform("nunique") >= seeds]
 
 
-def _done(table: pd.DataFrame, search: Search) -> int:
-    return table.loc[table["search"] == search.name, "trial_index"].nunique()
-
-
-def _paused(search: Search, member: Pausing) -> str:
-    """A message: the spending of a pausing or line search."""
-    trained, line = member.search.trained, isinstance(member.search, PausingLine)
-    whole = sum(share == 1 for share in trained)
-    said = (
-        f"{len(trained)} settings for {member.search.spent:.3g} full trainings' worth of images "
-        f"({'at most' if line else 'of'} {search.num_samples}): {whole} trained to the end, "
-        f"{len(trained) - whole} paused or given up"
-    )
-    if member.search.budget < search.num_samples:
-        said += f"; {member.search.budget:.3g} were within its share of --budget"
-    return f"{said}; the best of its line is bracketed" if line and member.search.bracketed else said
-
-
-def _stopped(search: Search, done: int) -> str:
-    if search.make is given:
+def _account(search: Search, optimiser: Optimiser) -> str:
+    """What a search has spent, and why it ended if it has."""
+    why = optimiser.ending if optimiser.finished else "it goes on"
+    if search.make is given and optimiser.spent < search.num_samples:
         return "its setting was trained by another search"
-    return f"ended by itself after {done} of {search.num_samples} trials: no line promises more"
+    if not (search.pauses or search.line):
+        return f"{optimiser.spent:.0f} of {search.num_samples} trials: {why}"
+    shares = [one.share for one in optimiser.trainings if one.looks]
+    whole = sum(share == 1 for share in shares)
+    said = (
+        f"{len(shares)} settings for {optimiser.spent:.3g} full trainings' worth of images "
+        f"({'at most' if search.line else 'of'} {search.num_samples}): {whole} trained to the end, "
+        f"{len(shares) - whole} paused or given up"
+    )
+    if optimiser.budget < search.num_samples:
+        said += f"; {optimiser.budget:.3g} were within its share of --budget"
+    return f"{said}; {why}"

@@ -15,10 +15,9 @@ from tune_cd.run.config import StudyConfig
 from tune_cd.run.looks import lengths_of
 from tune_cd.run.starts import published_at, recipe_at, starts_for, usual_rate, usual_weights
 from tune_cd.search.baselines.listed import grid_cells
-from tune_cd.search.pausing_descent import PausingDescent
-from tune_cd.search.pausing_line import PausingLine
 from tune_cd.search.protocol import Optimiser
-from tune_cd.search.registry import OPTIMISERS, given
+from tune_cd.search.registry import CONFIGURED, OPTIMISERS, given
+from tune_cd.search.search import CoordinateDescent
 from tune_cd.search.space import Space
 
 DEFAULT_TRIALS = 20
@@ -33,16 +32,16 @@ class Search:
 
     name: str  # the results table's `search`
     num_samples: int  # at most: configurations, or full trainings' worth if trainings pause
-    make: Callable[..., Optimiser | PausingDescent | PausingLine]  # (space, start=...)
+    make: Callable[..., Optimiser]  # (space, start=...)
     start: dict | list[dict] | None
     setup: Setup  # of its trainings
     starts_from: str | None = None  # an earlier search, whose trials this one is told before it begins
     workers: int | None = None  # configurations trained at a time; None: as many as the study
-    line: bool = False  # searches one line until its best is bracketed: `make` gives a PausingLine
+    line: bool = False  # searches one line until its best is bracketed
     retrains_best_of: tuple[str, ...] = ()  # earlier searches, whose best configuration it trains again
     per_search: bool = False  # the best of each of `retrains_best_of`, not of all together
     seeds: tuple[int, ...] | None = None  # every configuration is trained with each; None: the study's
-    pauses: bool = False  # decides how long to train: `make` gives a PausingDescent or PausingLine
+    pauses: bool = False  # decides how long to train
 
     @property
     def starts(self) -> list[dict]:
@@ -59,8 +58,8 @@ def searches_of(config: StudyConfig, setup: Setup) -> list[Search]:
         make = partial(make, step=config.grid_step)
         samples = sum(1 for _ in grid_cells(space, config.grid_step)) if samples is None else samples
     samples = (DEFAULT_WORTH if config.pauses else DEFAULT_TRIALS) if samples is None else samples
-    if config.pauses:
-        make = partial(PausingDescent, seed=config.seed, lengths=lengths_of(setup), budget=samples)
+    if config.search in CONFIGURED:
+        make = partial(make, **balance.of(space), **({"lengths": lengths_of(setup)} if config.pauses else {}))
     box = space if config.search == "cd" else space.fixed  # of the other searches only the averages' lines grow
     start = None if config.search == "grid" else start_of(config, setup, box)
     asked = Search(config.search, samples, make, start, setup, pauses=config.pauses)
@@ -175,10 +174,10 @@ def _line(name: str, average: str, config: StudyConfig, setup: Setup, space: Spa
             f"the search {name!r} starts at the usual learning rate: {error}; widen --range, or leave it out with "
             "--no-baseline"
         ) from None
-    joint = [float(name != "batch_size") for name in space.names]
+    joint = {"joint": [float(name != "batch_size") for name in space.names]}
     lengths, samples = (lengths_of(setup), DEFAULT_WORTH) if config.pauses else ((1.0,), DEFAULT_TRIALS)
     samples = config.baseline_trials or samples
-    make = partial(PausingLine, direction=joint, name="joint", seed=config.seed, lengths=lengths, budget=samples)
+    make = partial(CoordinateDescent, rule="line", directions=joint, seed=config.seed, lengths=lengths)
     return Search(name, samples, make, start, setup, workers=1, line=True, pauses=config.pauses)
 
 
@@ -220,12 +219,10 @@ def _balance_line(asked: Search, config: StudyConfig, space: Space) -> Search:
     """
     if asked.setup.optimizer == "sgd" or config.search not in ("cd", "cd-paper") or len(space.names) > 2:
         return asked
-    direction = list(balance.A_O["balance"][:2])
+    direction = {"balance": balance.A_O["balance"][:2]}
     start = asked.start or space.sample(np.random.default_rng(config.seed))
     lengths = lengths_of(asked.setup) if asked.pauses else (1.0,)
-    make = partial(
-        PausingLine, direction=direction, name="balance", seed=config.seed, lengths=lengths, budget=asked.num_samples
-    )  # fmt: skip
+    make = partial(CoordinateDescent, rule="line", directions=direction, seed=config.seed, lengths=lengths)
     return replace(asked, make=make, start=start, line=True)
 
 

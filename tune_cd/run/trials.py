@@ -17,7 +17,7 @@ from tune_cd.run.portfolio import ORIGIN, Portfolio
 from tune_cd.run.progress import Progress
 from tune_cd.run.recorder import Recorder, fixed_fields
 from tune_cd.run.resources import Resources
-from tune_cd.run.resumption import attempts_of, portfolio_of, reported_by, say_stopped
+from tune_cd.run.resumption import attempts_of, portfolio_of, reported_by, say_ended
 from tune_cd.run.searches import Search
 from tune_cd.run.streak import LossesInARow
 from tune_cd.run.study import Study, tune_folder
@@ -40,9 +40,9 @@ def run_searches(
     ended = table.drop(again.index)
     curves = results.read_curves(study.results, study.name) if any(search.pauses for search in searches) else None
     portfolio = portfolio_of(study, searches, table, ended, resources, curves)
-    if portfolio.members:
+    if portfolio.searches:
         _tune(study, searches, portfolio, table, ended, resources, load, meter)
-        say_stopped(portfolio, searches, results.read(study.results, study.name))
+        say_ended(portfolio, searches)
 
 
 def _tune(
@@ -96,7 +96,7 @@ def _run_config(
 ) -> tune.RunConfig:
     """Tune's run configuration: the folder for its own files, callbacks, stopper and retries."""
     return tune.RunConfig(
-        name="-".join(portfolio.members),
+        name="-".join(portfolio.searches),
         storage_path=tempfile.mkdtemp(prefix=f"{study.name}-", dir=tune_folder(study.call.tune_dir)),
         callbacks=callbacks,
         stop=stop,

@@ -15,7 +15,6 @@ from math import inf
 import numpy as np
 from scipy.special import ndtri
 
-from tune_cd.search.directions import BALANCE_SPACES, weights_among
 from tune_cd.search.gaussian_process import Prior
 from tune_cd.search.line_search import Plan
 from tune_cd.search.space import NEGLIGIBLE, Array, Space
@@ -27,10 +26,6 @@ boxes."""
 
 NOISES = (1e-3, 1e-2, 1e-1)
 """BALANCE's noise variances, as shares of the process's variance."""
-
-WIDE = 16.0
-"""Octaves. TERMS needs ranges at least this wide: its length scales, BALANCE's, are for ranges like the paper's, 24
-octaves."""
 
 CLOSER = 1 / 4
 """Length scales of steps that exploit (`model_guided.EXPLOIT_FROM`), as a share of TRADING or of GENERAL's medians."""
@@ -198,12 +193,5 @@ def prior_of(belief: Belief, plan: Plan, exploits: bool, lengths: tuple[float, .
     return Prior(maps, prior.noises[chosen])
 
 
-def belief_over(space: Space) -> Belief:
-    """BALANCE for its own space, TERMS for other weights (and a batch size) if every weight's range is WIDE, else
-    GENERAL."""
-    if space.names in BALANCE_SPACES:
-        return BALANCE
-    weights = [axis for axis in space.axes if axis.name in weights_among(space.names)]
-    others = set(space.names) - {axis.name for axis in weights} - {"batch_size"}
-    wide = all(axis.scale == "log" and axis.ends[1] - axis.ends[0] >= WIDE for axis in weights)
-    return TERMS if len(weights) >= 2 and wide and not others else GENERAL
+PRIORS = {"balance": BALANCE, "terms": TERMS, "general": GENERAL}
+"""The priors by name; `tune_cd.balance.knowledge` says which fits the weights of a loss."""

@@ -10,16 +10,14 @@ from math import ceil, inf, isfinite
 import numpy as np
 
 from tune_cd.search.golden_section import FAILED, Bracket, Growing
-from tune_cd.search.protocol import Proposal
+from tune_cd.search.trainings import Proposal
 from tune_cd.search.space import Array, Configuration, Space
 
 
 @dataclass(frozen=True)
-class SearchSettings:
-    """The settings of a search, in which the presets differ. Raises ValueError for a value out of range.
+class LineSearches:
+    """The settings of the paper's line searches. Raises ValueError for a value out of range.
 
-    proposals: "model": the line and the point of largest expected improvement, see `model_guided`; "golden": line
-        searches in turn, Algorithms 1 and 2. All other settings belong to "golden".
     slope_threshold: a line search that gained less than this per step, as a share of `score_range`, multiplies its
         direction's budget by `budget_growth` (0.02 and 2 in the paper's appendix). growth 1 keeps budgets fixed.
     score_range: the scale of the metric; None: 1 while every value lies in [0, 1], else the range seen so far.
@@ -27,35 +25,24 @@ class SearchSettings:
     bracket: octaves to either side of the incumbent within which a line search begins, measured on the parameter that
         moves fastest; None: from end to end of the box, as in the paper. It grows towards an end next to the best
         (`golden_section.Growing`), and begins twice as wide the next time along a direction that gained nothing.
-    whole_sweeps: number of first sweeps over all directions that search from end to end, whatever `bracket` says.
     """
 
-    proposals: str = "model"
     slope_threshold: float = 0.02
     budget_growth: float = 2.0
     score_range: float | None = None
     resolution: float = 1e-3
     bracket: float | None = None
-    whole_sweeps: int = 0
 
     def __post_init__(self) -> None:
-        if self.proposals not in ("golden", "model"):
-            raise ValueError(f"proposals {self.proposals!r}: golden or model")
         if self.slope_threshold < 0 or self.budget_growth < 1 or self.resolution <= 0:
             raise ValueError(f"{self}: slope_threshold >= 0, budget_growth >= 1 and resolution > 0 are required")
         if self.score_range is not None and not (isfinite(self.score_range) and self.score_range > 0):
             raise ValueError(f"score_range {self.score_range}: a finite number > 0, or None")
         if self.bracket is not None and not (isfinite(self.bracket) and self.bracket > self.resolution):
             raise ValueError(f"bracket {self.bracket}: octaves, finite and above resolution {self.resolution}, or None")
-        if not isinstance(self.whole_sweeps, int) or isinstance(self.whole_sweeps, bool) or self.whole_sweeps < 0:
-            raise ValueError(f"whole_sweeps {self.whole_sweeps!r}: a whole number >= 0")
 
 
-SETTINGS = {
-    "default": SearchSettings(),
-    "paper": SearchSettings(proposals="golden", score_range=1.0),
-    "local": SearchSettings(proposals="golden", score_range=1.0, bracket=4.0),
-}
+RULES = {"paper": LineSearches(score_range=1.0), "local": LineSearches(score_range=1.0, bracket=4.0)}
 """paper: Algorithms 1 and 2 (`algo:cd`, `algo:line_search`), except that a repeated point is free. A line search that
 comes to an evaluated configuration reads its value and goes on, where the paper's pseudo code spends a trial.
 
@@ -64,12 +51,16 @@ local: the conjecture at the end of the paper's discussion: a line search begins
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """The constants of a search. Hashable by identity: no two plans are equal."""
+    """The constants of a search. Hashable by identity: no two plans are equal.
+
+    names [n_directions], directions [n_directions, n_axes]: in the axes' coordinates. axes: whether the model may move
+    along other lines too: single axes, and diagonals of their pairs.
+    """
 
     space: Space
-    names: tuple[str, ...]  # of the directions
-    directions: Array  # [n_directions, n_axes], in the axes' coordinates
-    settings: SearchSettings
+    names: tuple[str, ...]
+    directions: Array
+    axes: bool = True
 
 
 @dataclass(frozen=True)
@@ -80,6 +71,7 @@ class Trajectory:
     """
 
     plan: Plan
+    settings: LineSearches
     starts: tuple[Configuration, ...]  # starting points still to be evaluated
     budgets: tuple[int, ...]  # c_i
     widths: tuple[float, ...]  # first bracket by direction, octaves to either side
@@ -92,13 +84,14 @@ class Trajectory:
     before: float = FAILED  # the value at h_l
     bracket: Bracket | None = None
     steps: int = 0
-    lines: int = 0  # number of lines searched so far
     exhausted: int = 0  # consecutive lines that would be the same if searched again
 
     @classmethod
-    def first(cls, plan: Plan, starts: tuple[Configuration, ...], budgets: tuple[int, ...]) -> "Trajectory":
+    def first(
+        cls, plan: Plan, settings: LineSearches, starts: tuple[Configuration, ...], budgets: tuple[int, ...]
+    ) -> "Trajectory":
         """The state before anything is evaluated."""
-        return cls(plan, starts, budgets, (plan.settings.bracket or inf,) * len(budgets))
+        return cls(plan, settings, starts, budgets, (settings.bracket or inf,) * len(budgets))
 
     @property
     def finished(self) -> bool:
@@ -146,7 +139,7 @@ class Trajectory:
     def _bracket(self, h: Configuration) -> Bracket:
         """The first bracket of a line through the incumbent h: from end to end of the box, or a neighbourhood of h."""
         low, high = self._chord(h)
-        if self.lines < self.plan.settings.whole_sweeps * len(self.budgets) or self.widths[self.turn] == inf:
+        if self.widths[self.turn] == inf:
             return Bracket(low, 0.0, high, self.value)
         width = self.widths[self.turn] / self._octaves
         return Growing(max(low, -width), 0.0, min(high, width), self.value, low, high)
@@ -165,7 +158,7 @@ class Trajectory:
 
     def _at_resolution(self) -> bool:
         _, bracket = self._current
-        return bracket.narrower_than(self.plan.settings.resolution / self._octaves)
+        return bracket.narrower_than(self.settings.resolution / self._octaves)
 
     def _next_line(self) -> "Trajectory":
         """End the current line search and turn to the next direction. The line's budget grows if it was slow, its
@@ -181,12 +174,11 @@ class Trajectory:
         exhausted = 0 if deeper or wider or gained else self.exhausted + 1
         turn = (self.turn + 1) % len(budgets)
         after = replace(self, budgets=tuple(budgets), widths=tuple(widths), turn=turn, exhausted=exhausted)
-        after = replace(after, lines=self.lines + 1)
         return replace(after, bracket=None) if after.finished else after._line()
 
     def _grown(self, budget: int) -> int:
         """c_i <- c_i(history): a gain per step below the threshold multiplies the direction's budget."""
-        settings = self.plan.settings
+        settings = self.settings
         if self.steps == 0:
             return budget
         slow = settings.slope_threshold * self._half_range() * self.steps
@@ -196,7 +188,7 @@ class Trajectory:
         return budget
 
     def _half_range(self) -> float:
-        given = self.plan.settings.score_range
+        given = self.settings.score_range
         if given is not None:
             return given / 2
         return 0.5 if self.low >= 0 and self.high <= 1 else self.high / 2 - self.low / 2

@@ -7,9 +7,8 @@ from itertools import combinations
 
 import numpy as np
 
-from tune_cd.search.directions import WEIGHT
 from tune_cd.search.line_search import Plan
-from tune_cd.search.protocol import Proposal
+from tune_cd.search.trainings import Proposal
 from tune_cd.search.space import NEGLIGIBLE, Array, Axis, Configuration, Space
 
 STEP, FINER, FEWEST = 0.5, 10, 8
@@ -76,7 +75,8 @@ def _meets(axis: Axis, x: float, along: float) -> Array:
 def _directions(plan: Plan, pairs: bool) -> list[tuple[str, Array, float]]:
     """Name, direction [n_axes] and norm of each line of `lines_through`."""
     directions = list(zip(plan.names, plan.directions, strict=True))
-    for name, direction in [*_axes(plan.space), *(_diagonals(plan.space) if pairs else ())]:
+    others = [*_axes(plan.space), *(_diagonals(plan.space) if pairs else ())] if plan.axes else []
+    for name, direction in others:
         if not any(_parallel(direction, known) for _, known in directions):
             directions.append((name, direction))
     return [(name, direction, float(np.linalg.norm(direction))) for name, direction in directions]
@@ -91,7 +91,6 @@ def _diagonals(space: Space) -> Iterator[tuple[str, Array]]:
     axes = list(_axes(space))
     if len(axes) <= PAIRED:
         for (one, first), (other, second) in combinations(axes, 2):
-            one, other = one.removeprefix(WEIGHT), other.removeprefix(WEIGHT)
             yield f"{one}*{other}", first + second
             yield f"{one}/{other}", first - second
 

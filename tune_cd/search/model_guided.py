@@ -28,10 +28,9 @@ import numpy as np
 from tune_cd.search.beliefs import Belief, first_weight
 from tune_cd.search.line_search import Plan
 from tune_cd.search.lines import Line, candidates, lines_through, locate
-from tune_cd.search.protocol import Proposal
 from tune_cd.search.space import NEGLIGIBLE, Array, Configuration, Key, Space
 from tune_cd.search.surrogate import Surrogate
-from tune_cd.search.trainings import Training, start_left
+from tune_cd.search.trainings import Proposal, Training, start_left
 
 LENGTHS = (1 / 8, 1 / 4, 1 / 2, 1.0)
 """Shares of the full length at which trainings pause."""

@@ -1,39 +1,14 @@
 """The protocol of every search method: ask for a configuration, tell its value. Larger values are better."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from math import inf, nextafter
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from collections.abc import Iterable, Mapping
+from typing import Any, Protocol, runtime_checkable
 
 from tune_cd.search.space import Configuration, Space
+from tune_cd.search.trainings import Training
 
-OFF_LINES = ("start", "sampled")
-"""The values of `Proposal.direction` outside line searches: a starting point, and a baseline's own choice."""
-
-
-@dataclass(frozen=True)
-class Proposal:
-    """A configuration and its origin, the results table's columns `direction` and `line_position`.
-
-    `line_position` is γ on the line x + γ·direction, in coordinates per unit of the direction. It is 0 at the line's
-    origin.
-    """
-
-    h: Configuration
-    direction: str
-    line_position: float
-
-    def annotation(self, trial_index: int) -> dict[str, Any]:
-        """The results table's columns. trial_index: the trial's place in the order of asking."""
-        return {"direction": self.direction, "line_position": self.line_position, "trial_index": trial_index}
-
-
-class Told(NamedTuple):
-    """The result of a trial. value: larger is better; None: it failed. censored: it was stopped early, see `tell`."""
-
-    h: Mapping[str, Any]
-    value: float | None
-    censored: bool = False
+OFF_LINES = ("start", "sampled", "resumed")
+"""The values of `Proposal.direction` outside line searches: a starting point, a baseline's own choice, and a training
+that goes on or is run again."""
 
 
 @runtime_checkable
@@ -41,42 +16,73 @@ class Optimiser(Protocol):
     """A search method, as ask and tell. The optimiser never evaluates, sleeps, logs or opens a file.
 
     workers: the largest number of live trials; None: no limit. It limits asking and shapes nothing else, so it may be
-        changed during a search.
+        changed during a search. lengths: shares of the full length at which trainings may pause. budget: in full
+        trainings; inf: no limit.
     """
 
     space: Space
     workers: int | None
+    lengths: tuple[float, ...]
+    budget: float
 
     def ask(self) -> Configuration | None:
-        """The next configuration to evaluate; None while `workers` trials are live, or when nothing useful is left."""
+        """The next configuration to train; None while `workers` trials are live, or when nothing useful is left."""
 
-    def tell(self, h: Mapping[str, Any], value: float | None, censored: bool = False) -> None:
-        """Report a value; None or NaN means the trial failed. A second report of the same h replaces the first.
+    def until(self, h: Mapping[str, Any]) -> float:
+        """The share of its full length to which an asked configuration is to be trained. KeyError if it is not live."""
 
-        censored: the trial was stopped early because it was worse than others. Its value may lose a comparison, but
-        never wins one.
+    def tell(
+        self,
+        h: Mapping[str, Any],
+        value: float | None,
+        share: float | None = None,
+        *,
+        left: bool = False,
+        external: bool = False,
+    ) -> None:
+        """Report a value at a share of the full length, by default the share asked for; None or NaN: the trial failed.
+
+        A second report at the same share replaces the first. left: the trial was stopped there and cannot go on.
+        external: it was not trained for this search, and costs none of its budget.
         """
 
-    def recall(self, history: Sequence[Told]) -> None:
-        """Continue an earlier run of the same search from its trials, in asking order.
-
-        Call it before the first `ask`. The recalled trials are not asked for again.
-        """
+    def recall(self, trainings: Iterable[Training]) -> None:
+        """Add the trainings of an earlier run of the same search, in asking order, before the first `ask`."""
 
     @property
     def finished(self) -> bool:
         """True when nothing is left to propose, whatever values are told later."""
 
     @property
+    def ending(self) -> str:
+        """Why it asks for nothing more, for a search that is `finished`."""
+
+    @property
+    def bracketed(self) -> bool:
+        """Whether it searched one line, and its best has close neighbours on both sides."""
+
+    @property
+    def spent(self) -> float:
+        """Training length asked for, in full trainings, without `external` ones."""
+
+    @property
+    def incumbent(self) -> Training | None:
+        """The training with the best value told, which is finished before the search ends; None: nothing to finish."""
+
+    @property
     def live(self) -> list[Configuration]:
         """Configurations asked for and not yet told, in asking order."""
+
+    @property
+    def history(self) -> list[tuple[Configuration, float | None]]:
+        """(h, last value) of all told trials in asking order; a failed trial's value is None."""
 
     @property
     def best(self) -> tuple[Configuration, float] | None:
         """The best configuration told so far and its value; None before the first number."""
 
-    def origin(self, h: Mapping[str, Any]) -> Proposal:
-        """The line on which a configuration was proposed. Raises KeyError for one never asked for."""
+    def annotation(self, h: Mapping[str, Any]) -> dict[str, Any]:
+        """The results table's columns direction, line_position, trial_index. KeyError for one never asked for."""
 
     def state(self) -> dict[str, Any]:
         """Everything needed to continue the search, as plain JSON types."""
@@ -97,15 +103,3 @@ def check_version(state: Mapping[str, Any], version: int) -> None:
 def is_free(workers: int | None, live: int) -> bool:
     """Whether one more trial may start while `live` trials run."""
     return workers is None or live < workers
-
-
-def uncensored(value: float, censored: bool, best: float | None) -> float:
-    """The value as it counts in comparisons: a censored value is capped just below `best`, the best uncensored value
-    (None: no cap)."""
-    return min(value, nextafter(best, -inf)) if censored and best is not None else value
-
-
-def best_of(history: Iterable[tuple[Configuration, float | None]]) -> tuple[Configuration, float] | None:
-    """The best (h, value) of a history in asking order; of equal values the first. None without any number."""
-    numbers = [(h, value) for h, value in history if value is not None]
-    return max(numbers, key=lambda pair: pair[1]) if numbers else None

@@ -17,9 +17,10 @@ from tune_cd.search.baselines.baseline import STATE_VERSION, Baseline, Rule
 from tune_cd.search.baselines.botorch_rule import BotorchRule
 from tune_cd.search.baselines.listed import Listed, grid_cells, uniform_draws
 from tune_cd.search.baselines.optuna_rule import SAMPLERS, OptunaRule
-from tune_cd.search.coordinate_descent import CoordinateDescent, Start, starts_of
-from tune_cd.search.protocol import Optimiser, Told, check_version
+from tune_cd.search.protocol import Optimiser, check_version
+from tune_cd.search.search import CoordinateDescent, Start, starts_of
 from tune_cd.search.space import Configuration, Space
+from tune_cd.search.trainings import Training
 
 
 def restore(state: Mapping[str, Any]) -> Optimiser:
@@ -34,21 +35,10 @@ def restore(state: Mapping[str, Any]) -> Optimiser:
     space, method = Space.from_json(state["space"]), state["method"]
     make = _UNNAMED.get(method) or OPTIMISERS[method]
     search = make(space, seed=state["seed"], start=state["starts"], **state["options"])  # workers=None: no limit
-    for event in state["events"]:
-        if event["event"] == "tell":
-            search.tell(event["h"], event["value"])
-        elif (h := search.ask()) is None or space.key(h) != space.key(event["h"]):
-            raise ValueError(f"{method} now proposes {h}, not {event['h']} as stored: another release of its sampler?")
+    search.replay(state["events"])
     search.workers = state["workers"]
-    search.recall([Told(*told) for told in state["recalled"]])
+    search.recall(map(Training.from_json, state["recalled"]))
     return search
-
-
-def coordinate_descent(
-    space: Space, *, seed: int = 0, start: Start = None, workers: int | None = None, settings: str
-) -> Optimiser:
-    """`CoordinateDescent` with the default directions and budgets. settings: as there."""
-    return CoordinateDescent(space, settings=settings, start=start, workers=workers, seed=seed)
 
 
 def random_search(space: Space, *, seed: int = 0, start: Start = None, workers: int | None = None) -> Baseline:
@@ -61,7 +51,7 @@ def given(space: Space, *, seed: int = 0, start: Start = None, workers: int | No
     """The given starts and nothing else: configurations to be trained untuned. Raises ValueError without a start."""
     if start is None:
         raise ValueError("start None: the configurations to be trained are required, nothing is searched for")
-    starts = starts_of(space, start) or []
+    starts = starts_of(space, start)
     return Baseline(space, Listed(space, iter(())), starts, method="given", seed=seed, workers=workers, options={})
 
 
@@ -70,7 +60,7 @@ def grid_search(
 ) -> Baseline:
     """The full factorial by the factor `step` (2 in `sec:exps`), see `grid_cells`. It needs neither start nor seed."""
     rule = Listed(space, grid_cells(space, step))
-    starts = starts_of(space, start) or []
+    starts = starts_of(space, start)
     return Baseline(space, rule, starts, method="grid", seed=seed, workers=workers, options={"step": step})
 
 
@@ -97,14 +87,18 @@ LIBRARIES: dict[str, Callable[..., Rule]] = {
 """Methods of other libraries: name -> constructor of its rule. "botorch" takes the option `initial`."""
 
 OPTIMISERS: dict[str, Callable[..., Optimiser]] = {
-    "cd": partial(coordinate_descent, settings="default"),
-    "cd-paper": partial(coordinate_descent, settings="paper"),
-    "cd-local": partial(coordinate_descent, settings="local"),
+    "cd": CoordinateDescent,
+    "cd-paper": partial(CoordinateDescent, rule="paper"),
+    "cd-local": partial(CoordinateDescent, rule="local"),
     "random": random_search,
     "grid": grid_search,
     **{name: partial(library_search, method=name, rule=rule) for name, rule in LIBRARIES.items()},
 }
-"""Every search method: name -> (space, *, seed=0, start=None, workers=None); "grid" also takes `step`."""
+"""Every search method: name -> (space, *, seed=0, start=None, workers=None); "grid" also takes `step`, and those of
+CONFIGURED the arguments of `CoordinateDescent`."""
+
+CONFIGURED = ("cd", "cd-paper", "cd-local")
+"""Methods that take a prior and directions."""
 
 NOTES = {
     "cd-paper": "cd-paper is Algorithms 1 and 2 of the paper, but repeated points are free: a line search that comes "

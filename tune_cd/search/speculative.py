@@ -9,7 +9,7 @@ from math import inf, nextafter, prod
 
 from tune_cd.search.golden_section import FAILED
 from tune_cd.search.line_search import Trajectory
-from tune_cd.search.protocol import Proposal
+from tune_cd.search.trainings import Proposal
 from tune_cd.search.space import Key
 
 STATES = 4096

@@ -1,12 +1,14 @@
 """Trainings and their progress, and the values as the Gaussian process is told them."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import isfinite
+from typing import Any
 
 import numpy as np
 
 from tune_cd.search.golden_section import FAILED
-from tune_cd.search.space import Array, Configuration, Key, Space
+from tune_cd.search.space import Array, Configuration, Key, Space, number_of
 
 TAIL = 4.0
 """A value further below the median than TAIL times the distance from the median to the best is raised to that limit.
@@ -15,18 +17,44 @@ at the top."""
 
 
 @dataclass(frozen=True)
-class Training:
-    """A training so far.
+class Proposal:
+    """A configuration and its origin, the results table's columns `direction` and `line_position`.
 
-    looks: (share of the full length, value), ascending; FAILED for a training that failed or diverged, which ends it.
+    `line_position` is γ on the line x + γ·direction, in coordinates per unit of the direction. It is 0 at the line's
+    origin.
+    """
+
+    h: Configuration
+    direction: str
+    line_position: float
+
+    def annotation(self, trial_index: int | None) -> dict[str, Any]:
+        """The results table's columns. trial_index: the trial's place in the order of asking."""
+        return {"direction": self.direction, "line_position": self.line_position, "trial_index": trial_index}
+
+
+@dataclass(frozen=True)
+class Training:
+    """A configuration and all that is known of its training.
+
+    looks: its learning curve, (share of the full length, value), ascending; FAILED for a training that failed or
+        diverged, which ends it.
     until: the share to which it is being trained; None: paused or at its end.
-    left: it cannot go on, for example because its checkpoint is gone.
+    left: it cannot go on, because a scheduler stopped it or its checkpoint is gone.
+    origin, trial_index: the line on which it was proposed, and its place in the order of asking; None: told without
+        having been asked for.
+    external: not trained for this search: it costs no budget.
+    given: told before anything was asked for: a start.
     """
 
     h: Configuration
     looks: tuple[tuple[float, float], ...] = ()
     until: float | None = None
     left: bool = False
+    origin: Proposal | None = None
+    trial_index: int | None = None
+    external: bool = False
+    given: bool = False
 
     @property
     def failed(self) -> bool:
@@ -41,6 +69,54 @@ class Training:
     def share(self) -> float:
         """The share done; 1 if it failed."""
         return 1.0 if self.failed else self.looks[-1][0] if self.looks else 0.0
+
+    @property
+    def values(self) -> list[float]:
+        """The numbers of its learning curve."""
+        return [value for _, value in self.looks if value != FAILED]
+
+    @property
+    def length(self) -> float:
+        """The share trained or asked for: its cost, in full trainings."""
+        return max(self.looks[-1][0] if self.looks else 0.0, self.until or 0.0)
+
+    def told(self, share: float, value: float) -> "Training":
+        """This training with one more value. An earlier failure is dropped: the training was run again."""
+        kept = {at: known for at, known in self.looks if known != FAILED} | {share: value}
+        return replace(self, looks=tuple(sorted(kept.items())))
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain JSON types; `from_json` inverts it."""
+        looks = [[share, None if value == FAILED else value] for share, value in self.looks]
+        entry: dict[str, Any] = {"h": self.h, "looks": looks, "until": self.until, "trial_index": self.trial_index}
+        entry |= {name: True for name in ("left", "external", "given") if getattr(self, name)}
+        if self.origin is not None:
+            entry |= {"direction": self.origin.direction, "line_position": self.origin.line_position}
+        return entry
+
+    @classmethod
+    def from_json(cls, entry: Mapping[str, Any]) -> "Training":
+        origin = Proposal(entry["h"], entry["direction"], entry["line_position"]) if "direction" in entry else None
+        flags = {name: entry.get(name, False) for name in ("left", "external", "given")}
+        return cls(
+            entry["h"], curve_of(dict(map(tuple, entry["looks"]))), entry["until"], origin=origin,
+            trial_index=entry["trial_index"], **flags,
+        )  # fmt: skip
+
+
+def curve_of(values: Mapping[float, float | None]) -> tuple[tuple[float, float], ...]:
+    """A learning curve, from values by share; None, NaN and ±inf: failed there, which counts only at the end: later
+    values are of a training that was run again. Raises ValueError as `value_of`."""
+    curve = [(share, value_of(values[share])) for share in sorted(values)]
+    return tuple(look for look in curve if look[1] != FAILED or look == curve[-1])
+
+
+def value_of(value: Any) -> float:
+    """A value as it is stored: FAILED for None, NaN and ±inf. Raises ValueError for what is no number (`number_of`)."""
+    number = FAILED if value is None else number_of(value)
+    if number is None:
+        raise ValueError(f"value {value!r} ({type(value).__name__}): a number is required, or None for a failed trial")
+    return float(number) if isfinite(number) else FAILED
 
 
 def raised(values: Array) -> Array:

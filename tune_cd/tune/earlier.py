@@ -4,9 +4,9 @@ import logging
 import os
 import warnings
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
@@ -16,6 +16,7 @@ from tune_cd.results.merging import merge
 from tune_cd.results.reading import check_whole
 from tune_cd.results.redaction import redact
 from tune_cd.search.space import Space
+from tune_cd.search.trainings import Training
 
 logger = logging.getLogger(__name__)
 
@@ -89,12 +90,12 @@ def check_scores(of: str, metric: str, mode: str) -> None:
         warnings.warn(f"the table's scores are {of!r}, and count as {ours!r}, which is searched for", stacklevel=2)
 
 
-def inside(known: Sequence[tuple[Any, ...]], space: Space) -> list[tuple[Any, ...]]:
-    """Keep the observations, tuples (h, ...), with h inside the space; warn of the number left out."""
+def inside(known: Sequence[Training], space: Space) -> list[Training]:
+    """The trainings inside the space; warns of the number left out."""
     kept = []
-    for h, *said in known:
+    for training in known:
         try:
-            kept.append((space.check(h), *said))
+            kept.append(replace(training, h=space.check(training.h)))
         except ValueError:
             continue
     if outside := len(known) - len(kept):

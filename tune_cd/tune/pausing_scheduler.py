@@ -1,4 +1,4 @@
-"""The scheduler of a `PausingSearch`: it pauses and resumes the search's trials."""
+"""The scheduler of a `CoordinateDescentSearch` whose trials pause: it pauses and resumes the search's trials."""
 
 import logging
 from typing import TYPE_CHECKING
@@ -9,7 +9,7 @@ from ray.tune.schedulers import FIFOScheduler
 from ray.tune.search import ConcurrencyLimiter, Repeater, SearchAlgorithm, Searcher
 
 if TYPE_CHECKING:
-    from tune_cd.tune.pausing_search import PausingSearch
+    from tune_cd.tune.searcher import CoordinateDescentSearch
 
 log = logging.getLogger(__name__)
 
@@ -22,7 +22,7 @@ class PausingScheduler(FIFOScheduler):
 
     _supports_buffered_results = False
 
-    def __init__(self, search: "PausingSearch"):
+    def __init__(self, search: "CoordinateDescentSearch"):
         super().__init__()
         self._search = search
         self._said = False
@@ -32,17 +32,16 @@ class PausingScheduler(FIFOScheduler):
 
         Raises ValueError for a Repeater and for a trainable class that cannot be saved.
         """
-        self._search.scheduled = True
         _require_unrepeated(tune_controller.search_alg)
         _require_saved(trial)
-        if trial.status == Trial.PENDING and self._search.must_wait(trial.trial_id, trial.evaluated_params):
+        if trial.status == Trial.PENDING and self._search.schedule().must_wait(trial.trial_id, trial.evaluated_params):
             trial.set_status(Trial.PAUSED)
 
     def on_trial_error(self, tune_controller, trial: Trial) -> None:
         self._search.on_trial_complete(trial.trial_id, error=True)
 
     def on_trial_result(self, tune_controller, trial: Trial, result: dict) -> str:
-        return self._search.take_report(trial.trial_id, result)
+        return self._search.schedule().report(trial.trial_id, result)
 
     def choose_trial_to_run(self, tune_controller) -> Trial | None:
         """Choose a new trial, else a paused one if it is the search's next step; end paused ones if nothing is left.
@@ -53,17 +52,18 @@ class PausingScheduler(FIFOScheduler):
         pending = next((trial for trial in trials if trial.status == Trial.PENDING), None)
         if pending is not None:
             return pending
+        of_search = self._search.schedule()
         paused = {trial.trial_id: trial for trial in trials if trial.status == Trial.PAUSED}
         if not paused:
             return None
         exhausted = tune_controller.search_alg.is_finished()
         if exhausted:
-            self._search.stop_new_trials()
-        h = self._search.next_step()
-        trial = None if h is None else paused.get(self._search.trial_of(h))
+            of_search.stop_new()
+        h = of_search.next()
+        trial = None if h is None else paused.get(of_search.of(h))
         if trial is not None:
             self._warn(trial)
-            self._search.mark_resumed()
+            of_search.step = None
             return trial
         running = any(trial.status == Trial.RUNNING for trial in trials)
         if not running and (self._search.finished or exhausted):
@@ -99,6 +99,6 @@ def innermost(searcher: Searcher | None) -> Searcher | None:
 def _require_unrepeated(search_alg: SearchAlgorithm) -> None:
     if isinstance(innermost(getattr(search_alg, "searcher", None)), Repeater):
         raise ValueError(
-            "Repeater around a PausingSearch: only the first repetition of a setting could pause. Allowed: the search "
+            "Repeater around a search whose trials pause: only the first repetition of a setting could pause. Allowed: the search "
             "itself or a ConcurrencyLimiter around it; average over seeds within the trainable"
         )

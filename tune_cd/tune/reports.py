@@ -10,17 +10,16 @@ from weakref import ref
 
 from ray.tune.execution.tune_controller import TuneController
 from ray.tune.experiment import Trial
-from ray.tune.result import DONE, TRAINING_ITERATION
+from ray.tune.result import DEFAULT_METRIC, DONE, TRAINING_ITERATION
 from ray.tune.schedulers import FIFOScheduler, PopulationBasedTraining
 from ray.tune.utils import flatten_dict
 
 from tune_cd.results.rows import finite
+from tune_cd.search.search import ROUNDING
 from tune_cd.search.space import number_of
 from tune_cd.tune.pausing_scheduler import PausingScheduler
 
 log = logging.getLogger(__name__)
-
-ROUNDING = 1e-9  # tolerance in comparisons of shares
 
 NEVER_STOP = (PausingScheduler, PopulationBasedTraining)
 """Schedulers that end no trial before its full length. MedianStoppingRule is a FIFOScheduler as well, and does."""
@@ -53,30 +52,32 @@ class Reports:
     """The reports of an experiment's trials, by trial id.
 
     A value counts with the length that was reported with it or, if there was none, last. A report without the metric
-    changes no value. full_length, use_result: as for `CoordinateDescentSearch`.
+    changes no value. full_length, use_result, metric: as for `CoordinateDescentSearch`. sign: -1 if smaller is better.
     """
 
     full_length: tuple[str, float] | None
     use_result: str
+    metric: str = DEFAULT_METRIC
+    sign: float = 1.0
     seen: dict[str, Seen] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.full_length = self.full_length and (self.full_length[0], float(number_of(self.full_length[1])))
 
-    def hear(self, trial_id: str, result: Mapping[str, Any], metric: str, sign: float) -> Seen:
-        """Take a report. result: nested or flat. sign: -1 if smaller is better."""
+    def hear(self, trial_id: str, result: Mapping[str, Any]) -> Seen:
+        """Take a report; what is known of its trial. result: nested or flat."""
         flat, seen = flatten_dict(dict(result)), self.seen.setdefault(trial_id, Seen())
-        if metric in flat:
-            self._take(trial_id, seen, metric, flat[metric], sign)
+        if self.metric in flat:
+            self._take(trial_id, seen, flat[self.metric])
         if self.full_length and (length := finite(flat.get(self.full_length[0]))) is not None:
             seen.length = length
         if not flat.get(DONE):
             seen.heard = finite(flat.get(TRAINING_ITERATION))
         return seen
 
-    def end(self, trial_id: str, result: Mapping[str, Any] | None, metric: str, sign: float) -> Seen:
+    def end(self, trial_id: str, result: Mapping[str, Any] | None) -> Seen:
         """What is known of a trial that ends. result: its last report, heard or not; None: Tune does not say."""
-        return self.hear(trial_id, {**(result or {}), DONE: True}, metric, sign)
+        return self.hear(trial_id, {**(result or {}), DONE: True})
 
     def value(self, seen: Seen) -> float | None:
         """The value with which a trial counts at its end; None if it diverged or never reported a number."""
@@ -111,15 +112,21 @@ class Reports:
         """The inverse of `state`."""
         self.seen = {trial_id: Seen(**seen) for trial_id, seen in state.items()}
 
-    def _take(self, trial_id: str, seen: Seen, metric: str, given: Any, sign: float) -> None:
+    def warn_of_length(self, trial_id: str, result: Mapping[str, Any]) -> None:
+        """Warn once of results without the key of full_length."""
+        if self.full_length is not None:
+            said = f"full_length {self.full_length}: results have no {self.full_length[0]!r} but {sorted(result)}"
+            self._warn(trial_id, "length", f"{said}; trials that end early count as whole ones")
+
+    def _take(self, trial_id: str, seen: Seen, given: Any) -> None:
         number = number_of(given)
         if number is None:
             seen.refused = f"{repr(given)[:200]} ({type(given).__name__})"
-            self._warn(trial_id, "refused", f"{metric} = {seen.refused} is no number; such reports have no value")
+            self._warn(trial_id, "refused", f"{self.metric} = {seen.refused} is no number; such reports have no value")
         elif not isfinite(number):
             seen.diverged = True
         else:
-            seen.last, seen.diverged = sign * float(number), False
+            seen.last, seen.diverged = self.sign * float(number), False
             seen.best = seen.last if seen.best is None else max(seen.last, seen.best)
 
     def _cut(self, trial_id: str, result: dict[str, Any], removed: bool) -> bool:

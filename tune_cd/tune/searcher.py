@@ -1,17 +1,57 @@
-"""`CoordinateDescentSearch`: the descent as a Ray Tune `Searcher`."""
+"""`CoordinateDescentSearch`: the search as a Ray Tune `Searcher`, with or without trials that pause.
 
+    search = CoordinateDescentSearch()                                                   # whole trials
+    search = CoordinateDescentSearch(lengths=LENGTHS, full_length=("training_iteration", 100), budget=20)
+    tune.TuneConfig(metric="accuracy", mode="max", num_samples=-1, search_alg=search, scheduler=search.scheduler())
+
+Thin on purpose. `CoordinateDescent` decides which configuration is trained next, and how long. This class converts
+Tune's `param_space`, maps trial ids to configurations, turns reports into values (larger is better), and saves its state
+as JSON. A configuration that the search counts as running, but whose trial is lost, is suggested again.
+"""
+
+import logging
+import warnings
 from collections.abc import Mapping, Sequence
-from functools import partial
-from typing import Any
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from tune_cd.search.coordinate_descent import CoordinateDescent
-from tune_cd.search.line_search import SearchSettings
-from tune_cd.search.protocol import check_workers
+import pandas as pd
+from ray.tune.result import DEFAULT_METRIC
+from ray.tune.search import UNDEFINED_METRIC_MODE, UNDEFINED_SEARCH_SPACE, Searcher
+from ray.tune.utils import flatten_dict
+from ray.tune.utils.util import unflatten_dict
+
+from tune_cd import results
+from tune_cd.results.attempts import to_retry
+from tune_cd.results.observations import UNKNOWN_SHARE
+from tune_cd.results.rows import finite
+from tune_cd.search.directions import Directions
+from tune_cd.search.protocol import check_version, check_workers
+from tune_cd.search.search import CoordinateDescent
+from tune_cd.search.golden_section import FAILED
 from tune_cd.search.space import Space
-from tune_cd.tune.optimiser_search import OptimiserSearch
+from tune_cd.search.trainings import Proposal, Training, value_of
+from tune_cd.tune import arguments
+from tune_cd.tune.earlier import Rows, check_scores, inside, rows_at, rows_of
+from tune_cd.tune.json_state import JsonState
+from tune_cd.tune.param_space import space_from_tune, space_of
+from tune_cd.tune.pausing_scheduler import PausingScheduler
+from tune_cd.tune.reports import Reports
+from tune_cd.tune.snapshot import trials_in
+from tune_cd.tune.trials import Trials
+
+if TYPE_CHECKING:
+    from tune_cd.tune.callback.results_callback import ResultsCallback
+
+log = logging.getLogger(__name__)
+
+STATE_VERSION = 3
+
+Start = Mapping[str, Any] | Sequence[Mapping[str, Any]] | None
 
 
-class CoordinateDescentSearch(OptimiserSearch):
+class CoordinateDescentSearch(JsonState, Searcher):
     """Reparameterised coordinate descent over a few numeric parameters.
 
         tuner = tune.Tuner(
@@ -25,20 +65,31 @@ class CoordinateDescentSearch(OptimiserSearch):
         become log-scaled axes, uniform and randint linear ones; a q-form allows only multiples of q. A choice of
         numbers is ordered, on a log scale unless one is negative. Nested keys are joined by "/".
     metric, mode: as in `TuneConfig`; "min" negates values once, in this class. metric None: Ray's default, "_metric".
-    settings, directions, budgets, seed: see `CoordinateDescent`. start: one configuration or several, nested or flat.
+    rule, prior, directions, budgets, seed: see `CoordinateDescent`. start: one configuration or several, nested or
+        flat.
     workers: largest number of concurrent trials; None: as many as Tune asks for, until the cluster is full.
         `TuneConfig`'s max_concurrent_trials and a ConcurrencyLimiter override it.
+    lengths: shares of the full length at which trials may pause, such as `LENGTHS`; they need full_length, and the
+        Tuner `scheduler()`. Trainables must then report checkpoints (functions), or save and load them (classes);
+        without a checkpoint a function's trial starts over when it resumes, with a warning.
+    budget: in whole trainings; None: the search ends when no step promises an improvement.
+    full_length: (key of a result, its value at the end of a whole training), such as ("training_iteration", 100). A
+        trial whose last result is below was stopped early by a scheduler. Its value may lose a comparison, never win
+        one. None: trials that a scheduler ends count as stopped, with a warning; all others as complete.
+    use_result: the reported value that a trial counts with, the "best" so far or the "last"; "best" where trials pause.
     points_to_evaluate: configurations tried first, in this order; the descent starts from the best of them.
     evaluated_rewards: the known values of these points, one each; the points then cost no trial.
-    use_result: the reported value that a finished trial counts with, "last" or "best".
-    full_length: (key, amount), such as ("training_iteration", 100). A trial whose last result is below this amount was
-        stopped early by a scheduler. Its value may lose a comparison, never win one. None: trials that a scheduler ends
-        are told by their lengths, with a warning; all others count as complete.
-    annotate: a config key under which every suggestion carries {"direction", "line_position", "trial_index"}, for
-        trainables that write their own result rows; None adds nothing.
 
     Raises ValueError, before any trial starts, for arguments that the search does not support.
     """
+
+    earlier = 0  # number of trials of an earlier run that are not run again, see `from_results`
+    goes_on = False  # whether it was restored from a saved state
+    starts_from: tuple[Rows, ...] = ()
+    _properties_set = False  # whether `set_search_properties` was called
+    _scheduled = False  # whether the Tuner has our scheduler, or a warning was given that it has not
+    _said = False  # whether the end of the search was told
+    _paused_said: Training | None = None  # the paused training last warned of
 
     def __init__(
         self,
@@ -46,28 +97,396 @@ class CoordinateDescentSearch(OptimiserSearch):
         metric: str | None = None,
         mode: str | None = None,
         *,
-        settings: str | SearchSettings = "default",
-        directions: Sequence[Sequence[float]] | None = None,
+        rule: str = "default",
+        prior: str | None = None,
+        directions: Directions = None,
         budgets: int | Sequence[int] = 3,
-        start: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
+        start: Start = None,
         workers: int | None = None,
         seed: int = 0,
+        lengths: Sequence[float] = (1.0,),
+        budget: float | None = None,
+        full_length: tuple[str, float] | None = None,
+        use_result: str = "best",
         points_to_evaluate: Sequence[Mapping[str, Any]] | None = None,
         evaluated_rewards: Sequence[float] | None = None,
-        use_result: str = "last",
-        full_length: tuple[str, float] | None = None,
-        annotate: str | None = None,
     ):
+        arguments.check_metric(metric)
+        arguments.check_mode(mode)
+        arguments.check_use_result(use_result)
         check_workers(workers)
-        make = partial(
-            CoordinateDescent,
-            settings=settings,
-            directions=directions,
-            budgets=budgets,
-            workers=workers,
-            seed=seed,
-        )
-        super().__init__(
-            space, metric, mode, make=make, start=start, points_to_evaluate=points_to_evaluate,
-            evaluated_rewards=evaluated_rewards, use_result=use_result, full_length=full_length, annotate=annotate,
+        if full_length is not None or len(tuple(lengths)) > 1:
+            arguments.check_full_length(full_length)
+        if use_result != "best" and len(tuple(lengths)) > 1:
+            raise ValueError(f"use_result {use_result!r}: where trials pause, the best value so far counts")
+        super().__init__(metric=metric, mode=mode)
+        self._space, self._points = space_of(space), arguments.points(points_to_evaluate, evaluated_rewards)
+        self._start = arguments.configurations(start)
+        self._arguments = {
+            "rule": rule, "prior": prior, "directions": directions, "budgets": budgets, "workers": workers,
+            "seed": seed, "lengths": tuple(lengths), "budget": budget,
+        }  # fmt: skip
+        self._reports = Reports(full_length, use_result)
+        self._scores_told: tuple[str, str] | None = None  # metric and mode of the callback made by `callback`
+        self._trials: Trials | None = None  # None until space and mode are known
+        self._rows: pd.DataFrame | None = None  # earlier rows, told when the search begins
+        self._resumes = False  # whether these are of this same search
+        self._scores_of: str | None = None  # metric of the rows that the search starts from, until it is checked
+        self._limit: int | None = None  # of live trials, if Tune sets one
+        self._restored = False
+        self._begin_if_known()
+
+    @property
+    def search(self) -> CoordinateDescent | None:
+        """The search that decides; None until space and mode are known."""
+        return None if self._trials is None else self._trials.search
+
+    @property
+    def full_length(self) -> tuple[str, float] | None:
+        """(key of a result, its value at the end of a whole training)."""
+        return self._reports.full_length
+
+    @property
+    def pauses(self) -> bool:
+        """Whether trials may pause."""
+        return len(self._arguments["lengths"]) > 1
+
+    @property
+    def best(self) -> tuple[dict, float] | None:
+        """The best whole training: its configuration, nested as in `param_space`, and its value. None before one is.
+
+        Tune's `get_best_result` compares the last reports of all trials, and may return one that was paused.
+        """
+        self.warn_of_paused()  # Tune says nothing of the end of an experiment, e.g. by time_budget_s
+        whole = None if self._trials is None else self._trials.best(lambda one: one.share == 1)
+        return None if whole is None else (unflatten_dict(whole.h), self._signed(whole.looks[-1][1]))
+
+    def believed(self, config: Mapping[str, Any]) -> tuple[float, float] | None:
+        """Predicted value of a configuration at full length, and its standard deviation, in the metric's own sign.
+
+        None if it failed, and before the first value. See `CoordinateDescent.believed`.
+        """
+        found = None if self.search is None else self.search.believed(flatten_dict(dict(config)))
+        return None if found is None else (self._signed(found[0]), found[1])
+
+    # Tune's side ----------------------------------------------------------------------------------------------
+
+    def set_search_properties(self, metric: str | None, mode: str | None, config: dict, **spec) -> bool:
+        """Called by Tune before the first trial, and again (before `restore`) by `Tuner.restore`.
+
+        Returns False on a second call, unless a state was restored in between. Raises ValueError for a metric, a mode
+        or a domain that the search does not support, for ranges that differ from the searched space, and for another
+        mode once the search has values.
+        """
+        if self._properties_set and not self._restored:
+            return False
+        arguments.check_metric(metric)
+        arguments.check_mode(mode)
+        given = space_from_tune(config)
+        if self._told and mode not in (None, self._mode):
+            raise ValueError(f"mode {mode!r}: the search was told values under {self._mode!r}")
+        self._metric, self._mode = metric or self._metric, mode or self._mode
+        if self._scores_told not in (None, (self._metric, self._mode)):
+            stored = "metric {!r} and mode {!r}".format(*self._scores_told)
+            raise ValueError(f"the callback has {stored}, the Tuner {self._metric!r} and {self._mode!r}")
+        self._space = self._space or given
+        self._check_earlier()
+        self._begin_if_known()
+        self._check_same_space(given, self.search.space if self.search else self._space)
+        if self._restored:  # a new experiment with a restored searcher: its live trials no longer run anywhere
+            self._trials.forget()
+        self._restored, self._properties_set = False, True
+        return True
+
+    def callback(
+        self, results: str | Path, study: str, *, metric: str | None = None, mode: str | None = None, **options: Any
+    ) -> "ResultsCallback":
+        """The callback that writes the rows of this search; a Tuner with another metric or mode is then refused.
+
+        metric, mode: as in `TuneConfig`; not needed if the searcher has them. options: other arguments of
+        `ResultsCallback`; full_length and use_result are the searcher's. Raises ValueError as that does.
+        """
+        from tune_cd.tune.callback.results_callback import ResultsCallback  # it imports packs of these searchers
+
+        metric, mode = metric or self._metric, mode or self._mode
+        if metric is None or mode is None:
+            raise ValueError(f"callback(metric={metric!r}, mode={mode!r}): both are required, as in TuneConfig")
+        self._scores_told = metric, mode
+        own = {"full_length": self.full_length, "use_result": self._reports.use_result}
+        own |= {"record": "pauses"} if self.pauses else {}
+        made = ResultsCallback(results, study, metric=metric, mode=mode, **own | options)
+        made.searcher = self
+        return made
+
+    def origin_of(self, trial_id: str) -> dict[str, Any]:
+        """direction, line_position and trial_index of a trial; {} for one that the search did not ask for."""
+        try:
+            return self._trials.search.annotation(self._trials.configurations[trial_id]) if self._trials else {}
+        except KeyError:
+            return {}
+
+    @property
+    def finished(self) -> bool:
+        """True when nothing is left to suggest: the search has stopped by itself."""
+        return self._trials is not None and self._trials.finished
+
+    def suggest(self, trial_id: str) -> dict | str | None:
+        """The next configuration, nested as in `param_space`; None while a live trial must finish first; or FINISHED.
+
+        Returns the same configuration again for the same trial id. Raises RuntimeError while space or mode are unknown.
+        """
+        self._require_known()
+        h = self._trials.begin(trial_id)
+        if h is not None:
+            return unflatten_dict(h)
+        if not self.finished:
+            return None
+        if not self._said:
+            self._said = True
+            log.warning("the search has ended: %s", self.search.ending)
+        return Searcher.FINISHED
+
+    def on_trial_result(self, trial_id: str, result: dict) -> None:
+        """Take a report. Where trials pause, our scheduler has taken it; warn once if the Tuner has another one."""
+        if not self.pauses and self._trials is not None:
+            self._trials.reports.hear(trial_id, result)
+        elif not self._scheduled:
+            self._scheduled = True
+            log.warning("no trial can pause: it needs TuneConfig(..., scheduler=search.scheduler())")
+
+    def on_trial_complete(self, trial_id: str, result: dict | None = None, error: bool = False) -> None:
+        """Tell the end of a trial. An error, NaN or ±inf in the end, or no number ever is a failure: the worst value."""
+        if self._trials is not None:
+            self._trials.end(trial_id, result, error)
+
+    def scheduler(self) -> PausingScheduler:
+        """The scheduler for the same Tuner. Raises ValueError if nothing pauses."""
+        if not self.pauses:
+            raise ValueError(f"lengths {self._arguments['lengths']}: nothing pauses; LENGTHS are the usual ones")
+        return PausingScheduler(self)
+
+    def schedule(self) -> Trials:
+        """The trials, for the scheduler, which says with this that it is there."""
+        self._scheduled = True
+        return self._trials
+
+    def warn_of_paused(self) -> None:
+        """Warn, once of each, if a training that is not whole has a better value than every whole one."""
+        if not self.pauses or self._trials is None:
+            return
+        whole, paused = (self._trials.best(wanted) for wanted in (lambda one: one.share == 1, lambda one: one.share < 1))
+        better = paused is not None and (whole is None or paused.looks[-1][1] > whole.looks[-1][1])
+        if not better or self._paused_said == paused:
+            return
+        self._paused_said, value = paused, self._signed(paused.looks[-1][1])
+        said = "none is whole" if whole is None else f"the best whole training has {self._signed(whole.looks[-1][1]):.6g}"
+        log.warning(
+            "the best known is %s, paused at %.3g of its length with %.6g, and %s; a budget larger by %.3g would "
+            "finish it, unless it was stopped there", paused.h, paused.share, value, said, 1 - paused.share,
         )  # fmt: skip
+
+    def set_max_concurrency(self, max_concurrent: int) -> bool:
+        """Limit concurrent trials, for Tune's max_concurrent_trials or a ConcurrencyLimiter; overrides `workers`."""
+        self._limit = max_concurrent
+        if self.search is not None:
+            self.search.workers = max_concurrent
+        return True
+
+    # Knowledge from elsewhere ---------------------------------------------------------------------------------
+
+    @classmethod
+    def from_results(
+        cls,
+        path: str | Path,
+        study: str | None = None,
+        *,
+        resume: bool = False,
+        space: Space | Mapping[str, Any] | None = None,
+        metric: str | None = None,
+        mode: str | None = None,
+        **arguments,
+    ) -> "CoordinateDescentSearch":
+        """A search that knows the trials of a results folder, or of one study in it, before its first suggestion.
+
+        These trials cost no new ones; the other arguments are the constructor's. Use it to continue a finished search,
+        or to warm-start one over the same parameters. Trials outside the space are left out with a warning.
+
+        resume: continue the same search, with the same arguments, from the rows of its own study. Trials that were
+        running when it stopped are suggested first, whatever they had reported, then what would have come next. Trials
+        whose process or node was lost are run again. `earlier` is the number of the others; Tune's num_samples counts
+        only trials still to come. A paused trial keeps its values and starts over, since only Tune had its checkpoint.
+        A study without rows starts from the beginning. The rows of `callback` record the order of asking.
+
+        Raises ValueError if no trial completed (except with resume), for several metrics, and, with resume, without a
+        study, for one that several searches share, and for rows outside the space. Once metric and mode are known,
+        scores of the other sign raise it, and scores of another metric give a warning.
+        """
+        searcher = cls(None, metric, mode, **arguments)
+        known = ("completed", "stopped") if searcher.pauses else ("completed",)
+        trials = rows_of(path, study, resume, known)
+        searcher._space, searcher.starts_from = space_of(space), (rows_at(path, study),)
+        searcher._scores_of = next(iter(trials.loc[trials["status"].isin(known), "metric_name"]), None)
+        searcher._check_earlier()
+        searcher._rows, searcher._resumes = trials, resume
+        searcher.earlier = int((~to_retry(trials)).sum()) if resume else 0
+        searcher._begin_if_known()
+        return searcher
+
+    def add_evaluated_point(
+        self,
+        parameters: dict,
+        value: float | None,
+        error: bool = False,
+        pruned: bool = False,
+        intermediate_values: list[float] | None = None,
+    ) -> None:
+        """Tell a value measured elsewhere. Before the first suggestion it is a starting point, later a known value.
+
+        A pruned trial's value is `value`, else the last of `intermediate_values`; without either the trial is ignored,
+        and where trials pause it is too, with a warning, since its trained length is not known.
+        Raises RuntimeError while `space` or `mode` are unknown.
+        """
+        self._require_known()
+        if pruned and value is None:
+            if not intermediate_values:
+                return
+            value = intermediate_values[-1]
+        if pruned and self.pauses:
+            warnings.warn(f"a pruned trial is left out, whose length is not known: {parameters}", stacklevel=2)
+            return
+        told, share = None if error else self._signed(value), UNKNOWN_SHARE if pruned else 1.0
+        self.search.tell(flatten_dict(parameters), told, share, left=pruned, external=True)
+
+    # State ----------------------------------------------------------------------------------------------------
+
+    def get_state(self) -> dict:
+        """Everything needed to continue, as plain JSON types."""
+        return {
+            "version": STATE_VERSION,
+            "metric": self._metric,
+            "mode": self._mode,
+            "search": self.search and self.search.state(),
+            "trials": self._trials.configurations if self._trials else {},
+            "ended": sorted(self._trials.ended) if self._trials else [],
+            "reports": self._reports.state(),
+        }
+
+    def set_state(self, state: dict) -> None:
+        """The inverse of `get_state`; the saved state wins over the constructor's arguments."""
+        check_version(state, STATE_VERSION)
+        self._metric, self._mode = state["metric"], state["mode"]
+        if state["search"] is not None:
+            self._begin_with(CoordinateDescent.from_state(state["search"]))
+            self._trials.configurations, self._trials.ended = dict(state["trials"]), set(state["ended"])
+        self._reports.restore(state["reports"])
+        self._restored, self._rows, self._scores_of, self.goes_on = True, None, None, True
+
+    def restore_from_dir(self, checkpoint_dir: str) -> None:
+        """Restore from the searcher's latest intact snapshot, then bring it up to date with Tune's own snapshot.
+
+        The two may have been taken at different times. If no searcher snapshot is intact, Tune's alone is enough.
+        Raises as `JsonState.restore_from_dir` if neither can be used.
+        """
+        trials = trials_in(checkpoint_dir)
+        try:
+            super().restore_from_dir(checkpoint_dir)
+        except ValueError as error:
+            if not trials or self._trials is None:
+                raise
+            del self.suggest
+            log.warning("%s; the search goes on from what Tune's own snapshot says of its trials", error)
+        if trials and self._trials is not None:
+            self._trials.agree(trials)
+
+    # ----------------------------------------------------------------------------------------------------------
+
+    @property
+    def _told(self) -> bool:
+        """Whether the search has, or will begin with, any values."""
+        known = any(reward is not None for _, reward in self._points) or self._rows is not None or self._restored
+        return self.search is not None and (known or self.search.best is not None)
+
+    def _begin_if_known(self) -> None:
+        """Begin the search once space and mode are known, and tell it all values known beforehand."""
+        if self._trials is not None or self._space is None or self._mode is None:
+            return
+        tried = [point for point, reward in self._points if reward is None]
+        search = CoordinateDescent(self._space, start=tried + self._start, **self._arguments)
+        self._begin_with(search)
+        for point, reward in self._points:
+            if reward is not None:
+                search.tell(point, self._signed(reward), 1.0, external=True)
+        if self._rows is not None and self._resumes:
+            self._recall(self._rows)
+        elif self._rows is not None:
+            for known in inside(results.trainings(self._rows, self.full_length), self._space):
+                for share, value in known.looks:
+                    search.tell(known.h, value, share, external=True)
+
+    def _begin_with(self, search: CoordinateDescent) -> None:
+        if self._limit is not None:
+            search.workers = self._limit
+        self._reports.metric, self._reports.sign = self._metric or DEFAULT_METRIC, self._sign
+        self._trials = Trials(search, self._reports)
+
+    def _recall(self, rows: pd.DataFrame) -> None:
+        """Continue the search from the end of its own rows, in the order of asking. Those that are run again are under
+        way: as far as a copy of the search asks, else to the length after their last pause."""
+        check, key = self.search.space.check, self.search.space.key
+        in_order = rows.sort_values("trial_index", ascending=False).itertuples()
+        places = {key(check(row.params)): row for row in in_order}  # of several seeds' rows, the first
+
+        def placed(training: Training) -> Training:
+            row = places[key(training.h)]
+            direction = row.direction if isinstance(row.direction, str) else "resumed"
+            origin = Proposal(training.h, direction, finite(row.line_position) or 0.0)
+            return replace(training, origin=origin, trial_index=int(row.trial_index))
+
+        again, asked = rows[to_retry(rows)], CoordinateDescent.from_state(self.search.state())
+        asked.recall(map(placed, results.trainings(rows, self.full_length, again=again.index)))
+        lost = {key(h): h for h in map(check, again["params"])}
+        while lost and (h := asked.ask()) is not None:
+            if lost.pop(key(h), None) is None:
+                asked.withdraw(h)
+                break
+        for h in lost.values():
+            asked.begin(Proposal(h, "resumed", 0.0), asked.length_after(h))
+        trainings = [placed(one) for one in asked.trainings if key(one.h) in places]
+        self.search.recall(sorted(trainings, key=lambda one: one.trial_index))
+
+    def _check_same_space(self, given: Space | None, searched: Space) -> None:
+        """Raise ValueError if param_space has ranges that the search has not."""
+        if given is not None and not set(given.names) <= set(searched.names):
+            unanswered = sorted(set(given.names) - set(searched.names))
+            raise ValueError(f"param_space leaves {unanswered} open, but the searched space is {searched}")
+        if given is not None and (other := set(given.axes) - set(searched.axes)):
+            raise ValueError(
+                f"{', '.join(sorted(axis.name for axis in other))}: param_space has {given}, but the searched space is "
+                f"{searched}; allowed: the same range in both, or one alone (from_results goes on in another range)"
+            )
+
+    def _check_earlier(self) -> None:
+        """Check the metric and sign of the rows that the search starts from, once metric and mode are known."""
+        if self._scores_of is not None and self._metric is not None and self._mode is not None:
+            of, self._scores_of = self._scores_of, None
+            check_scores(of, self._metric, self._mode)
+
+    def _require_known(self) -> None:
+        """Raise RuntimeError with Ray's message while space or mode are unknown. An unnamed metric becomes Ray's
+        default."""
+        cls = type(self).__name__
+        if self._space is None and self._trials is None:
+            raise RuntimeError(UNDEFINED_SEARCH_SPACE.format(cls=cls, space="space"))
+        if self._mode is None:
+            raise RuntimeError(UNDEFINED_METRIC_MODE.format(cls=cls, metric=self._metric, mode=self._mode))
+        self._metric = self._reports.metric = self._metric or DEFAULT_METRIC
+        self._check_earlier()
+
+    @property
+    def _sign(self) -> float:
+        return -1.0 if self._mode == "min" else 1.0
+
+    def _signed(self, value: Any) -> float | None:
+        """A value with its sign turned if smaller is better; None: a failure. ValueError for what is no number."""
+        number = FAILED if value is None else value_of(value)
+        return None if number == FAILED else self._sign * number

@@ -34,7 +34,7 @@ from tune_cd.results.reading import frame
 from tune_cd.results.rows import finite
 from tune_cd.results.schema import CURVES, TRIALS, check_trial
 from tune_cd.results.writing import write_many
-from tune_cd.search.directions import weights_among
+from tune_cd.balance import weights_among
 
 FOLDER = Path(__file__).parent
 MEASURED = tuple(sorted(path.stem for path in FOLDER.glob("*.parquet")))

@@ -1,25 +1,29 @@
 """The protocol of every search method, around a rule that only chooses the next configuration."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from math import inf, nextafter
 from operator import index
 from typing import Any, Protocol
 
-from tune_cd.search.coordinate_descent import value_of
 from tune_cd.search.golden_section import FAILED
-from tune_cd.search.protocol import Proposal, Told, best_of, check_workers, is_free, uncensored
+from tune_cd.search.protocol import check_workers, is_free
 from tune_cd.search.space import Configuration, Key, Space
+from tune_cd.search.trainings import Proposal, Training, value_of
 
 STATE_VERSION = 1
 
 
 @dataclass
 class Trial:
-    """A configuration, its `Proposal.direction` (None: told unasked), and its value once told (None: failed)."""
+    """A configuration, its `Proposal.direction` and place in the order of asking (None: told unasked), and its value
+    once told (None: failed)."""
 
     h: Configuration
     direction: str | None
+    index: int | None
     told: bool = False
+    external: bool = False
     value: float | None = None
 
 
@@ -43,7 +47,12 @@ class Baseline:
     """A search method that follows a `Rule`, after `starts`. Its history, event by event, is its state.
 
     method, options: the constructor in `OPTIMISERS` that made it and its options, for `restore`.
+    budget: the number of configurations that it may ask for; inf: no limit. It may be changed during a search.
     """
+
+    lengths = (1.0,)
+    budget = inf
+    bracketed = False
 
     def __init__(
         self,
@@ -61,22 +70,32 @@ class Baseline:
         self._rule, self._starts, self._method, self._options = rule, starts, method, dict(options)
         self._trials: dict[Key, Trial] = {}  # in asking order; if never asked for, in telling order
         self._events: list[dict[str, Any]] = []
-        self._recalled: dict[Key, Told] = {}  # by key
+        self._recalled: dict[Key, Training] = {}  # those that the search has not come to yet
 
     def ask(self) -> Configuration | None:
         """The next configuration; None while `workers` trials are live, and when finished."""
-        while is_free(self.workers, len(self.live)) and (h := self._next()) is not None:
-            if self.space.key(h) not in self._recalled:
+        while is_free(self.workers, len(self.live)) and self._affords and (h := self._next()) is not None:
+            known = self._recalled.pop(self.space.key(h), None)
+            if known is None or not known.looks or known.until is not None:
                 return h
-            self.tell(*self._recalled.pop(self.space.key(h)))
+            share, value = known.looks[-1]
+            self.tell(h, value, share, left=known.gone)
         return None
 
-    def recall(self, history: Sequence[Told]) -> None:
-        """Trials of an earlier run of this search: each is told at once when the search comes to it.
+    def until(self, h: Mapping[str, Any]) -> float:
+        """1: every training is whole. Raises KeyError for a configuration that is not live."""
+        if (trial := self._trials.get(self.space.key(h))) is None or trial.told:
+            raise KeyError(f"{dict(h)} is not being trained")
+        return 1.0
+
+    def recall(self, trainings: Iterable[Training]) -> None:
+        """Trainings of an earlier run of this search: each is told at once when the search comes to it.
 
         A sampler that draws at random proposes them again, provided that it had one trial at a time.
         """
-        self._recalled |= {self.space.key(told.h): told._replace(h=self.space.check(told.h)) for told in history}
+        for training in trainings:
+            h = self.space.check(training.h)
+            self._recalled[self.space.key(h)] = training
 
     def _next(self) -> Configuration | None:
         start = next((h for h in self._starts if self.space.key(h) not in self._trials), None)
@@ -85,34 +104,84 @@ class Baseline:
         h = start or self._rule.propose(self._trials)
         if h is None:
             return None
-        self._trials[self.space.key(h)] = Trial(dict(h), "sampled" if start is None else "start")
-        self._events.append({"event": "ask", "h": dict(h)})
+        known = self._recalled.get(self.space.key(h))
+        place = known.trial_index if known is not None else None
+        direction = "sampled" if start is None else "start"
+        self._trials[self.space.key(h)] = Trial(dict(h), direction, self._next_index if place is None else place)
+        self._events.append({"event": "ask", "h": dict(h), "index": self._trials[self.space.key(h)].index})
         return dict(h)
 
-    def tell(self, h: Mapping[str, Any], value: float | None, censored: bool = False) -> None:
+    def replay(self, events: Iterable[Mapping[str, Any]]) -> None:
+        """Ask and tell again what `state` lists. Raises ValueError if a sampler now proposes something else."""
+        for event in events:
+            if event["event"] == "tell":
+                self.tell(event["h"], event["value"])
+                continue
+            h, key = self.ask(), self.space.key(event["h"])
+            if h is None or self.space.key(h) != key:
+                raise ValueError(
+                    f"{self._method} now proposes {h}, not {event['h']} as stored: another release of its sampler?"
+                )
+            self._trials[key].index = self._events[-1]["index"] = event["index"]
+
+    @property
+    def _next_index(self) -> int:
+        taken = [one.index for one in self._trials.values()] + [one.trial_index for one in self._recalled.values()]
+        return max((place for place in taken if place is not None), default=-1) + 1
+
+    def tell(
+        self,
+        h: Mapping[str, Any],
+        value: float | None,
+        share: float | None = None,
+        *,
+        left: bool = False,
+        external: bool = False,
+    ) -> None:
         """Report the value of a configuration; None, NaN or ±inf: the trial failed. Unknown configurations are adopted.
 
-        A censored value counts as just below the best of those told so far, if it is not lower already.
-
+        left: the trial was stopped early. Its value counts as just below the best of those told so far, if it is not
+        lower already. external: it was not trained for this search, and costs none of the budget.
         Raises ValueError for a configuration outside the space.
         """
         h, key = self.space.check(h), self.space.key(h)
-        told = value_of(value)
-        value = None if told == FAILED else told
-        if value is not None:
-            value = uncensored(value, censored, self.best and self.best[1])
+        number = value_of(value)
+        if left and self.best is not None:
+            number = min(number, nextafter(self.best[1], -inf))
+        told = None if number == FAILED else number
         if key not in self._trials:
             self._rule.take(h)
-            self._trials[key] = Trial(h, None)
+            self._trials[key] = Trial(h, None, None)
         trial = self._trials[key]
-        if not trial.told or trial.value != value:
-            self._events.append({"event": "tell", "h": h, "value": value})
-            self._rule.observe(trial.h, value)
-            trial.told, trial.value = True, value
+        trial.external = external
+        if not trial.told or trial.value != told:
+            self._events.append({"event": "tell", "h": h, "value": told})
+            self._rule.observe(trial.h, told)
+            trial.told, trial.value = True, told
 
     @property
     def finished(self) -> bool:
-        return all(self.space.key(h) in self._trials for h in self._starts) and self._rule.exhausted(self._trials)
+        begun = all(self.space.key(h) in self._trials for h in self._starts)
+        return not self._affords or (begun and self._rule.exhausted(self._trials))
+
+    @property
+    def ending(self) -> str:
+        """Why it asks for nothing more, for a search that is `finished`."""
+        return "its budget is spent" if not self._affords else "all its configurations are known"
+
+    @property
+    def spent(self) -> float:
+        """Number of configurations asked for, without `external` ones."""
+        return float(sum(one.index is not None and not one.external for one in self._trials.values()))
+
+    @property
+    def _affords(self) -> bool:
+        return self.spent + 1 <= self.budget
+
+    @property
+    def incumbent(self) -> Training | None:
+        """None: no training is left to be finished."""
+        return None
 
     @property
     def live(self) -> list[Configuration]:
@@ -125,7 +194,8 @@ class Baseline:
 
     @property
     def best(self) -> tuple[Configuration, float] | None:
-        return best_of(self.history)
+        numbers = [(h, value) for h, value in self.history if value is not None]
+        return max(numbers, key=lambda pair: pair[1], default=None)
 
     def origin(self, h: Mapping[str, Any]) -> Proposal:
         direction = self._trials[self.space.key(h)].direction
@@ -133,8 +203,13 @@ class Baseline:
             raise KeyError(f"{dict(h)} was told, but never asked for")
         return Proposal(dict(h), direction, 0.0)
 
+    def annotation(self, h: Mapping[str, Any]) -> dict[str, Any]:
+        """The results table's columns direction, line_position, trial_index. KeyError for one never asked for."""
+        return self.origin(h).annotation(self._trials[self.space.key(h)].index)
+
     def state(self) -> dict[str, Any]:
         """The events in their order and the search's arguments; `restore` replays the events."""
         state = {"version": STATE_VERSION, "method": self._method, "options": self._options, "seed": self.seed}
-        state |= {"workers": self.workers, "recalled": list(self._recalled.values())}
-        return state | {"space": self.space.to_json(), "starts": self._starts, "events": list(self._events)}
+        recalled = [training.to_json() for training in self._recalled.values()]
+        state |= {"workers": self.workers, "recalled": recalled, "space": self.space.to_json()}
+        return state | {"starts": self._starts, "events": list(self._events)}

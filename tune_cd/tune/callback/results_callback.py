@@ -48,8 +48,8 @@ class ResultsCallback(Callback):
     annotate: the searcher's `annotate` key, if it has one; rows then record direction, position and order of asking.
     identify: (a training's configuration) -> the fields that identify it, instead of those of `annotate`.
     full_length: (key, amount) as in the searcher; trials that end below are "stopped", not "completed".
-    use_result: as in the searcher: a row has the "last" value of the metric or the "best", which `PausingSearch` uses.
-    record: "all": a row for each trial when it ends. "pauses": also whenever one pauses, as with `PausingSearch`, so
+    use_result: as in the searcher: a row has the "best" value of the metric or the "last".
+    record: "all": a row for each trial when it ends. "pauses": also whenever one pauses, as where trials pause, so
         that the table is enough if Tune's folder is lost (needs full_length). "failures": only rows of trials that fail
         in Tune, for trainables that write their own rows, also of failed trainings; Tune's failures are then the
         machine's. Rows that the trainable cannot write may be reported, see UNSTORED.
@@ -79,7 +79,7 @@ class ResultsCallback(Callback):
         fields: dict[str, Any] | None = None,
         annotate: str | None = None,
         full_length: tuple[str, float] | None = None,
-        use_result: str = "last",
+        use_result: str = "best",
         record: str = "all",
         identify: Callable[[dict], dict] | None = None,
         patience: float = 600.0,
@@ -190,7 +190,7 @@ class ResultsCallback(Callback):
         self._taken: set[tuple[str, int]] = set()  # (trial id, index in its pack) of reported rows taken over
         self._broken: list[tuple[str, Exception]] = []  # ids of trials whose row could not be made, with the reason
         self._paused: dict[str, Any] = {}  # trial id -> training_iteration at the pause of its last row
-        self._reports = Reports(self._full_length, self._use_result)
+        self._reports = Reports(self._full_length, self._use_result, self._metric, self._sign)
 
     def _is_news(self, trial: Any) -> bool:
         """Whether the trial has reported a result since the row of its last pause."""
@@ -207,7 +207,7 @@ class ResultsCallback(Callback):
 
     def _hear(self, trial: Any, result: dict) -> None:
         for place, (_, member) in enumerate(members_of(trial.config, result)):
-            self._reports.hear(_name(trial, place), member, self._metric, self._sign)
+            self._reports.hear(_name(trial, place), member)
 
     def _put(self, entry: Entry) -> None:
         self._rows += 1
@@ -239,7 +239,7 @@ class ResultsCallback(Callback):
             params = {name: float(at) for name, value in searched.items() if (at := number_of(value)) is not None}
             failure = self._failure(trial, params) if broke else None
             name, flat, reports = _name(trial, place), flatten_dict(result), self._reports
-            seen = reports.end(name, flat, self._metric, self._sign)
+            seen = reports.end(name, flat)
             removed = getattr(trial, "status", None) in (Trial.PENDING, Trial.PAUSED)
             cut_off = cut and not result.get("done") and reports.share(seen) != 1
             short = not broke and (cut_off or reports.short(name, flat, removed and not cut))

@@ -1,0 +1,21 @@
+"""Searches as the tests make them: with the knowledge of a balance where weights are searched. No test in here."""
+
+from typing import Any
+
+from tune_cd import LENGTHS, CoordinateDescent, Space
+from tune_cd.landscapes.landscape import knowledge
+
+
+def descent(space: Space, **arguments: Any) -> CoordinateDescent:
+    """A search of whole trainings."""
+    return CoordinateDescent(space, **{**knowledge(space), **arguments})
+
+
+def pausing(space: Space, **arguments: Any) -> CoordinateDescent:
+    """A search whose trainings pause."""
+    return descent(space, **{"lengths": LENGTHS, **arguments})
+
+
+def curves(search: CoordinateDescent) -> list[tuple[dict, dict[float, float]]]:
+    """(h, values by share; -inf: it failed there) of every configuration."""
+    return [(dict(one.h), dict(one.looks)) for one in search.trainings]

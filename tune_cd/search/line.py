@@ -1,0 +1,140 @@
+"""The search of one line until its best is bracketed: the learning rate alone, at the balance of a recipe.
+
+It is the default search, whose model moves along this line alone, with a rule that ends it. Golden section ends in any
+one of several peaks: on the diagonal of the global average of `omniglot-242-margin` it ends with .34 to .52, this
+search with .52, where .52 is the best (the table is in `tests/benchmarks/RESULTS.md`).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import inf
+
+import numpy as np
+
+from tune_cd.search.golden_section import FAILED
+from tune_cd.search.model_guided import Guided, Step
+from tune_cd.search.space import AT_END, Array, Configuration, Space
+from tune_cd.search.trainings import Proposal
+
+RATE_RESOLUTION = 2 / 3
+"""Octaves. A learning rate counts as tuned when its nearest tried neighbours on both sides are this close together.
+
+A third of an octave costs half as much again, and finds the same (`tests/benchmarks/RESULTS.md`)."""
+
+BRACKET_FROM = 0.5
+"""From this share of the budget on, neighbours of the best are tried. From 0.3 on, a line costs a third less, but ends
+with .47 instead of .51 on the diagonal of `omniglot-242-infonce`, which has several peaks."""
+
+ON_LINE = 1e-6
+"""Octaves. A configuration nearer to the line than this, on every axis, is on it."""
+
+
+def check_line(space: Space, starts: Sequence[Configuration], direction: Array) -> None:
+    """Raise ValueError unless one start is given, the direction moves real axes only, and the line does not leave the
+    box at once."""
+    if len(starts) != 1:
+        raise ValueError(f"start {list(starts)}: a line search needs one configuration that its line runs through")
+    listed = [axis.name for axis, step in zip(space.axes, direction) if step and (axis.values or axis.step)]
+    if listed:
+        raise ValueError(f"direction {direction.tolist()} moves {listed}: a line runs along real axes only")
+    x = space.to_coordinates(starts[0])
+    low, high = space.grown(x[None], x).chord(x, direction)
+    if (high - low) * np.abs(direction).max() < RATE_RESOLUTION:
+        raise ValueError(f"the line through {starts[0]} along {direction.tolist()} leaves {space} at once")
+
+
+@dataclass(frozen=True)
+class OnLine:
+    """A state of the search, as seen from the best whole training along the plan's first direction.
+
+    now: the model's state. spent, budget: in full trainings.
+    """
+
+    now: Guided
+    spent: float
+    budget: float
+
+    @property
+    def step(self) -> Step | None:
+        """The next training; None once the best may be bracketed: what runs ends first, and may be better. At an end of
+        the line, where no neighbour can be tried, it ends unbracketed."""
+        if self.best is None:
+            return self.now.step
+        if _is_close(sum(side for side, room in zip(self.sides, self._rooms) if room > AT_END)):
+            return None
+        return self._neighbour() if self._is_due else self.now.step
+
+    @property
+    def gap(self) -> float:
+        """Octaves between the two neighbours of the best at full length; inf without a best, or with one neighbour."""
+        return inf if self.best is None else sum(self.sides)
+
+    @property
+    def bracketed(self) -> bool:
+        """Whether the neighbours are at most RATE_RESOLUTION apart."""
+        return _is_close(self.gap)
+
+    @cached_property
+    def best(self) -> int | None:
+        """Index of the best training at full length, of equal ones the first; None without one."""
+        ends = [one.looks[-1][1] if one.share == 1 else FAILED for one in self.now.trainings]
+        return int(np.argmax(ends)) if max(ends, default=FAILED) != FAILED else None
+
+    @cached_property
+    def sides(self) -> tuple[float, float]:
+        """Octaves from the best to its lower and its upper neighbour."""
+        away = self.now.model.points - self._x
+        positions = away @ self._direction / (self._direction @ self._direction)
+        on_line = np.abs(away - positions[:, None] * self._direction).max(1) < ON_LINE
+        octaves = positions[on_line] * self._octaves
+        return -float(max(octaves[octaves < -ON_LINE], default=-inf)), float(min(octaves[octaves > ON_LINE], default=inf))
+
+    @cached_property
+    def _rooms(self) -> tuple[float, float]:
+        """Octaves from the best to the ends of the line, after all its growth."""
+        space = self.now.plan.space
+        widest = Space(**{axis.name: axis.widest for axis in space.axes}) if space.grows else space
+        low, high = widest.chord(self._x, self._direction)
+        return -low * self._octaves, high * self._octaves
+
+    @property
+    def _is_due(self) -> bool:
+        """Whether the next neighbour is tried: from BRACKET_FROM of the budget on, unless a training is predicted to end
+        better than the best at full length; at the latest when the search has nothing else left. Without this step it
+        may look far away, where nothing promises much, or end unbracketed."""
+        if self.spent >= self.budget:
+            return False
+        if self.now.step is None and all(one.until is None for one in self.now.trainings):
+            return True
+        return self.now.model.leader == self.best and self.spent >= BRACKET_FROM * self.budget
+
+    def _neighbour(self) -> Step:
+        """The next neighbour of the best, at the shortest length, on the side where the nearest is farther away."""
+        assert self.best is not None
+        below, above = (side if room > AT_END else 0.0 for side, room in zip(self.sides, self._rooms))
+        side = -1 if below > above else 1
+        position = side * min(RATE_RESOLUTION / 2, max(below, above)) / self._octaves
+        h = self.now.plan.space.along(self.now.trainings[self.best].h, self._direction, position)
+        return Step(Proposal(h, self.now.plan.names[0], position), self.now.lengths[0])
+
+    @property
+    def _direction(self) -> Array:
+        return self.now.plan.directions[0]
+
+    @property
+    def _octaves(self) -> float:
+        """Octaves per unit of the position, of the parameter that moves fastest."""
+        return float(np.abs(self._direction).max())
+
+    @property
+    def _x(self) -> Array:
+        """Coordinates [n_axes] of the best."""
+        assert self.best is not None
+        x: Array = self.now.model.points[self.best]
+        return x
+
+
+def _is_close(gap: float) -> bool:
+    """Whether neighbours are at most RATE_RESOLUTION apart."""
+    return gap <= RATE_RESOLUTION + ON_LINE

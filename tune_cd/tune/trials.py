@@ -1,0 +1,258 @@
+"""The trials of an experiment: which configuration each of them trains, how far it is, and what that tells the search.
+
+A searcher cannot pause a trial, and a scheduler cannot ask for a new one. So the two share these trials and the next
+step: if it is a new configuration, the searcher suggests it; if it is a paused trial, the scheduler resumes it.
+"""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ray.tune.schedulers import TrialScheduler
+from ray.tune.utils import flatten_dict
+
+from tune_cd.results.observations import UNKNOWN_SHARE
+from tune_cd.results.rows import finite
+from tune_cd.search.protocol import is_free
+from tune_cd.search.search import ROUNDING, CoordinateDescent
+from tune_cd.search.space import Configuration, Key
+from tune_cd.search.trainings import Proposal, Training
+from tune_cd.tune.reports import Reports
+from tune_cd.tune.snapshot import Ran
+
+log = logging.getLogger(__name__)
+
+
+class Trials:
+    """Trials by their ids, over a search and what they have reported.
+
+    configurations: trial id -> h. ended: ids of trials that Tune has ended. step: the next configuration to train,
+    decided but not yet started.
+    """
+
+    def __init__(self, search: CoordinateDescent, reports: Reports):
+        self.search, self.reports = search, reports
+        self.configurations: dict[str, Configuration] = {}
+        self.ended: set[str] = set()
+        self.step: Configuration | None = None
+        self._counted = self._warned = False  # whether a report had the key of full_length; whether it was missed
+
+    @property
+    def pauses(self) -> bool:
+        return len(self.search.lengths) > 1
+
+    @property
+    def finished(self) -> bool:
+        """Whether nothing is left to train: the search has stopped by itself."""
+        return self.step is None and self.search.finished
+
+    def next(self) -> Configuration | None:
+        """The next configuration to train, new or paused; the same one until its training starts. Configurations that
+        lost their trial come first."""
+        if self.step is None and (lost := self.lost):
+            free = is_free(self.search.workers, len(self.search.live) - len(lost))
+            self.step = lost[0] if free else None
+        elif self.step is None:
+            self.step = self.search.ask()
+        return self.step
+
+    def begin(self, trial_id: str) -> Configuration | None:
+        """The configuration of a new trial; None if there is none for now, or if a paused trial is to go on."""
+        h = self.configurations.get(trial_id)
+        if h is None:
+            h = self.next()
+            if h is None or self.of(h) is not None:
+                return None
+            self.configurations[trial_id], self.step = h, None
+        return h
+
+    def of(self, h: Configuration) -> str | None:
+        """The id of a configuration's trial that has not ended; None if there is none."""
+        return self._open.get(self.search.space.key(h))
+
+    @property
+    def lost(self) -> list[Configuration]:
+        """Configurations that the search counts as running, but that no trial trains."""
+        there, key = self._open, self.search.space.key
+        return [h for h in self.search.live if key(h) not in there]
+
+    def adopt(self, trial_id: str, config: Mapping[str, Any]) -> Configuration | None:
+        """The configuration of a trial that was never suggested, if it has one inside the space. config: flat or
+        nested."""
+        try:
+            self.configurations[trial_id] = self.search.space.check(flatten_dict(dict(config)))
+        except ValueError:
+            return None
+        return self.configurations[trial_id]
+
+    def is_under_way(self, h: Configuration) -> bool:
+        """Whether the search counts a configuration as running."""
+        known = self.search.training(h)
+        return known is not None and known.until is not None
+
+    def end(self, trial_id: str, result: Mapping[str, Any] | None, error: bool) -> None:
+        """Tell the end of a trial. result: its last report; None: Tune does not say, and what it reported before counts.
+
+        A trial that ended below its full length, by itself or not, has its value there, and cannot go on.
+        """
+        known = self.configurations.get(trial_id)
+        h = known or self.adopt(trial_id, _config_in(result or {}))
+        self.ended.add(trial_id)
+        if h is None:
+            return
+        seen = self.reports.end(trial_id, result)
+        value = None if error else self.reports.value(seen)
+        if value is not None and seen.length is None and not self.pauses:
+            self.reports.warn_of_length(trial_id, result or {})
+        short = value is not None and self.reports.short(trial_id, result, removed=result is None)
+        share = self.reports.share(seen) or (UNKNOWN_SHARE if short and not self.pauses else 1.0)
+        if not error and not self.pauses:  # else Tune may run it again, from its checkpoint
+            self.reports.forget(trial_id)
+        if self.pauses and known is not None and not self.is_under_way(h):
+            self._tell_failure_at_pause(h, error)
+            return
+        at = share if value is not None else self.search.until(h) if self.is_under_way(h) else 1.0
+        self.search.tell(h, value, at, left=value is not None and share < 1, external=known is None)
+
+    def report(self, trial_id: str, result: Mapping[str, Any]) -> str:
+        """Take a report of a trial that may pause, tell its value if a length is reached, and return
+        TrialScheduler.CONTINUE, PAUSE or STOP. Raises ValueError if no report ever had the key of full_length."""
+        h = self.configurations.get(trial_id)
+        if h is None:
+            return TrialScheduler.CONTINUE
+        seen = self.reports.hear(trial_id, result)
+        self._check_length(result)
+        share = self.reports.share(seen)
+        if share is None:
+            return TrialScheduler.CONTINUE
+        if not self.is_under_way(h):  # e.g. if Tune started it again after a restart
+            return TrialScheduler.PAUSE
+        ended = share == 1
+        if (seen.diverged and self.reports.metric in result) or (seen.best is None and ended):
+            self.search.tell(h, None, share)
+            return TrialScheduler.STOP
+        if seen.best is None:  # no value yet: training continues until there is one
+            return TrialScheduler.CONTINUE
+        until = self.search.until(h)
+        length = self._length_at(share)
+        reached = share >= until - ROUNDING
+        if reached or length > self.search.training(h).share:  # a report may come late, even beyond several lengths
+            self.search.tell(h, seen.best, max(length, share))
+        if not reached:
+            return TrialScheduler.CONTINUE
+        return TrialScheduler.STOP if ended else TrialScheduler.PAUSE
+
+    def must_wait(self, trial_id: str, params: Mapping[str, Any]) -> bool:
+        """Register a trial that Tune adds, new or restored; return whether it stays paused.
+
+        Tune may run a trial that the search did not ask for: it failed, its end is missing in Tune's snapshot, or the
+        search does not know it. Such a trial is trained to the length that it had reached.
+        """
+        h = self.configurations.get(trial_id) or self.adopt(trial_id, params)
+        if h is None:
+            return False
+        self.ended.discard(trial_id)
+        known, key = self.search.training(h), self.search.space.key
+        if known is None or (known.until is None and (not known.looks or known.share == 1)):
+            share = known.looks[-1][0] if known is not None and known.looks else 0.0
+            self.search.begin(Proposal(h, "resumed", 0.0), self._length_at(share) or self.search.lengths[0])
+        if not self.is_under_way(h):
+            return True
+        if self.step is not None and key(self.step) == key(h):
+            self.step = None
+        return False
+
+    def stop_new(self) -> None:
+        """Only resume paused trials from now on, since Tune has started num_samples trials.
+
+        Configurations without a trial, e.g. of an earlier study, cannot resume.
+        """
+        for h in self.lost:
+            self.search.withdraw(h)
+        if self.step is not None and self.of(self.step) is None:
+            self.step = None
+        self.search.grows = False
+        self.search.leave(one.h for one in self.search.trainings if self.of(one.h) is None)
+
+    def forget(self) -> None:
+        """Forget all trials: in another experiment even paused ones start over, since Tune does not have them."""
+        self.configurations, self.ended, self.step = {}, set(), None
+        self.reports.restore({})
+        self.search.grows = True
+        self.search.leave([])
+
+    def agree(self, trials: Sequence[Ran]) -> None:
+        """Bring this state up to date with Tune's snapshot: add missing trials, and end those that have ended.
+
+        Those that were cut off have lost their trial: they are suggested again.
+        """
+        for gone in self.configurations.keys() - {trial.trial_id for trial in trials}:
+            del self.configurations[gone]
+            self.reports.forget(gone)
+        self.ended = {trial.trial_id for trial in trials if trial.ended}
+        for trial in trials:
+            unknown = trial.trial_id not in self.configurations
+            h = self._asked_since(trial) if unknown else self.configurations[trial.trial_id]
+            if h is None:
+                continue
+            if not self.pauses:
+                self.reports.hear(trial.trial_id, trial.result)
+            elif self._length_in(trial.result) is not None:
+                self.report(trial.trial_id, trial.result)
+            if trial.ended and not trial.cut and (unknown or self.is_under_way(h)):
+                self.end(trial.trial_id, trial.result, trial.failed)
+
+    def best(self, wanted: Callable[[Training], bool]) -> Training | None:
+        """The training with the best last value among those that are wanted; None without one."""
+        told = [one for one in self.search.trainings if one.looks and not one.failed and wanted(one)]
+        return max(told, key=lambda one: one.looks[-1][1], default=None)
+
+    @property
+    def _open(self) -> dict[Key, str]:
+        """Key of a configuration -> its trial that has not ended."""
+        key = self.search.space.key
+        return {key(h): trial for trial, h in self.configurations.items() if trial not in self.ended}
+
+    def _tell_failure_at_pause(self, h: Configuration, error: bool) -> None:
+        """Tell the failure of a trial that had just been told to pause, for example while it was saved."""
+        known = self.search.training(h)
+        if error and known.share < 1:  # it cannot resume
+            self.search.tell(h, None, known.share)
+
+    def _asked_since(self, trial: Ran) -> Configuration | None:
+        """The configuration of a trial that is newer than the searcher's snapshot; the search asks for it again."""
+        search, key = self.search, self.search.space.key
+        h = self.adopt(trial.trial_id, {name: trial.params.get(name) for name in search.space.names})
+        if h is not None and search.training(h) is None:
+            asked = search.ask()
+            if asked is not None and key(asked) != key(h):  # asked at another moment
+                search.withdraw(asked)
+            if search.training(h) is None:
+                search.begin(Proposal(h, "resumed", 0.0), search.lengths[0])
+        return h
+
+    def _length_at(self, share: float) -> float:
+        """The greatest length that this share has reached; 0 without one."""
+        return max((length for length in self.search.lengths if length <= share + ROUNDING), default=0.0)
+
+    def _length_in(self, result: Mapping[str, Any]) -> float | None:
+        return finite(flatten_dict(dict(result)).get(self.reports.full_length[0]))
+
+    def _check_length(self, result: Mapping[str, Any]) -> None:
+        """Of a report without the key of full_length: warn once; raise ValueError if no report ever had it."""
+        if self._length_in(result) is not None:
+            self._counted = True
+            return
+        key = self.reports.full_length[0]
+        said = f"a result without the number {key!r}, which full_length names; it has {sorted(result)}"
+        if not self._counted:
+            raise ValueError(said)
+        if not self._warned:
+            self._warned = True
+            log.warning("%s: its value counts at the length before", said)
+
+
+def _config_in(result: Mapping[str, Any]) -> dict[str, Any]:
+    """The configuration in a result, nested or with keys such as config/lr."""
+    flat = {key.removeprefix("config/"): value for key, value in result.items() if key.startswith("config/")}
+    return flatten_dict(result.get("config") or {}) | flat

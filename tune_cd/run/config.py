@@ -79,7 +79,7 @@ class StudyConfig:
         "(a Lambda_TERM for each term of the loss), or your recipe: lr=...,average=separate|global[,b=...], and of "
         "other losses than margin and infonce lr=...[,b=...]")
     range: tuple[float, float] | None = searched(None, typed("LO,HI", read.bounds),
-        "of every weight Lambda_TERM, fixed. Without it the range grows where cd or an average has its best at an end. "
+        "of every weight Lambda_TERM, fixed; default: one that grows where cd or an average has its best at an end. "
         f"It begins with {SMALL_RANGE[0]:g},{SMALL_RANGE[1]:g} for margin and infonce in --setup small, with the "
         f"paper's {SEARCH_RANGE[0]:g},{SEARCH_RANGE[1]:g} in --setup paper, with {XBM_RANGE[0]:g},{XBM_RANGE[1]:g} in "
         "--experiment xbm, whose Adam has a learning rate beside the weights, and for other losses with "

@@ -4,6 +4,7 @@ import re
 import time
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from math import inf
 from statistics import median
@@ -25,14 +26,12 @@ class Budget:
 
 def parse_budget(text: str) -> Budget:
     """`2h`, `90min`, `20gpu-hours`, ... Raises ValueError naming the forms."""
-    match = re.fullmatch(r"\s*([0-9.eE+]+)\s*([a-z-]+)\s*", text)
-    try:
-        amount, unit = (float(match[1]), match[2]) if match else (0.0, "")
-    except ValueError:
-        amount, unit = 0.0, ""
-    if unit not in UNITS or not 0 < amount * UNITS[unit] <= MOST:
+    match, seconds = re.fullmatch(r"\s*([0-9.eE+]+)\s*([a-z-]+)\s*", text), 0.0
+    with suppress(ValueError):
+        seconds = float(match[1]) * UNITS.get(match[2], 0) if match else 0.0
+    if not 0 < seconds <= MOST:
         raise ValueError(f"--budget {text!r}: {FORMS}, at most {MOST / 3600:.0e} h")
-    return Budget(text.strip(), amount * UNITS[unit], unit == "gpu-hours")
+    return Budget(text.strip(), seconds, "gpu" in text)
 
 
 @dataclass

@@ -87,7 +87,7 @@ class Progress(Callback):
         if key not in self._said:
             self._said.add(key)
             name = f"{trial_name(origin['search'], origin['trial_index'])} " if kind == ANEW else ""
-            self._print(redact(f"warning: {name}{' '.join(said.split())}"))
+            self._print(f"warning: {name}{' '.join(said.split())}")
 
     def on_trial_complete(self, iteration, trials, trial, **info) -> None:
         self.on_trial_result(iteration, trials, trial, trial.last_result)

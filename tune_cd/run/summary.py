@@ -61,7 +61,8 @@ def _growth(trials: pd.DataFrame, study: Study) -> list[str]:
     """A line on the weights whose range has grown, and how far; none if no range has."""
     (low, high), inside, said = study.config.range, 1 + 1e-6, []  # rounding apart
     for name, (least, most) in grown(_box(study), trials).items():
-        ends = [f"down to {least:.3g}"] * (inside * least < low) + [f"up to {most:.3g}"] * (most > inside * high)
+        ends = [f"down to {least:.3g}"] if inside * least < low else []
+        ends += [f"up to {most:.3g}"] if most > inside * high else []
         said += [f"{letters(name)} {' and '.join(ends)}"] if ends else []
     return [f"the range {low:g} to {high:g} has grown: {', '.join(said)}."] if said else []
 

@@ -38,7 +38,7 @@ def parser() -> argparse.ArgumentParser:
     options = [one for of in (StudyConfig, Call) for one in fields(of) if one.metadata]
     titles = dict.fromkeys(one.metadata["group"] for one in options)
     groups = {title: top.add_argument_group(title) for title in titles}
-    for one in options:
+    for one in sorted(options, key=lambda one: list(groups).index(one.metadata["group"])):
         flag = option_of(f"no_{one.name}" if one.default is True else one.name)
         arguments = {name: value for name, value in one.metadata.items() if name not in ("group", "limits")}
         arguments["help"] = arguments["help"].format(worth=DEFAULT_WORTH, trials=DEFAULT_TRIALS)

@@ -18,6 +18,7 @@ from tune_cd.run.searches import Search
 from tune_cd.search.space import Space
 
 STUDY_VERSION = 1
+PARTS = ("options", "setup")  # of the file that defines a study, beside its version
 CHECKPOINTS = "checkpoints"
 COEFFICIENTS = "coefficients"
 """The key, in a stored set-up, of the loss's weights and their published coefficients: a user's own loss may change."""
@@ -119,10 +120,8 @@ def _stored(text: bytes, where: Path | str) -> tuple[StudyConfig, dict]:
         content = json_of(text)
         if isinstance(content, dict) and (version := content.get("version")) != STUDY_VERSION:
             raise ValueError(f"version {version!r} is another release's; this one reads version {STUDY_VERSION}")
-        if not (
-            isinstance(content, dict) and all(isinstance(content.get(part), dict) for part in ("options", "setup"))
-        ):
-            raise ValueError("an object with the objects options and setup is needed")
+        if not (isinstance(content, dict) and all(isinstance(content.get(part), dict) for part in PARTS)):
+            raise ValueError(f"an object with the objects {' and '.join(PARTS)} is needed")
         return StudyConfig.from_json(content["options"]), content["setup"]
     except (ValueError, ImportError) as error:
         raise ValueError(

@@ -1,7 +1,7 @@
 """What defines a study, and what belongs to one call."""
 
 import json
-from dataclasses import FrozenInstanceError, asdict
+from dataclasses import FrozenInstanceError, asdict, fields
 
 import pytest
 
@@ -19,6 +19,15 @@ def test_every_option_is_a_field_of_one_of_the_two():
     fields = {*asdict(StudyConfig()), *asdict(Call())}
     found = {"data_sha256", "data_content", "range_grows"}
     assert options == fields - found and not asdict(StudyConfig()).keys() & asdict(Call())
+
+
+def test_the_help_of_an_option_has_its_default():
+    defaults = {field.name: field.default for of in (StudyConfig, Call) for field in fields(of)}
+    for action in parser()._actions[1:]:
+        default = defaults[action.dest]
+        shown = "" if default is None or default == () else f"{default:g}" if isinstance(default, float) else default
+        shown = ",".join(map(str, default)) if isinstance(default, tuple) else shown
+        assert isinstance(default, bool) or default == () or f"default: {shown}" in action.help, action.dest
 
 
 @pytest.mark.parametrize(

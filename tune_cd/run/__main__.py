@@ -67,7 +67,7 @@ def _checked(request: Request) -> int:
     with ENDING.at_once():
         from tune_cd.results.study_files import DRIVER
         from tune_cd.run import preflight
-        from tune_cd.run.lock import Held, StudyLock
+        from tune_cd.run.lock import StudyLock
 
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
     logging.getLogger("trainables").setLevel(logging.INFO)  # shows downloads, which take long
@@ -81,32 +81,22 @@ def _checked(request: Request) -> int:
         print(f"warning: {warning}", file=sys.stderr)
     with ENDING.at_once():
         import tune_cd.run.trials  # noqa: F401  with Ray, which takes long
-    lock = StudyLock(study.store, study.file(DRIVER))
+    lock, status = StudyLock(study.store, study.file(DRIVER)), None
     try:
         try:
             if not request.call.dry_run:
                 lock.acquire()
-        except (Held, OSError) as error:
+            _connect(study.call.address, study.call.verbose)
+        except (ValueError, OSError) as error:
             return _refuse(error)
-        return _with_ray(study, lock)
-    finally:
-        lock.release()
-        if isinstance(study.results, Path):
-            with suppress(OSError):  # it holds nothing if the study was refused
-                study.store.where(study.file("")).rmdir()
-
-
-def _with_ray(study, lock) -> int:
-    try:
-        _connect(study.call.address, study.call.verbose)
-    except (ValueError, OSError) as error:
-        return _refuse(error)
-    status = None
-    try:
         status = _on_cluster(study, lock)
         return status
     finally:
         _leave(status, lock)
+        lock.release()
+        if isinstance(study.results, Path):
+            with suppress(OSError):  # it holds nothing if the study was refused
+                study.store.where(study.file("")).rmdir()
 
 
 def _leave(status: int | None, lock) -> None:
@@ -117,17 +107,18 @@ def _leave(status: int | None, lock) -> None:
     """
     import ray
 
-    def give_up() -> None:
-        lock.release()
-        sys.stdout.flush()
-        os._exit(status or EXIT_FAILED)
-
-    late = threading.Timer(LEAVING, give_up)
+    late = threading.Timer(LEAVING, _end_now, (lock, status or EXIT_FAILED))
     late.daemon = True
     if status != 0:
         late.start()
     ray.shutdown()
     late.cancel()
+
+
+def _end_now(lock, status: int) -> None:
+    lock.release()
+    sys.stdout.flush()
+    os._exit(status)
 
 
 def _connect(address: str | None, verbose: bool = False) -> None:
@@ -207,9 +198,7 @@ def _trained(study, resources, lock, watching, meter) -> int:
     def give_up() -> None:
         _break_off(study, ENDING.lost)
         _said(study)
-        lock.release()
-        sys.stdout.flush()
-        os._exit(EXIT_FAILED)
+        _end_now(lock, EXIT_FAILED)
 
     try:
         store_config(study)
@@ -292,11 +281,11 @@ def _announce(study, resources) -> None:
     from trainables.losses import find_loss
     from trainables.training.setup import without_effect
     from tune_cd.results.schema import CONFIRM
+    from tune_cd.run.looks import lengths_of
 
     setup = study.setup
-    fields = [
-        text for text in study.config.assignments if not text.startswith("learning_rate=")
-    ]  # under SGD the start contains it
+    # under SGD the start contains the learning rate
+    fields = [text for text in study.config.assignments if not text.startswith("learning_rate=")]
     for warning in without_effect([search.setup for search in study.searches], fields):
         print(f"warning: {warning}", file=sys.stderr)
     distance = f" ({setup.loss_distance})" if find_loss(setup.loss).pairwise else ""
@@ -316,19 +305,15 @@ def _announce(study, resources) -> None:
         f"{resources.cpus} CPU and {resources.gpus:g} GPU a process; {study.space}; results in {study.results}",
     ]
     if study.config.baseline and study.config.experiment == "balance" and setup.optimizer == "adam":
-        reason = "under Adam the joint scale of the weights has no effect, and Adam's own rate is fixed"
-        lines.append(f"no baselines: {reason}")
-    lines += _pauses([search for search in searched if search.pauses])
+        lines.append(
+            "no baselines: under Adam the joint scale of the weights has no effect, and Adam's own rate is fixed"
+        )
+    if study.config.pauses and len(lengths := lengths_of(setup)) > 1:
+        lines.append(
+            f"trainings pause at {', '.join(f'{share:.0%}' for share in lengths[:-1])} of their length and go on where "
+            "that is worth most; trials are counted in whole trainings' worth of images"
+        )
     if study.call.budget:
         lines.append(f"ends after {study.call.budget}, with what leads trained whole")
     lines += [f"then the best setting of each search with {len(search.seeds)} fresh seeds" for search in chosen]
     print("\n".join(lines), flush=True)
-
-
-def _pauses(searches) -> list[str]:
-    """The line that says where trainings pause, as a list; [] if none does. searches: all of one set-up."""
-    from tune_cd.run.looks import lengths_of
-
-    shares = ", ".join(f"{share:.0%}" for share in lengths_of(searches[0].setup)[:-1]) if searches else ""
-    said = f"trainings pause at {shares} of their length and go on where that is worth most"
-    return [f"{said}; trials are counted in whole trainings' worth of images"] if shares else []

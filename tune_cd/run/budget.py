@@ -2,8 +2,8 @@
 
 import re
 import time
-from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from math import inf
 from statistics import median
@@ -25,14 +25,12 @@ class Budget:
 
 def parse_budget(text: str) -> Budget:
     """`2h`, `90min`, `20gpu-hours`, ... Raises ValueError naming the forms."""
-    match = re.fullmatch(r"\s*([0-9.eE+]+)\s*([a-z-]+)\s*", text)
-    try:
-        amount, unit = (float(match[1]), match[2]) if match else (0.0, "")
-    except ValueError:
-        amount, unit = 0.0, ""
-    if unit not in UNITS or not 0 < amount * UNITS[unit] <= MOST:
+    match, seconds = re.fullmatch(r"\s*([0-9.eE+]+)\s*([a-z-]+)\s*", text), 0.0
+    with suppress(ValueError):
+        seconds = float(match[1]) * UNITS.get(match[2], 0) if match else 0.0
+    if not 0 < seconds <= MOST:
         raise ValueError(f"--budget {text!r}: {FORMS}, at most {MOST / 3600:.0e} h")
-    return Budget(text.strip(), amount * UNITS[unit], unit == "gpu-hours")
+    return Budget(text.strip(), seconds, "gpu" in text)
 
 
 @dataclass
@@ -47,8 +45,7 @@ class Meter:
     gpus: float
     clock: Callable[[], float] = time.monotonic
     _running: dict[str, tuple[float, float]] = field(default_factory=dict)  # when it began, its full trainings' worth
-    _taken: float = 0.0  # seconds of processes that have ended
-    _rates: deque[float] = field(default_factory=lambda: deque(maxlen=RECENT))  # seconds of a full training
+    _ended: list[tuple[float, float]] = field(default_factory=list)  # seconds that it took, the same
 
     def __post_init__(self):
         if self.budget.of_gpus and not self.gpus:
@@ -62,19 +59,17 @@ class Meter:
     def end(self, trial: str) -> None:
         """Report that a process has ended."""
         began, worth = self._running.pop(trial)
-        seconds = self.clock() - began
-        self._taken += seconds
-        self._rates.append(seconds / worth)
+        self._ended.append((self.clock() - began, worth))
 
     @property
     def left(self) -> float:
         """Full trainings' worth that may still be asked for; inf before the first process has ended."""
-        if not self._rates:
+        if not self._ended:
             return inf
-        rate, now = median(self._rates), self.clock()
+        rate, now = median(seconds / worth for seconds, worth in self._ended[-RECENT:]), self.clock()
         under_way = sum(max(0.0, worth * rate - (now - began)) for began, worth in self._running.values())
         if self.budget.of_gpus:
-            taken = self._taken + sum(now - began for began, _ in self._running.values())
+            taken = sum(seconds for seconds, _ in self._ended) + sum(now - began for began, _ in self._running.values())
             seconds = self.budget.seconds / self.gpus - taken
         else:
             seconds = (self._started + self.budget.seconds - now) * self.processes

@@ -33,46 +33,40 @@ class Checkpoints:
     results: str
     folder: str
     setup: Mapping[str, Any]
-    held: dict[str, bytes] = field(default_factory=dict, compare=False)
-    """name -> the state, of each training's latest one if the store has refused it. They are written with the next
-    state that the store takes. Until then this process alone can resume from them."""
-
-    def key(self, config: Mapping[str, Any]) -> str:
-        """Hash of set-up, weights, batch size and seed, 20 digits: the same for the same training."""
-        trained = [name for name in config if name.startswith(WEIGHT)]
-        identity = {name: config[name] for name in (*trained, "batch_size", "seed")}
-        return sha256(dumps([self.setup, identity], sort_keys=True).encode()).hexdigest()[:20]
+    held: dict[str, tuple[str, bytes]] = field(default_factory=dict, compare=False)
+    """`key` -> (name, state) of a training's latest checkpoint if the store has refused it. They are written with the
+    next one that the store takes. Until then this process alone can resume from them."""
 
     def save(self, config: Mapping[str, Any], images_seen: int, state: bytes) -> None:
         """Keep a state, then remove all but the latest of the earlier ones. Raises OSError if the store refuses it; the
         state is then held."""
-        start = self._start(config)
-        for name in [name for name in self.held if name.startswith(start)]:
-            del self.held[name]
+        start = self.key(config)
         name = f"{start}{images_seen:012d}~sha256-{digest(state)}.pt"
-        self.held[name] = state
-        while sum(map(len, self.held.values())) > HELD:
+        self.held.pop(start, None)
+        self.held[start] = name, state
+        while sum(len(held) for _, held in self.held.values()) > HELD:
             del self.held[next(iter(self.held))]
-        self._write(name, start, state)
+        self._write(start, name, state)
         with suppress(OSError):
-            for other, held in list(self.held.items()):
-                if max(self._files(other[: len(start)]), default="") < other:
-                    self._write(other, other[: len(start)], held)
+            for other, (name, held) in list(self.held.items()):
+                if max(self._files(other), default="") < name:
+                    self._write(other, name, held)
                 else:  # another process has trained it further
                     del self.held[other]
 
     def saved(self, config: Mapping[str, Any]) -> Iterator[tuple[str, bytes]]:
         """(name, state) of the kept checkpoints that are undamaged, the latest first. Raises OSError if the store does
         not answer, and after the last for a damaged one."""
-        store, start = store_of(self.results), self._start(config)
-        names, problem = [name for name in self.held if name.startswith(start)], None
+        store, start, problem = store_of(self.results), self.key(config), None
+        held = dict([self.held[start]] if start in self.held else [])
+        names = set(held)
         try:
-            names += self._files(start)
+            names.update(self._files(start))
         except OSError as error:
             problem = error
-        for name in sorted(set(names), reverse=True):
+        for name in sorted(names, reverse=True):
             try:
-                state = self.held.get(name) or store.read(name)
+                state = held.get(name) or store.read(name)
                 if not name.endswith(f"~sha256-{digest(state)}.pt"):
                     raise OSError(f"{store.where(name)} is damaged")
             except OSError as error:
@@ -85,22 +79,24 @@ class Checkpoints:
 
     def forget(self, config: Mapping[str, Any]) -> None:
         """Remove the checkpoints of an ended training."""
-        start = self._start(config)
-        for name in [name for name in self.held if name.startswith(start)]:
-            del self.held[name]
+        start = self.key(config)
+        self.held.pop(start, None)
         try:
             self._remove(self._files(start))
         except OSError as error:
             log.warning("saved states are left behind: %s", error)
 
-    def _start(self, config: Mapping[str, Any]) -> str:
-        """The beginning of the names of a training's checkpoints."""
-        return f"{self.folder}/{self.key(config)}-"
+    def key(self, config: Mapping[str, Any]) -> str:
+        """The beginning of the names of a training's checkpoints: a hash of set-up, weights, batch size and seed."""
+        trained = [name for name in config if name.startswith(WEIGHT)]
+        identity = {name: config[name] for name in (*trained, "batch_size", "seed")}
+        key = sha256(dumps([self.setup, identity], sort_keys=True).encode()).hexdigest()[:20]
+        return f"{self.folder}/{key}-"
 
-    def _write(self, name: str, start: str, state: bytes) -> None:
+    def _write(self, start: str, name: str, state: bytes) -> None:
         earlier = [other for other in self._files(start) if other < name]
         store_of(self.results).write(name, state)
-        self.held.pop(name, None)
+        self.held.pop(start, None)
         self._remove(earlier[: -(KEPT - 1)])
 
     def _files(self, start: str) -> list[str]:

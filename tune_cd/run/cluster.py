@@ -30,16 +30,14 @@ def growth_of(address: str | None) -> Growth:
     try:
         return cluster_growth()
     except OSError as error:
-        print(
-            redact(f"what the cluster may grow to is not known ({error}): --workers and --gpus-per-trial may say"),
-            flush=True,
-        )
+        said = f"what the cluster may grow to is not known ({error}): --workers and --gpus-per-trial may say"
+        print(redact(said), flush=True)
         return Growth()
 
 
 def nodes_of(study: Study, resources: Resources) -> Nodes:
     """The checks of the nodes that can hold a process of the study."""
-    question = {"dataset": study.setup.dataset, "task": study.setup.task, "weights": study.setup.weights}
+    question = {name: getattr(study.setup, name) for name in ("dataset", "task", "weights")}
     question |= {"data_root": study.data_root, "download": study.call.download}
     return Nodes(study.results, question, resources.cpus, resources.gpus)
 
@@ -70,16 +68,16 @@ def guarded(ending: Ending, give_up: Callable[[], None]) -> Iterator[None]:
     context = ray.get_runtime_context()
     own = next(node for node in ray.nodes() if node["NodeID"] == context.get_node_id())
     raylet = f"{own['NodeManagerAddress']}:{own['NodeManagerPort']}"
-    watched = {"this node's raylet": (raylet, 2.0), "the cluster's GCS": (context.gcs_address, 40.0)}
-    watched = {name: place for name, place in watched.items() if _answers(place[0])}
-    stop, seen = threading.Event(), dict.fromkeys(watched, time.monotonic())
+    watched = [("this node's raylet", raylet, 2.0), ("the cluster's GCS", context.gcs_address, 40.0)]
+    watched = [one for one in watched if _answers(one[1])]
+    stop, seen = threading.Event(), {address: time.monotonic() for _, address, _ in watched}
 
     def look() -> None:
         while not stop.wait(1.0):
-            for name, (address, patience) in watched.items():
+            for name, address, patience in watched:
                 if _answers(address):
-                    seen[name] = time.monotonic()
-                elif time.monotonic() - seen[name] > patience:
+                    seen[address] = time.monotonic()
+                elif time.monotonic() - seen[address] > patience:
                     ending.lost = f"{name} at {address} is gone"
                     ending.interrupt()
                     if not stop.wait(REACTION):

@@ -7,85 +7,111 @@ except for the fields in EXTENSIBLE. A `Call` belongs to one invocation, on one 
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Self, TypeVar
 
-from trainables.losses import Loss, find_loss
+from trainables.losses import LOSSES, Loss, find_loss
 from trainables.training.setup import TASKS, Setup, override
 from trainables.training.setups import BATCH_SIZES, SEARCH_RANGE, SETUPS, SMALL_RANGE, XBM, XBM_RANGE, find_setup
+from tune_cd.run import fields as read
 from tune_cd.run.budget import parse_budget
-from tune_cd.run.limits import SEEDS, check_fields, option_of
+from tune_cd.run.fields import OFF, ON, SECONDS, check_fields, option, option_of, typed
 from tune_cd.run.starts import usual_rate, usual_weights
 from tune_cd.search.registry import OPTIMISERS
 from tune_cd.search.space import Axis, Domain, Space
 
 Found = TypeVar("Found")
-
-EXPERIMENTS = ("balance", "xbm")
 FORMS = ("small", "paper")
-CHOICES = {
-    "dataset": sorted(SETUPS), "task": (*TASKS, None), "setup": (*FORMS, None), "experiment": EXPERIMENTS,
-    "search": list(OPTIMISERS),
-}  # fmt: skip
 USUAL_BATCH_SIZE = 64
+# Of a loss other than the paper's two, the usual range is from 1/BELOW of the conventional start's smallest weight to
+# ABOVE times its largest: published weights carry over to other networks within a factor of some hundreds.
 BELOW, ABOVE = 1000.0, 100.0
-"""Usual range of the weights of a loss other than the paper's two: from 1/BELOW of the conventional start's smallest
-weight to ABOVE times its largest. Published weights carry over to other networks within a factor of some hundreds
-(`tune_cd.balance.terms`)."""
-
-GROWTH = 10.0
-"""Octaves by which a usual range of the weights may grow at either end, in searches that grow it (`Axis.growth`)."""
-
-EXTENSIBLE = ("num_samples", "baseline", "baseline_trials", "confirm")
-"""Fields that --resume may change; all others stay as the study was started."""
+GROWTH = 10.0  # octaves by which a usual range may grow at either end, in searches that grow it (`Axis.growth`)
+EXTENSIBLE = ("num_samples", "baseline", "baseline_trials", "confirm")  # by --resume; all else stays as the study began
+FOUND = ("data_sha256", "data_content")  # fields that are found out from some data only: not stored if None
+MANY = 10**6
+trained = partial(option, "what is trained")
+searched = partial(option, "how it is searched")
+called = partial(option, "where it runs and what it leaves")
 
 
 @dataclass(frozen=True)
 class StudyConfig:
     """Everything that defines a study; each field is the option of `python -m tune_cd.run` of that name.
 
-    setup: small or paper; None until the cluster is known. assignments: FIELD=VALUE of `--set`. range: of every weight
-    Lambda_<term>; None: the usual one, which then grows (range_grows). data_sha256: the digest of data behind a URI.
-    data_content: `Plan.content` of a folder.
     Raises ValueError, naming the option, for a value that is impossible with any data and on any cluster.
     """
 
-    dataset: str = "glyphs"
-    task: str | None = None
-    loss: str | None = None
-    setup: str | None = None
-    assignments: tuple[str, ...] = ()
-    weights: str | None = None
-    experiment: str = "balance"
-    images_seen: int | None = None
-    data_root: str | None = None
-    data_sha256: str | None = None
-    data_content: str | None = None
-    search: str = "cd"
-    full_length: bool = False
-    num_samples: int | None = None
-    grid_step: float = 2.0
-    start: str = "conventional"
-    range: tuple[float, float] | None = None
-    range_grows: bool = False
-    batch_size: int | None = None
-    tune_batch_size: bool = False
-    batch_sizes: tuple[int, ...] = BATCH_SIZES
-    baseline: bool = True
-    baseline_trials: int | None = None
-    seed: int = 0
-    replicates: int = 1
-    confirm: int = 0
+    # fmt: off
+    dataset: str = trained("glyphs", {"choices": sorted(SETUPS)}, "glyphs are made offline from fonts")
+    task: str | None = trained(None, {"choices": TASKS}, "default: the dataset's")
+    loss: str | None = trained(None, typed("LOSS", read.loss),
+        f"{', '.join(LOSSES)}, or module:function, your own; default: the dataset's usual one")
+    setup: str | None = trained(None, {"choices": FORMS}, "default: paper where trials get a GPU, else small")
+    assignments: tuple[str, ...] = trained((), typed("FIELD=VALUE", read.assignment, nargs="+", action="extend"),
+        "override fields of the set-up, e.g. margin=0.3 k=4")
+    weights: str | None = trained(None, typed("W", read.weights),
+        "the network's before training: none, imagenet, or a file; default: the set-up's")
+    experiment: str = trained("balance", {"choices": ("balance", "xbm")},
+        "balance: the set-up as it is; xbm: table:xbm, without and with cross-batch memory, its balance as published "
+        "(S1), fixed (S2) and tuned (S3), without and with learning rate decay")
+    images_seen: int | None = trained(None, typed("N", int), "images of a full training; default: the set-up's")
+    data_root: str | None = trained(None, typed("PATH_OR_URI", read.root),
+        "the dataset's directory or zip, which all nodes see; or what each fetches once, below $TUNE_CD_CACHE: "
+        "s3://BUCKET/KEY.zip, s3://BUCKET/PREFIX/ with all below it (gs:// likewise) or http[s]://HOST/FILE.zip, with "
+        "#sha256=DIGEST behind it or not (also with --dry-run); default: $TUNE_CD_DATA, then ~/.cache/tune_cd")
+    data_sha256: str | None = None  # of data behind a URI
+    data_content: str | None = None  # of a folder: `Plan.content`
+    search: str = searched("cd", {"choices": OPTIMISERS},
+        "cd-paper: Algorithms 1 and 2, repeated points free; cd-local: the same with brackets around the incumbent; "
+        "tpe, cmaes, gp and botorch need the extra `baselines`")
+    full_length: bool = searched(False, ON,
+        "train every setting to its end; by default cd pauses trainings at an eighth, a quarter and a half of their "
+        "length, and goes on with those that are worth it")
+    num_samples: int | None = searched(None, typed("N", int, limits=(1, MANY)),
+        "full trainings' worth of images that the search may spend, those of a resumed study included; a trial that "
+        "pauses counts as the share that it was trained; default: {worth}, where nothing pauses {trials} trials, or "
+        "all of a grid")
+    grid_step: float = searched(2.0, typed("F", float), "factor between two cells of --search grid, 2 in the paper")
+    start: str = searched("conventional", typed("H"),
+        "conventional (equal weights, or the loss's published ones, at the usual learning rate), blind (drawn in the "
+        "box), paper (its best for the dataset and loss, found at b = 64), Lambda_p=...,Lambda_e=...[,batch_size=...] "
+        "(a Lambda_TERM for each term of the loss), or your recipe: lr=...,average=separate|global[,b=...], and of "
+        "other losses than margin and infonce lr=...[,b=...]")
+    range: tuple[float, float] | None = searched(None, typed("LO,HI", read.bounds),
+        "of every weight Lambda_TERM, fixed; default: one that grows where cd or an average has its best at an end. "
+        f"It begins with {SMALL_RANGE[0]:g},{SMALL_RANGE[1]:g} for margin and infonce in --setup small, with the "
+        f"paper's {SEARCH_RANGE[0]:g},{SEARCH_RANGE[1]:g} in --setup paper, with {XBM_RANGE[0]:g},{XBM_RANGE[1]:g} in "
+        "--experiment xbm, whose Adam has a learning rate beside the weights, and for other losses with "
+        f"1/{BELOW:g} of the conventional start's smallest weight to {ABOVE:g} times its largest")
+    range_grows: bool = False  # without --range
+    batch_size: int | None = searched(None, typed("B", int, limits=(1, MANY)),
+        f"fixed batch size, and the start's; default: {USUAL_BATCH_SIZE}, or as --start says")
+    tune_batch_size: bool = searched(False, ON, "search over batch sizes as well")
+    batch_sizes: tuple[int, ...] = searched(BATCH_SIZES, typed("B,B,...", read.integers, limits=(1, MANY)),
+        f"those allowed with --tune-batch-size; default: {','.join(map(str, BATCH_SIZES))}")
+    baseline: bool = searched(True, OFF, "leave out the searches that tune the learning rate alone")
+    baseline_trials: int | None = searched(None, typed("N", int, limits=(1, MANY)),
+        "stop each of these after so many trials, or trainings' worth where cd pauses; default: when its best rate has "
+        "neighbours 2/3 of an octave apart, at the latest after {worth} trainings' worth, or {trials} trials")
+    seed: int = searched(0, typed("N", read.count), "of the search and of every training")
+    replicates: int = searched(1, typed("N", int, limits=(1, 1000)),
+        "train every setting N times, with seeds from --seed on, and search by their mean")
+    confirm: int = searched(0, typed("N", read.count, limits=(0, 1000)),
+        "train the best setting of every search once more with each of N fresh seeds: what tuning gains is then told "
+        "of these, with intervals; 3 or more are advised")
+    # fmt: on
 
     def __post_init__(self):
         check_fields(self)
-        for name, values in CHOICES.items():
-            if getattr(self, name) not in values:
-                raise ValueError(f"--{name} {getattr(self, name)!r}: one of {[one for one in values if one]}")
-        if not 0 <= self.seed <= SEEDS - self.replicates - self.confirm:
+        if not 0 <= self.seed <= 2**63 - self.replicates - self.confirm:  # as in the table and in torch
             raise ValueError(
                 f"--seed {self.seed}: at least 0, and the last seed of --replicates and --confirm below 2**63"
             )
+        for name in ("images_seen", "weights"):
+            assigned = [text for text in self.assignments if text.startswith(f"{name}=")]
+            if assigned and (value := getattr(self, name)) is not None:
+                raise ValueError(f"{option_of(name)} {value} and --set {assigned[-1]}: both name the {name}; give one")
         if self.confirm and self.experiment != "balance":
             raise ValueError(
                 f"--confirm {self.confirm}: with --experiment balance only; --replicates trains every setting"
@@ -125,8 +151,7 @@ class StudyConfig:
         return (self.setup,) if self.setup else FORMS
 
     def setup_for(self, form: str) -> Setup:
-        """The set-up table's entry, changed as the command line says. form: small or paper. Raises ValueError as
-        `override`."""
+        """The table's set-up of a form, small or paper, with the options' changes. Raises ValueError as `override`."""
         setup = find_setup(self.dataset, form, self.task, self.loss)
         if self.experiment == "xbm":
             setup = replace(setup, **XBM[form])
@@ -136,9 +161,7 @@ class StudyConfig:
 
     def first_form(self, check: Callable[[Setup], Found]) -> Found:
         """What `check` returns for the first form that it accepts: while the cluster is not known, either may do.
-
-        Raises the ValueError or OSError of the first form if it accepts none.
-        """
+        Raises the ValueError or OSError of the first form if it accepts none."""
         errors = []
         for form in self.forms:
             try:
@@ -150,8 +173,7 @@ class StudyConfig:
     def to_json(self) -> dict[str, Any]:
         """Plain JSON types; the inverse of `from_json`."""
         kept = {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
-        found = ("data_sha256", "data_content")  # of some data only: left out if None
-        return {name: value for name, value in kept.items() if value is not None or name not in found}
+        return {name: value for name, value in kept.items() if value is not None or name not in FOUND}
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> Self:
@@ -159,28 +181,24 @@ class StudyConfig:
         names = {field.name for field in fields(cls)}
         if unknown := sorted(set(stored) - names):
             raise ValueError(f"options {unknown} are not known to this release")
-        if missing := sorted(names - set(stored) - {"data_sha256", "data_content"}):
+        if missing := sorted(names - set(stored) - {*FOUND}):
             raise ValueError(f"options {missing} are missing")
         return cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in stored.items()})
 
     def continued(self, written: Mapping[str, Any], study: str) -> Self:
         """This study with the EXTENSIBLE options among `written`, those that a new command line names.
-
-        Raises ValueError naming another one that differs.
-        """
+        Raises ValueError naming another one that differs."""
         for name, value in written.items():
-            was = getattr(self, name)
-            same = sorted(value) == sorted(was) if name == "assignments" else value == was
-            if name not in EXTENSIBLE and not same:
-                said = option_of(name) if name == "assignments" else name
+            was, assigned = getattr(self, name), name == "assignments"
+            if name not in EXTENSIBLE and (sorted(value) != sorted(was) if assigned else value != was):
+                said = "--set" if assigned else name
                 raise ValueError(
                     f"study {study!r} was started with {said} = {was!r}; --resume cannot change it to {value!r}"
                 )
         return replace(self, **{name: value for name, value in written.items() if name in EXTENSIBLE})
 
     def _fixed_batch_size(self) -> int:
-        """The batch size: --batch-size, else that of `--start`, else the usual; with --tune-batch-size the start's
-        default."""
+        """--batch-size, else that of `--start`, else the usual; with --tune-batch-size the start's default."""
         named = re.search(r"(?:^|,)\s*(?:b|batch_size)\s*=\s*(\d+)\s*(?:,|$)", self.start)
         size = USUAL_BATCH_SIZE if self.batch_size is None else self.batch_size
         if named is None or self.tune_batch_size or int(named[1]) == size:
@@ -206,27 +224,48 @@ class StudyConfig:
 class Call:
     """One invocation of `python -m tune_cd.run`; each field is the option of that name.
 
-    ondemand_after, trial_timeout: seconds; None: never. Raises ValueError for counts below 1 and an unreadable budget.
+    Raises ValueError, naming the option, for an impossible value.
     """
 
-    results: str = "results"
-    study: str | None = None
-    resume: bool = False
-    retry_failed: bool = False
-    address: str | None = None
-    gpus_per_trial: float | str | None = None
-    pack: int | None = None
-    cpus_per_trial: int = 1
-    workers: int | None = None
-    ondemand_after: float | None = 60.0
-    trial_timeout: float | None = None
-    budget: str | None = None
-    max_failures: int = 2
-    checkpoint_seconds: float = 300.0
-    tune_dir: str | None = None
-    download: bool = False
-    dry_run: bool = False
-    verbose: bool = False
+    # fmt: off
+    download: bool = trained(False, ON, "fetch absent data, on every node, where there is a public archive")
+    results: str = called("results", typed("DIR_OR_URI"),
+        "a folder, s3://BUCKET/PREFIX or gs://BUCKET/PREFIX that all nodes reach")
+    study: str | None = called(None, typed("NAME"), "default: dataset, loss and time of the start")
+    resume: bool = called(False, ON, "continue --study where it stopped, or with more --num-samples")
+    retry_failed: bool = called(False, ON,
+        "with --resume: train again what failed by an error of its own or its time limit; what was lost with a process "
+        "or node is trained again anyway")
+    address: str | None = called(None, typed("ADDR"),
+        "of a Ray cluster; local: start one here; default: Ray's own rule (joins a running one, else starts one)")
+    gpus_per_trial: float | str | None = called(None, typed("F", read.gpus),
+        "a fraction: so many trials are trained together in one process on one GPU; auto: as many as fit its memory; "
+        "default: 1 where the cluster has or may grow GPUs, else 0")
+    pack: int | None = called(None, typed("N", int, limits=(1, 1000)),
+        "trainings in one process; default: 1, or what --gpus-per-trial says")
+    cpus_per_trial: int = called(1, typed("N", int, limits=(1, 10**5)),
+        "of a process, and its threads on a CPU; scores on a CPU depend on it, as more threads add up in another order")
+    workers: int | None = called(None, typed("N", int, limits=(1, 10**5)),
+        "settings trained at a time; default: as many as fit the cluster's nodes, those alive and those it may grow "
+        "to, but at most a fifth of --num-samples where the search learns from trials")
+    ondemand_after: float | None = called(60.0, typed("S", read.seconds_or_never, limits=(0, SECONDS)),
+        "seconds for which spot nodes may be short before on-demand nodes are asked for, where the cluster has a type "
+        "with the resource `ondemand`; never: they are not")
+    budget: str | None = called(None, typed("T"),
+        "ask for nothing more once this is spent, such as 90min, 2h or 20gpu-hours, counted from the start of this "
+        "call; what leads is trained whole, beyond it if need be; default: --num-samples alone ends it")
+    trial_timeout: float | None = called(None, typed("S", read.time_limit, limits=(0, SECONDS)),
+        "seconds after which a training counts as failed, hanging or not; default: no limit")
+    max_failures: int = called(2, typed("N", read.count, limits=(0, MANY)),
+        "times a trial is begun again whose process or node was lost, from its last saved state")
+    checkpoint_seconds: float = called(300.0, typed("S", read.seconds, limits=(0, SECONDS)),
+        "least time between two saved states of a training")
+    tune_dir: str | None = called(None, typed("DIR", read.folder),
+        "where Ray Tune keeps its logs, for TensorBoard; nothing in there is needed again; default: in the system's "
+        "temporary folder")
+    dry_run: bool = called(False, ON, "check everything, say what would be run and its time at most, train nothing")
+    verbose: bool = called(False, ON, "show Ray's own tables and messages as well")
+    # fmt: on
 
     def __post_init__(self):
         check_fields(self)

@@ -1,8 +1,6 @@
 """Estimates how long a study will take, from trainings of the same kind in the results."""
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from datetime import timedelta
 
 import pandas as pd
@@ -27,8 +25,12 @@ def estimate(study: Study, resources: Resources) -> str | None:
     runs = runs_of(table)
     own = runs[runs["study"] == study.name]
     left = max(0, round(trainings_of(study.config, study.searches) - float(own["share"].sum())))
-    alike = (runs["dataset"] == study.dataset) & ((runs["device"] == "cpu") == (resources.gpus == 0))
-    seconds = _seconds(runs[alike], asdict(study.setup), study.config.trained_batch_sizes)
+    kind, sizes = {name: getattr(study.setup, name) for name in KIND}, study.config.trained_batch_sizes
+    configs = runs["config"].map(json.loads)
+    alike = configs.map(lambda config: config.get("batch_size") in sizes and kind.items() <= config.items())
+    alike = alike.astype(bool) & (runs["dataset"] == study.dataset)
+    alike &= (runs["device"] == "cpu") == (resources.gpus == 0)
+    seconds = _seconds(runs[alike])
     if seconds.empty:
         return None
     whole = left * float(seconds.median()) / min(resources.processes * resources.pack, max(1, left))
@@ -39,18 +41,12 @@ def estimate(study: Study, resources: Resources) -> str | None:
     )
 
 
-def _seconds(runs: pd.DataFrame, setup: Mapping, batch_sizes: Sequence[int]) -> pd.Series:
-    """Seconds that each similar completed training took, in all its runs."""
-    runs = runs[runs["config"].map(lambda text: _alike(text, setup, batch_sizes)).astype(bool)]
+def _seconds(runs: pd.DataFrame) -> pd.Series:
+    """Seconds that each completed training took, in all its runs."""
     busy = (runs["ended_at"] - runs["started_at"]).dt.total_seconds()
     trial = [runs["study"], runs["trial_id"]]
     completed = (runs["status"] == "completed").groupby(trial).any()
     return busy.groupby(trial).sum(min_count=1)[completed].dropna()
-
-
-def _alike(text: str, setup: Mapping, batch_sizes: Sequence[int]) -> bool:
-    config = json.loads(text)
-    return config.get("batch_size") in batch_sizes and all(config.get(name) == setup[name] for name in KIND)
 
 
 def _short(seconds: float) -> str:

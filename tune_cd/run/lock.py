@@ -14,6 +14,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from secrets import token_hex
@@ -52,22 +53,15 @@ class StudyLock:
     def acquire(self, say: Callable[[str], None] = print) -> None:
         """Take the lock. say: prints a line if that takes a while. Raises Held naming a living holder, OSError if the
         store refuses."""
-        other = self._read()
-        if other is not None:
-            alive = _lives_here(other)
-            if alive is None:
-                say(f"{_who(other)} holds the study; watching for {PATIENCE * self._beat:.0f} s whether it lives")
-                alive, other = self._watch(other)
-            if alive:
+        if (other := self._read()) is not None:
+            if (holder := self._living(other, say)) is not None:
                 raise Held(
-                    f"{_who(other)} holds the study: two drivers would do the same work twice; end that one first"
+                    f"{_who(holder)} holds the study: two drivers would do the same work twice; end that one first"
                 )
-            if other is not None:
-                say(f"{_who(other)} held the study and is gone; this driver goes on")
+            say(f"{_who(other)} held the study and is gone; this driver goes on")
         self._write()
         time.sleep(SETTLE)
-        other = self._read()
-        if other is not None and other["token"] != self._own["token"]:
+        if (other := self._read()) is not None and other["token"] != self._own["token"]:
             raise Held(f"{_who(other)} took the study at the same moment; it has it")
         self._beating.start()
 
@@ -86,36 +80,28 @@ class StudyLock:
         self._stop.set()
         if self._beating.ident is not None:
             self._beating.join(10 * self._beat)
-        try:
-            holder = self._read()
-            if holder is not None and holder["token"] == self._own["token"]:
+        with suppress(OSError):  # else the next driver finds the holder gone
+            if (holder := self._read()) is not None and holder["token"] == self._own["token"]:
                 self._store.remove(self._name)
-        except OSError:
-            pass  # the next driver finds the holder gone
 
-    def _watch(self, other: dict) -> tuple[bool, dict | None]:
-        """(whether the holder lives, its file by now). It lives if the file changes or is another's; without a file,
-        (False, None)."""
-        deadline = time.monotonic() + PATIENCE * self._beat
-        while time.monotonic() < deadline:
+    def _living(self, other: dict, say: Callable[[str], None]) -> dict | None:
+        """The living holder: of another machine one whose file changes while it is watched; None if it is gone."""
+        if (alive := _lives_here(other)) is not None:
+            return other if alive else None
+        say(f"{_who(other)} holds the study; watching for {PATIENCE * self._beat:.0f} s whether it lives")
+        now, deadline = other, time.monotonic() + PATIENCE * self._beat
+        while now == other and time.monotonic() < deadline:
             time.sleep(self._beat / 5)
             now = self._read()
-            if now is None:
-                return False, None
-            if (now["token"], now["beats"]) != (other["token"], other["beats"]):
-                return True, now
-        return False, other
+        return None if now == other else now
 
     def _go_on(self) -> None:
         while not self._stop.wait(self._beat):
-            try:
+            with suppress(OSError):
                 if not self.check():
-                    self._lost()
-                    return
+                    return self._lost()
                 self._own["beats"] += 1
                 self._write()
-            except OSError:
-                continue
 
     def _write(self) -> None:
         self._store.write(self._name, json.dumps(self._own).encode())

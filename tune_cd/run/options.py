@@ -1,16 +1,14 @@
 """The command line of `tune_cd.run`: its options, and the checks that need neither data nor a cluster."""
 
 import argparse
-from collections.abc import Mapping
 from dataclasses import fields
 from datetime import datetime
-from typing import Any
 
 from trainables.training.setup import Setup
 from tune_cd.results.schema import check_name
 from tune_cd.run.config import Call, Request, StudyConfig
-from tune_cd.run.limits import option_of
-from tune_cd.run.option_table import GROUPS
+from tune_cd.run.fields import option_of
+from tune_cd.run.searches import DEFAULT_TRIALS, DEFAULT_WORTH
 
 EPILOG = """\
 examples:
@@ -37,40 +35,29 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         argument_default=argparse.SUPPRESS,  # the defaults are those of StudyConfig and Call
     )
-    for title, options in GROUPS.items():
-        group = top.add_argument_group(title)
-        for flag, arguments in options.items():
-            group.add_argument(flag, **arguments)
+    options = [one for of in (StudyConfig, Call) for one in fields(of) if one.metadata]
+    titles = dict.fromkeys(one.metadata["group"] for one in options)
+    groups = {title: top.add_argument_group(title) for title in titles}
+    for one in sorted(options, key=lambda one: list(groups).index(one.metadata["group"])):
+        flag = option_of(f"no_{one.name}" if one.default is True else one.name)
+        arguments = {name: value for name, value in one.metadata.items() if name not in ("group", "limits")}
+        arguments["help"] = arguments["help"].format(worth=DEFAULT_WORTH, trials=DEFAULT_TRIALS)
+        groups[one.metadata["group"]].add_argument(flag, dest=one.name, **arguments)
     return top
 
 
 def parse(argv: list[str] | None) -> Request:
-    """Parse a command line. Exits with 2 and a message if it cannot be read; raises ValueError for impossible
-    options."""
+    """Parse a command line. Exits with 2 if it cannot be read; raises ValueError for impossible options."""
     written = vars(parser().parse_args(argv))
     if empty := [name for name, value in written.items() if value == []]:  # argparse drops a value of `--`
         raise ValueError(f"{option_of(empty[0])}: a value is needed")
     written = {name: tuple(value) if isinstance(value, list) else value for name, value in written.items()}
-    of_study = {name: value for name, value in written.items() if name in _names(StudyConfig)}
-    request = Request(
-        StudyConfig(**of_study), Call(**{name: written[name] for name in written.keys() - of_study}), of_study
-    )
-    _check_together(written)
-    return request
-
-
-def _check_together(written: Mapping[str, Any]) -> None:
-    """Raise ValueError if an option and `--set` name the same field."""
-    for field in ("images_seen", "weights"):
-        assigned = [text for text in written.get("assignments", ()) if text.startswith(f"{field}=")]
-        if field in written and assigned:
-            option = f"--{field.replace('_', '-')}"
-            raise ValueError(f"{option} {written[field]} and --set {assigned[-1]}: both name the {field}; give one")
+    of_study = {field.name: written.pop(field.name) for field in fields(StudyConfig) if field.name in written}
+    return Request(StudyConfig(**of_study), Call(**written), of_study)
 
 
 def idle_options(request: Request) -> list[str]:
-    """A warning for each option that has no effect beside the others. None with --resume, which has the stored
-    options."""
+    """A warning for each option that has no effect beside the others; none with --resume, which has the stored ones."""
     config, call, written = request.config, request.call, request.written
     if call.resume:
         return []
@@ -91,7 +78,3 @@ def study_name(call: Call, setup: Setup) -> str:
         raise ValueError("--resume needs the --study to continue")
     loss = setup.loss.rpartition(":")[2]  # the function's name in module:function
     return check_name(call.study or f"{setup.dataset}-{loss}-{datetime.now():%Y%m%d-%H%M%S}")
-
-
-def _names(of: type) -> set[str]:
-    return {field.name for field in fields(of)}

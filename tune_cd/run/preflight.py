@@ -4,7 +4,7 @@ import json
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from trainables.datasets import SourceSummary, pin_source, source_sha256
+from trainables.datasets import pin_source, source_sha256
 from trainables.losses import find_loss
 from trainables.training.checks import check_training
 from trainables.training.setup import Setup
@@ -40,7 +40,11 @@ def check_study(request: Request) -> Study:
     )
     if stored is not None:
         _check_same(setup, stored[1])
-        _check_content(config.data_content, source, call.study)
+        if (source.content or None) != config.data_content:
+            raise ValueError(
+                f"study {call.study!r} was started with {config.data_content}, and at {source.location} there are now "
+                f"{source.content}; put the old ones back, or name a new --study"
+            )
     config = replace(config, data_content=source.content or None)
     name = study_name(call, setup)
     return Study(name, place, config, call, setup, source.name, data_root, searches_of(config, setup))
@@ -68,8 +72,7 @@ def _pinned(config: StudyConfig, call: Call) -> tuple[StudyConfig, str | None]:
     if before and now and before != now:
         raise ValueError(
             f"study {call.study!r} was started with data of SHA-256 {before}, and at {data_root.partition('#')[0]} "
-            "there "
-            f"is now {now}; put the old ones back, or name a new --study"
+            f"there is now {now}; put the old ones back, or name a new --study"
         )
     return replace(config, data_sha256=now or before), data_root
 
@@ -92,17 +95,7 @@ def _check_same(setup: Setup, stored: dict) -> None:
     or if the user's own loss has other terms or coefficients."""
     now = json.loads(json.dumps(asdict(setup)))
     now |= {COEFFICIENTS: find_loss(setup.loss).coefficients} if COEFFICIENTS in stored else {}
-    names = sorted(now.keys() | stored.keys())
-    differs = [f"{name} was {stored.get(name)!r} and is {now.get(name)!r}" for name in names
-               if stored.get(name) != now.get(name)]  # fmt: skip
+    both = [(name, stored.get(name), now.get(name)) for name in sorted(now.keys() | stored.keys())]
+    differs = [f"{name} was {was!r} and is {value!r}" for name, was, value in both if was != value]
     if differs:
         raise ValueError(f"--resume: the set-up is another one now: {', '.join(differs)}; name a new --study")
-
-
-def _check_content(before: str | None, source: SourceSummary, study: str) -> None:
-    """Raise ValueError if a folder's images are not those of the study's start."""
-    if (source.content or None) != before:
-        raise ValueError(
-            f"study {study!r} was started with {before}, and at {source.location} there are now {source.content}; "
-            "put the old ones back, or name a new --study"
-        )

@@ -44,23 +44,18 @@ class Progress(Callback):
         self._totals = {name: total * replicates for name, total in totals.items()}
         self._metric, self._replicates, self._pausing = metric, replicates, dict(pausing or {})
         self._seen = {
-            (row.search, row.trial_index, row.seed): row.images_seen
-            for row in table.itertuples() if row.search in self._pausing and pd.notna(row.images_seen)
-        }  # fmt: skip
-        self._done = {name: float((table["search"] == name).sum()) for name in totals}
-        for name, whole in self._pausing.items():
-            self._done[name] = sum(images for (search, *_), images in self._seen.items() if search == name) / whole
-        best = table.groupby("search")["val_score"].max()
-        self._best = {
-            name: float(best[name]) if name in best and pd.notna(best[name]) else -math.inf for name in totals
+            (row.search, row.trial_index, row.seed): 0 if pd.isna(row.images_seen) else row.images_seen
+            for row in table.itertuples()
         }
+        best = table.groupby("search")["val_score"].max().dropna()
+        self._best = {name: float(best.get(name, -math.inf)) for name in totals}
         self._said: set[tuple] = set()  # (trial id, index in its pack) of ended trainings; troubles that were told
         self._status: tqdm | None = None
 
     def setup(self, **info) -> None:
         if sys.stdout.isatty() and sys.stderr.isatty():
-            done, total = sum(self._done.values()), sum(self._totals.values())
-            self._status = tqdm(total=total, initial=done, bar_format=STATUS, leave=False, mininterval=1.0)
+            total = sum(self._totals.values())
+            self._status = tqdm(total=total, initial=self._done(), bar_format=STATUS, leave=False, mininterval=1.0)
 
     def on_step_end(self, iteration, trials, **info) -> None:
         if self._status is not None:
@@ -68,7 +63,7 @@ class Progress(Callback):
             best = max(self._best.values())
             score = f", best {self._metric} {best:.4f}" if math.isfinite(best) else ""
             self._status.set_postfix_str(f"{running} running{score}", refresh=False)
-            self._status.update(0)
+            self._status.update(self._done() - self._status.n)
 
     def on_experiment_end(self, trials, **info) -> None:
         if self._status is not None:
@@ -92,7 +87,7 @@ class Progress(Callback):
         if key not in self._said:
             self._said.add(key)
             name = f"{trial_name(origin['search'], origin['trial_index'])} " if kind == ANEW else ""
-            self._print(redact(f"warning: {name}{' '.join(said.split())}"))
+            self._print(f"warning: {name}{' '.join(said.split())}")
 
     def on_trial_complete(self, iteration, trials, trial, **info) -> None:
         self.on_trial_result(iteration, trials, trial, trial.last_result)
@@ -109,12 +104,11 @@ class Progress(Callback):
     def _ended(self, config: dict, result: dict, seconds: float) -> None:
         score, search = result.get("val_score", math.nan), config[ORIGIN]["search"]
         better = score > self._best[search]
-        self._best[search] = max(self._best[search], score) if not math.isnan(score) else self._best[search]
-        said = (
-            f"{self._metric} {score:.4f}"
-            if not math.isnan(score)
-            else redact(f"{result.get('error') or result.get('status', 'no score')}").splitlines()[0]
-        )
+        if math.isnan(score):
+            said = redact(f"{result.get('error') or result.get('status', 'no score')}").splitlines()[0]
+        else:
+            said = f"{self._metric} {score:.4f}"
+        self._best[search] = score if better else self._best[search]
         images = result.get("images_seen", 0)
         if search in self._pausing:
             said += f" at {images / self._pausing[search]:4.0%}"
@@ -122,28 +116,22 @@ class Progress(Callback):
         self._line(config, f"{said:<20} {best}  {seconds:6.1f} s", images)
 
     def _line(self, config: dict, outcome: str, images: int) -> None:
-        origin = config[ORIGIN]
+        training, origin = _training(config), config[ORIGIN]
         search = origin["search"]
-        share = self._share(config, images)
-        self._done[search] += share
+        self._seen[training] = max(self._seen.get(training, 0), images)
         place = "start" if origin["direction"] == "start" else f"{origin['direction']} {origin['line_position']:+.2f}"
         seed = f" seed {config['seed']}" if self._replicates > 1 or search == CONFIRM else ""
         weights = (f"{name}={value:<9.4g}" for name, value in config.items() if name.startswith(WEIGHT))
         h = f"{' '.join(weights)} b={config['batch_size']}{seed}"
-        done = f"{self._done[search]:4.1f}" if search in self._pausing else f"{self._done[search]:>2.0f}"
+        done = f"{self._done(search):{'4.1f' if search in self._pausing else '>2.0f'}}"
         self._print(f"[{search} {done}/{self._totals[search]}]  {place:<16} {h}  {outcome}")
-        if self._status is not None:
-            self._status.update(share)
 
-    def _share(self, config: dict, images: int) -> float:
-        """The share of a full training that this run added; 1 for a search without pauses."""
-        origin = config[ORIGIN]
-        if origin["search"] not in self._pausing:
-            return 1.0
-        training = _training(config)
-        before = self._seen.get(training, 0)
-        self._seen[training] = max(before, images)
-        return max(0, images - before) / self._pausing[origin["search"]]
+    def _done(self, search: str | None = None) -> float:
+        """The trainings of a search, or of all, that have ended; where they pause, full trainings' worth of images."""
+        return sum(
+            images / self._pausing[name] if name in self._pausing else 1.0
+            for (name, *_), images in self._seen.items() if search in (None, name) and name in self._totals
+        )  # fmt: skip
 
     def _print(self, line: str) -> None:
         line = redact(line)
@@ -151,6 +139,7 @@ class Progress(Callback):
             print(line, flush=True)
         else:
             self._status.write(line, file=sys.stdout)
+            self._status.update(self._done() - self._status.n)
 
 
 def _training(config: Mapping) -> tuple[str, int, int]:

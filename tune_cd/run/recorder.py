@@ -6,7 +6,7 @@ from dataclasses import asdict
 from math import nan
 
 from trainables.losses import find_loss
-from trainables.training.outcome import Evaluation, Outcome
+from trainables.training.outcome import Outcome
 from trainables.trial import LOOKS, UNTIL
 from tune_cd import results
 from tune_cd.balance import PUBLISHED
@@ -42,10 +42,9 @@ class Recorder:
 
     def identity(self, config: Mapping) -> dict:
         """The fields of the table that identify a run: origin, attempt, trial_id and seed."""
-        origin = dict(config[ORIGIN])
-        name = trial_name(origin["search"], origin["trial_index"])
-        trial_id = f"{name}-seed{config['seed']}" if self._several else name
-        return {**origin, "trial_id": trial_id, "seed": config["seed"]}
+        origin, seed = config[ORIGIN], config["seed"]
+        name = trial_name(origin["search"], origin["trial_index"]) + f"-seed{seed}" * self._several
+        return {**origin, "trial_id": name, "seed": seed}
 
     def recorded(self, config: Mapping) -> dict | None:
         """The report of a training that has ended, else None. Raises OSError if the store does not answer, ValueError
@@ -59,29 +58,21 @@ class Recorder:
                 f"{identity['trial_id']} of study {self._study} is on record with {row['params']}, and was asked "
                 f"for with {self._params(config)}: another driver is at work"
             )
-        score = nan if row["val_score"] is None else row["val_score"]
         curve = results.read_curve(self._results, self._study, identity["trial_id"])
-        return {
-            "val_score": score,
-            "test_score": row["test_score"],
-            "images_seen": row["images_seen"] or 0,
-            "status": row["status"],
-            LOOKS: [[look["images_seen"], nan if look["val_score"] is None else look["val_score"]] for look in curve],
-        }
+        looks = [[look["images_seen"], _number(look["val_score"])] for look in curve]
+        told = {"val_score": _number(row["val_score"]), "images_seen": row["images_seen"] or 0, LOOKS: looks}
+        return told | {name: row[name] for name in ("test_score", "status")}
 
     def record(self, config: Mapping, outcome: Outcome, where: Mapping) -> dict | None:
         """Write curve and row; returns {"row", "curve"} if the store refuses them, else None. A row that is there
         already stands."""
         identity = self.identity(config)
-        told = {
-            "row": self._row(config, identity, outcome, dict(where)),
-            "curve": [self._evaluation(look, identity) for look in outcome.curve],
-        }
+        run = {name: identity[name] for name in ("attempt", "seed")}
+        told = {"row": self._row(config, outcome, where), "curve": [{**run, **vars(look)} for look in outcome.curve]}
         try:
             if identity["attempt"]:
-                told["row"] = next_run(
-                    told["row"], results.read_trial(self._results, self._study, identity["trial_id"])
-                )
+                before = results.read_trial(self._results, self._study, identity["trial_id"])
+                told["row"] = next_run(told["row"], before)
             write(self._results, **told)
         except results.ConflictingRow as conflict:
             log.warning("%s; what is there stands", conflict)
@@ -104,39 +95,22 @@ class Recorder:
         identity = self.identity(config)
         self._networks.keep(identity["search"], identity["trial_id"], val_score, network)
 
-    def _row(self, config: Mapping, identity: dict, outcome: Outcome, where: dict) -> dict:
-        told = {name: value for name, value in config.items() if name not in (ORIGIN, UNTIL)}
-        asked = {**self._setup, **self._published, **told}
-        ended = {name: getattr(outcome, name) for name in OUTCOME}
-        machine = {"gpus": self._gpus * where.pop("share"), **where}
-        return trial_row({"study": self._study, **identity}, self._params(config), asked, ended, machine, self._fields)
+    def _row(self, config: Mapping, outcome: Outcome, where: Mapping) -> dict:
+        asked = {**self._setup, **self._published, **_without(config, ORIGIN, UNTIL)}
+        machine = {"gpus": self._gpus * where["share"], **_without(where, "share")}
+        identity, ended = {"study": self._study, **self.identity(config)}, _without(vars(outcome), "curve")
+        return trial_row(identity, self._params(config), asked, ended, machine, self._fields)
 
     def _params(self, config: Mapping) -> dict:
         return {name: float(config[name]) for name in self._searched}
 
-    @staticmethod
-    def _evaluation(look: Evaluation, identity: dict) -> dict:
-        fields = {name: identity[name] for name in ("attempt", "seed")} | {
-            "images_seen": look.images_seen,
-            "train_seconds": look.train_seconds,
-        }
-        return fields | {"val_score": look.val_score, "scores": look.scores}
+
+def _number(score: float | None) -> float:
+    return nan if score is None else score
 
 
-OUTCOME = (
-    "status",
-    "val_score",
-    "test_score",
-    "scores",
-    "positive_term",
-    "entropy_term",
-    "images_seen",
-    "best_at",
-    "train_seconds",
-    "error",
-    "failure_kind",
-)
-"""Fields of a row that are copied from the outcome."""
+def _without(told: Mapping, *names: str) -> dict:
+    return {name: value for name, value in told.items() if name not in names}
 
 
 def fixed_fields(study: Study) -> dict:

@@ -5,13 +5,12 @@ from collections.abc import Sequence
 from math import isnan
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 
 from tune_cd import results
 from tune_cd.analysis import best_trial, means_over_seeds
 from tune_cd.analysis.runs import counted, runs_of
-from tune_cd.analysis.scores import parameter, parameter_of, searching
+from tune_cd.analysis.scores import parameter_of, searching
 from tune_cd.analysis.tables import markdown, memory, memory_modes
 from tune_cd.report.findings import Findings, findings, grown, is_known
 from tune_cd.report.words import edges, fresh_score, interval, letters, recipe_words, tuned
@@ -25,31 +24,23 @@ def summarise(study: Study) -> str:
     table = results.read(study.results, study.name)
     if best_trial(table) is None:
         return f"no trial of study {study.name} has completed; table: {table_path(study)}"
-    counts, replicates = _counts(table), study.config.replicates
     lines = _memory_table(table) if study.config.experiment == "xbm" else _balance_table(table, study)
-    setup = study.setup
-    scores = (
-        setup.metric
-        if setup.test_metric == setup.metric
-        else f"{setup.metric} (validation) and {setup.test_metric} (test)"
-    )
+    metric, test_metric, replicates = study.setup.metric, study.setup.test_metric, study.config.replicates
+    scores = metric if test_metric == metric else f"{metric} (validation) and {test_metric} (test)"
     over = f", means over {replicates} seeds" if replicates > 1 else ""
-    lines.append(f"\nscores are {scores}{over}; {counts}")
-    lines.append(f"table:   {table_path(study)}")
-    lines += _network(table, study)
-    return "\n".join(lines)
+    counts = ", ".join(f"{number} {status}" for status, number in table["status"].value_counts().items())
+    lines += [f"\nscores are {scores}{over}; {len(table)} trials: {counts}", f"table:   {table_path(study)}"]
+    return "\n".join(lines + _network(table, study))
 
 
 def _balance_table(trials: pd.DataFrame, study: Study) -> list[str]:
     """Lines with the best h and score of the requested search and of each baseline, then how well each learning rate
     was tuned."""
-    names = study.config.weighted.weights
-    found = findings(trials, dict.fromkeys(names, tuple(study.config.range)))
+    found, names = findings(trials, _box(study)), study.config.weighted.weights
     best = found.best if found.best["search"] == study.config.search else None
     recipes = {recipe.average: recipe for recipe in found.recipes}
     head = "".join(f"{name:>{_width(name)}}" for name in names)
-    lines = ["", f"{'':<28}{head}{'b':>5}{'validation':>12}{'test':>8}"]
-    lines.append(_line("best balance found", best, names))
+    lines = ["", f"{'':<28}{head}{'b':>5}{'validation':>12}{'test':>8}", _line("best balance found", best, names)]
     for average in averages_of(study.setup):
         reached = recipes[average].best if average in recipes else None
         lines.append(_line(f"best with {recipe_words(average)}", reached, names))
@@ -61,14 +52,17 @@ def _balance_table(trials: pd.DataFrame, study: Study) -> list[str]:
     return lines
 
 
+def _box(study: Study) -> dict[str, tuple[float, float]]:
+    """The range of each weight at the study's start."""
+    return dict.fromkeys(study.config.weighted.weights, study.config.range)
+
+
 def _growth(trials: pd.DataFrame, study: Study) -> list[str]:
     """A line on the weights whose range has grown, and how far; none if no range has."""
-    low, high = study.config.range
-    inside, said = 1 + 1e-6, []  # rounding apart
-    for name in study.config.weighted.weights:
-        tried = parameter(trials, name)
-        least, most = float(np.nanmin(tried)), float(np.nanmax(tried))
-        ends = [f"down to {least:.3g}"] * (inside * least < low) + [f"up to {most:.3g}"] * (most > inside * high)
+    (low, high), inside, said = study.config.range, 1 + 1e-6, []  # rounding apart
+    for name, (least, most) in grown(_box(study), trials).items():
+        ends = [f"down to {least:.3g}"] if inside * least < low else []
+        ends += [f"up to {most:.3g}"] if most > inside * high else []
         said += [f"{letters(name)} {' and '.join(ends)}"] if ends else []
     return [f"the range {low:g} to {high:g} has grown: {', '.join(said)}."] if said else []
 
@@ -95,14 +89,12 @@ def _memory_table(table: pd.DataFrame) -> list[str]:
             lines.append(f"{label:<40}{'no completed trial':>40}")
             continue
         h = f"{best['Lambda_p']:>10.4g}{best['Lambda_e']:>10.4g}"
-        recall = best["recall_at_1"]  # revisited Oxford and Paris have none
-        recall = "-" if isnan(recall) else f"{recall:.4f}"
-        when = f"{best['iterations']:,.0f}" if best["iterations"] == best["iterations"] else "-"
+        recall = "-" if isnan(best["recall_at_1"]) else f"{best['recall_at_1']:.4f}"  # as of revisited Oxford and Paris
+        when = "-" if isnan(best["iterations"]) else f"{best['iterations']:,.0f}"
         lines.append(f"{label:<40}{h}{best['val_score']:>12.4f}{best['test_score']:>8.4f}{recall:>8}{when:>12}")
-    note = (
-        "R@1 without / with learning rate decay; then iterations until the best score on validation (≥: the last look)"
-    )
-    return [*lines, "", note, "", *markdown(memory(table)).splitlines()]
+    lines += ["", "R@1 without / with learning rate decay; then iterations until the best score on validation (≥: the "
+              "last look)", ""]  # fmt: skip
+    return lines + markdown(memory(table)).splitlines()
 
 
 def _network(table: pd.DataFrame, study: Study) -> list[str]:
@@ -122,9 +114,8 @@ def draw(study: Study, table: pd.DataFrame) -> Path | str:
     rows = searching(table)
     settings = means_over_seeds(counted(runs_of(rows)).iloc[: len(rows)])
     averages, weights = averages_of(study.setup), study.config.weighted.weights
-    reached = grown(dict.fromkeys(weights, tuple(study.config.range)), rows).values()
-    box = min(low for low, _ in reached), max(high for _, high in reached)
-    size, picture = study.config.batch_size, io.BytesIO()
+    lows, highs = zip(*grown(_box(study), rows).values(), strict=True)
+    box, size, picture = (min(lows), max(highs)), study.config.batch_size, io.BytesIO()
     with standard():
         figure = search_figure(settings, averages, size, study.setup.k, box, runs=rows, weights=weights)
         figure.savefig(picture, format="png", dpi=150)
@@ -147,8 +138,3 @@ def _line(label: str, trial: pd.Series | None, names: Sequence[str]) -> str:
     h = "".join(f"{parameter_of(trial, name):>{_width(name)}.4g}" for name in names) + f"{trial['batch_size']:>5}"
     spread = f" ±{trial['test_std']:.4f}" if trial["seeds"] > 1 else ""
     return f"{label:<28}{h}{trial['val_score']:>12.4f}{trial['test_score']:>8.4f}{spread}"
-
-
-def _counts(table: pd.DataFrame) -> str:
-    counts = table["status"].value_counts()
-    return f"{len(table)} trials: " + ", ".join(f"{number} {status}" for status, number in counts.items())

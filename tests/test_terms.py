@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from tune_cd import CoordinateDescent, Space
-from tune_cd.balance import terms
-from tune_cd.balance import MULTIPLIED, RATE_FACTOR, SCALE_FREE, WEIGHT_FACTOR
+from tune_cd.balance import MULTIPLIED, RATE_FACTOR, SCALE_FREE, WEIGHT_FACTOR, terms
 
 PUBLISHED = {"sim": 25.0, "std": 25.0, "cov": 1.0}
 
@@ -30,8 +29,9 @@ def test_under_sgd_the_axes_are_weights_times_the_rate():
     h = found.space.sample(np.random.default_rng(0))
     assert {f"Lambda_{name}": found.rate(h) * weight for name, weight in found.weights(h).items()} == pytest.approx(h)
     assert found.space.axes[0].low == pytest.approx(25 * 0.05 / WEIGHT_FACTOR)
-    contrasts = found.directions @ np.ones(3)
+    contrasts = np.array(list(found.search["directions"].values())) @ np.ones(3)
     assert contrasts.tolist() == [0, 0, 3], "the last is the joint direction: the learning rate"
+    assert found.search["prior"] == "terms"
 
 
 @pytest.mark.parametrize("optimizer", SCALE_FREE)
@@ -42,7 +42,7 @@ def test_under_optimisers_that_divide_by_the_gradient_the_rate_is_apart(optimize
     assert weights == {"sim": 25.0, "std": 50.0, "cov": 12.5}
     assert found.rate({"eta": 1e-3, "ratio_std": 2.0, "ratio_cov": 0.5}) == 1e-3
     assert found.space.axes[0].high == pytest.approx(0.05 * RATE_FACTOR)
-    assert np.array_equal(found.directions, np.eye(3))
+    assert found.search == {"space": found.space, "start": found.start}, "along each axis, with the general prior"
 
 
 def test_ranges_can_be_given():

@@ -9,7 +9,7 @@ import torch
 from torch.nn.functional import mse_loss
 from torch.utils.data import TensorDataset
 
-from tune_cd import PausingSearch, ResultsCallback, results
+from tune_cd import LENGTHS, CoordinateDescentSearch, results
 
 pytestmark = [pytest.mark.faults, pytest.mark.ray]
 EPOCHS, PROCESSES, BUDGET = 8, 2, 1.25
@@ -81,8 +81,8 @@ def test_trainings_over_several_processes_pause_and_go_on_where_they_were(cluste
             ),
         ).fit()
 
-    search = PausingSearch(full_length=("epoch", EPOCHS), budget=BUDGET)
-    rows = ResultsCallback(tmp_path / "results", "several", metric="score", full_length=("epoch", EPOCHS))
+    search = CoordinateDescentSearch(lengths=LENGTHS, full_length=("epoch", EPOCHS), budget=BUDGET)
+    rows = search.callback(tmp_path / "results", "several", metric="score", mode="max")
     tuner = tune.Tuner(
         trainable,
         param_space={"lr": tune.loguniform(1e-4, 0.1), "decay": tune.loguniform(1e-5, 1.0)},

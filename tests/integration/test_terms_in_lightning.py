@@ -64,7 +64,7 @@ def accuracy(h):
 
 
 def test_a_lightning_module_is_tuned_by_its_terms():
-    search = CoordinateDescent(LOSS.space, start=LOSS.start)
+    search = CoordinateDescent(**LOSS.search)
     for _ in range(10):
         h = search.ask()
         assert set(h) == {"lr", "ratio_std", "ratio_cov"}

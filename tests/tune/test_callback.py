@@ -19,7 +19,7 @@ from ray.tune.search.repeater import TRIAL_INDEX as REPETITION
 from ray.tune.utils import flatten_dict
 from rows import evaluation, full, minimal
 
-from tune_cd import CoordinateDescentSearch, PausingSearch, ResultsCallback, Space, results
+from tune_cd import LENGTHS, CoordinateDescentSearch, ResultsCallback, Space, results
 from tune_cd.results import writing
 from tune_cd.results.attempts import to_retry
 from tune_cd.results.merging import merge
@@ -38,14 +38,14 @@ def objective(config):
 @pytest.fixture
 def fit(ray_session, tmp_path):
     def run(callback, num_samples=8):
-        searcher = CoordinateDescentSearch(
-            points_to_evaluate=[{"lr": 0.5}, {"lr": 0.25}, {"lr": 0.1}], annotate="origin", workers=1
-        )
+        """callback: its arguments."""
+        searcher = CoordinateDescentSearch(points_to_evaluate=[{"lr": 0.5}, {"lr": 0.25}, {"lr": 0.1}], workers=1)
+        made = searcher.callback(study="mine", metric="loss", mode="min", **callback)
         return tune.Tuner(
             objective, param_space={"lr": tune.loguniform(1e-4, 1.0), "epochs": 2},
             tune_config=tune.TuneConfig(metric="loss", mode="min", num_samples=num_samples, search_alg=searcher,
             reuse_actors=True),
-            run_config=tune.RunConfig(name="run", storage_path=str(tmp_path / "tune"), verbose=0, callbacks=[callback]),
+            run_config=tune.RunConfig(name="run", storage_path=str(tmp_path / "tune"), verbose=0, callbacks=[made]),
         ).fit()  # fmt: skip
 
     return run
@@ -54,10 +54,7 @@ def fit(ray_session, tmp_path):
 @pytest.mark.ray
 @pytest.mark.slow
 def test_every_trial_of_a_users_tuner_becomes_a_row(fit, tmp_path):
-    callback = ResultsCallback(
-        tmp_path / "r", "mine", metric="loss", mode="min", fields={"dataset": "toy", "seed": 3}, annotate="origin"
-    )
-    grid = fit(callback)
+    grid = fit({"results": tmp_path / "r", "fields": {"dataset": "toy", "seed": 3}})
     table = results.read(tmp_path / "r", "mine")
     assert len(table) == len(grid) == 8 and table["trial_index"].tolist() == list(range(8))
     assert table["status"].tolist()[:3] == ["failed", "diverged", "completed"] and set(table["status"][3:]) == {
@@ -75,7 +72,7 @@ def test_every_trial_of_a_users_tuner_becomes_a_row(fit, tmp_path):
         and row["dataset"] == "toy"
         and row["seed"] == 3
     )
-    assert '"epochs": 2' in row["config"] and "origin" not in row["config"] and row["ended_at"] >= row["started_at"]
+    assert '"epochs": 2' in row["config"] and row["ended_at"] >= row["started_at"]
 
 
 @pytest.mark.faults
@@ -87,9 +84,7 @@ def test_results_that_cannot_be_written_do_not_disturb_the_search(fit, tmp_path,
     monkeypatch.setenv("HOME", str(tmp_path))  # where the rows are kept
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        grid = fit(
-            ResultsCallback(tmp_path / "file" / "r", "mine", metric="loss", mode="min", patience=1), num_samples=4
-        )
+        grid = fit({"results": tmp_path / "file" / "r", "patience": 1}, num_samples=4)
     assert len(grid) == 4 and grid.num_errors >= 1
     assert any("4 of 4 result rows were not written" in str(warning.message) for warning in caught)
 
@@ -104,8 +99,8 @@ def test_trials_that_a_scheduler_stops_are_rows_of_their_own_kind_and_never_the_
             tune.report({"score": 10 - step - abs(math.log10(config["lr"]) + 2)})
 
     full_length = ("training_iteration", 4)
-    searcher = CoordinateDescentSearch(start={"lr": 0.9}, full_length=full_length, workers=1)
-    callback = ResultsCallback(tmp_path / "r", "mine", metric="score", full_length=full_length)
+    searcher = CoordinateDescentSearch(start={"lr": 0.9}, full_length=full_length, workers=1, use_result="last")
+    callback = searcher.callback(tmp_path / "r", "mine", metric="score", mode="max")
     tune.Tuner(
         overfits, param_space={"lr": tune.loguniform(1e-4, 1.0)},
         tune_config=tune.TuneConfig(
@@ -119,7 +114,7 @@ def test_trials_that_a_scheduler_stops_are_rows_of_their_own_kind_and_never_the_
     assert set(table["status"]) == {"completed", "stopped"}, table[["params", "status", "val_score"]]
     assert scores.get_group("completed").max() < 7 < scores.get_group("stopped").max() + 3
     warm = CoordinateDescentSearch.from_results(tmp_path / "r", space=Space(lr=(1e-4, 1.0)), metric="score", mode="max")
-    assert warm._search.best[1] == scores.get_group("completed").max()
+    assert warm.search.best[1] == scores.get_group("completed").max()
 
 
 # ------------------------------------------------------------------------------------------- without Ray
@@ -202,7 +197,7 @@ def test_a_study_with_rows_that_the_search_does_not_know_is_said_once(tmp_path, 
     [said] = warned(caplog, make(tmp_path))
     way = f"CoordinateDescentSearch.from_results('{tmp_path}', 'mine', resume=True, ...)"
     assert f"study 'mine' in {tmp_path} has 1 row already" in said and way in said and "another study name" in said
-    pausing = PausingSearch(metric="acc", mode="max", full_length=("epoch", 4))
+    pausing = CoordinateDescentSearch(metric="acc", mode="max", lengths=LENGTHS, full_length=("epoch", 4))
     [said] = warned(caplog, pausing.callback(tmp_path, "mine"))
     assert "has 2 rows already" in said
     assert warned(caplog, ResultsCallback(tmp_path, "another", metric="acc")) == []
@@ -437,7 +432,7 @@ def test_whatever_a_trial_reports_is_a_row(tmp_path, value, status, says):
     searcher = CoordinateDescentSearch(Space(lr=(1e-4, 1.0)), "acc", "max", start={"lr": 0.1})
     searcher.suggest("a")
     searcher.on_trial_complete("a", trial.last_result)
-    assert (searcher._search.best is not None) == (status == "completed"), "table and search are of one mind"
+    assert (searcher.search.best is not None) == (status == "completed"), "table and search are of one mind"
 
 
 def test_a_metric_may_be_nested_and_a_config_need_not_be_json(tmp_path):
@@ -457,8 +452,7 @@ def test_the_scores_are_what_the_trainable_said_and_how_far_it_is(tmp_path):
     run(make(tmp_path, full_length=(key, 16)), [FakeTrial(1, {"lr": 0.2}, said | of_tune)])
     rows = results.read(tmp_path, "mine")
     assert rows["scores"][1] == said | {key: 4.0} and rows["status"].tolist() == ["completed", "stopped"]
-    [(_, whole), (_, short)] = results.looks(rows, key, 16)
-    assert (whole, short) == ({1.0: 0.5}, {0.25: 0.5})
+    assert [known.looks for known in results.trainings(rows, (key, 16))] == [((1.0, 0.5),), ((0.25, 0.5),)]
 
 
 UNHEARD = {"config": {"lr": 0.3}, "date": "2026-01-01_00-00-00", "pid": 7, "time_total_s": 1.5, "hostname": "h"}
@@ -525,8 +519,8 @@ def test_repetitions_of_a_setting_are_one_setting(tmp_path):
     """Ray's Repeater numbers them within the configuration."""
     again = [FakeTrial(n, {"lr": 0.1, REPETITION: n - 1}, {"acc": n / 10}) for n in (1, 2)]
     run(make(tmp_path), again)
-    [told] = results.history(results.read(tmp_path, "mine"))
-    assert told.h == {"lr": 0.1} and told.value == pytest.approx(0.15)
+    [known] = results.trainings(results.read(tmp_path, "mine"))
+    assert known.h == {"lr": 0.1} and known.looks == ((1.0, pytest.approx(0.15)),)
 
 
 def test_two_runs_into_a_study_at_once_lose_no_row(tmp_path, monkeypatch):

@@ -6,6 +6,7 @@ Ray's are test_searchers.py, test_searcher_utils.py, test_sample.py and test_tun
 import copy
 import math
 import pickle
+import re
 import time
 from functools import partial
 from itertools import count
@@ -15,16 +16,16 @@ from ray import tune
 from ray.tune.search import ConcurrencyLimiter, Repeater, Searcher
 from ray.tune.search.repeater import TRIAL_INDEX
 
-from tune_cd import CoordinateDescentSearch, PausingSearch, Space
+from tune_cd import LENGTHS, CoordinateDescentSearch, Space
 from tune_cd.search.registry import OPTIMISERS
-from tune_cd.tune.optimiser_search import OptimiserSearch
+from tune_cd.tune.param_space import space_from_tune
 
 KINDS = {
-    "CoordinateDescentSearch": CoordinateDescentSearch,
-    "PausingSearch": partial(PausingSearch, full_length=("training_iteration", 1), budget=None),
+    "whole": CoordinateDescentSearch,
+    "pausing": partial(CoordinateDescentSearch, lengths=LENGTHS, full_length=("training_iteration", 1)),
 }
 both = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
-"""The searchers as they are constructed; a trial of one iteration has nowhere to pause."""
+"""The searcher, with and without trials that pause; a trial of one iteration has nowhere to pause."""
 
 USUAL = {
     "opt": {"lr": tune.loguniform(1e-5, 1.0), "momentum": tune.uniform(0.0, 0.99), "nesterov": True},
@@ -78,10 +79,7 @@ def drive(searcher, trials, value=score, metric="acc", ids=None):
 
 def told(searcher):
     """Values of the configurations told, in order; None: it failed."""
-    if hasattr(searcher._search, "history"):
-        return [value for _, value in searcher._search.history]
-    last = [looks[max(looks)] for _, looks in searcher._search.reached if looks]
-    return [None if value == -math.inf else value for value in last]
+    return [value for _, value in searcher.search.history]
 
 
 def distinct(configs):
@@ -133,7 +131,7 @@ def test_a_repeater_runs_each_suggestion_so_many_times_and_tells_the_mean(worker
     assert [config.pop(TRIAL_INDEX) for config in configs] == [0, 1, 2] and distinct(configs) == 1
     for n, value in enumerate((0.1, math.nan, 0.3)):
         repeater.on_trial_complete(f"t{n}", {"acc": value})
-    assert repeater.searcher._search.best[1] == pytest.approx(0.2)
+    assert repeater.searcher.search.best[1] == pytest.approx(0.2)
     assert distinct([repeater.suggest("t3") | {TRIAL_INDEX: 0}, configs[0] | {TRIAL_INDEX: 0}]) == 2
 
 
@@ -147,7 +145,7 @@ def test_a_repeater_that_was_saved_goes_on(tmp_path):
     assert other.suggest("t3") == first[2] != first[0] == first[1]
     for trial in ("t0", "t1", "t2", "t3"):
         other.on_trial_complete(trial, {"acc": 0.5})
-    assert other.searcher._search.live == [] and len(other.searcher._search.history) == 2
+    assert other.searcher.search.live == [] and len(other.searcher.search.history) == 2
 
 
 # What is known beforehand ----------------------------------------------------------------------------------------
@@ -167,7 +165,7 @@ def test_points_to_evaluate_come_first_and_in_order_whoever_is_still_running(kin
 def test_rewards_that_are_known_cost_no_trial(kind):
     searcher = informed(kind(points_to_evaluate=POINTS, evaluated_rewards=[0.1, 0.9, 0.2, 0.3]))
     assert searcher.suggest("t0") not in POINTS
-    assert searcher._search.best[1] == 0.9 and len(told(searcher)) == 4
+    assert searcher.search.best[1] == 0.9 and len(told(searcher)) == 4
 
 
 @both
@@ -190,7 +188,7 @@ def test_points_measured_elsewhere_are_known():
     searcher.add_evaluated_point(POINTS[0], 1.0, intermediate_values=[0.8, 0.9])
     searcher.add_evaluated_point(POINTS[1], 2.0, intermediate_values=[0.8, 0.9], error=True)
     searcher.add_evaluated_point(POINTS[2], 3.0, intermediate_values=[0.8, 0.9], pruned=True)
-    assert len(searcher._search.history) == 3 and searcher._search.best[1] == 1.0
+    assert len(searcher.search.history) == 3 and searcher.search.best[1] == 1.0
     assert isinstance(searcher.suggest("t0"), dict)
 
 
@@ -211,8 +209,8 @@ def test_every_kind_of_domain_keeps_its_bounds_and_its_multiples(kind):
     for n in range(12):
         ours.on_trial_complete(f"t{n}", {"acc": math.sin(n)})
     drawn += drive(ours, 8, value=lambda config: -abs(config["randint"] - 3), ids=(f"u{n}" for n in count()))
-    anywhere = informed(OptimiserSearch(make=OPTIMISERS["random"]), config=EVERY_KIND)
-    drawn += [anywhere.suggest(f"t{n}") for n in range(300)]
+    anywhere = OPTIMISERS["random"](space_from_tune(EVERY_KIND))
+    drawn += [anywhere.ask() for _ in range(300)]
     for name, domain in EVERY_KIND.items():
         values = [config[name] for config in drawn]
         assert all(domain.is_valid(value) for value in values)
@@ -271,7 +269,7 @@ def test_what_is_not_known_is_said_in_rays_words_when_it_is_needed(kind):
 def test_without_a_metric_it_is_rays_default(kind):
     searcher = informed(kind(), metric=None)
     configs = drive(searcher, 3, metric="_metric")
-    assert searcher.metric == "_metric" and searcher._search.best[1] == max(map(score, configs))
+    assert searcher.metric == "_metric" and searcher.search.best[1] == max(map(score, configs))
     alone = kind(USUAL, mode="max")
     drive(alone, 1, metric="_metric")
     assert alone.metric == "_metric" and len(told(alone)) == 1
@@ -280,24 +278,23 @@ def test_without_a_metric_it_is_rays_default(kind):
 def test_a_repeater_without_a_metric_tells_rays_default():
     repeater = informed(Repeater(CoordinateDescentSearch(), repeat=1), metric=None)
     drive(repeater, 1, metric="_metric")
-    assert repeater.searcher._search.best is not None
+    assert repeater.searcher.search.best is not None
 
 
 # Trials ----------------------------------------------------------------------------------------------------------
 
 
 @both
-@pytest.mark.parametrize("annotate", [None, "origin"])
-def test_the_same_trial_is_suggested_the_same_again(kind, tmp_path, annotate):
+def test_the_same_trial_is_suggested_the_same_again(kind, tmp_path):
     """While it runs, after it has ended, and where the searcher was restored."""
-    searcher = informed(kind(annotate=annotate))
+    searcher = informed(kind())
     first, second = searcher.suggest("a"), searcher.suggest("b")
-    assert searcher.suggest("a") == first != second == searcher.suggest("b") and len(searcher._search.live) == 2
+    assert searcher.suggest("a") == first != second == searcher.suggest("b") and len(searcher.search.live) == 2
     searcher.on_trial_complete("a", {"acc": 0.1})
     searcher.save(str(tmp_path / "state"))
-    other = kind(annotate=annotate)
+    other = kind()
     other.restore(str(tmp_path / "state"))
-    assert (other.suggest("a"), other.suggest("b")) == (first, second) and len(other._search.live) == 1
+    assert (other.suggest("a"), other.suggest("b")) == (first, second) and len(other.search.live) == 1
     other.suggest("a")["layers"] = None
     assert other.suggest("a") == first
 
@@ -322,9 +319,9 @@ def test_trials_without_a_number_fail_and_the_search_finds_the_best_of_the_other
 
     searcher = informed(kind(), metric=None, config={"report": tune.uniform(0.0, 5.0), "list": [1, 2, 3], "num": 4})
     drive(searcher, 16, value, metric="_metric")
-    best, value = searcher._search.best
+    best, value = searcher.search.best
     assert 1.5 < best["report"] <= 2.0 and best["report"] == value
-    assert len(told(searcher)) == 16 and searcher._search.live == []
+    assert len(told(searcher)) == 16 and searcher.search.live == []
 
 
 @both
@@ -349,6 +346,30 @@ def test_a_small_space_ends_and_is_never_waited_for(kind):
     assert searcher.suggest("t5") == Searcher.FINISHED
 
 
+@pytest.mark.parametrize(
+    "arguments, config, trials, said",
+    [
+        ({}, {"b": tune.choice([16, 32, 64])}, 3, "all 3 configurations of .* are known; a larger space has more"),
+        ({"budget": 3}, USUAL, 3, "3 of a budget of 3 full trainings are spent; a larger one goes on"),
+        ({"budget": 3, "rule": "paper"}, USUAL, 3, "3 of a budget of 3 full trainings are spent"),
+        ({"budget": 3, "rule": "local"}, USUAL, 3, "3 of a budget of 3 full trainings are spent"),
+        ({}, {"lr": tune.loguniform(1e-3, 1e-2)}, None, r"after \d+ configurations no step promises more than"),
+    ],
+    ids=["a small space", "a budget", "the paper's", "local", "nothing to gain"],
+)
+def test_a_search_that_ends_by_itself_says_why_once(caplog, arguments, config, trials, said):
+    """Of 20 trials that were asked for; Tune says nothing."""
+    searcher = informed(CoordinateDescentSearch(**arguments), config=config)
+    suggested = []
+    while Searcher.FINISHED not in suggested:
+        assert len(suggested) < 20 and not caplog.records
+        suggested.append(searcher.suggest(f"t{len(suggested)}"))
+        searcher.on_trial_complete(f"t{len(suggested) - 1}", {"acc": 1.0 if trials is None else 1 / len(suggested)})
+    assert searcher.suggest("more") == Searcher.FINISHED and trials in (None, len(suggested) - 1)
+    [record] = caplog.records
+    assert re.search("the search has ended: " + said, record.getMessage())
+
+
 # State -----------------------------------------------------------------------------------------------------------
 
 
@@ -365,9 +386,9 @@ def test_saved_with_trials_running_and_restored_by_one_that_knows_nothing(kind, 
     other.restore(str(tmp_path / "checkpoint.pkl"))
     other.on_trial_result("2", result)
     other.on_trial_complete("2", result)
-    assert isinstance(other.suggest("3"), dict) and suggested[2] in other._search.live
+    assert isinstance(other.suggest("3"), dict) and suggested[2] in other.search.live
     other.on_trial_complete("3", result)
-    assert other._search.live == [suggested[2]]
+    assert other.search.live == [suggested[2]]
 
 
 @both
@@ -489,7 +510,7 @@ def test_a_tuner_without_a_metric_whose_trials_return_what_is_no_number(ray_sess
     assert len(grid) == 12 and grid.num_errors == 0
     assert all(result.config["list"] == [1, 2, 3] and result.config["num"] == 4 for result in grid)
     best = grid.get_best_result(metric="_metric", filter_nan_and_inf=True)
-    assert 1 < best.config["report"] <= 2 and searcher._search.best[1] == best.metrics["_metric"]
+    assert 1 < best.config["report"] <= 2 and searcher.search.best[1] == best.metrics["_metric"]
 
 
 @pytest.mark.ray

@@ -14,7 +14,7 @@ import ray
 from forked import Forked
 from ray import tune
 
-from tune_cd import CoordinateDescent, CoordinateDescentSearch, ResultsCallback, Space, results
+from tune_cd import CoordinateDescent, CoordinateDescentSearch, Space, results
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow]
 
@@ -38,7 +38,7 @@ def course(trials):
 
 
 def tuner(trainable, folder, searcher, name="run", num_samples=TRIALS, constants=None, others=(), **arguments):
-    callback = ResultsCallback(folder / "results", "mine", metric="acc", annotate="origin", **arguments)
+    callback = searcher.callback(folder / "results", "mine", metric="acc", mode="max", **arguments)
     return tune.Tuner(
         trainable,
         param_space=PARAM_SPACE | (constants or {}),
@@ -57,7 +57,7 @@ def tuner(trainable, folder, searcher, name="run", num_samples=TRIALS, constants
 
 
 def search(**arguments):
-    return CoordinateDescentSearch(start=START, annotate="origin", **arguments)
+    return CoordinateDescentSearch(start=START, **arguments)
 
 
 def table(folder):
@@ -72,7 +72,7 @@ REPORTED = {"nan": math.nan, "inf": math.inf, "text": "0.5", "none": None, "arra
 
 
 def every_trouble(config):
-    behaviour = BEHAVIOUR[config["origin"]["trial_index"]]
+    behaviour = next((b for b, h in zip(BEHAVIOUR, POINTS) if h["lr"] == config["lr"]), BEHAVIOUR[-1])
     if behaviour == "raises":
         raise RuntimeError("too\nhot")
     if behaviour == "memory":
@@ -128,8 +128,9 @@ def test_a_misspelt_metric_ends_the_experiment_with_the_first_trial(ray_session,
 
 
 def fails_once(config):
-    flag = Path(config["flags"], str(config["origin"]["trial_index"]))
-    if config["origin"]["trial_index"] % 2 and not flag.exists():
+    place = POINTS.index({name: config[name] for name in START})
+    flag = Path(config["flags"], str(place))
+    if place % 2 and not flag.exists():
         flag.touch()
         raise RuntimeError("the first time")
     tune.report({"acc": bowl(config)})
@@ -140,7 +141,7 @@ def test_failed_trials_that_tune_runs_again_are_their_next_attempts(ray_session,
     """Restarted, in short: test_callback.py."""
     (tmp_path / "flags").mkdir()
     flags = {"flags": str(tmp_path / "flags")}
-    tuner(fails_once, tmp_path, search(), num_samples=4, constants=flags).fit()
+    tuner(fails_once, tmp_path, search(points_to_evaluate=POINTS[:4]), num_samples=4, constants=flags).fit()
     assert table(tmp_path)["status"].tolist() == ["completed", "failed"] * 2
     tune.Tuner.restore(str(tmp_path / "tune/run"), fails_once, param_space=PARAM_SPACE | flags, **{how: True}).fit()
     rows = table(tmp_path)
@@ -155,19 +156,21 @@ def test_failed_trials_that_tune_runs_again_are_their_next_attempts(ray_session,
 
 
 def brings_the_store_back(config):
-    if config["origin"]["trial_index"] == 3 and Path(config["away"]).is_file():
+    Path(config["trials"], f"{config['lr']} {config['wd']}").touch()
+    if len(os.listdir(config["trials"])) == 4:
         Path(config["away"]).unlink()
     tune.report({"acc": bowl(config)})
 
 
 def test_rows_wait_for_a_store_while_tune_goes_on(ray_session, tmp_path, caplog):
     (tmp_path / "results").touch()
+    (tmp_path / "trials").mkdir()
     grid = tuner(
         brings_the_store_back,
         tmp_path,
         search(),
         num_samples=5,
-        constants={"away": str(tmp_path / "results")},
+        constants={"away": str(tmp_path / "results"), "trials": str(tmp_path / "trials")},
         patience=30,
     ).fit()
     rows = table(tmp_path)
@@ -185,9 +188,7 @@ def test_rows_of_a_store_that_stayed_away_are_known_to_the_next_run(ray_session,
     with pytest.warns(UserWarning, match="3 of 3 result rows were not written"):
         tuner(plain, tmp_path, search(), num_samples=3, patience=0).fit()
     (tmp_path / "results").unlink()
-    again = CoordinateDescentSearch.from_results(
-        tmp_path / "results", "mine", resume=True, start=START, annotate="origin"
-    )
+    again = CoordinateDescentSearch.from_results(tmp_path / "results", "mine", resume=True, start=START)
     assert again.earlier == 3 and table(tmp_path)["params"].tolist() == course(3)
 
 
@@ -247,7 +248,7 @@ def killed(ray_session, study_and_copy):
 def assert_as_if_never_stopped(folder, kept):
     rows = table(folder)
     assert rows["params"].tolist() == course(TRIALS) and rows["trial_index"].tolist() == list(range(TRIALS))
-    assert set(rows["status"]) == {"completed"} and set(rows["attempt"]) == {0}
+    assert set(rows["status"]) == {"completed"} and set(rows["attempt"]) == {0} and rows["direction"].notna().all()
     assert rows["started_at"].tolist()[: len(kept)] == kept["started_at"].tolist(), "what was written stays"
 
 
@@ -266,9 +267,7 @@ def test_a_killed_driver_and_tuner_restore(killed, cut):
 def test_a_killed_driver_and_a_new_tuner(killed):
     folder, kept = killed
     shutil.rmtree(folder / "tune")
-    again = CoordinateDescentSearch.from_results(
-        folder / "results", "mine", resume=True, start=START, annotate="origin"
-    )
+    again = CoordinateDescentSearch.from_results(folder / "results", "mine", resume=True, start=START)
     grid = tuner(takes_its_time, folder, again, name="again", num_samples=TRIALS - again.earlier).fit()
     assert len(grid) == TRIALS - len(kept), "nothing is trained twice"
     assert_as_if_never_stopped(folder, kept)

@@ -16,15 +16,35 @@ from ray.tune.schedulers import TrialScheduler
 from ray.tune.search import ConcurrencyLimiter, Repeater, Searcher
 from snapshots import tunes
 
-from tune_cd import CoordinateDescentSearch, PausingDescent, PausingSearch, ResultsCallback, Space, results
+from tune_cd import LENGTHS, CoordinateDescent, CoordinateDescentSearch, ResultsCallback, Space, results
 from tune_cd.results.schema import CUT
-from tune_cd.search.model_guided import LENGTHS
-from tune_cd.search.protocol import Proposal
+from tune_cd.search.trainings import Proposal
 
 SPACE = {"lr": tune.loguniform(1e-5, 1.0), "decay": tune.loguniform(1e-4, 10.0)}
 PLANE = Space(lr=(1e-5, 1.0), decay=(1e-4, 10.0))
 WHOLE = 16
 FULL = ("epoch", WHOLE)
+
+
+def pausing(**arguments):
+    """The searcher whose trials pause."""
+    return CoordinateDescentSearch(**{"lengths": LENGTHS, "full_length": FULL, "budget": 4} | arguments)
+
+
+def from_results(folder, study="own", **arguments):
+    """The same, from rows."""
+    named = {"lengths": LENGTHS, "full_length": FULL, "budget": 4} | arguments
+    return CoordinateDescentSearch.from_results(folder, study, **named)
+
+
+def curve(search, h):
+    """Values of a configuration by share; -inf: it failed there."""
+    return dict(search.search.training(h).looks)
+
+
+def trained(search):
+    """The share of each configuration that was trained or asked for, in the order of asking."""
+    return [one.length for one in search.search.trainings]
 
 
 def score(config, epoch):
@@ -74,7 +94,7 @@ class Tuner:
                 if self.over:
                     break
                 if waited > 3:
-                    raise RuntimeError(f"nothing runs, and {self.search.next_step()} is to be next")
+                    raise RuntimeError(f"nothing runs, and {self.search.search.ask()} is to be next")
                 continue
             trial.status, waited = Trial.RUNNING, 0
             while trial.status == Trial.RUNNING:
@@ -98,13 +118,13 @@ def course(tuner):
 
 @pytest.fixture
 def search():
-    return PausingSearch(full_length=FULL, budget=4)
+    return pausing()
 
 
 @cache
 def uninterrupted():
     """A Tuner at its end, to compare with."""
-    return Tuner(PausingSearch(full_length=FULL, budget=4)).run()
+    return Tuner(pausing()).run()
 
 
 @pytest.mark.parametrize(
@@ -114,17 +134,17 @@ def uninterrupted():
 )
 def test_a_trial_that_goes_on_without_a_checkpoint_is_warned_of_once(search, caplog, checkpoint, told, warned):
     Tuner(search, checkpoint=checkpoint, told=told).run()
-    assert [record.getMessage().count("begins again") for record in caplog.records] == [1] * warned
+    assert caplog.text.count("begins again") == warned
 
 
 def test_it_trains_what_the_descent_alone_would(search):
     """The same settings to the same lengths, for exactly the budget; all paused trials are ended at the end."""
-    alone = PausingDescent(PLANE, budget=4)
+    alone = CoordinateDescent(PLANE, lengths=LENGTHS, budget=4)
     while (h := alone.ask()) is not None:
         for share in [share for share in LENGTHS if share <= alone.until(h)]:
             alone.tell(h, score(h, share * WHOLE), share)
     tuner = Tuner(search).run()
-    assert course(tuner) == [(PLANE.key(one.h), max(one.looks) * WHOLE) for one in alone._trainings.values()]
+    assert course(tuner) == [(PLANE.key(one.h), one.share * WHOLE) for one in alone.trainings]
     assert tuner.epochs == round(alone.spent * WHOLE) and search.suggest("more") == Searcher.FINISHED
     assert {trial.status for trial in tuner.trials} == {Trial.TERMINATED}
     assert WHOLE in {trial.epoch for trial in tuner.trials}, "the best is trained whole"
@@ -137,7 +157,7 @@ def test_saved_and_restored_in_another_experiment_it_begins_there(search, tmp_pa
     tuner.run()
     assert len(tuner.trials) == 3
     search.save(str(tmp_path / "state.json"))
-    restored = PausingSearch(full_length=FULL, budget=8)
+    restored = pausing(budget=8)
     restored.restore(str(tmp_path / "state.json"))
     another = Tuner(restored).run()
     assert len(another.trials) > 3 and restored.finished
@@ -147,8 +167,11 @@ def test_the_best_is_a_whole_training_and_a_better_paused_one_is_warned_of(searc
     assert search.best is None
     tuner = Tuner(search).run()
     (h, value), whole = search.best, [trial for trial in tuner.trials if trial.epoch == WHOLE]
-    assert value == max(trial.last_result["acc"] for trial in whole) == score(h, WHOLE) and not caplog.records
-    search._search.tell(GIVEN[0], 9.0, 0.5, free=True)
+    assert (
+        value == max(trial.last_result["acc"] for trial in whole) == score(h, WHOLE)
+        and "the best known is" not in caplog.text
+    )
+    search.search.tell(GIVEN[0], 9.0, 0.5, external=True)
     search.warn_of_paused()
     assert "paused at 0.5 of its length with 9, and the best whole training has" in caplog.text
     assert search.best == (h, value)
@@ -156,12 +179,12 @@ def test_the_best_is_a_whole_training_and_a_better_paused_one_is_warned_of(searc
 
 @pytest.mark.parametrize("mode", ["min", "max"])
 def test_its_callback_has_what_it_has_and_a_tuner_with_another_mode_is_refused(mode):
-    search = PausingSearch(full_length=FULL, annotate="origin")
+    search = pausing()
     with pytest.raises(ValueError, match="mode=None.: both are required"):
         search.callback("results", "own", metric="acc")
     made = search.callback("results", "own", metric="acc", mode=mode)
     expected = ResultsCallback(
-        "results", "own", metric="acc", mode=mode, annotate="origin", full_length=FULL, use_result="best",
+        "results", "own", metric="acc", mode=mode, full_length=FULL, use_result="best",
         record="pauses",
     )  # fmt: skip
     times = {"_since", "_writer", "searcher"}
@@ -175,7 +198,7 @@ def test_its_callback_has_what_it_has_and_a_tuner_with_another_mode_is_refused(m
 
 
 def test_of_a_loss_less_is_better():
-    worse = Tuner(PausingSearch(full_length=FULL, budget=4), lambda *at: -score(*at), "min").run()
+    worse = Tuner(pausing(), lambda *at: -score(*at), "min").run()
     assert course(uninterrupted()) == course(worse)
 
 
@@ -187,7 +210,7 @@ def test_a_trial_that_fails_is_the_worst_and_never_goes_on(search):
     tuner.scheduler.on_trial_error(tuner, first)
     search.on_trial_complete("t0", None, error=True)
     tuner.run()
-    assert first.epoch == 0 and search._search.trained[0] <= 1 and len(tuner.trials) > 5
+    assert first.epoch == 0 and trained(search)[0] <= 1 and len(tuner.trials) > 5
 
 
 def until_it_pauses(tuner):
@@ -207,7 +230,7 @@ def test_a_trial_that_fails_as_it_is_saved_is_not_begun_again(search):
     first.status = Trial.ERROR
     tuner.scheduler.on_trial_error(tuner, first)
     search.on_trial_complete("t0", None, error=True)
-    assert search._search.looks(first.config) == {LENGTHS[0]: -inf} and search.believed(first.config) is None
+    assert curve(search, first.config) == {LENGTHS[0]: -inf} and search.believed(first.config) is None
     tuner.run()
     assert first.epoch == WHOLE * LENGTHS[0] and course(tuner).count((PLANE.key(first.config), first.epoch)) == 1
 
@@ -216,35 +239,35 @@ def test_one_that_failed_as_it_was_saved_and_is_run_again_is_told_again(search):
     """As with max_failures: else the search waits for its score for ever."""
     tuner = Tuner(search)
     first = until_it_pauses(tuner)
-    told = dict(search._search.looks(first.config))
+    told = dict(curve(search, first.config))
     tuner.scheduler.on_trial_error(tuner, first)
     first.status, first.epoch = Trial.PENDING, 0
     tuner.scheduler.on_trial_add(tuner, first)
     assert first.status == Trial.PENDING
     tuner.run()
-    assert told and told.items() <= search._search.looks(first.config).items()
+    assert told and told.items() <= curve(search, first.config).items()
     assert search.finished and {trial.status for trial in tuner.trials} == {Trial.TERMINATED}
 
 
 def test_a_late_report_that_fails_as_it_is_saved_is_trained_no_further_than_it_was():
     """Of ten epochs the third is the first beyond a quarter."""
-    search = PausingSearch(full_length=("epoch", 10), budget=4, lengths=(0.25, 0.5, 1.0))
+    search = pausing(full_length=("epoch", 10), lengths=(0.25, 0.5, 1.0))
     tuner = Tuner(search)
     first = until_it_pauses(tuner)
-    assert first.epoch == 3 and search._search.looks(first.config).keys() == {0.3}
+    assert first.epoch == 3 and curve(search, first.config).keys() == {0.3}
     tuner.scheduler.on_trial_error(tuner, first)
     first.status = Trial.PENDING
     tuner.scheduler.on_trial_add(tuner, first)
-    assert search._search.until(first.config) == 0.25
+    assert search.search.until(first.config) == 0.25
 
 
 def test_a_report_without_its_length_ends_the_experiment_only_where_none_ever_had_it(search, caplog):
     tuner = Tuner(search)
     tuner.add(0)
     with pytest.raises(ValueError, match="without the number 'epoch', which full_length names"):
-        search.take_report("t0", {"acc": 0.5})
-    assert search.take_report("t0", {"epoch": 1, "acc": 0.5}) == TrialScheduler.CONTINUE
-    assert [search.take_report("t0", {"test": 0.5}) for _ in range(2)] == [TrialScheduler.CONTINUE] * 2
+        search.schedule().report("t0", {"acc": 0.5})
+    assert search.schedule().report("t0", {"epoch": 1, "acc": 0.5}) == TrialScheduler.CONTINUE
+    assert [search.schedule().report("t0", {"test": 0.5}) for _ in range(2)] == [TrialScheduler.CONTINUE] * 2
     assert caplog.text.count("without the number 'epoch'") == 1
 
 
@@ -253,10 +276,9 @@ def test_what_an_earlier_study_left_paused_leads_no_trials_of_a_number_that_is_g
     """It has no trial here that could go on; the best of these trials is trained whole."""
     tuner = Tuner(search)
     for h in GIVEN:
-        search._search.tell(h, score(h, WHOLE / 2) + 9, 0.5, free=True)
-    search._course.rerun([{"lr": 1e-3, "decay": 1e-3}, *([GIVEN[0]] if samples == 3 else [])])
-    for h in search._course.waiting:
-        search._search.begin(Proposal(h, "again", 0.0), 0.125 if h not in GIVEN else 1.0)
+        search.search.tell(h, score(h, WHOLE / 2) + 9, 0.5, external=True)
+    for h in [{"lr": 1e-3, "decay": 1e-3}, *([GIVEN[0]] if samples == 3 else [])]:
+        search.search.begin(Proposal(h, "resumed", 0.0), 0.125 if h not in GIVEN else 1.0)
     tuner.add = lambda number, add=tuner.add: add(number) or setattr(tuner, "over", number + 1 >= samples)
     tuner.run()
     assert len(tuner.trials) == samples and {trial.status for trial in tuner.trials} == {Trial.TERMINATED}
@@ -267,7 +289,7 @@ def test_where_every_whole_training_fails_the_budget_holds(search):
     tuner = Tuner(search)
     tuner.step = lambda trial, step=tuner.step: fail_at_the_end(tuner, trial, step)
     tuner.run()
-    assert search._search.spent <= 4 + LENGTHS[0] and search.finished
+    assert search.search.spent <= 4 + LENGTHS[0] and search.finished
 
 
 def fail_at_the_end(tuner, trial, step):
@@ -303,11 +325,11 @@ def test_a_class_that_cannot_be_saved_is_refused_before_it_is_trained(search):
 
 @pytest.mark.parametrize("epochs", [1, 2, 3, 4, 5, 8, 32])
 def test_the_budget_is_of_what_was_trained_however_seldom_it_is_reported(epochs):
-    search = PausingSearch(full_length=("epoch", epochs), budget=6)
+    search = pausing(full_length=("epoch", epochs), budget=6)
     tuner = Tuner(search, lambda config, epoch: score(config, epoch * WHOLE / epochs)).run()
-    shares, charged = [trial.epoch / epochs for trial in tuner.trials], search._search.trained
+    shares, charged = [trial.epoch / epochs for trial in tuner.trials], trained(search)
     assert charged == shares
-    assert search._search.spent == sum(charged) <= 6 + 1 / epochs and max(shares) == 1
+    assert search.search.spent == sum(charged) <= 6 + 1 / epochs and max(shares) == 1
     assert all(trial.status == Trial.TERMINATED for trial in tuner.trials)
 
 
@@ -315,16 +337,16 @@ def test_a_trial_is_trained_on_until_it_has_a_score(search):
     """Scores every four epochs of 16, and pauses from the second on."""
     tuner = Tuner(search, lambda config, epoch: None if epoch % 4 else score(config, epoch)).run()
     assert {trial.epoch for trial in tuner.trials} <= {4, 8, 16} and max(trial.epoch for trial in tuner.trials) == 16
-    assert search._search.spent == sum(trial.epoch for trial in tuner.trials) / WHOLE <= 4.25
+    assert search.search.spent == sum(trial.epoch for trial in tuner.trials) / WHOLE <= 4.25
 
 
 def test_a_trial_that_never_has_a_score_has_failed_at_its_end(search):
     tuner = Tuner(search)
     tuner.add(0)
     [trial] = tuner.trials
-    said = [search.take_report("t0", {"epoch": epoch}) for epoch in range(1, WHOLE + 1)]
+    said = [search.schedule().report("t0", {"epoch": epoch}) for epoch in range(1, WHOLE + 1)]
     assert said == [TrialScheduler.CONTINUE] * (WHOLE - 1) + [TrialScheduler.STOP]
-    assert search._search.looks(trial.config) == {1.0: -inf}
+    assert curve(search, trial.config) == {1.0: -inf}
 
 
 @pytest.mark.parametrize("samples", [1, 2, 4])
@@ -332,10 +354,10 @@ def test_with_a_number_of_trials_these_alone_go_on_and_the_best_is_trained_whole
     tuner = Tuner(search)
     tuner.add = lambda number, add=tuner.add: add(number) or setattr(tuner, "over", number + 1 >= samples)
     tuner.run()
-    assert len(tuner.trials) == samples and search._search.spent <= 4
+    assert len(tuner.trials) == samples and search.search.spent <= 4
     assert all(trial.status == Trial.TERMINATED for trial in tuner.trials)
     whole = [trial for trial in tuner.trials if trial.epoch == WHOLE]
-    assert PLANE.key(search._search.leader[0]) in {PLANE.key(trial.config) for trial in whole}
+    assert PLANE.key(search.search.incumbent.h) in {PLANE.key(trial.config) for trial in whole}
 
 
 def test_a_trial_without_a_number_is_stopped(search):
@@ -349,11 +371,11 @@ def test_a_trial_that_ends_early_is_no_whole_training_and_never_goes_on(search, 
     tuner = Tuner(search)
     tuner.add(0)
     search.on_trial_complete("t0", {"epoch": 1, "acc": 0.5})
-    assert search._search.best[1] == 0.5 and search._search.trained == [1 / WHOLE]
+    assert search.search.history[0][1] == 0.5 and trained(search) == [1 / WHOLE]
     assert search.best is None and search.best is None and caplog.text.count("none is whole") == 1
     first, state = tuner.trials[0], json.loads(json.dumps(search.get_state()))
     first.status = Trial.TERMINATED
-    again = PausingSearch(full_length=FULL, budget=4)
+    again = pausing()
     restored = Tuner(again)
     again.set_state(state)
     for one, rest in ((search, tuner), (again, restored)):
@@ -377,7 +399,7 @@ def test_where_every_trial_is_stopped_early_the_search_ends_and_says_so(search, 
 
     tuner.step = stopped
     tuner.run(most=200)
-    assert search.finished and max(search._search.trained) == 4 / WHOLE and search._search.spent <= 4.25
+    assert search.finished and max(trained(search)) == 4 / WHOLE and search.search.spent <= 4.25
     assert search.best is None and "none is whole" in caplog.text
     assert len({PLANE.key(trial.config) for trial in tuner.trials}) == len(tuner.trials)
 
@@ -395,7 +417,7 @@ def test_restored_it_goes_on_as_if_it_had_never_stopped(search, cut):
     whole = uninterrupted()
     before = Tuner(search).run(most=cut)
     state = json.loads(json.dumps(search.get_state()))
-    again = PausingSearch(full_length=FULL, budget=4)
+    again = pausing()
     after = Tuner(again)
     again.set_state(state)
     after.trials, after.epochs = before.trials, before.epochs
@@ -418,9 +440,9 @@ def until_the_winner_pauses(tuner):
 def test_in_another_experiment_paused_and_running_trials_begin_again(search, tmp_path):
     """What is known of them stays; those that go on have new trials, and what was decided comes first."""
     before = Tuner(search)
-    winner, decided = until_the_winner_pauses(before), search.next_step()
+    winner, decided = until_the_winner_pauses(before), search.schedule().next()
     search.save(str(tmp_path / "state"))
-    again = PausingSearch(full_length=FULL, budget=4)
+    again = pausing()
     again.restore(str(tmp_path / "state"))
     after = Tuner(again).run()
     assert after.trials[0].config == decided
@@ -432,7 +454,7 @@ def restored(trials, searcher_state, tmp_path, ended=()):
     """A Tuner that goes on with Tune's trials and the searcher's state, each as its own snapshot had it."""
     (tmp_path / "searcher-state-2026-01-01.0.pkl").write_text(json.dumps(searcher_state))
     tunes(tmp_path, [(trial.trial_id, trial.config, trial.status, trial.last_result or None) for trial in trials])
-    again = PausingSearch(full_length=FULL, budget=4)
+    again = pausing()
     tuner = Tuner(again)
     again.restore_from_dir(str(tmp_path))
     tuner.trials, tuner.epochs = list(trials), sum(trial.epoch for trial in trials)
@@ -447,7 +469,7 @@ def restored(trials, searcher_state, tmp_path, ended=()):
 def test_an_older_searcher_learns_what_tune_knows(search, tmp_path, cut, behind):
     """Tune copies its own snapshot and the searcher's one by one. Nothing is trained twice, nothing without end."""
     whole = uninterrupted()
-    old, new = Tuner(search).run(most=cut - behind), Tuner(PausingSearch(full_length=FULL, budget=4)).run(most=cut)
+    old, new = Tuner(search).run(most=cut - behind), Tuner(pausing()).run(most=cut)
     state = search.get_state()
     assert course(old) != course(new)
     after = restored(new.trials, state, tmp_path).run(most=200)
@@ -460,7 +482,7 @@ def test_an_older_searcher_learns_what_tune_knows(search, tmp_path, cut, behind)
 def test_what_tune_has_lost_is_trained_again(search, tmp_path, cut, ahead):
     """The searcher's snapshot is the newer one: trials of its are not in Tune's, or are not as far there."""
     whole = uninterrupted()
-    new, old = Tuner(search).run(most=cut + ahead), Tuner(PausingSearch(full_length=FULL, budget=4)).run(most=cut)
+    new, old = Tuner(search).run(most=cut + ahead), Tuner(pausing()).run(most=cut)
     assert course(old) != course(new)
     after = restored(old.trials, search.get_state(), tmp_path).run(most=300)
     assert {trial.status for trial in after.trials} == {Trial.TERMINATED}
@@ -477,7 +499,7 @@ def test_a_failed_trial_that_tune_runs_again_is_trained(search, tmp_path):
     after = restored([trial], search.get_state(), tmp_path, ended=(Trial.ERROR,))
     assert trial.status == Trial.PENDING, "it does not wait for ever"
     after.run()
-    assert trial.epoch >= LENGTHS[0] * WHOLE and after.search._search.best is not None
+    assert trial.epoch >= LENGTHS[0] * WHOLE and after.search.search.best is not None
 
 
 def test_a_trial_that_was_ended_while_it_paused_has_a_new_one_where_it_goes_on(search):
@@ -496,15 +518,13 @@ GIVEN = [{"lr": 2.0**-n, "decay": 2.0**-5} for n in (3, 6, 9)]
 
 
 def test_points_to_evaluate_are_trained_short_first():
-    tuner = Tuner(PausingSearch(full_length=FULL, budget=4, points_to_evaluate=GIVEN[:2], start=GIVEN[2])).run(most=6)
+    tuner = Tuner(pausing(points_to_evaluate=GIVEN[:2], start=GIVEN[2])).run(most=6)
     assert course(tuner) == [(PLANE.key(h), LENGTHS[0] * WHOLE) for h in GIVEN]
 
 
 def test_known_points_cost_none_of_the_budget_and_replace_the_blind_start(search):
-    known = PausingSearch(
-        full_length=FULL, budget=4, points_to_evaluate=GIVEN, evaluated_rewards=[score(h, WHOLE) for h in GIVEN]
-    )
-    late = Tuner(PausingSearch(full_length=FULL, budget=4))
+    known = pausing(points_to_evaluate=GIVEN, evaluated_rewards=[score(h, WHOLE) for h in GIVEN])
+    late = Tuner(pausing())
     for h in GIVEN:
         late.search.add_evaluated_point(h, score(h, WHOLE))
     tuner = Tuner(known).run()
@@ -518,7 +538,7 @@ def test_of_a_pruned_trial_it_is_not_known_how_far_it_was(search):
     Tuner(search)
     with pytest.warns(UserWarning, match="pruned trial is left out"):
         search.add_evaluated_point(GIVEN[0], 1.0, pruned=True)
-    assert search._search.reached == []
+    assert search.search.trainings == ()
 
 
 def stored(folder, tuner, lost=()):
@@ -541,11 +561,11 @@ def test_a_search_begins_with_what_another_has_found(tmp_path, given):
     """Rows count at the length that they were trained; they cost nothing, and none is trained as far again."""
     rows = stored(tmp_path, uninterrupted())
     named = {"space": PLANE, "metric": "acc", "mode": "max"} if given else {}
-    again = PausingSearch.from_results(tmp_path, "own", full_length=FULL, budget=2, **named)
+    again = from_results(tmp_path, budget=2, **named)
     after = Tuner(pickle.loads(pickle.dumps(again)))
-    reached = {PLANE.key(h): max(looks) * WHOLE for h, looks in after.search._search.reached}
+    reached = {PLANE.key(one.h): one.share * WHOLE for one in after.search.search.trainings}
     assert reached == {PLANE.key(h): s["epoch"] for h, s in zip(rows["params"], rows["scores"])}
-    assert after.search._search.spent == 0
+    assert after.search.search.spent == 0
     after.run()
     assert all(epoch > reached.get(key, 0) for key, epoch in course(after)) and after.epochs >= WHOLE
 
@@ -554,11 +574,9 @@ def test_rows_outside_the_space_are_left_out_and_one_metric_is_needed(tmp_path):
     rows = stored(tmp_path, uninterrupted())
     hot = sum(params["lr"] > 0.05 for params in rows["params"])
     with pytest.warns(UserWarning, match=f"{hot} of {len(rows)} known trials lie outside"):
-        PausingSearch.from_results(
-            tmp_path, full_length=FULL, space=Space(lr=(1e-5, 0.05), decay=(1e-4, 10.0)), metric="acc", mode="max"
-        )
+        from_results(tmp_path, None, space=Space(lr=(1e-5, 0.05), decay=(1e-4, 10.0)), metric="acc", mode="max")
     with pytest.raises(ValueError, match="0 of 0 trials completed or stopped"):
-        PausingSearch.from_results(tmp_path, "none", full_length=FULL)
+        from_results(tmp_path, "none")
 
 
 def test_resumed_from_its_rows_it_spends_what_is_left(search, tmp_path):
@@ -566,21 +584,11 @@ def test_resumed_from_its_rows_it_spends_what_is_left(search, tmp_path):
     whole = uninterrupted()
     cut = Tuner(search).run(most=24)
     stored(tmp_path, cut, lost=[2])
-    again = PausingSearch.from_results(
-        tmp_path,
-        "own",
-        resume=True,
-        full_length=FULL,
-        budget=4,
-        annotate="origin",
-        space=PLANE,
-        metric="acc",
-        mode="max",
-    )
+    again = from_results(tmp_path, resume=True, space=PLANE, metric="acc", mode="max")
     assert again.earlier == len(cut.trials) - 1
     after = Tuner(pickle.loads(pickle.dumps(again))).run()
     assert PLANE.key(after.trials[0].config) == PLANE.key(cut.trials[2].config)
-    places = {PLANE.key(trial.config): trial.config["origin"]["trial_index"] for trial in after.trials}
+    places = {PLANE.key(trial.config): after.search.origin_of(trial.trial_id)["trial_index"] for trial in after.trials}
     before = {PLANE.key(trial.config): n for n, trial in enumerate(cut.trials)}
     assert all(places[key] == before[key] for key in places.keys() & before.keys())
     assert min(places[key] for key in places.keys() - before.keys()) == len(cut.trials)
@@ -632,21 +640,19 @@ def outcomes(rows):
     return [{k: v for k, v in row.items() if k in told} for row in rows.to_dict("records")]
 
 
-@pytest.mark.parametrize("cut", [3, 17, 31, 57])
-def test_interrupted_in_the_middle_of_a_trial_and_resumed_its_rows_are_those_of_the_whole_search(tmp_path, cut):
-    """The epochs that were cut off are trained again, first, and are no look."""
-    named = {"full_length": FULL, "budget": 4}
-    whole = RecordedTuner(PausingSearch(**named), tmp_path / "whole").rows()
-    before = RecordedTuner(PausingSearch(**named), tmp_path / "cut").rows(cut)
-    again = PausingSearch.from_results(tmp_path / "cut", "own", resume=True, **named)
-    after = RecordedTuner(again, tmp_path / "cut")
-    assert outcomes(after.rows()) == outcomes(whole)
-    assert before["error"].dropna().tolist() == [CUT], "it was in the middle of a trial"
+@pytest.mark.parametrize("stopped", range(3, 60, 7))
+def test_resumed_from_its_rows_it_goes_on_as_if_it_had_never_stopped(tmp_path, stopped):
+    """Stopped after so many epochs. Those of a trial that was cut off are trained again, first, and count as none."""
+    whole = RecordedTuner(pausing(), tmp_path / "whole").rows()
+    cut = RecordedTuner(pausing(), tmp_path / "cut")
+    assert cut.rows(stopped)["error"].dropna().tolist() == [CUT] * len(cut.begun)
+    searcher = from_results(tmp_path / "cut", resume=True)
+    assert outcomes(RecordedTuner(searcher, tmp_path / "cut").rows()) == outcomes(whole)
 
 
 def test_what_was_lost_after_a_pause_is_known_as_far_as_that(tmp_path):
     """Its row lists the runs before; as does the row of its next run, which goes to the next length first."""
-    tuner = RecordedTuner(PausingSearch(full_length=FULL, budget=4), tmp_path)
+    tuner = RecordedTuner(pausing(), tmp_path)
     while not (paused := [trial for trial in tuner.trials if trial.epoch == 4]):
         tuner.run(most=tuner.epochs + 1)
     [trial] = paused
@@ -660,17 +666,17 @@ def test_what_was_lost_after_a_pause_is_known_as_far_as_that(tmp_path):
     assert (row["status"], row["failure_kind"]) == ("failed", "lost") and row["params"].keys() == trial.config.keys()
     runs = json.loads(row["config"])["runs"]
     assert [(run["scores"]["epoch"], run["val_score"]) for run in runs] == [(n, score(trial.config, n)) for n in (2, 4)]
-    again = PausingSearch.from_results(tmp_path, "own", resume=True, full_length=FULL, budget=4)
+    again = from_results(tmp_path, resume=True)
     after = Tuner(again)
     after.add(0)
     assert PLANE.key(after.trials[0].config) == PLANE.key(trial.config), "it runs first"
-    assert again._search.looks(trial.config) == {n / WHOLE: score(trial.config, n) for n in (2, 4)}
-    assert again._search.until(trial.config) == 0.5
+    assert curve(again, trial.config) == {n / WHOLE: score(trial.config, n) for n in (2, 4)}
+    assert again.search.until(trial.config) == 0.5
 
 
 def test_suggestions_say_where_they_come_from():
-    tuner = Tuner(PausingSearch(full_length=FULL, budget=2, annotate="origin", start=GIVEN[0])).run()
-    origins = [trial.config["origin"] for trial in tuner.trials]
+    tuner = Tuner(pausing(budget=2, start=GIVEN[0])).run()
+    origins = [tuner.search.origin_of(trial.trial_id) for trial in tuner.trials]
     assert [origin["trial_index"] for origin in origins] == list(range(len(origins)))
     assert origins[0]["direction"] == "start"
     assert {origin["direction"] for origin in origins[1:]} <= {"lr", "decay", "lr*decay", "lr/decay"}
@@ -679,7 +685,7 @@ def test_suggestions_say_where_they_come_from():
 @pytest.mark.parametrize("mode, sign", [("max", 1), ("min", -1)])
 def test_what_is_believed_of_a_trial_comes_true_within_what_is_said(mode, sign):
     """Of those that paused; on a bowl, and in the metric's own sign."""
-    tuner = Tuner(PausingSearch(full_length=FULL, budget=6), lambda *at: sign * score(*at), mode)
+    tuner = Tuner(pausing(budget=6), lambda *at: sign * score(*at), mode)
     assert tuner.search.believed(GIVEN[0]) is None
     tuner.run()
     paused = [trial for trial in tuner.trials if trial.epoch < WHOLE]
@@ -709,7 +715,7 @@ def test_a_repeater_around_it_is_refused_and_a_limiter_is_not(search):
     tuner.search_alg.searcher = ConcurrencyLimiter(search, max_concurrent=2)
     tuner.add(0)
     tuner.search_alg.searcher = ConcurrencyLimiter(Repeater(search, repeat=2), max_concurrent=2)
-    with pytest.raises(ValueError, match="Repeater around a PausingSearch.*ConcurrencyLimiter"):
+    with pytest.raises(ValueError, match="Repeater around a search whose trials pause.*ConcurrencyLimiter"):
         tuner.add(1)
 
 
@@ -718,7 +724,7 @@ def test_a_repeater_around_it_is_refused_and_a_limiter_is_not(search):
 )
 def test_bad_arguments_are_refused(wrong):
     with pytest.raises(ValueError):
-        PausingSearch(**{"full_length": FULL} | wrong)
+        pausing(**wrong)
 
 
 def test_before_it_knows_what_is_searched_it_says_so(search):
@@ -752,7 +758,7 @@ class Bowl(tune.Trainable):
 def test_in_a_real_tuner_trials_pause_and_go_on(ray_session, tmp_path):
     """The course of one trial at a time without Ray; every trial has a row that says how far it is, from its first
     pause on."""
-    search = PausingSearch(full_length=FULL, budget=2)
+    search = pausing(budget=2)
     callback = ResultsCallback(tmp_path / "results", "own", metric="acc", full_length=FULL, record="pauses")
     tuner = tune.Tuner(
         Bowl,
@@ -765,7 +771,7 @@ def test_in_a_real_tuner_trials_pause_and_go_on(ray_session, tmp_path):
     )  # fmt: skip
     grid = tuner.fit()
     rows = results.read(tmp_path / "results", "own").sort_values("trial_index")
-    hot = Tuner(PausingSearch(full_length=FULL, budget=2), lambda c, e: nan if c["lr"] > 0.5 else score(c, e)).run()
+    hot = Tuner(pausing(budget=2), lambda c, e: nan if c["lr"] > 0.5 else score(c, e)).run()
     assert [PLANE.key(params) for params in rows["params"]] == [PLANE.key(trial.config) for trial in hot.trials]
     trained = [scores.get("epoch", 1) for scores in rows["scores"]]
     assert trained == [trial.epoch for trial in hot.trials] and max(trained) == WHOLE
@@ -799,7 +805,7 @@ class Interrupt(tune.Callback):
 def test_a_tuner_interrupted_and_restored_in_one_process_again_and_again(ray_session, tmp_path, monkeypatch, pauses):
     """The course of the search that nobody interrupts; a trial is trained once, and has a row."""
     monkeypatch.setenv("TUNE_DISABLE_SIGINT_HANDLER", "0")  # `tune_cd.run` sets it for its process
-    search = PausingSearch(full_length=FULL, budget=1.5) if pauses else CoordinateDescentSearch()
+    search = pausing(budget=1.5) if pauses else CoordinateDescentSearch()
     scheduler = search.scheduler() if pauses else None
     callback = ResultsCallback(tmp_path / "results", "own", metric="acc", full_length=FULL)
     tuner = tune.Tuner(
@@ -818,7 +824,7 @@ def test_a_tuner_interrupted_and_restored_in_one_process_again_and_again(ray_ses
         grid = tune.Tuner.restore(str(tmp_path / "run"), Bowl, param_space=SPACE).fit()
     found = {PLANE.key(result.config): result.metrics["epoch"] for result in grid}
     if pauses:
-        whole = Tuner(PausingSearch(full_length=FULL, budget=1.5)).run()
+        whole = Tuner(pausing(budget=1.5)).run()
         assert found == dict(course(whole)) and len(grid) == len(whole.trials)
     else:
         assert list(found.values()) == [WHOLE] * 2

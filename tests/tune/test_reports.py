@@ -14,7 +14,7 @@ from ray import tune
 from ray.tune.experiment import Trial
 from ray.tune.schedulers import TrialScheduler
 
-from tune_cd import CoordinateDescentSearch, PausingSearch, ResultsCallback, Space, results
+from tune_cd import LENGTHS, CoordinateDescentSearch, ResultsCallback, Space, results
 
 LINE = Space(lr=(1e-4, 1.0))
 FULL = ("epoch", 8)
@@ -71,8 +71,8 @@ class Tuner:
 
     def report(self, result, last=False):
         """last: Tune ends the trial on this report, of which it tells the searcher only then."""
-        if isinstance(self.search, PausingSearch):
-            if not last and self.search.take_report("t", result) == TrialScheduler.STOP:
+        if self.search.pauses:
+            if not last and self.search.schedule().report("t", result) == TrialScheduler.STOP:
                 last = True
         elif not last:
             self.search.on_trial_result("t", result)
@@ -106,13 +106,10 @@ class Tuner:
 
 def told(search):
     """(value, whether it counts as stopped early) of the one trial of a search."""
-    state = json.loads(json.dumps(search.get_state()))["search"]
-    if "trials" in state:
-        [trial] = state["trials"]
-        return trial["value"], trial.get("censored", False)
-    [training] = state["trainings"]
-    share, value = training["looks"][-1]
-    return value, value is not None and share < 1
+    again = CoordinateDescentSearch()
+    again.set_state(json.loads(json.dumps(search.get_state())))
+    [training] = again.search.trainings
+    return None if training.failed else training.looks[-1][1], training.gone
 
 
 def agrees(row, search):
@@ -142,10 +139,10 @@ def _turned(value, sign):
 
 @pytest.mark.parametrize("stopped", [False, True], ids=["returns", "stopped"])
 @pytest.mark.parametrize("name", sorted(CASES.keys() - {"nothing"}))
-def test_row_and_pausing_search_never_contradict_each_other(tmp_path, name, stopped):
-    """What is reported after the full length is not heard."""
+def test_row_and_search_never_contradict_each_other_where_trials_pause(tmp_path, name, stopped):
+    """What is reported after the full length is not heard. The only pause is between the last two epochs."""
     reports, status, _, best = CASES[name]
-    search = PausingSearch(LINE, "acc", "max", full_length=FULL, lengths=(1.0,))
+    search = CoordinateDescentSearch(LINE, "acc", "max", full_length=FULL, lengths=(0.99, 1.0))
     row = Tuner(search, tmp_path).run(reports, stopped)
     agrees(row, search)
     assert row["status"] == status
@@ -189,18 +186,15 @@ def test_whatever_holds_one_number_is_that_number(tmp_path, value):
     known = CoordinateDescentSearch(
         LINE, "acc", "max", points_to_evaluate=[{"lr": Decimal("0.25")}], evaluated_rewards=[value]
     )
-    assert (
-        known.get_state()["search"]["trials"][0]["value"] == 0.5 == search.get_state()["search"]["trials"][1]["value"]
-    )
+    assert known.search.history == [({"lr": 0.25}, 0.5)] == search.search.history[1:]
 
 
 @pytest.mark.parametrize("callback", [False, True], ids=["searcher alone", "both"])
 @pytest.mark.parametrize("pauses", [False, True])
 @pytest.mark.parametrize("value", NO_NUMBERS, ids=repr)
 def test_what_is_no_number_is_refused_with_one_warning(tmp_path, caplog, value, pauses, callback):
-    search = (
-        PausingSearch(LINE, "acc", "max", full_length=FULL) if pauses else CoordinateDescentSearch(LINE, "acc", "max")
-    )
+    arguments = {"full_length": FULL, "lengths": LENGTHS} if pauses else {}
+    search = CoordinateDescentSearch(LINE, "acc", "max", **arguments)
     if callback:
         row = Tuner(search, tmp_path).run([at(1, value), at(8, value)])
         assert (
@@ -326,7 +320,7 @@ def test_trials_that_a_scheduler_ends_are_stopped_also_without_a_full_length(
     assert length.nunique() > 1, "or there is nothing to tell apart"
     expected = (length < length.max()) & stopped
     assert (rows["status"] == "stopped").tolist() == expected.tolist(), rows[["status", "scores"]]
-    counted = {trial["h"]["lr"]: trial.get("censored", False) for trial in search.get_state()["search"]["trials"]}
+    counted = {one.h["lr"]: one.gone for one in search.search.trainings}
     assert {row.params["lr"]: row.status == "stopped" for row in rows.itertuples()} == counted
     said = [record.getMessage() for record in caplog.records if "full_length=" in record.getMessage()]
     assert len(said) == stopped and all("ends trials early" in one for one in said)

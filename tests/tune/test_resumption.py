@@ -1,7 +1,11 @@
-"""A search continued from its table by a new searcher: `from_results(resume=True)`."""
+"""A search continued from its table by a new searcher: `from_results(resume=True)`.
+
+Where trials pause: test_pausing_search.py.
+"""
 
 import math
 import pickle
+import shutil
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -21,31 +25,14 @@ def bowl(config):
     return math.exp(-(((math.log2(config["lr"] / 1e-3)) / 6) ** 2 + (math.log2(config["wd"] / 1e-4) / 6) ** 2))
 
 
-def make(workers=1, settings="default", **arguments):
-    return CoordinateDescentSearch(
-        PLANE,
-        "acc",
-        "max",
-        start={"lr": 0.1, "wd": 0.1},
-        settings=settings,
-        workers=workers,
-        annotate="origin",
-        **arguments,
-    )
+def make(workers=1, rule="default"):
+    return CoordinateDescentSearch(PLANE, "acc", "max", start={"lr": 0.1, "wd": 0.1}, rule=rule, workers=workers)
 
 
-def again(tmp_path, workers=1, settings="default", given=True, **arguments):
+def again(tmp_path, workers=1, rule="default", given=True):
     named = {"space": PLANE, "metric": "acc", "mode": "max"} if given else {}
     return CoordinateDescentSearch.from_results(
-        tmp_path,
-        "s",
-        resume=True,
-        start={"lr": 0.1, "wd": 0.1},
-        settings=settings,
-        workers=workers,
-        annotate="origin",
-        **named,
-        **arguments,
+        tmp_path, "s", resume=True, start={"lr": 0.1, "wd": 0.1}, rule=rule, workers=workers, **named
     )
 
 
@@ -65,6 +52,7 @@ class Driver:
             if not isinstance(config, dict):
                 assert config is None or config == Searcher.FINISHED
                 return
+            config |= self.searcher.origin_of(trial)
             self.asked.append(config)
             self.running.append((trial, config))
             self.begun[trial] = self.first + self.ended
@@ -85,7 +73,7 @@ class Driver:
 
 
 def store(folder, config, minutes, error=None, **other):
-    index, attempt = config["origin"]["trial_index"], 0
+    index, attempt = config["trial_index"], 0
     held = results.read_trial(folder, "s", f"cd-{index:05d}")
     outcome = {"status": "failed", "error": error} if error else {"status": "completed", "val_score": bowl(config)}
     results.write_trial(
@@ -97,6 +85,8 @@ def store(folder, config, minutes, error=None, **other):
             "trial_index": index,
             "attempt": attempt if held is None else held["attempt"] + 1,
             "params": {name: config[name] for name in PLANE.names},
+            "direction": config["direction"],
+            "line_position": config["line_position"],
             "metric_name": "acc",
             "scores": {},
             "config": "{}",
@@ -112,65 +102,59 @@ def in_order(n):
     return 0
 
 
-def last_first(n):
-    return n - 1
-
-
 def middle(n):
     return n // 2
 
 
-@pytest.mark.parametrize("given", [True, False], ids=["space given", "space from Tune"])
-@pytest.mark.parametrize("settings", ["default", "paper"])
-@pytest.mark.parametrize(
-    "workers, slots, ends",
-    [
-        (1, 9, in_order), (3, 9, in_order), (3, 9, last_first), (3, 9, middle),
-        (None, 1, in_order), (None, 3, in_order), (None, 3, last_first), (None, 3, middle),
-    ],
-)  # fmt: skip
-def test_it_goes_on_as_if_it_had_never_stopped(tmp_path, workers, slots, settings, ends, given):
-    """12 trials, cut after 5 rows: the same configurations in the same order with the same indices, what was running
-    first; also where only Tune knew how many could."""
-    whole = Driver(make(workers, settings), 12, ends=ends, slots=slots).run()
-    cut = Driver(make(workers, settings), 12, tmp_path, ends=ends, slots=slots)
+RULES = ["default", "paper", "local"]
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_with_one_worker_it_goes_on_as_if_it_had_never_stopped(tmp_path, rule):
+    """12 trials, stopped after each number of rows: the same configurations in the same order with the same indices."""
+    whole = Driver(make(rule=rule), 12, tmp_path / "0").run()
+    for rows in range(1, 12):
+        shutil.copytree(tmp_path / "0", tmp_path / str(rows))
+        for place in range(rows, 12):
+            (tmp_path / str(rows) / "trials" / "s" / f"cd-{place:05d}.parquet").unlink()
+        searcher = again(tmp_path / str(rows), rule=rule)
+        assert searcher.earlier == rows and Driver(searcher, 12 - rows, first=100).run() == whole[rows:]
+
+
+@pytest.mark.parametrize("workers, slots", [(1, 9), (None, 1)], ids=["one worker", "one slot"])
+def test_so_it_does_where_tune_alone_knows_space_and_slots(tmp_path, workers, slots):
+    """Its rows are those of the search that never stopped, what was running first."""
+    whole = Driver(make(workers), 9, slots=slots).run()
+    Driver(make(workers), 9, tmp_path, slots=slots).run(5)
+    searcher = pickle.loads(pickle.dumps(again(tmp_path, workers, given=False)))
+    searcher.set_search_properties("acc", "max", DOMAINS, num_samples=4)
+    Driver(searcher, 9 - searcher.earlier, tmp_path, first=100, slots=slots).run()
+    assert searcher.earlier == 5 and sorted_rows(tmp_path) == [flat(h) for h in whole]
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("workers, slots", [(3, 9), (None, 3)], ids=["three workers", "three slots"])
+@pytest.mark.parametrize("ends", [in_order, middle])
+def test_with_several_workers_nothing_is_trained_twice_and_no_place_is_given_twice(
+    tmp_path, workers, slots, rule, ends
+):
+    """What ran when the driver was killed has left no row, so the search may go on otherwise."""
+    cut = Driver(make(workers, rule), 12, tmp_path, ends=ends, slots=slots)
     cut.run(rows=5)
-    running, most = [config for _, config in cut.running], min(workers or 9, slots)
-    assert len(results.read(tmp_path, "s")) == 5 and len(running) == most and len(cut.asked) == 5 + most
-    searcher = pickle.loads(pickle.dumps(again(tmp_path, workers, settings, given)))
-    if not given:
-        searcher.set_search_properties("acc", "max", DOMAINS, num_samples=7)
-    rest = Driver(searcher, 12 - searcher.earlier, tmp_path, first=100, ends=ends, slots=slots).run()
-    assert searcher.earlier == 5 and rest[:most] == running, "what was running first"
-    assert sorted_rows(tmp_path) == [flat(h) for h in whole]
-
-
-@pytest.mark.parametrize("workers", [2, 3])
-@pytest.mark.parametrize("pairs", [(2,), (2, 5), (1, 4)])
-def test_trials_that_end_together_may_have_been_told_in_the_other_order_than_their_rows_say(tmp_path, workers, pairs):
-    """What was running comes out as it was: no place in the order of asking is left out."""
-    whole = Driver(make(workers), 14, ends=middle).run()
-    cut = Driver(make(workers), 14, tmp_path, ends=middle)
-    cut.run(rows=10)
-    table = results.read(tmp_path, "s").sort_values("ended_at")
-    for pair in pairs:
-        one, other = table.iloc[pair], table.iloc[pair + 1]
-        end_at(tmp_path, one["trial_id"], other["ended_at"])
-        end_at(tmp_path, other["trial_id"], other["ended_at"] - timedelta(milliseconds=5))
-    searcher = again(tmp_path, workers)
-    Driver(searcher, 14 - searcher.earlier, tmp_path, first=100, ends=middle).run()
-    assert sorted_rows(tmp_path) == [flat(h) for h in whole]
-
-
-def end_at(folder, trial_id, time):
-    path = folder / "trials" / "s" / f"{trial_id}.parquet"
-    row = results.read_trial(folder, "s", trial_id)
-    path.unlink()
-    results.write_trial(folder, row | {"ended_at": time})
+    searcher = again(tmp_path, workers, rule)
+    Driver(searcher, 12 - searcher.earlier, tmp_path, first=100, ends=ends, slots=slots).run()
+    places, params = zip(*sorted_rows(tmp_path))
+    assert searcher.earlier == 5 and len(set(places)) == len({PLANE.key(h) for h in params}) == 12
 
 
 def place(config):
-    return config["origin"]["trial_index"]
+    return config["trial_index"]
+
+
+def place_of(searcher, trial):
+    """Suggests a trial's configuration; its place in the order of asking."""
+    assert isinstance(searcher.suggest(trial), dict)
+    return searcher.origin_of(trial)["trial_index"]
 
 
 def flat(config):
@@ -203,16 +187,16 @@ def test_what_was_lost_is_run_again_under_its_own_number(tmp_path, workers):
 
 
 @pytest.mark.parametrize("workers", [1, 3])
-@pytest.mark.parametrize("settings", ["default", "paper"])
-def test_what_was_interrupted_after_a_report_is_run_again_and_its_value_does_not_count(tmp_path, workers, settings):
+@pytest.mark.parametrize("rule", RULES)
+def test_what_was_interrupted_after_a_report_is_run_again_and_its_value_does_not_count(tmp_path, workers, rule):
     """Also where it is the best of all."""
-    whole = Driver(make(workers, settings), 9).run()
-    cut = Driver(make(workers, settings), 9, tmp_path)
+    whole = Driver(make(workers, rule), 9).run()
+    cut = Driver(make(workers, rule), 9, tmp_path)
     cut.run(rows=4)
     for trial, config in cut.running:
         store(tmp_path, config, (cut.begun[trial], 5), status="stopped", val_score=2.0, error=CUT)
     running = [flat(config) for _, config in cut.running]
-    searcher = again(tmp_path, workers, settings)
+    searcher = again(tmp_path, workers, rule)
     with no_warnings():
         rest = Driver(searcher, 9 - searcher.earlier, tmp_path, first=100).run()
     assert searcher.earlier == 4 and [flat(h) for h in rest[:workers]] == running
@@ -224,16 +208,16 @@ def test_a_lost_trial_that_runs_again_counts_as_one_of_the_workers(tmp_path):
     cut.run(rows=3)
     cut.end(error="lost: the node died")
     searcher = again(tmp_path)
-    assert place(searcher.suggest("a")) == 3 and searcher.suggest("b") is None and not searcher.finished
+    assert place_of(searcher, "a") == 3 and searcher.suggest("b") is None and not searcher.finished
     searcher.on_trial_complete("a", None, error=True)
-    assert place(searcher.suggest("b")) == 4
+    assert place_of(searcher, "b") == 4
 
 
 def test_other_failures_are_no_reason_to_ask_again(tmp_path):
     cut = Driver(make(), 9, tmp_path)
     cut.run(rows=3)
     cut.end(error="out of memory: lr=0.1: torch.OutOfMemoryError: CUDA out of memory")
-    assert place(again(tmp_path).suggest("a")) == 4
+    assert place_of(again(tmp_path), "a") == 4
 
 
 def test_more_or_fewer_workers_than_before_train_nothing_twice(tmp_path):
@@ -249,18 +233,9 @@ def test_more_or_fewer_workers_than_before_train_nothing_twice(tmp_path):
 def test_a_study_of_another_start_is_known_and_not_trained_again(tmp_path):
     Driver(make(), 6, tmp_path).run()
     searcher = CoordinateDescentSearch.from_results(
-        tmp_path,
-        "s",
-        resume=True,
-        space=PLANE,
-        metric="acc",
-        mode="max",
-        start={"lr": 0.5, "wd": 0.5},
-        annotate="origin",
+        tmp_path, "s", resume=True, space=PLANE, metric="acc", mode="max", start={"lr": 0.5, "wd": 0.5}
     )
-    with pytest.warns(UserWarning, match="not those that this search asks for"):
-        first = searcher.suggest("a")
-    assert place(first) == 6 and len(searcher._search.history) == 6
+    assert place_of(searcher, "a") == 6 and len(searcher.search.history) == 6
 
 
 def test_a_study_without_rows_is_begun(tmp_path):
@@ -281,28 +256,29 @@ def test_what_cannot_be_resumed_is_refused(tmp_path):
         again(tmp_path)
 
 
-def test_what_waits_to_be_asked_again_is_part_of_the_state(tmp_path):
+def test_what_waits_to_run_again_is_part_of_the_state(tmp_path):
     """Saved between the resumption and the suggestion of what was running."""
     cut = Driver(make(3), 12, tmp_path)
     cut.run(rows=5)
+    for trial, config in cut.running:
+        store(tmp_path, config, (cut.begun[trial], 6), status="stopped", val_score=0.5, error=CUT)
     searcher, other = again(tmp_path, 3), make(3)
     first = searcher.suggest("a")
     searcher.save(str(tmp_path / "state"))
     other.restore(str(tmp_path / "state"))
     other.on_trial_complete("a", {"acc": bowl(first)})
-    assert [flat(other.suggest(trial)) for trial in "bc"] == [flat(config) for _, config in cut.running[1:]]
+    assert [place_of(other, trial) for trial in "bc"] == [place(config) for _, config in cut.running[1:]]
 
 
 @pytest.mark.parametrize("space", [Space(lr=(1e-6, 0.05), wd=(1e-8, 1.0)), Space(lr=(1e-6, 1.0), momentum=(0.1, 1.0))])
 def test_rows_outside_the_space_are_refused_before_a_trial_runs(tmp_path, space):
     Driver(make(), 2, tmp_path).run()
-    searcher = CoordinateDescentSearch.from_results(tmp_path, "s", resume=True, space=space, metric="acc", mode="max")
     with pytest.raises(ValueError):
-        searcher.suggest("a")
+        CoordinateDescentSearch.from_results(tmp_path, "s", resume=True, space=space, metric="acc", mode="max")
 
 
 def test_integers_linear_axes_and_stopped_trials_go_on_as_well(tmp_path):
-    """The table has every parameter as a float; a stopped trial's value is censored."""
+    """The table has every parameter as a float; a stopped trial's value never wins."""
     space = Space(lr=(1e-6, 1.0), batch_size=[16, 32, 64, 128], momentum=Linear(0.0, 0.9), shift=Linear(-2, 2, step=1))
     start = {"lr": 0.1, "batch_size": 32, "momentum": 0.0, "shift": -1}
 
@@ -333,7 +309,7 @@ def test_integers_linear_axes_and_stopped_trials_go_on_as_well(tmp_path):
                 "attempt": 0,
                 "params": h,
                 "metric_name": "acc",
-                "scores": {},
+                "scores": {"training_iteration": 3 if n == 2 else 10},
                 "config": "{}",
                 "software": "{}",
                 "status": "stopped" if n == 2 else "completed",

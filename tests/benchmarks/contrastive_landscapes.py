@@ -41,10 +41,9 @@ from trainables.training.parallel import Pack
 from trainables.training.setup import Setup
 from trainables.training.setups import find_setup
 from tune_cd import results
-from tune_cd.balance import PUBLISHED
+from tune_cd.balance import PUBLISHED, WEIGHT
 from tune_cd.landscapes import measured
 from tune_cd.results.rows import trial_row
-from tune_cd.balance import WEIGHT
 
 LOWEST, TICKS = 1e-6, 25  # of both weights: 1e-6 to 16.8, the paper's range, in steps of two
 LOOKS = 16

@@ -13,8 +13,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from tune_cd.landscapes.curves import CurveLandscape
-from tune_cd.search.search import LENGTHS
 from tune_cd.search.protocol import Optimiser, is_free
+from tune_cd.search.search import LENGTHS
 from tune_cd.search.space import Configuration, Key, Space
 
 LOOKS = 16
@@ -22,7 +22,7 @@ LOOKS = 16
 
 
 class PausingOptimiser(Protocol):
-    """A search that decides which configuration to train, until which share of the full length, as `CoordinateDescent`."""
+    """A search that decides which configuration to train, until which share of the full length."""
 
     space: Space
     lengths: tuple[float, ...]

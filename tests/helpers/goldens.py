@@ -36,6 +36,7 @@ class Formula(NamedTuple):
     space: Space
     value: Callable[[Mapping[str, float], float], Value]
 
+
 def _ridge(h: Mapping[str, float], share: float) -> Value:
     """A tilted ridge of the balance, short trainings lower and with a preference for large weights."""
     p, e = math.log2(h["Lambda_p"] / 0.013), math.log2(h["Lambda_e"] / 1.7)
@@ -106,7 +107,12 @@ def pauses(name: str, seed: int) -> list[list[float]]:
     """The coordinates of each stretch of training and the share that it ends at, in the order of asking."""
     formula = FORMULAS[name]
     search = CoordinateDescent(
-        formula.space, **knowledge(formula.space), lengths=LENGTHS, budget=PAUSING_BUDGET, seed=seed, workers=1 + seed % 2
+        formula.space,
+        **knowledge(formula.space),
+        lengths=LENGTHS,
+        budget=PAUSING_BUDGET,
+        seed=seed,
+        workers=1 + seed % 2,
     )
     asked: list[list[float]] = []
     while True:

@@ -2,11 +2,8 @@
 
 import math
 
-from tune_cd import CoordinateDescent, PausingDescent, Space
-from tune_cd.run.members import Pausing, Whole
+from tune_cd import LENGTHS, CoordinateDescent, Space
 from tune_cd.run.portfolio import Portfolio
-from tune_cd.search.model_guided import LENGTHS
-from tune_cd.tune.course import Course
 
 PLANE = Space(lr=(1e-6, 1.0), wd=(1e-8, 1.0))
 BEST = {"lr": 1e-3, "wd": 1e-4}
@@ -19,19 +16,19 @@ def bowl(h):
 
 def line(direction, start=START, budget=5):
     """A search of one line, with so many settings to train."""
-    search = CoordinateDescent(PLANE, settings="paper", directions=[direction], budgets=5, start=start, workers=1)
-    return Whole(Course(search), budget)
+    return CoordinateDescent(
+        PLANE, rule="paper", directions=[direction], budgets=5, start=start, workers=1, budget=budget
+    )
 
 
 def pausing(start=START, budget=4):
-    return Pausing(PausingDescent(PLANE, start=start, budget=budget))
+    return CoordinateDescent(PLANE, start=start, lengths=LENGTHS, budget=budget)
 
 
-def portfolio(workers, known=None, seeds=(0,), **members):
+def portfolio(workers, known=None, seeds=(0,), weights=None, **searches):
     """known: the value at full length of each training that has ended."""
-    return Portfolio(
-        members, PLANE, seeds, workers, {training: whole(value) for training, value in (known or {}).items()}
-    )
+    known = {training: whole(value) for training, value in (known or {}).items()}
+    return Portfolio(searches, PLANE, seeds, workers, known, weights=weights)
 
 
 def whole(value):

@@ -5,10 +5,10 @@ import math
 import pytest
 from portfolios import PLANE, START, bowl, line, pausing, portfolio, until
 
+from tune_cd import LENGTHS
 from tune_cd.run.budget import Meter, parse_budget
 from tune_cd.run.config import Call
 from tune_cd.run.study_search import StudySearch
-from tune_cd.search.model_guided import LENGTHS
 
 
 class Clock:
@@ -79,12 +79,11 @@ def test_packs_share_their_time():
 
 def test_searches_share_it_by_their_weights_and_what_one_leaves_the_other_has():
     one, other = pausing(budget=9), pausing(budget=9)
-    one.weight, other.weight = 1.0, 0.5
-    asking = portfolio(1, cd=one, more=other)
+    asking = portfolio(1, weights={"more": 0.5}, cd=one, more=other)
     asking.allow(3)
-    assert (one.search.budget, other.search.budget) == pytest.approx((2, 1))
+    assert (one.budget, other.budget) == pytest.approx((2, 1))
     asking.allow(100)
-    assert (one.search.budget, other.search.budget) == (9, 9), "never more than they have themselves"
+    assert (one.budget, other.budget) == (9, 9), "never more than they have themselves"
 
 
 @pytest.mark.parametrize("disappoints", [False, True])
@@ -93,11 +92,11 @@ def test_what_leads_is_trained_whole_beyond_it_and_no_second_one(disappoints):
     asking = portfolio(1, one=member)
     (asked,) = asking.ask()
     asking.tell(asked, until(asked))
-    member.search.tell(asked.h, bowl(asked.h), 1.0, free=True)  # trained whole for another search
+    member.tell(asked.h, bowl(asked.h), 1.0, external=True)  # trained whole for another search
     for _ in range(4):
         (asked,) = asking.ask()
         asking.tell(asked, until(asked))
-    leader, share = member.search.front
+    leader, share = member.incumbent.h, member.incumbent.share
     assert share < 1
     trained, most = set(), 0.0
     while asking.allow(0.0) or (further := asking.ask()):  # nothing is left, whatever is measured
@@ -116,7 +115,7 @@ def test_while_what_leads_is_trained_on_nothing_else_begins():
         asking.tell(asked, until(asked))
     asking.allow(0.0)
     (last,) = asking.ask()
-    assert last.h == member.search.front[0]
+    assert last.h == member.incumbent.h
     for _ in range(5):
         asking.allow(0.0)
         assert asking.ask() == []
@@ -134,8 +133,7 @@ def test_a_search_of_whole_trainings_ends_where_less_than_one_is_left():
 
 def test_given_settings_are_not_limited():
     member = line([1, 1], budget=5)
-    member.weight = 0.0
-    asking = portfolio(1, one=member)
+    asking = portfolio(1, weights={"one": 0.0}, one=member)
     asking.allow(0)
     assert len(asking.ask()) == 1
 
@@ -154,5 +152,5 @@ def test_a_study_ends_within_it_and_its_leader_is_whole(budget):
         search.on_trial_complete(before, {"pack": {"0": {"done": True, "looks": until(asked)}}})
     assert member.finished
     assert 10 * (budget - LENGTHS[0]) <= clock.now - 100 <= 10 * budget + 10
-    whole = [looks[1.0] for _, looks in member.search.reached if 1.0 in looks]
+    whole = [one.looks[-1][1] for one in member.trainings if one.share == 1]
     assert whole and max(whole) >= bowl(START) - 1

@@ -1,4 +1,4 @@
-"""Several searches in one run: each takes its own course, no training is run twice, and packs hold whole settings."""
+"""Several searches in one run: each takes its own way, no training is run twice, and packs hold whole settings."""
 
 import math
 import pickle
@@ -7,10 +7,9 @@ import pytest
 from portfolios import BEST, PLANE, START, bowl, line, pausing, portfolio, until, whole
 from ray.tune.search import Searcher
 
-from tune_cd import PausingDescent
+from tune_cd import LENGTHS, CoordinateDescent
 from tune_cd.run.portfolio import ORIGIN
 from tune_cd.run.study_search import StudySearch
-from tune_cd.search.model_guided import LENGTHS
 from tune_cd.tune.packed import PACK
 
 
@@ -35,7 +34,7 @@ def of(name, begun):
     return [h for search, h in begun if search == name]
 
 
-def test_searches_run_side_by_side_on_the_course_they_would_take_alone():
+def test_searches_run_side_by_side_on_the_way_they_would_take_alone():
     alone, _ = run(portfolio(1, one=line([1, 1])))
     begun, most = run(portfolio(2, one=line([1, 1]), two=line([1, 1], {"lr": 1e-4, "wd": 1e-2})))
     assert most == 2 and of("one", begun) == of("one", alone)
@@ -79,7 +78,7 @@ def test_a_setting_counts_with_the_mean_over_its_seeds():
     for one, value in zip(asked, (0.2, None, 0.4)):
         assert asking.ask() == []
         asking.tell(one, whole(value))
-    assert asking.members["one"].course.search.history == [(START, pytest.approx(0.3))], "of those that gave a number"
+    assert asking.searches["one"].history == [(START, pytest.approx(0.3))], "of those that gave a number"
 
 
 def test_seeds_that_are_known_are_not_trained_again():
@@ -88,7 +87,7 @@ def test_seeds_that_are_known_are_not_trained_again():
     (asked,) = asking.ask()
     assert (asked.h, asked.seed) == (START, 1)
     asking.tell(asked, whole(0.7))
-    assert asking.members["one"].course.search.history == [(START, pytest.approx(0.6))]
+    assert asking.searches["one"].history == [(START, pytest.approx(0.6))]
 
 
 # ---------------------------------------------------------------------------------------------- trainings that pause
@@ -105,8 +104,8 @@ def steps(asking):
     return taken
 
 
-def test_a_search_that_pauses_takes_the_course_it_would_take_alone():
-    alone = PausingDescent(PLANE, start=START, budget=4)
+def test_a_search_that_pauses_takes_the_way_it_would_take_alone():
+    alone = CoordinateDescent(PLANE, start=START, lengths=LENGTHS, budget=4)
     expected = []
     while (h := alone.ask()) is not None:
         expected.append((PLANE.key(h), alone.until(h)))
@@ -120,25 +119,26 @@ def test_a_search_that_pauses_takes_the_course_it_would_take_alone():
 def test_a_training_goes_on_for_whoever_wants_it_longer_under_the_name_it_has():
     """The second search wants to the end what the first has paused; the first is told, and pays for it."""
     asking = portfolio(2, cd=pausing(budget=2), one=line([1, 1], budget=1))
-    asking.members["cd"].search.workers = 1
+    asking.searches["cd"].workers = 1
     (short,) = asking.ask()
     assert short.until == LENGTHS[0] and asking.ask() == [], "the line waits for its start, which is being trained"
     asking.tell(short, until(short))
     (longer,) = asking.ask()
     assert (longer.h, longer.until, longer.origin) == (START, 1.0, short.origin)
-    cd, one = asking.members["cd"], asking.members["one"]
-    assert cd.search.spent == LENGTHS[0] and one.budget == 1, "a training of another's costs it no trial"
+    cd, one = asking.searches["cd"], asking.searches["one"]
+    assert cd.spent == LENGTHS[0]
     asking.tell(longer, until(longer))
-    assert cd.search.spent == 1, "it is told at once, of a training that stands under its name"
-    assert one.course.search.history == [(START, pytest.approx(bowl(START)))]
+    assert cd.spent == 1, "it is told at once, of a training that stands under its name"
+    assert one.spent == 0, "a training of another's costs it no trial"
+    assert one.history == [(START, pytest.approx(bowl(START)))]
 
 
 def test_what_another_has_trained_is_told_and_costs_nothing():
     known = {(PLANE.key(START), 0): bowl(START)}
     asking = portfolio(1, known, cd=pausing(budget=2))
     (first,) = asking.ask()
-    assert first.h != START and asking.members["cd"].search.spent == LENGTHS[0]
-    assert asking.members["cd"].search.best == (START, bowl(START))
+    assert first.h != START and asking.searches["cd"].spent == LENGTHS[0]
+    assert asking.searches["cd"].best == (START, bowl(START))
 
 
 def test_seeds_of_a_setting_pause_together_and_count_with_their_mean():
@@ -147,12 +147,12 @@ def test_seeds_of_a_setting_pause_together_and_count_with_their_mean():
     asking.tell(one, {0.125: 0.2})
     assert asking.ask() == [], "one seed is under way"
     asking.tell(other, {0.125: 0.4})
-    assert asking.members["cd"].search.best == (START, pytest.approx(0.3))
+    assert asking.searches["cd"].best == (START, pytest.approx(0.3))
     asking = portfolio(1, seeds=(0, 1), cd=pausing())
     one, other = asking.ask()
     asking.tell(one, {0.05: math.nan})
     asking.tell(other, {0.125: 0.4})
-    assert asking.members["cd"].search.best == (START, 0.4), "those that gave a number count"
+    assert asking.searches["cd"].best == (START, 0.4), "those that gave a number count"
 
 
 # ------------------------------------------------------------------------------------------------- as Tune's searcher
@@ -184,9 +184,9 @@ def test_members_are_told_as_they_end_and_a_lost_pack_fails_the_rest():
     searcher.suggest("a")
     assert searcher.suggest("b") is None, "one pack at a time"
     searcher.on_trial_result("a", {PACK: {"0": {"val_score": 0.4, "done": True}, "1": {"val_score": 0.9}}})
-    assert asking.members["one"].course.search.history == []
+    assert asking.searches["one"].history == []
     searcher.on_trial_complete("a", None, error=True)
-    assert asking.members["one"].course.search.history == [(START, 0.4)]
+    assert asking.searches["one"].history == [(START, 0.4)]
     assert searcher.suggest("b") == Searcher.FINISHED
 
 
@@ -244,7 +244,7 @@ def test_all_parts_of_a_pack_are_equally_long_and_what_is_cut_goes_on_in_the_nex
     """Else a process would wait for the longest with idle places. Each search takes the course it takes alone."""
     alone = Process(StudySearch(portfolio(1, cd=pausing()), 1, 1, as_reported)).run()
     asking = portfolio(3, cd=pausing(), one=line([1, 1], {"lr": 1e-5, "wd": 1e-5}))
-    asking.members["cd"].search.workers = 1
+    asking.searches["cd"].workers = 1
     packed = Process(StudySearch(asking, 3, 1, as_reported)).run()
     assert all(max(parts) == pytest.approx(min(parts)) for parts in packed.packs)
     mixed = [parts for parts in packed.packs if len(parts) > 1]

@@ -335,7 +335,9 @@ def test_data_that_cannot_be_had_on_the_cluster_is_an_error_not_a_traceback(tmp_
 def test_three_parameters(tmp_path):
     made = study(tmp_path, "--tune-batch-size", "--batch-sizes", "32,16,64")
     assert made.space.names == ("Lambda_p", "Lambda_e", "batch_size")
-    assert made.searches[0].start["batch_size"] == 64 and made.searches[1].make.keywords["direction"] == [1, 1, 0]
+    assert made.searches[0].start["batch_size"] == 64 and made.searches[1].make.keywords["directions"] == {
+        "joint": [1, 1, 0]
+    }
 
 
 def test_a_grid_is_whole_unless_told_otherwise(tmp_path):

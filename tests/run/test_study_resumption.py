@@ -1,5 +1,6 @@
 """A study that goes on from its rows: as if it had never stopped, whatever ran when it did."""
 
+import json
 import math
 
 import pandas as pd
@@ -29,10 +30,13 @@ class Runs:
         self.study, self.searches, self.ends = made, groups_of(made.searches)[group], ends
         self.resources = Resources(1, 0.0, workers, replicates=made.config.replicates)
         self.rows: list[dict] = []
+        self.running: list[dict] = []
 
     def portfolio(self):
         rows = table(self.rows) if self.rows else table([row()]).iloc[:0]
-        return portfolio_of(self.study, self.searches, rows, rows[~to_retry(rows)], self.resources)
+        return portfolio_of(
+            self.study, self.searches, rows, rows[~to_retry(rows)], self.resources, running=self.running
+        )  # fmt: skip
 
     def go_on(self, most=math.inf, fails=()):
         """Run until so many trainings have ended in all; what was still running."""
@@ -40,8 +44,10 @@ class Runs:
         while True:
             while asked := asking.ask():
                 live += asked
+            self.running = json.loads(json.dumps(asking.unrecorded))
             if not live or len(self.rows) >= most:
                 return live
+            live.sort(key=place_of)
             one = live.pop(self.ends(len(live)))
             lost = len(self.rows) in fails
             self.rows.append(self.row(one, "failed" if lost else "completed"))
@@ -113,9 +119,9 @@ def test_a_finished_study_has_nothing_left(tmp_path, capsys):
     runs = Runs(small(tmp_path))
     runs.go_on()
     capsys.readouterr()
-    assert not runs.portfolio().members
+    assert not runs.portfolio().searches
     said = capsys.readouterr().out
-    assert "[cd]  all 8 trials are in the table already" in said and "[separate]  6 settings" in said
+    assert "[cd]  8 of 8 trials: its budget is spent" in said and "[separate]  6 settings" in said
 
 
 def test_fresh_seeds_are_trained_of_what_each_search_chose(tmp_path):
@@ -131,7 +137,7 @@ def test_fresh_seeds_are_trained_of_what_each_search_chose(tmp_path):
     assert len(last.rows) - before == 2 * len(chosen) and {r["seed"] for r in last.rows[before:]} == {1, 2}
     best = max(runs.rows[:before], key=lambda r: (r["search"] == "cd", r["val_score"]))
     assert tuple(best["params"].values()) in chosen
-    assert not last.portfolio().members
+    assert not last.portfolio().searches
 
 
 # ---------------------------------------------------------------------------------------------- trainings that pause
@@ -150,15 +156,18 @@ class PausingRuns(Runs):
         rows = list(self.by_trial.values())
         rows = table(rows) if rows else table([row()]).iloc[:0]
         looks = pd.DataFrame(self.curves, columns=["trial_id", "images_seen", "val_score"])
-        return portfolio_of(self.study, self.searches, rows, rows[~to_retry(rows)], self.resources, looks)
+        rows_left = rows[~to_retry(rows)]
+        return portfolio_of(self.study, self.searches, rows, rows_left, self.resources, looks, self.running)
 
     def go_on(self, most=math.inf, lost=()):
         asking, live = self.portfolio(), []
         while True:
             while asked := asking.ask():
                 live += asked
+            self.running = json.loads(json.dumps(asking.unrecorded))
             if not live or len(self.images) >= most:
                 return live
+            live.sort(key=place_of)
             one = live.pop(self.ends(len(live)))
             asking.tell(one, self.train(one, len(self.images) in lost))
 
@@ -195,16 +204,17 @@ def pausing(tmp_path, *argv):
     return study(tmp_path, "--num-samples", "5", "--baseline-trials", "5", *argv)
 
 
-def test_what_was_decided_before_a_kill_is_decided_so_after_it(tmp_path):
+@pytest.mark.parametrize("workers, ends", [(1, FIRST), (3, FIRST), (3, LAST)], ids=["one", "first", "last"])
+def test_what_was_decided_before_a_kill_is_decided_so_after_it(tmp_path, workers, ends):
     made = pausing(tmp_path)
-    whole = PausingRuns(made)
+    whole = PausingRuns(made, workers, ends)
     whole.go_on()
     assert {row["status"] for row in whole.by_trial.values()} == {"completed", "stopped"}
     for cut in (1, 4, 9, 16, 23):
-        cut_off = PausingRuns(made)
+        cut_off = PausingRuns(made, workers, ends)
         cut_off.go_on(most=cut)
         cut_off.go_on()
-        assert cut_off.trained() == whole.trained() and cut_off.images == whole.images, cut
+        assert cut_off.trained() == whole.trained() and sorted(cut_off.images) == sorted(whole.images), cut
 
 
 @pytest.mark.parametrize("ends", [FIRST, LAST], ids=["first", "last"])
@@ -215,7 +225,7 @@ def test_with_several_workers_nothing_is_trained_twice_and_the_budget_is_kept(tm
         runs.go_on(most=cut)
     worth = sum(row["images_seen"] for row in runs.by_trial.values()) / made.setup.images_seen
     assert 4 < worth < 6 and "completed" in {trained["status"] for trained in runs.by_trial.values()}
-    assert not runs.portfolio().members, "a finished study has nothing left"
+    assert not runs.portfolio().searches, "a finished study has nothing left"
 
 
 def test_more_images_for_a_finished_study_go_on_with_what_it_paused(tmp_path):

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from searches import descent
 
 from tune_cd import Axis, CoordinateDescent, Space
@@ -272,7 +271,8 @@ def test_mixed_axes():
     [
         ({"directions": [[1, 0, 0]]}, "2"), ({"directions": [[0, 0]]}, "zeros"), ({"directions": []}, "required"),
         ({"directions": [[1, math.nan]]}, "finite"), ({"budgets": 0}, "0"),
-        ({"budgets": (3, 3, 3)}, "one per direction"), ({"budgets": 2.5}, "2.5"), ({"rule": "best"}, "best"), ({"prior": "mine"}, "general"),
+        ({"budgets": (3, 3, 3)}, "one per direction"), ({"budgets": 2.5}, "2.5"), ({"rule": "best"}, "best"),
+        ({"prior": "mine"}, "general"),
         ({"start": {"Lambda_p": 99.0, "Lambda_e": 1.0}}, "99"), ({"start": {"Lambda_p": 0.1}}, "Lambda_e"),
     ],
 )  # fmt: skip

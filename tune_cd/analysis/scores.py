@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tune_cd.balance import PUBLISHED
+from tune_cd.balance import PUBLISHED, WEIGHT
 from tune_cd.results.schema import CONFIRM
-from tune_cd.balance import WEIGHT
 from tune_cd.search.space import KEY_DIGITS, Array, is_number
 
 BALANCE = ("Lambda_p", "Lambda_e", "batch_size")

@@ -12,6 +12,7 @@ from typing import Any
 
 from tune_cd.analysis import summary
 from tune_cd.analysis.tables import CELLS, compared, markdown
+from tune_cd.balance import SPACES
 from tune_cd.landscapes import paper_tables
 from tune_cd.landscapes.ablation import ABLATION, ABLATION_3D, notes_of
 from tune_cd.landscapes.find import MEASURED, find, with_noise
@@ -19,7 +20,6 @@ from tune_cd.landscapes.formulas import LANDSCAPES, PRINTED
 from tune_cd.landscapes.landscape import DURATIONS, Landscape
 from tune_cd.landscapes.simulation import Method, Trajectory, replay_all
 from tune_cd.landscapes.stored import check_stored, store
-from tune_cd.balance import SPACES
 from tune_cd.search.registry import OPTIMISERS
 
 EPILOG = """\

@@ -21,6 +21,7 @@ from tune_cd import balance
 from tune_cd.analysis.gain import reachable
 from tune_cd.analysis.grids import Grid
 from tune_cd.analysis.scores import BALANCE, SPLITS
+from tune_cd.balance import WEIGHT
 from tune_cd.plots.style import (
     AVERAGES,
     BALANCED,
@@ -39,7 +40,6 @@ from tune_cd.plots.style import (
     outside_legend,
     symbol,
 )
-from tune_cd.balance import WEIGHT
 
 TOP = 8  # best cells of a slice that are outlined
 LONELY = 0.5  # octaves from an axis's only tick to its cell's edges

@@ -18,13 +18,13 @@ from tune_cd.analysis import Curve, curves_of
 from tune_cd.analysis.parts import parts_of
 from tune_cd.analysis.runs import counted, runs_of
 from tune_cd.analysis.scores import parameter, present, score_column, score_names, score_words, with_scores
+from tune_cd.balance import TERM
 from tune_cd.report.findings import Ranges, findings, grid_rows
 from tune_cd.report.plain import numbers, plain
 from tune_cd.report.planes import planes_of
 from tune_cd.report.side_tables import compared_studies, of_study
 from tune_cd.report.words import summarise
 from tune_cd.results.redaction import hide, redact
-from tune_cd.balance import TERM
 
 TOP = 8  # best cells of a slice that are outlined, as in fig:hp_omniglot
 SCORES = 40  # largest number of scores to choose from

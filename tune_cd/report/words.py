@@ -14,10 +14,10 @@ from tune_cd.analysis.intervals import student
 from tune_cd.analysis.runs import runs_of
 from tune_cd.analysis.scores import SPLITS, maps_of, parameter_of, weights_of
 from tune_cd.analysis.tables import ALIKE
+from tune_cd.balance import WEIGHT
 from tune_cd.report.findings import Findings, Mean, Recipe, is_known
 from tune_cd.results.attempts import to_retry
 from tune_cd.results.redaction import redact
-from tune_cd.balance import WEIGHT
 
 BASELINES = (*RECIPES, "without", "S1", "S2")
 """Searches that accompany the study's own search."""

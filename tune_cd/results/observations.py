@@ -41,13 +41,14 @@ def trainings(
                 continue
             values[share] = [run["val_score"]] if run["status"] in ("completed", "stopped") else []
         key = tuple(sorted(h.items()))
-        known.setdefault(key, _first(h, row))
+        known.setdefault(key, _first(h, {str(name): value for name, value in row.items()}))
         for share, scores in values.items():
             reached.setdefault(key, {}).setdefault(share, []).extend(scores)
     if unknown:
         said = f"{len(unknown)} stopped trials do not say how far they were trained, such as {unknown[0]}"
-        key = full_length[0] if full_length else ""
-        warnings.warn(f"{said}: they have no score {key!r}, and are left out", stacklevel=2)
+        warnings.warn(
+            f"{said}: they have no score {full_length and full_length[0]!r}, and are left out", stacklevel=2
+        )
     curves = {key: curve_of({at: mean(scores) for at, scores in ends.items()}) for key, ends in reached.items()}
     return [Training(known[key].h, looks, origin=known[key].origin, trial_index=known[key].trial_index)
             for key, looks in curves.items()]  # fmt: skip

@@ -14,9 +14,9 @@ from hashlib import sha256
 from json import dumps
 from typing import Any
 
+from tune_cd.balance import WEIGHT
 from tune_cd.results.parquet import digest
 from tune_cd.results.store import store_of
-from tune_cd.balance import WEIGHT
 
 KEPT = 2
 HELD = 2**30

@@ -47,7 +47,6 @@ def looks_of(
         for share in lengths:
             if share not in reached and seen >= (share - ROUNDING) * whole:
                 reached[share] = best
-    reached.pop(1.0, None)  # the test is missing
     if status == "completed":
         reached[1.0] = nan if score is None else score
     elif status != "stopped":

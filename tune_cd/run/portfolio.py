@@ -7,7 +7,7 @@ continues under its first name.
 """
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isnan
 from typing import Any
@@ -64,7 +64,7 @@ class Portfolio:
         self._known, self._origins = dict(known), dict(origins or {})
         self._running: dict[Key, set[int]] = {}  # configurations in training: the seeds not done yet
         self._waiting: dict[Key, list[_Wanted]] = {}  # searches to be told, by configuration
-        self._handed: dict[str, set[Key]] = defaultdict(set)  # configurations that a search has asked for here
+        self._handed: dict[str, dict[Key, Configuration]] = defaultdict(dict)  # what a search has asked for here
         self._budgets = {name: search.budget for name, search in searches.items()}
         self._last: dict[str, Key | None] = {}  # the training of a search that may exceed its budget
 
@@ -72,6 +72,16 @@ class Portfolio:
     def finished(self) -> bool:
         """Whether nothing is left to ask for, now or after further results."""
         return not self._waiting and all(search.finished for search in self.searches.values())
+
+    @property
+    def unrecorded(self) -> list[dict[str, Any]]:
+        """What the searches have asked for and has no row of theirs: search, params, until (None: it was trained for
+        another search), and their annotation."""
+        return [
+            {"search": name, "params": h, "until": until, **search.annotation(h)}
+            for name, search in self.searches.items()
+            for h, until in self._without_row(name, search)
+        ]
 
     def ask(self) -> list[Asked]:
         """The trainings of the next configuration, one for each seed that is not as far yet. [] while all searches wait
@@ -120,7 +130,7 @@ class Portfolio:
         search = self.searches[name]
         while (h := self._lost(name) or search.ask()) is not None:
             key, wanted = self._space.key(h), _Wanted(name, h, search.until(h))
-            self._handed[name].add(key)
+            self._handed[name][key] = h
             if not self._missing(wanted):
                 self._tell(name, h)
                 continue
@@ -150,6 +160,14 @@ class Portfolio:
         external = self._origins.get(key, {}).get("search") != name
         for share, value in looks.items():
             search.tell(h, None if isnan(value) else value, share, external=external)
+
+    def _without_row(self, name: str, search: Optimiser) -> Iterator[tuple[Configuration, float | None]]:
+        live = {self._space.key(h) for h in search.live}
+        for key, h in self._handed[name].items():
+            if key in live:
+                yield h, search.until(h)
+            elif self._origins.get(key, {}).get("search") != name:
+                yield h, None
 
     def _is_known(self, key: Key) -> bool:
         return all(self._known.get((key, seed)) for seed in self.seeds)

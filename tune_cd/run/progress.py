@@ -9,12 +9,12 @@ from ray.tune import Callback
 from tqdm import tqdm
 
 from trainables.trial import ANEW, TROUBLES, UNKEPT, UNSAVED
+from tune_cd.balance import WEIGHT
 from tune_cd.results.redaction import redact
 from tune_cd.results.rows import trial_name
 from tune_cd.results.schema import CONFIRM
 from tune_cd.run.portfolio import ORIGIN
 from tune_cd.run.streak import unusable_data
-from tune_cd.balance import WEIGHT
 from tune_cd.tune.packed import members_of
 
 SAID = {

@@ -44,12 +44,13 @@ def portfolio_of(
     ended: pd.DataFrame,
     resources: Resources,
     curves: pd.DataFrame | None = None,
+    running: Sequence[Mapping[str, Any]] = (),
 ) -> Portfolio:
     """The portfolio of searches that share a set-up, rebuilt from their rows. Prints why a search has nothing left to
     train.
 
     table: the study's rows. ended: those of trials that are not run again. curves: learning curves, for searches that
-    pause.
+    pause. running: what ran when the study was cut off (`Portfolio.unrecorded`), which is trained first.
     """
     rows = _rows_alike(study, table, searches[0])
     known = _known(study, searches[0], rows, rows.index.isin(ended.index), curves)
@@ -59,7 +60,8 @@ def portfolio_of(
             search = replace(search, start=_chosen(study, search, ended))
         reason = _needless(study, search, ended) if search.make is given else None
         if reason is None:
-            optimiser = _rebuilt(study, search, table, ended, known, resources)
+            cut_off = [one for one in running if one["search"] == search.name]
+            optimiser = _rebuilt(study, search, table, ended, known, resources, cut_off)
             if not optimiser.finished:
                 begun[search.name] = optimiser
                 continue
@@ -110,8 +112,9 @@ def _rebuilt(
     ended: pd.DataFrame,
     known: Mapping[TrainingKey, Looks],
     resources: Resources,
+    cut_off: Sequence[Mapping[str, Any]],
 ) -> Optimiser:
-    """A search, continued from its rows; their trials that are run again are under way."""
+    """A search, continued from its rows; what was cut off, and the trials that are run again, are under way."""
     optimiser = search.make(study.space, start=search.starts or None)
     optimiser.workers = resources.workers if search.workers is None else search.workers
     optimiser.budget = float(search.num_samples)
@@ -121,29 +124,31 @@ def _rebuilt(
             optimiser.tell(one.h, None if isnan(one.looks[-1][1]) else one.looks[-1][1], 1.0, external=True)
     key, check, seeds = study.space.key, study.space.check, seeds_of(study, search)
     rows = table[table["search"] == search.name].sort_values("trial_index", kind="stable")
-    begun: dict[Key, tuple[Proposal, int | None]] = {}
+    begun: dict[Key, tuple[Proposal, int]] = {}
     if len(rows):  # a start that was trained for another search has no row of this one
         elsewhere = ((key(h), h) for h in search.starts)
         begun = {
-            at: (Proposal(h, "start", 0.0), None) for at, h in elsewhere if all((at, seed) in known for seed in seeds)
+            at: (Proposal(h, "start", 0.0), 0) for at, h in elsewhere if all((at, seed) in known for seed in seeds)
         }
-    shared = begun.keys() - set(map(key, rows["params"]))
-    for row in rows.itertuples():
-        h = check(row.params)
-        begun[key(h)] = Proposal(h, row.direction, row.line_position), int(row.trial_index)
-    again = {key(row.params) for row in rows.itertuples() if row.Index not in ended.index}
+    for one in [*rows.to_dict("records"), *cut_off]:
+        h = check(one["params"])
+        begun.setdefault(key(h), (Proposal(h, one["direction"], one["line_position"]), int(one["trial_index"])))
+    again = {key(row.params): 0.0 for row in rows.itertuples() if row.Index not in ended.index}
+    again |= {key(one["params"]): one["until"] for one in cut_off if one["until"] is not None}
+    own = set(map(key, rows["params"]))
     trainings = []
-    for at, (origin, index) in begun.items():
+    for at, (origin, index) in sorted(begun.items(), key=lambda item: item[1][1]):
         complete = all(known.get((at, seed)) for seed in seeds)
         looks = over_seeds([known[at, seed] for seed in seeds]) if complete else {}
         if len(optimiser.lengths) == 1:  # told of ends alone
             looks = {1.0: looks[max(looks)]} if looks and (failed(looks) or max(looks) == 1) else {}
-        unfinished = (at in again or not looks) and not (looks and failed(looks))
-        until = next((share for share in optimiser.lengths if share > max(looks, default=0.0)), 1.0)
+        reached = max(looks, default=0.0)
+        unfinished = ((at in again and reached < 1) or not looks) and not (looks and failed(looks))
+        until = max(again.get(at, 0.0), next((share for share in optimiser.lengths if share > reached), 1.0))
         trainings.append(
             Training(
-                origin.h, curve_of(looks), until if unfinished else None, origin=origin, trial_index=index or 0,
-                external=at in shared,
+                origin.h, curve_of(looks), until if unfinished else None, origin=origin, trial_index=index,
+                external=at not in own and at not in again,
             )
         )  # fmt: skip
     optimiser.recall(trainings)
@@ -192,6 +197,8 @@ def _known(
         images = 0 if pd.isna(row.images_seen) else int(row.images_seen)
         status = row.status if stands else "stopped"
         looks = looks_of(status, row.val_score, of_trial.get(row.trial_id, ()), images, whole, lengths)
+        if not stands:
+            looks = {share: value for share, value in looks.items() if share < 1}  # its test is missing
         if looks:
             known[key(row.params), int(row.seed)] = looks
     return known

@@ -59,7 +59,8 @@ def searches_of(config: StudyConfig, setup: Setup) -> list[Search]:
         samples = sum(1 for _ in grid_cells(space, config.grid_step)) if samples is None else samples
     samples = (DEFAULT_WORTH if config.pauses else DEFAULT_TRIALS) if samples is None else samples
     if config.search in CONFIGURED:
-        make = partial(make, **balance.of(space), **({"lengths": lengths_of(setup)} if config.pauses else {}))
+        knowledge = balance.of(space) if len(config.weighted.weights) > 1 else {}
+        make = partial(make, **knowledge, lengths=lengths_of(setup) if config.pauses else (1.0,))
     box = space if config.search == "cd" else space.fixed  # of the other searches only the averages' lines grow
     start = None if config.search == "grid" else start_of(config, setup, box)
     asked = Search(config.search, samples, make, start, setup, pauses=config.pauses)

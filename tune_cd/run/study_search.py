@@ -27,8 +27,8 @@ class StudySearch(Packing):
     """Hands out a portfolio's trainings, up to `size` as a trial, `packs` trials at a time.
 
     All trainings of a configuration begin in one trial, even beyond `size`. attempts: earlier runs of recorded trials
-    that may run again. meter: of the --budget. It keeps no state: `--resume` continues from the results table, which
-    knows more than any snapshot.
+    that may run again. meter: of the --budget. note: is told what the table does not know of the searches. It keeps no
+    state: `--resume` continues from the results table, which knows more than any snapshot.
     """
 
     def __init__(
@@ -39,9 +39,11 @@ class StudySearch(Packing):
         reported: Reported,
         attempts: Mapping[Trial, int] | None = None,
         meter: Meter | None = None,
+        note: Callable[[list[dict]], None] | None = None,
     ):
         super().__init__("val_score", "max", packs)
         self._portfolio, self._size, self._reported, self._meter = portfolio, size, reported, meter
+        self._note = note
         self._attempts = dict(attempts or {})
         self._cut: dict[Trial, tuple[Asked, float]] = {}  # continue in the next pack; with the share reached
         self._until: dict[Trial, float] = {}  # the share to which each was handed out
@@ -62,6 +64,8 @@ class StudySearch(Packing):
             if not asked:
                 break
             pack += [(one, self._portfolio.reached(one)) for one in asked]
+        if self._note is not None:
+            self._note(self._portfolio.unrecorded)
         if not pack:
             return Searcher.FINISHED if self._portfolio.finished else None
         part = min(asked.until - reached for asked, reached in pack)

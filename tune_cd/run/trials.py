@@ -18,6 +18,7 @@ from tune_cd.run.progress import Progress
 from tune_cd.run.recorder import Recorder, fixed_fields
 from tune_cd.run.resources import Resources
 from tune_cd.run.resumption import attempts_of, portfolio_of, reported_by, say_ended
+from tune_cd.run.running import RunningFile, running_of
 from tune_cd.run.searches import Search
 from tune_cd.run.streak import LossesInARow
 from tune_cd.run.study import Study, tune_folder
@@ -39,7 +40,7 @@ def run_searches(
     again = table[to_retry(table, failed=study.call.retry_failed or bool((table["status"] == "failed").all()))]
     ended = table.drop(again.index)
     curves = results.read_curves(study.results, study.name) if any(search.pauses for search in searches) else None
-    portfolio = portfolio_of(study, searches, table, ended, resources, curves)
+    portfolio = portfolio_of(study, searches, table, ended, resources, curves, running_of(study))
     if portfolio.searches:
         _tune(study, searches, portfolio, table, ended, resources, load, meter)
         say_ended(portfolio, searches)
@@ -62,8 +63,9 @@ def _tune(
         identify=recorder.identity, annotate=ORIGIN, record="failures",
     )  # fmt: skip
     searcher = StudySearch(
-        portfolio, resources.pack, resources.processes, reported_by(study, searches[0]), attempts_of(table), meter
-    )
+        portfolio, resources.pack, resources.processes, reported_by(study, searches[0]), attempts_of(table), meter,
+        RunningFile(study),
+    )  # fmt: skip
     totals = {search.name: search.num_samples for search in searches}
     pausing = {search.name: search.setup.images_seen for search in searches if search.pauses}
     progress = Progress(totals, ended, study.setup.metric, len(portfolio.seeds), pausing)

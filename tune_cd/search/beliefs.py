@@ -17,7 +17,7 @@ from scipy.special import ndtri
 
 from tune_cd.search.gaussian_process import Prior
 from tune_cd.search.line_search import Plan
-from tune_cd.search.space import NEGLIGIBLE, Array, Space
+from tune_cd.search.space import NEGLIGIBLE, Array
 
 TRADING, SCALING = 4.0, 8.0
 """BALANCE's length scales in octaves: TRADING for directions along which one parameter grows as another shrinks (the

@@ -88,7 +88,8 @@ class OnLine:
         positions = away @ self._direction / (self._direction @ self._direction)
         on_line = np.abs(away - positions[:, None] * self._direction).max(1) < ON_LINE
         octaves = positions[on_line] * self._octaves
-        return -float(max(octaves[octaves < -ON_LINE], default=-inf)), float(min(octaves[octaves > ON_LINE], default=inf))
+        below, above = octaves[octaves < -ON_LINE], octaves[octaves > ON_LINE]
+        return -float(max(below, default=-inf)), float(min(above, default=inf))
 
     @cached_property
     def _rooms(self) -> tuple[float, float]:
@@ -100,9 +101,9 @@ class OnLine:
 
     @property
     def _is_due(self) -> bool:
-        """Whether the next neighbour is tried: from BRACKET_FROM of the budget on, unless a training is predicted to end
-        better than the best at full length; at the latest when the search has nothing else left. Without this step it
-        may look far away, where nothing promises much, or end unbracketed."""
+        """Whether the next neighbour is tried: from BRACKET_FROM of the budget on, unless a training is predicted to
+        end better than the best at full length; at the latest when the search has nothing else left. Without this step
+        it may look far away, where nothing promises much, or end unbracketed."""
         if self.spent >= self.budget:
             return False
         if self.now.step is None and all(one.until is None for one in self.now.trainings):
@@ -120,7 +121,8 @@ class OnLine:
 
     @property
     def _direction(self) -> Array:
-        return self.now.plan.directions[0]
+        direction: Array = self.now.plan.directions[0]
+        return direction
 
     @property
     def _octaves(self) -> float:

@@ -10,8 +10,8 @@ from math import ceil, inf, isfinite
 import numpy as np
 
 from tune_cd.search.golden_section import FAILED, Bracket, Growing
-from tune_cd.search.trainings import Proposal
 from tune_cd.search.space import Array, Configuration, Space
+from tune_cd.search.trainings import Proposal
 
 
 @dataclass(frozen=True)

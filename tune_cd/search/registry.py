@@ -34,11 +34,12 @@ def restore(state: Mapping[str, Any]) -> Optimiser:
     check_version(state, STATE_VERSION)
     space, method = Space.from_json(state["space"]), state["method"]
     make = _UNNAMED.get(method) or OPTIMISERS[method]
-    search = make(space, seed=state["seed"], start=state["starts"], **state["options"])  # workers=None: no limit
+    search: Any = make(space, seed=state["seed"], start=state["starts"], **state["options"])  # workers=None: no limit
     search.replay(state["events"])
     search.workers = state["workers"]
     search.recall(map(Training.from_json, state["recalled"]))
-    return search
+    restored: Optimiser = search
+    return restored
 
 
 def random_search(space: Space, *, seed: int = 0, start: Start = None, workers: int | None = None) -> Baseline:

@@ -197,12 +197,12 @@ class CoordinateDescent:
         if n >= whole:
             return f"all {n} configurations of {self.space} are known; a larger space has more"
         if self.budget - self.spent < self.lengths[0]:
-            return f"{self.spent:.3g} of a budget of {self.budget:g} full trainings are spent; a larger one goes on"
+            return "its budget is spent"
         if self.rule == "line":
             return "the best on its line is bracketed" if self.bracketed else "the best lies at an end of its line"
         return (
-            f"after {n} configurations no step promises more than a thousandth of the range of values; another start or "
-            "a wider space may"
+            f"after {n} configurations no step promises more than a thousandth of the range of values; another start, "
+            "or a wider space, may"
         )
 
     @property

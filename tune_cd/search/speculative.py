@@ -9,8 +9,8 @@ from math import inf, nextafter, prod
 
 from tune_cd.search.golden_section import FAILED
 from tune_cd.search.line_search import Trajectory
-from tune_cd.search.trainings import Proposal
 from tune_cd.search.space import Key
+from tune_cd.search.trainings import Proposal
 
 STATES = 4096
 """Number of states examined before giving up; a hundred live trials need a few hundred."""

@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 
 from tune_cd import results
 from tune_cd.analysis.scores import BALANCE
-from tune_cd.balance import PUBLISHED
+from tune_cd.balance import PUBLISHED, weights_among
 from tune_cd.landscapes.measured.roles import IN_VIEW as IN_VIEW
 from tune_cd.landscapes.measured.roles import JUDGES as JUDGES
 from tune_cd.landscapes.measured.roles import role_of
@@ -34,7 +34,6 @@ from tune_cd.results.reading import frame
 from tune_cd.results.rows import finite
 from tune_cd.results.schema import CURVES, TRIALS, check_trial
 from tune_cd.results.writing import write_many
-from tune_cd.balance import weights_among
 
 FOLDER = Path(__file__).parent
 MEASURED = tuple(sorted(path.stem for path in FOLDER.glob("*.parquet")))

@@ -14,8 +14,7 @@ import pyarrow.parquet as pq
 from tune_cd.analysis.parts import require_one
 from tune_cd.analysis.scores import maps_of, parameter, score_column, weights_of
 from tune_cd.analysis.sublosses import terms_of
-from tune_cd.balance import PUBLISHED
-from tune_cd.balance import weights_among
+from tune_cd.balance import PUBLISHED, weights_among
 
 TRAINED = ("batch_size", "seed")
 """Axes other than the weights."""

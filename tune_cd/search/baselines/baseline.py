@@ -50,8 +50,8 @@ class Baseline:
     budget: the number of configurations that it may ask for; inf: no limit. It may be changed during a search.
     """
 
-    lengths = (1.0,)
-    budget = inf
+    lengths: tuple[float, ...] = (1.0,)
+    budget: float = inf
     bracketed = False
 
     def __init__(

@@ -127,6 +127,10 @@ class Slice:
         """Test score of a cell; 0 where training diverged."""
         return float(np.nan_to_num(self.test.values[(*cell, 0)]))
 
+    def at_end(self, cell: Cell) -> bool:
+        """Whether a weight is the smallest or largest of the range: the best of a larger range may lie beyond."""
+        return any(place in (0, len(tick) - 1) for place, tick in zip(cell, self.test.ticks))
+
     def variance(self, cell: Cell) -> float:
         """Variance of a cell's mean test score over its seeds."""
         return self.noise[0] ** 2 / max(1, int(self.test.counts[(*cell, 0)]))
@@ -168,7 +172,8 @@ def off_diagonal(landscapes: Sequence[Measured]) -> pd.DataFrame:
 
     One row per average; for losses other than the paper's, their published ratios. A cell is on its diagonal within
     half a step of the grid, so a best setting less than a step away counts as on it. octaves: `Slice.away` of the best
-    cell. off, on: test scores of the best cells off and on the diagonal. gain: off less on, ± half; share: of off.
+    cell. off, on: test scores of the best cells off and on the diagonal. end: those of the two that lie at an end of the
+    range, which a larger range may exceed; the verdict is of this range. gain: off less on, ± half; share: of off.
     holds: the gain is above 0 beyond its interval; does not hold: it is below ALIKE of off beyond its interval.
     """
     rows = []
@@ -180,6 +185,7 @@ def off_diagonal(landscapes: Sequence[Measured]) -> pd.DataFrame:
             rows.append(part.name | {
                 "average": average, "best": ", ".join(f"{value:.3g}" for value in part.weights(part.best()).values()),
                 "octaves": part.away(part.best(), average), "off": part.score(off), "on": part.score(on),
+                "end": ", ".join(name for name, cell in (("off", off), ("on", on)) if part.at_end(cell)) or "-",
                 "gain": gain, "half": half, "share": gain / part.score(off),
                 "verdict": below(-gain, half, 0.0, -ALIKE * part.score(off)),
             })  # fmt: skip

@@ -41,6 +41,16 @@ def test_a_best_setting_off_the_diagonals_is_found_with_its_gain(tmp_path):
     assert (table["half"] > 0).all() and (table["half"] < 0.05).all()
 
 
+@pytest.mark.parametrize("place, ends", [
+    ((6.0, 8.0), ["-", "-"]), ((9.3, 12.0), ["off", "off, on"]), ((9.0, 11.4), ["-", "on"]),
+])  # fmt: skip
+def test_a_best_at_the_end_of_the_range_is_named(tmp_path, place, ends):
+    """place: of a round hill on the grid of 13 cells a weight. The global average's diagonal has three cells more."""
+    centre = np.log2(TICKS[0]) + 2 * np.array(place)
+    table = claims.off_diagonal([made(tmp_path, hill(centre, across=4.0, along=4.0))]).set_index("average")
+    assert table.loc[["separate", "global"], "end"].tolist() == ends
+
+
 def test_a_best_setting_on_a_diagonal_is_not_off_it(tmp_path):
     table = claims.off_diagonal([made(tmp_path, hill(ON))]).set_index("average")
     assert table.loc["separate", ["octaves", "verdict"]].tolist() == [0.0, FAILS] and table.loc["separate", "gain"] < 0

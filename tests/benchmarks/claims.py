@@ -172,8 +172,8 @@ def off_diagonal(landscapes: Sequence[Measured]) -> pd.DataFrame:
 
     One row per average; for losses other than the paper's, their published ratios. A cell is on its diagonal within
     half a step of the grid, so a best setting less than a step away counts as on it. octaves: `Slice.away` of the best
-    cell. off, on: test scores of the best cells off and on the diagonal. end: those of the two that lie at an end of the
-    range, which a larger range may exceed; the verdict is of this range. gain: off less on, ± half; share: of off.
+    cell. off, on: test scores of the best cells off and on the diagonal. end: those of the two that lie at an end of
+    the range, which a larger range may exceed; the verdict is of this range. gain: off less on, ± half; share: of off.
     holds: the gain is above 0 beyond its interval; does not hold: it is below ALIKE of off beyond its interval.
     """
     rows = []

@@ -11,6 +11,7 @@ that all end before 20 trials, or one without an interval, is not known.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf, isfinite
+from typing import Any
 
 import pandas as pd
 
@@ -115,7 +116,7 @@ def differences(numbers: pd.DataFrame, table: PaperTable) -> pd.DataFrame:
     return cells.assign(**{"the paper's order": words})
 
 
-def verdict(row: object) -> str:
+def verdict(row: Any) -> str:
     """behind, level or ahead: a row of a summary compared with the reference in AUC@20, by paired differences. UNKNOWN
     where the table prints "-", and without an interval."""
     if not (_long_enough(row) and isfinite(row.d20_ci)):
@@ -125,7 +126,7 @@ def verdict(row: object) -> str:
     return "behind" if row.d20 < 0 else "ahead"
 
 
-def _long_enough(of: object) -> object:
+def _long_enough(of: Any) -> Any:
     """Whether a row of a summary, or each of its rows, has a search of 20 trials: else its AUC@20 is printed as "-"."""
     return of.trials >= 20
 

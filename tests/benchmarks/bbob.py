@@ -2,7 +2,7 @@
 
 The 24 noiseless functions of the BBOB suite (Hansen et al. 2021; `pip install -e .[bbob]`), in the box [-5, 5]^d:
 separable, badly scaled, multi-modal, with a few or many basins. They span up to ten orders of magnitude, unlike scores.
-Searches are told -f as it is.
+Searches begin blind, and are told -f as it is.
 
 Printed, after 5, 10, 20 and 30 trials: in how small a share of the box f is lower than the best so far, in halvings
 (each is what twice as many trials gain random search); the mean over functions, of the mean over instances, and the

@@ -3,14 +3,16 @@
     python tests/benchmarks/claims.py [LANDSCAPE ...]
 
 Settings are chosen by validation scores and compared by test scores, means over seeds. Intervals are of 95 %, from the
-noise between seeds near the best (Student's t). They ignore that the cells with several seeds were selected. Each
-function of CLAIMS returns a table with one of VERDICTS per row: a landscape and batch size, or a pair of them.
+noise between seeds near the best (Student's t). They ignore that the cells with several seeds were selected. The last
+claim is about searches, replayed from blind starts; its intervals are over pairs of searches. Each function of CLAIMS
+returns a table with one of VERDICTS per row: a landscape and batch size, a pair of them, or a pair of searches.
 """
 
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import product
 from math import isnan, log2, nan, sqrt
 
 import numpy as np
@@ -19,12 +21,16 @@ import pandas as pd
 from trainables.training.setups import PUBLISHED_BEST, SETUPS
 from tune_cd import balance
 from tune_cd.analysis import Grid, alignment, grid, reachable, ridge, sublosses
+from tune_cd.analysis import summary as summary_of
 from tune_cd.analysis.intervals import half_interval_of, student
 from tune_cd.analysis.ridge import DROP
 from tune_cd.analysis.scores import BALANCE
 from tune_cd.analysis.sublosses import TERMS, places
 from tune_cd.analysis.tables import ALIKE, markdown
+from tune_cd.landscapes.ablation import ABLATION_3D
+from tune_cd.landscapes.find import volume
 from tune_cd.landscapes.measured import MEASURED, NEAR, Measured, load
+from tune_cd.landscapes.simulation import replay_all
 
 HOLDS, FAILS, OPEN = "holds", "does not hold", "cannot be told"
 VERDICTS = (HOLDS, FAILS, OPEN)
@@ -34,6 +40,11 @@ UPPER = 0.5
 With less, a grid in steps of two octaves has too few cells."""
 
 PAPER = "the paper's"
+
+SEARCHES = 80  # blind starts a landscape, as many as the paper's trajectories
+
+READINGS = {"rows": "A_th rows (3,3,3)", "inverse columns": "A_th inverse columns (3,3,3)"}
+"""The paper says "the rows of A". The appendix's constraints change one at a time along columns of A_th's inverse."""
 
 USUAL = {"dml": "margin", "ssl": "infonce"}
 """task -> the loss that is "most classically" used with it (`ssec:switching`)."""
@@ -116,6 +127,10 @@ class Slice:
         """Test score of a cell; 0 where training diverged."""
         return float(np.nan_to_num(self.test.values[(*cell, 0)]))
 
+    def at_end(self, cell: Cell) -> bool:
+        """Whether a weight is the smallest or largest of the range: the best of a larger range may lie beyond."""
+        return any(place in (0, len(tick) - 1) for place, tick in zip(cell, self.test.ticks))
+
     def variance(self, cell: Cell) -> float:
         """Variance of a cell's mean test score over its seeds."""
         return self.noise[0] ** 2 / max(1, int(self.test.counts[(*cell, 0)]))
@@ -157,7 +172,8 @@ def off_diagonal(landscapes: Sequence[Measured]) -> pd.DataFrame:
 
     One row per average; for losses other than the paper's, their published ratios. A cell is on its diagonal within
     half a step of the grid, so a best setting less than a step away counts as on it. octaves: `Slice.away` of the best
-    cell. off, on: test scores of the best cells off and on the diagonal. gain: off less on, ± half; share: of off.
+    cell. off, on: test scores of the best cells off and on the diagonal. end: those of the two that lie at an end of
+    the range, which a larger range may exceed; the verdict is of this range. gain: off less on, ± half; share: of off.
     holds: the gain is above 0 beyond its interval; does not hold: it is below ALIKE of off beyond its interval.
     """
     rows = []
@@ -169,6 +185,7 @@ def off_diagonal(landscapes: Sequence[Measured]) -> pd.DataFrame:
             rows.append(part.name | {
                 "average": average, "best": ", ".join(f"{value:.3g}" for value in part.weights(part.best()).values()),
                 "octaves": part.away(part.best(), average), "off": part.score(off), "on": part.score(on),
+                "end": ", ".join(name for name, cell in (("off", off), ("on", on)) if part.at_end(cell)) or "-",
                 "gain": gain, "half": half, "share": gain / part.score(off),
                 "verdict": below(-gain, half, 0.0, -ALIKE * part.score(off)),
             })  # fmt: skip
@@ -311,6 +328,34 @@ def losses(landscapes: Sequence[Measured]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+def theoretical(landscapes: Sequence[Measured], searches: int = SEARCHES) -> pd.DataFrame:
+    """Along A_th the search "strongly underperforms" (the appendix's negative result). The paper's search in three
+    dimensions, from blind starts, without noise, one trial at a time, on landscapes of several batch sizes that are no
+    judges.
+
+    reading: of A_th, see READINGS. A_O, A_th: AUC@20 along these directions. less: A_th less A_O in pairs of equal
+    seeds, ± half. holds: below 0 beyond the interval; does not hold: above it.
+    """
+    solid = [
+        volume(one) for one in landscapes if one.pairwise and len(one.axes["batch_size"]) > 1 and one.role != "judge"
+    ]
+    if not solid:
+        return pd.DataFrame()
+    own = next(iter(ABLATION_3D))
+    variants = {name: ABLATION_3D[name] for name in (own, *READINGS.values())}
+    ran = replay_all(variants, solid, range(searches), trials=20, processes=1)
+    numbers = summary_of([one.as_curve() for one in ran], own).set_index(["landscape", "method"])
+    rows = []
+    for one, (reading, method) in product(solid, READINGS.items()):
+        there = numbers.loc[one.name, method]
+        rows.append({
+            "landscape": one.name, "reading": reading, "A_O": float(numbers.loc[(one.name, own), "auc20"]),
+            "A_th": float(there["auc20"]), "less": float(there["d20"]), "half": float(there["d20_ci"]),
+            "verdict": below(there["d20"], there["d20_ci"], 0.0),
+        })  # fmt: skip
+    return pd.DataFrame(rows)
+
+
 CLAIMS: dict[str, tuple[str, Callable[[Sequence[Measured]], pd.DataFrame]]] = {
     "off the diagonals": ("The best setting is out of reach of the learning rate alone.", off_diagonal),
     "batch sizes": ("A tuned balance is near the best at more batch sizes than an average.", batch_sizes),
@@ -321,6 +366,10 @@ CLAIMS: dict[str, tuple[str, Callable[[Sequence[Measured]], pd.DataFrame]]] = {
         carried_over,
     ),
     "either loss": ("Either loss trains either task.", losses),
+    "theoretical directions": (
+        "Along the theoretical directions A_th the paper's search is behind the one along A_O.",
+        theoretical,
+    ),
 }
 """Name -> (the claim, the function that computes its table)."""
 
@@ -333,7 +382,7 @@ def summary(table: pd.DataFrame) -> str:
         papers = table["of"].str.startswith(PAPER)
         said = {"pairs of landscapes": table[~papers], "uses of the paper's settings": table[papers]}
         return ". ".join(f"Of {len(rows)} {what}: {_counts(rows)}" for what, rows in said.items() if len(rows))
-    names = [name for name in ("landscape", "dataset", "b", "average") if name in table]
+    names = [name for name in ("landscape", "dataset", "b", "average", "reading") if name in table]
     said = table[names].astype(str).agg(" ".join, axis=1)
     parts = {verdict: list(dict.fromkeys(said[table["verdict"] == verdict])) for verdict in VERDICTS}
     return "; ".join(f"{verdict}: {', '.join(found)}" for verdict, found in parts.items() if found)
@@ -359,7 +408,7 @@ def as_text(table: pd.DataFrame) -> str:
         elif name in ("share", "below"):
             columns[name] = [f"{100 * value:.1f} %" for value in values]
         else:
-            digits = ".0f" if name in ("angle", "from", "to") else ".2f"
+            digits = ".0f" if name in ("angle", "from", "to") else ".3f" if name in ("A_O", "A_th") else ".2f"
             numbers = [f"{value:{digits}}" if isinstance(value, float) else str(value) for value in values]
             columns[name] = [number.replace("nan", "-") for number in numbers]
     return markdown(pd.DataFrame(columns).set_index(next(iter(columns))))
@@ -373,9 +422,10 @@ def _square(table: pd.DataFrame) -> pd.DataFrame:
     return square.loc[list(dict.fromkeys(table["of"]))].rename_axis("best setting of, used on")
 
 
-def claims(landscapes: Sequence[Measured]) -> Iterable[str]:
+def claims(landscapes: Sequence[Measured], names: Iterable[str] = tuple(CLAIMS)) -> Iterable[str]:
     """One section per claim: its sentence, its table and the summary of the verdicts."""
-    for name, (sentence, numbers) in CLAIMS.items():
+    for name in names:
+        sentence, numbers = CLAIMS[name]
         table = numbers(landscapes)
         shown = [as_text(table)] if len(table) else []
         yield "\n\n".join([f"**{name.capitalize()}.** {sentence}", *shown, summary(table)])

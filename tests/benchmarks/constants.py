@@ -1,10 +1,10 @@
 """Constants of the default search, varied one at a time: python tests/benchmarks/constants.py
 
 Each candidate changes a constant of `beliefs` or `model_guided` in `tune_cd.search`, and is replayed on every family of
-landscapes from equal starts, without noise. Printed for BALANCE and for GENERAL, in hundredths of the range of the
-scores: AUC@20 by candidate and family, less that of the constants as they are, in pairs, with 95 % intervals. A
-candidate to adopt is ahead on the mean of the other families for each family left out. Judging measured landscapes are
-not among them.
+landscapes from equal starts, blind unless `--start` says otherwise, without noise. Printed for BALANCE and for GENERAL,
+in hundredths of the range of the scores: AUC@20 by candidate and family, less that of the constants as they are, in
+pairs, with 95 % intervals. A candidate to adopt is ahead on the mean of the other families for each family left out.
+Judging measured landscapes are not among them.
 
 `--pausing` replays searches that pause instead, on the curves of the measured landscapes of BALANCE, with noise: the
 best after 10 full trainings' worth, in hundredths of the best there is.

@@ -43,6 +43,8 @@ from trainables.training.setups import find_setup
 from tune_cd import results
 from tune_cd.balance import PUBLISHED, WEIGHT
 from tune_cd.landscapes import measured
+from tune_cd.landscapes.measured.writing import DIRTY
+from tune_cd.results.provenance import git_commit
 from tune_cd.results.rows import trial_row
 
 LOWEST, TICKS = 1e-6, 25  # of both weights: 1e-6 to 16.8, the paper's range, in steps of two
@@ -215,6 +217,9 @@ def images_of(grid: Grid, options: argparse.Namespace) -> Any:
 
 
 def measure(name: str, options: argparse.Namespace) -> None:
+    """Train the cells that are left. Raises ValueError in a working tree with changes, which cannot be published."""
+    if (git_commit() or "").endswith(DIRTY):
+        raise ValueError(f"{name}: tracked files differ from commit {git_commit()}: commit them, then train")
     grid, out = GRIDS[name], options.out
     cuda = options.device == "cuda"
     images_of(grid, options)  # decoded once

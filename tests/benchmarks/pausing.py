@@ -6,9 +6,10 @@
 
 A method is one of `tune_cd.replay` at full length, or "METHOD, RULE": a rule decides how long its proposals are trained
 (ASHA, ASHA (Ray), best to its end; for tpe and gp with one worker also Optuna's pruners Hyperband, halving and median).
-All begin at the same starts. Printed by landscape and method: the mean over searches after 2.5, 5, 10 and 20 full
-trainings' worth, as a share of the best; how many searches end below 95 %; after 10 the difference to the last method
-in pairs; trainings' worth until the mean is at 90 and 95 %, and their ratio to the last method's, with 95 % intervals.
+All begin at the same starts, blind unless `--start` says otherwise. Printed by landscape and method: the mean over
+searches after 2.5, 5, 10 and 20 full trainings' worth, as a share of the best; how many searches end below 95 %; after
+10 the difference to the last method in pairs; trainings' worth until the mean is at 90 and 95 %, and their ratio to the
+last method's, with 95 % intervals.
 """
 
 import re

@@ -14,6 +14,9 @@ from tune_cd.landscapes.measured import MEASURED, load
 
 ON, OFF = np.log2([TICKS[8], TICKS[8]]), np.log2([TICKS[6], TICKS[8]])  # on the separate diagonal, and 4 octaves off
 
+THEORETICAL = "theoretical directions"
+FAST = [name for name in claims.CLAIMS if name != THEORETICAL]  # the other one replays searches
+
 
 def made(folder: Path, formula: grids_of.Formula, name: str = "made", **how):
     """With little noise where none is asked for."""
@@ -36,6 +39,16 @@ def test_a_best_setting_off_the_diagonals_is_found_with_its_gain(tmp_path):
         assert table.loc[average, "gain"] == pytest.approx(0.8 - max(line), abs=1e-4)
         assert table.loc[average, "share"] == pytest.approx(1 - max(line) / 0.8, abs=1e-4)
     assert (table["half"] > 0).all() and (table["half"] < 0.05).all()
+
+
+@pytest.mark.parametrize("place, ends", [
+    ((6.0, 8.0), ["-", "-"]), ((9.3, 12.0), ["off", "off, on"]), ((9.0, 11.4), ["-", "on"]),
+])  # fmt: skip
+def test_a_best_at_the_end_of_the_range_is_named(tmp_path, place, ends):
+    """place: of a round hill on the grid of 13 cells a weight. The global average's diagonal has three cells more."""
+    centre = np.log2(TICKS[0]) + 2 * np.array(place)
+    table = claims.off_diagonal([made(tmp_path, hill(centre, across=4.0, along=4.0))]).set_index("average")
+    assert table.loc[["separate", "global"], "end"].tolist() == ends
 
 
 def test_a_best_setting_on_a_diagonal_is_not_off_it(tmp_path):
@@ -144,6 +157,19 @@ def test_the_other_loss_is_compared_with_the_usual_one(tmp_path):
     assert claims.losses([margin]).empty
 
 
+def test_a_search_along_other_directions_is_compared_in_pairs_of_blind_starts(tmp_path):
+    """On a ridge along A_O's directions, alike at three batch sizes. One batch size has no third dimension, and judges
+    are not searched on."""
+    ridge = hill(np.log2([TICKS[6], TICKS[8]]), across=4.0, along=12.0)
+    solid = made(tmp_path, ridge, "solid", batch_sizes=(16, 64, 256))
+    judge = made(tmp_path, ridge, "glyphs-infonce", batch_sizes=(16, 64))
+    table = claims.theoretical([made(tmp_path, ridge, "plane"), solid, judge], searches=10)
+    assert table["landscape"].tolist() == ["solid-3d"] * 2 and table["reading"].tolist() == list(claims.READINGS)
+    assert table["less"].tolist() == pytest.approx(list(table["A_th"] - table["A_O"]), abs=1e-12)
+    assert (table["half"] > 0).all() and verdicts(table) == [HOLDS, HOLDS]
+    assert claims.theoretical([judge]).empty
+
+
 def test_every_claim_is_printed_with_where_it_holds(tmp_path):
     ours = [made(tmp_path, hill(OFF), name, loss=loss) for name, loss in (("one", "margin"), ("two", "infonce"))]
     sections = [section.split("\n\n") for section in claims.claims(ours)]
@@ -166,8 +192,8 @@ def block() -> str:
 def test_what_the_results_say_is_computed_from_the_files():
     """The angles' intervals are of random draws, which differ with the linear algebra library."""
     printed, computed = (
-        [section for section in text.split("\n\n**") if not section.startswith("Directions")]
-        for text in (block(), "\n\n".join(claims.claims([load(name) for name in MEASURED])))
+        [section for section in text.split("\n\n**") if not section.startswith(("Directions", "Theoretical"))]
+        for text in (block(), "\n\n".join(claims.claims([load(name) for name in MEASURED], names=FAST)))
     )
     assert printed == computed
     sections = {name: [line.split("|") for line in _section(name)] for name in ("Directions", "Both terms low")}
@@ -178,6 +204,12 @@ def test_what_the_results_say_is_computed_from_the_files():
         cells = rows[row.landscape, row.b]
         angle = float(cells[4].replace("-  ", "nan"))
         assert angle == pytest.approx(row.angle, abs=1, nan_ok=True) and cells[-2].strip() == row.verdict
+
+
+@pytest.mark.slow
+def test_the_negative_result_of_the_appendix_is_computed_from_the_files():
+    [computed] = claims.claims([load(name) for name in MEASURED], names=[THEORETICAL])
+    assert computed in block() and " does not hold" not in computed and "cannot be told" not in computed
 
 
 def _section(name: str) -> list[str]:

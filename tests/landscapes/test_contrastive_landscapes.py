@@ -124,6 +124,12 @@ def test_nothing_is_published_without_a_whole_grid(out, tmp_path):
     assert not list(tmp_path.glob("*.parquet"))
 
 
+def test_nothing_is_trained_with_changes_that_are_in_no_commit(tmp_path, monkeypatch):
+    monkeypatch.setattr("contrastive_landscapes.git_commit", lambda: "c0ffee-dirty")
+    with pytest.raises(ValueError, match="tracked files differ from commit c0ffee-dirty"):
+        main([str(tmp_path), NAME])
+
+
 @pytest.mark.parametrize("name", MEASURED)
 def test_what_comes_with_the_package_is_trained_again_in_its_own_set_up(name):
     stored = load(name).about["setup"]

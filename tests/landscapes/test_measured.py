@@ -105,6 +105,23 @@ def test_of_one_term_there_is_no_landscape(tmp_path):
         write(tmp_path / "one.parquet", one, curves, {})
 
 
+def test_what_no_commit_trained_is_not_written(tmp_path):
+    trials, curves = made_tables(cliff, seeds=(0,))
+    trials.loc[3, "git_commit"] = "c0ffee-dirty"
+    with pytest.raises(ValueError, match=r"two: trained by \['c0ffee-dirty'\], with changes"):
+        write(tmp_path / "two.parquet", trials, curves, {})
+    assert not list(tmp_path.iterdir())
+
+
+UNCOMMITTED = {"glyphs-infonce", "omniglot-242-infonce", "omniglot-242-margin"}
+"""Landscapes with a batch size or two that were trained with changes in no commit; the README names them."""
+
+
+def test_no_further_data_card_has_a_commit_that_nobody_can_check_out():
+    cards = {name: load(name).about["commits"] for name in MEASURED}
+    assert {name for name, named in cards.items() if any(one.endswith("-dirty") for one in named)} == UNCOMMITTED
+
+
 def test_noise_is_that_between_seeds_near_the_best(tmp_path):
     """Two seeds at ±0.01 have a standard deviation of 0.01·√2. Far from the best it is not asked for."""
     far = made(tmp_path, lambda x: 0.8 if x[0] < -5 else 0.1, noise=0.01)

@@ -88,6 +88,35 @@ def test_the_words_follow_from_paired_differences_alone():
     assert differences(turned, TABLES["ablation"]).loc["A_I (3,3)", "the paper's order"] == "reverses: omniglot"
 
 
+def test_no_order_is_said_of_a_difference_that_is_not_known():
+    """Searches that all end before 20 trials, a single search, a row that was not run, and a reference that ended."""
+    table = TABLES["ablation"]
+    by_landscape = {
+        "short": [replace(one, trials=one.trials[:12]) if one.method == "A_I (3,3)" else one
+                  for one in made_up("short", {"A_I (3,3)": 0.0, "A_O (7,7)": -0.08})],
+        "single": [one for one in made_up("single", {"A_I (3,3)": 0.0, "A_O (7,7)": -0.08}) if not one.seed],
+        "without": made_up("without", {"A_O (7,7)": -0.08}),
+        "ended": [replace(one, trials=one.trials[:12]) if one.method == "A_O (3,3)" else one
+                  for one in made_up("ended", {"A_I (3,3)": 0.08, "A_O (7,7)": -0.08})],
+    }  # fmt: skip
+    numbers = summary([one for searches in by_landscape.values() for one in searches], table.reference)
+    said = differences(numbers, table)
+    assert said["the paper's order"].to_dict() == {
+        "A_O (3,3)": "-",
+        "A_I (3,3)": "not known: short, single, without, ended",
+        "A_O (7,7)": "holds: short, without; not known: single, ended",
+    }
+    assert said.loc["A_I (3,3)"].tolist()[:1] == ["-"] and said.loc["A_I (3,3)", "without"] == ""
+    assert said.loc["A_O (7,7)", "ended"] == said.loc["A_I (3,3)", "ended"] == "-"
+
+
+def test_the_command_says_no_order_of_searches_shorter_than_its_column(capsys):
+    asked = "--table ablation --landscapes omniglot --trajectories 3 --trials 8 --processes 1"
+    assert command.main(asked.split()) == 0
+    rows = capsys.readouterr().out.strip().split("\n\n")[3].splitlines()[3:]
+    assert rows and all([cell.strip() for cell in row.split("|")[2:4]] == ["-", "not known: omniglot"] for row in rows)
+
+
 def test_cells_stand_beside_the_printed_numbers():
     numbers = summary(made_up("sop", {"A_I (3,3)": -0.01}) + made_up("mine", {}), "A_O (3,3)")
     table = with_printed(numbers, "AUC@20")

@@ -4,12 +4,14 @@
     python -m tune_cd.replay --table ablation
 
 Paired differences decide whether the paper's order holds or reverses. A row is behind or ahead of the reference where
-the difference exceeds its 95 % interval and the rounding to two digits; elsewhere it is level.
+the difference exceeds its 95 % interval and the rounding to two digits; elsewhere it is level. A difference of searches
+that all end before 20 trials, or one without an interval, is not known.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import inf
+from math import inf, isfinite
+from typing import Any
 
 import pandas as pd
 
@@ -23,6 +25,8 @@ from tune_cd.landscapes.simulation import Method, Trajectory
 from tune_cd.search.registry import NOTES, OPTIMISERS
 
 LANDSCAPES = (*PRINTED, *MEASURED)
+
+UNKNOWN = "not known"
 
 
 @dataclass(frozen=True)
@@ -70,7 +74,7 @@ def sections(table: PaperTable, trajectories: Sequence[Trajectory], start: str =
         f"## {table.title}\n\nMeans over trajectories ± half the 95 % interval: {how}. In square brackets: printed "
         f"in the paper. Its order, {table.reference} ahead of a row, holds where the row is behind in pairs of equal "
         f"seeds by more than the interval and more than {ROUNDING}, which two digits do not show, reverses where it is "
-        "ahead by as much, and is open between."
+        f"ahead by as much, and is open between; {UNKNOWN}: fewer than 20 trials, or no interval."
         + (f" These searches began at {start}, the paper's began blind." if start != "blind" else "")
     )
     for column in table.columns:
@@ -92,37 +96,49 @@ def with_printed(numbers: pd.DataFrame, column: str) -> pd.DataFrame:
 def differences(numbers: pd.DataFrame, table: PaperTable) -> pd.DataFrame:
     """AUC@20 less the reference's as text, with the printed difference, and where the paper's order holds."""
 
+    short = set(numbers.loc[(numbers["method"] == table.reference) & ~_long_enough(numbers), "landscape"])
+    verdicts = {
+        (row.method, row.landscape): UNKNOWN if row.landscape in short else verdict(row) for row in numbers.itertuples()
+    }
+
     def cell(row: pd.Series) -> str:
-        if row.method == table.reference:
+        if row.method == table.reference or row.landscape in short:
             return "-"
         pair = [printed(row.landscape, method, "AUC@20") for method in (row.method, table.reference)]
         said = "" if None in pair else f" [{pair[0] - pair[1]:+.2f}]"
         return CELLS["ΔAUC@20"](row) + said
 
     cells = _table(numbers, cell, f"AUC@20 less {table.reference}")
-    verdicts = {(row.method, row.landscape): verdict(row) for row in numbers.itertuples()}
     landscapes = list(cells.columns)
-    words = [_words({at: verdicts[method, at] for at in landscapes}, table, method) for method in cells.index]
+    words = [
+        _words({at: verdicts.get((method, at), UNKNOWN) for at in landscapes}, table, method) for method in cells.index
+    ]
     return cells.assign(**{"the paper's order": words})
 
 
-def verdict(row: object) -> str:
-    """behind, level or ahead: a row of a summary compared with the reference in AUC@20, by paired differences."""
+def verdict(row: Any) -> str:
+    """behind, level or ahead: a row of a summary compared with the reference in AUC@20, by paired differences. UNKNOWN
+    where the table prints "-", and without an interval."""
+    if not (_long_enough(row) and isfinite(row.d20_ci)):
+        return UNKNOWN
     if not abs(row.d20) > max(row.d20_ci, ROUNDING):
         return "level"
     return "behind" if row.d20 < 0 else "ahead"
 
 
+def _long_enough(of: Any) -> Any:
+    """Whether a row of a summary, or each of its rows, has a search of 20 trials: else its AUC@20 is printed as "-"."""
+    return of.trials >= 20
+
+
 def _words(verdicts: Mapping[str, str], table: PaperTable, method: str) -> str:
     if method == table.reference:
         return "-"
-    groups = {word: [at for at, found in verdicts.items() if found == word] for word in ("behind", "level", "ahead")}
-    words = (
-        {"behind": "holds", "level": "open", "ahead": "reverses"}
-        if method in table.claimed
-        else {word: word for word in groups}
-    )
-    return "; ".join(f"{words[word]}: {', '.join(where)}" for word, where in groups.items() if where)
+    groups: dict[str, list[str]] = {"behind": [], "level": [], "ahead": [], UNKNOWN: []}
+    for at, found in verdicts.items():
+        groups[found].append(at)
+    claimed = {"behind": "holds", "level": "open", "ahead": "reverses"} if method in table.claimed else {}
+    return "; ".join(f"{claimed.get(word, word)}: {', '.join(where)}" for word, where in groups.items() if where)
 
 
 def _table(numbers: pd.DataFrame, cell, corner: str) -> pd.DataFrame:

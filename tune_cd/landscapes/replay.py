@@ -144,7 +144,7 @@ def tabled(options: argparse.Namespace) -> Iterable[str]:
         raise ValueError(f"--table {options.table} with {where}: one worker, on axes {SPACES[0]}")
     if options.start != "blind" and not options.start.startswith("near:") and not all(options.noise):
         raise ValueError(
-            f"--table {options.table} --start {options.start}: without --noise a coordinate descent has one trajectory "
+            f"--table {options.table} --start {options.start}: without --noise a search of lines has one trajectory "
             "from there; its interval would be of nothing"
         )
     trajectories: list[Trajectory] = []

@@ -21,6 +21,7 @@ TRAINED = ("batch_size", "seed")
 CURVE = "_curve"
 DIGITS, TERM_DIGITS = 5, 4  # significant digits kept of a score's curve, of a term's
 ABOUT = b"tune_cd.landscape"
+DIRTY = "-dirty"  # behind a commit that tracked files differ from, see `results.provenance`
 
 
 def stored(name: str) -> str:
@@ -43,6 +44,9 @@ def write(path: Path, trials: pd.DataFrame, curves: pd.DataFrame, about: Mapping
     if not ended.all():
         raise ValueError(f"{name}: {list(trials.loc[~ended, 'trial_id'])} neither completed nor diverged")
     require_one(trials)
+    dirty = sorted({commit for commit in trials["git_commit"].dropna() if commit.endswith(DIRTY)})
+    if dirty:
+        raise ValueError(f"{name}: trained by {dirty}, with changes that are in no commit: nobody can train it again")
     weights = weights_of(trials)
     if len(weights) < 2:
         raise ValueError(f"{name}: weights {weights}: those of two terms at least are required")

@@ -350,9 +350,9 @@ def test_a_small_space_ends_and_is_never_waited_for(kind):
     "arguments, config, trials, said",
     [
         ({}, {"b": tune.choice([16, 32, 64])}, 3, "all 3 configurations of .* are known; a larger space has more"),
-        ({"budget": 3}, USUAL, 3, "3 of a budget of 3 full trainings are spent; a larger one goes on"),
-        ({"budget": 3, "rule": "paper"}, USUAL, 3, "3 of a budget of 3 full trainings are spent"),
-        ({"budget": 3, "rule": "local"}, USUAL, 3, "3 of a budget of 3 full trainings are spent"),
+        ({"budget": 3}, USUAL, 3, ".*budget.* spent"),
+        ({"budget": 3, "rule": "paper"}, USUAL, 3, ".*budget.* spent"),
+        ({"budget": 3, "rule": "local"}, USUAL, 3, ".*budget.* spent"),
         ({}, {"lr": tune.loguniform(1e-3, 1e-2)}, None, r"after \d+ configurations no step promises more than"),
     ],
     ids=["a small space", "a budget", "the paper's", "local", "nothing to gain"],

@@ -27,9 +27,9 @@ from tune_cd.results.attempts import to_retry
 from tune_cd.results.observations import UNKNOWN_SHARE
 from tune_cd.results.rows import finite
 from tune_cd.search.directions import Directions
+from tune_cd.search.golden_section import FAILED
 from tune_cd.search.protocol import check_version, check_workers
 from tune_cd.search.search import CoordinateDescent
-from tune_cd.search.golden_section import FAILED
 from tune_cd.search.space import Space
 from tune_cd.search.trainings import Proposal, Training, value_of
 from tune_cd.tune import arguments
@@ -274,12 +274,16 @@ class CoordinateDescentSearch(JsonState, Searcher):
         """Warn, once of each, if a training that is not whole has a better value than every whole one."""
         if not self.pauses or self._trials is None:
             return
-        whole, paused = (self._trials.best(wanted) for wanted in (lambda one: one.share == 1, lambda one: one.share < 1))
+        whole, paused = (
+            self._trials.best(wanted) for wanted in (lambda one: one.share == 1, lambda one: one.share < 1)
+        )
         better = paused is not None and (whole is None or paused.looks[-1][1] > whole.looks[-1][1])
         if not better or self._paused_said == paused:
             return
         self._paused_said, value = paused, self._signed(paused.looks[-1][1])
-        said = "none is whole" if whole is None else f"the best whole training has {self._signed(whole.looks[-1][1]):.6g}"
+        said = (
+            "none is whole" if whole is None else f"the best whole training has {self._signed(whole.looks[-1][1]):.6g}"
+        )
         log.warning(
             "the best known is %s, paused at %.3g of its length with %.6g, and %s; a budget larger by %.3g would "
             "finish it, unless it was stopped there", paused.h, paused.share, value, said, 1 - paused.share,

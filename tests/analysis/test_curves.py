@@ -11,7 +11,7 @@ from studies import BEGIN, empty, lost, plain, row, search_study, table
 
 from tune_cd.analysis import Curve, auc_at, best_so_far, best_trial, curves_of, means_over_seeds, n_to_reach
 from tune_cd.analysis.curves import means_over_settings
-from tune_cd.results import history
+from tune_cd.results import trainings
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -92,7 +92,7 @@ def test_the_mean_over_seeds_is_what_a_search_is_told_of_a_setting():
     trials = table(row(0, val=score, test_score=score, seed=seed) for seed, score in enumerate(scores))
     for some in (trials, trials.iloc[::-1], trials.sample(frac=1, random_state=1)):
         means = means_over_seeds(some)
-        assert [one.value for one in history(some)] == means["val_score"].tolist() == [math.fsum(scores) / 3]
+        assert [one.looks[-1][1] for one in trainings(some)] == means["val_score"].tolist() == [math.fsum(scores) / 3]
         assert means["test_score"].tolist() == means["val_score"].tolist()
 
 

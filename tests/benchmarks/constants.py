@@ -91,15 +91,17 @@ def changed(belief: str, change: Change) -> Iterator[None]:
     """The search with other constants, in this process."""
     fields = {name: value for name, value in change.items() if name.islower()}
     new = {name: value for name, value in change.items() if name not in fields}
-    new[belief] = replace(getattr(beliefs, belief), **fields)
     homes = {name: next(module for module in MODULES if hasattr(module, name)) for name in new}
     before = {name: getattr(home, name) for name, home in homes.items()}
+    prior = beliefs.PRIORS[belief.lower()]
     try:
+        beliefs.PRIORS[belief.lower()] = replace(prior, **fields)
         for name, home in homes.items():
             setattr(home, name, new[name])
         beliefs.prior_of.cache_clear()
         yield
     finally:
+        beliefs.PRIORS[belief.lower()] = prior
         for name, home in homes.items():
             setattr(home, name, before[name])
         beliefs.prior_of.cache_clear()

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hills import CORNERS
 
+from tune_cd.landscapes.landscape import knowledge
 from tune_cd.search.registry import OPTIMISERS
 
 
@@ -32,7 +33,10 @@ def test_a_part_prints_what_the_searches_reached_and_goes_on_from_a_file(tmp_pat
             auc[method] = []
             for seed in range(2):
                 best, reached = -np.inf, []
-                search = OPTIMISERS[method](landscape.space, seed=seed, start=_near(landscape, seed), workers=1)
+                known = knowledge(landscape.space) if method == "cd" else {}
+                search = OPTIMISERS[method](
+                    landscape.space, seed=seed, start=_near(landscape, seed), workers=1, **known
+                )
                 for _ in range(5):
                     h = search.ask()
                     value = landscape.measure(h, seed).value

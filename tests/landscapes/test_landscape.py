@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from rows import minimal
-from tune_cd.search.coordinate_descent import CoordinateDescent
+from tune_cd.search.search import CoordinateDescent
 
 from tune_cd import results
 from tune_cd.analysis import comparable

@@ -20,7 +20,6 @@ from tune_cd.landscapes.landscape import Table, from_table
 from tune_cd.landscapes.printed import HP_RES, ROWS
 from tune_cd.landscapes.replay import find, main, store
 from tune_cd.landscapes.simulation import CONVENTIONAL, replay, replay_all, simulate, start_of
-from tune_cd.search.protocol import Proposal
 from tune_cd.search.registry import OPTIMISERS
 from tune_cd.search.space import Space
 
@@ -45,8 +44,8 @@ class Diary:
         self.told[h["n"]] = value
         self.diary.append(f"tell {h['n']:g}")
 
-    def origin(self, h):
-        return Proposal(h, "counting", h["n"])
+    def annotation(self, h):
+        return {"direction": "counting", "line_position": h["n"]}
 
     @property
     def best(self):

@@ -46,9 +46,7 @@ def trainings(
             reached.setdefault(key, {}).setdefault(share, []).extend(scores)
     if unknown:
         said = f"{len(unknown)} stopped trials do not say how far they were trained, such as {unknown[0]}"
-        warnings.warn(
-            f"{said}: they have no score {full_length and full_length[0]!r}, and are left out", stacklevel=2
-        )
+        warnings.warn(f"{said}: they have no score {full_length and full_length[0]!r}, and are left out", stacklevel=2)
     curves = {key: curve_of({at: mean(scores) for at, scores in ends.items()}) for key, ends in reached.items()}
     return [Training(known[key].h, looks, origin=known[key].origin, trial_index=known[key].trial_index)
             for key, looks in curves.items()]  # fmt: skip

@@ -25,11 +25,11 @@ from math import inf
 
 import numpy as np
 
-from tune_cd.search.beliefs import Belief, first_weight
+from tune_cd.search.beliefs import Belief, first_weight, scattered
 from tune_cd.search.line_search import Plan
-from tune_cd.search.lines import Line, candidates, lines_through, locate
+from tune_cd.search.lines import Line, candidates, lines_through, locate, snapped
 from tune_cd.search.protocol import Proposal
-from tune_cd.search.space import NEGLIGIBLE, Array, Configuration, Key, Space
+from tune_cd.search.space import NEGLIGIBLE, Array, Configuration, Space
 from tune_cd.search.surrogate import Surrogate
 from tune_cd.search.trainings import Training, start_left
 
@@ -63,9 +63,9 @@ the images."""
 AT_ONCE = 4
 """Number of lines checked together for a promise; mostly the first few have one."""
 
-FIRST_WEIGHT = 0.25
-"""While no value is told (only failures, or none yet), the point of largest uncertainty times the weight to this power
-is asked for, so that workers start far apart."""
+SAMPLED = (64, 4096)
+"""While no value is told (only failures, or none yet), the next configuration is the first new one of so many terms of
+`beliefs.scattered`; of the second number where all values are listed and few of them are left."""
 
 
 @dataclass(frozen=True)
@@ -99,14 +99,10 @@ class Guided:
     @cached_property
     def step(self) -> Step | None:
         """The next training to run; None if there is none, for good or until a running training ends."""
-        for h in self.starts if self.grows else ():
-            if not self._has(self.plan.space.key(h)):
-                return self._begin(Proposal(h, "start", 0.0))
+        if self.grows and (start := self._missing) is not None:
+            return self._begin(Proposal(start, "start", 0.0))
         if not self._any_value:
-            if not self.grows:
-                return None
-            lines = self._lines_through(range(len(self.trainings)))
-            return self._begin(self._best_on(lines, self._unknown)[1])
+            return self._begin(self._sampled()) if self.grows else None
         if self._settled:
             return self._finish()
         worth, found = max(self._steps(), key=lambda scored: scored[0], default=(0.0, None))
@@ -124,9 +120,22 @@ class Guided:
         """What the trainings so far predict; at least one is needed."""
         return Surrogate(self.plan, self.belief, self.trainings, self.lengths, self._exploits)
 
-    def _has(self, key: Key) -> bool:
-        """Whether a configuration is among the trainings. The scan is short: starts are among the first."""
-        return any(self.plan.space.key(one.h) == key for one in self.trainings)
+    @property
+    def _missing(self) -> Configuration | None:
+        """The first start that is not among the trainings."""
+        key, known = self.plan.space.key, {tuple(one.h.values()) for one in self.trainings}
+        others = [h for h in self.starts if tuple(h.values()) not in known]  # mostly none: keys take longer
+        keys = {key(one.h) for one in self.trainings} if others else set()
+        return next((h for h in others if key(h) not in keys), None)
+
+    def _sampled(self) -> Proposal | None:
+        """A new configuration of the sequence `beliefs.scattered`, while no value is told; None if none is new."""
+        space, n = self.plan.space, len(self.trainings)
+        for count in SAMPLED:
+            x = snapped(space, scattered(self.plan, self.starts, self.blind, range(n, n + count)))
+            for at in np.flatnonzero(self.model.is_new(x)):
+                return Proposal(space.from_coordinates(x[at]), "sampled", 0.0)
+        return None
 
     def _begin(self, proposal: Proposal | None) -> Step | None:
         """The first step of a new configuration; None without a proposal, or if the budget is too small for it."""
@@ -192,10 +201,6 @@ class Guided:
         """Worth of training configurations x [n, n_axes] to this length, [n]: the weighted expected gain."""
         return self.model.process.gain(x, share, self._above) * self._weight(x)
 
-    def _unknown(self, x: Array) -> Array:
-        """Weighted uncertainty of x [n, n_axes], [n]: see FIRST_WEIGHT."""
-        return self.model.process.deviation(x) * self._weight(x) ** FIRST_WEIGHT
-
     @cached_property
     def front(self) -> int:
         """Index of the training with the best value told, at whatever length: it is finished before the search ends.
@@ -216,8 +221,7 @@ class Guided:
         front = self.trainings[self.front]
         if front.share == 1 or front.until is not None or front.left:
             return None
-        runs = any(one.until is not None for one in self.trainings)
-        if runs and not self._affords(1 - front.share, 1.0, self.front):
+        if self._runs and not self._affords(1 - front.share, 1.0, self.front):
             return None
         paid = 1 - front.share - self.left < self.lengths[0] - NEGLIGIBLE
         whole = any(
@@ -227,11 +231,15 @@ class Guided:
 
     @cached_property
     def _settled(self) -> bool:
-        """Whether there are enough configurations and every step promises less than PROMISE."""
+        """Whether there are enough configurations and every step promises less than PROMISE. What runs may end lower
+        than predicted, so without it no step may promise more either."""
         if len(self.trainings) < EXPLOIT_FROM + PATIENCE:
             return False
         modes = [self._exploits, not self._exploits] if self._varied else [False]  # the fitted process first
-        return not any(self._promises(exploits) for exploits in modes)
+        if any(self._promises(exploits) for exploits in modes):
+            return False
+        told = tuple(replace(one, until=None) for one in self.trainings if one.looks)
+        return not self._runs or replace(self, trainings=told)._settled
 
     def _promises(self, exploits: bool) -> bool:
         """Whether a step gains as much as PROMISE, whatever its weight and cost."""
@@ -279,7 +287,7 @@ class Guided:
             return 0.0
         least = PAUSING_MARGIN if len(self.lengths) > 1 else 0.0
         margin = max(1 / max(1, self._n_told), least) if self.blind else self.belief.margin
-        return max(margin, LIVE_MARGIN) if any(one.until is not None for one in self.trainings) else margin
+        return max(margin, LIVE_MARGIN) if self._runs else margin
 
     def _weight(self, x: Array) -> Array:
         """Prior of the optimum's location at x [n, n_axes], [n], as far as it still counts: see `Belief.fades_from`."""
@@ -295,6 +303,10 @@ class Guided:
     @cached_property
     def _n_told(self) -> int:
         return sum(bool(one.looks) for one in self.trainings)
+
+    @cached_property
+    def _runs(self) -> bool:
+        return any(one.until is not None for one in self.trainings)
 
     @cached_property
     def _any_value(self) -> bool:

@@ -37,7 +37,8 @@ class Surrogate:
     @cached_property
     def points(self) -> Array:
         """Coordinates of the trainings [n_trainings, n_axes]."""
-        return np.array([self.plan.space.to_coordinates(one.h) for one in self.trainings])
+        x = [[axis.coordinate(one.h[axis.name]) for axis in self.plan.space.axes] for one in self.trainings]
+        return np.array(x).reshape(len(x), -1)
 
     @property
     def process(self) -> Process:

@@ -14,6 +14,7 @@ from tune_cd.search.beliefs import BALANCE
 from tune_cd.search.model_guided import EXPLOIT_FROM, LENGTHS, PATIENCE, PAUSING_MARGIN, Guided
 from tune_cd.search.registry import OPTIMISERS
 from tune_cd.search.space import APART
+from tune_cd.search.surrogate import MOST
 from tune_cd.search.trainings import Training
 
 PLANE = Space(Lambda_p=(1e-6, 17.0), Lambda_e=(1e-6, 17.0))
@@ -68,6 +69,20 @@ def test_what_was_told_unasked_is_learnt_from():
     origin = search.origin(search.ask())
     moved = PLANE.to_coordinates(origin.h) - np.log2([0.01, 1.0])
     assert moved == pytest.approx(origin.line_position * np.array(LINES[origin.direction]), abs=1e-6)
+
+
+def test_a_step_is_told_the_nearest_of_many_values_and_some_from_everywhere():
+    rng = np.random.default_rng(0)
+    known = [PLANE.sample(rng) for _ in range(3 * MOST)]
+    trainings = tuple(Training(h, ((1.0, RIDGE.score(h)),)) for h in known)
+    model = Guided(CoordinateDescent(PLANE)._plan, BALANCE, (), trainings).model
+    x, told = model.points, list(model._data)
+    best = int(np.argmax([RIDGE.score(h) for h in known]))
+    away = np.linalg.norm(x - x[best], axis=1)
+    assert len(model.values) == MOST and set(np.argsort(away)[: MOST // 2]) <= set(told) and model.leader == best
+    assert np.linalg.norm(x[:, None] - x[told], axis=-1).min(1).max() < 3
+    few = Guided(CoordinateDescent(PLANE)._plan, BALANCE, (), trainings[:MOST]).model
+    assert list(few._data) == list(range(MOST))
 
 
 NEEDLE = Ridge(centre=(-7.0, 1.0), peak=0.8, s_balance=0.7, s_joint=7.0)

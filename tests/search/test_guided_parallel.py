@@ -87,6 +87,33 @@ def test_the_first_round_leaves_no_quarter_of_the_box_unseen():
     assert smallest_gap(x) > 4
 
 
+@pytest.mark.parametrize("n_axes", [2, 8])
+def test_the_first_round_lies_inside_the_box(n_axes):
+    space = Space(**{f"p{i}": (2.0**-8, 1.0) for i in range(n_axes)})
+    search = CoordinateDescent(space, workers=64, seed=n_axes)
+    x = np.array([space.to_coordinates(search.ask()) for _ in range(64)])
+    assert ((x > -8) & (x < 0)).all() and smallest_gap(x) > 0.1
+    assert np.allclose(x.mean(0), -4, atol=0.5) and (np.abs(x + 4) > 3).any(0).all()
+    assert np.mean(np.abs(x + 4) > 3.9) < 0.05
+
+
+def test_a_search_of_failures_goes_on_all_over_the_box():
+    search = Search().ask(8).tell(*range(8), value=lambda h: FAILED).ask(24)
+    assert smallest_gap(search.x) > 1 and (np.abs(search.x + 8) > 9).any(0).all()
+
+
+def test_no_worker_is_idle_while_the_told_trainings_promise_more():
+    """With the values predicted for the live trials, a wave would end early."""
+    space = Space(**{f"p{i}": (2.0**-8, 1.0) for i in range(4)})
+    search = CoordinateDescent(space, workers=64)
+    for _ in range(2):
+        asked = [search.ask() for _ in range(64)]
+        assert None not in asked
+        for h in asked:
+            x = space.to_coordinates(h)
+            search.tell(h, float(np.exp(-(((x + [2, 3, 4, 5]) / 2) ** 2).sum())))
+
+
 def test_a_round_is_not_spent_around_one_point():
     told = Search().ask(8).tell(*range(8))
     assert smallest_gap(told.ask(8).x[8:]) > 0.5
@@ -95,7 +122,7 @@ def test_a_round_is_not_spent_around_one_point():
 def test_a_live_trial_is_on_a_line_through_what_was_asked():
     search = Search().ask(8).tell(*range(5)).ask(3)
     lines = np.array([[-1, 1], [1, 1], [1, 0], [0, 1]])
-    for n in range(1, len(search.x)):
+    for n in range(8, len(search.x)):
         step = search.x[n] - search.x[:n]
         turned = np.abs(step[:, None, 0] * lines[:, 1] - step[:, None, 1] * lines[:, 0])  # [n, 4], 0 on the line
         assert turned.min() < 1e-6

@@ -6,19 +6,19 @@ in boxes of any size: all its length scales are shares of the box. What each con
 `tests/benchmarks/RESULTS.md`.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import cycle, product
 from math import inf
 
 import numpy as np
-from scipy.special import ndtr, ndtri
+from scipy.special import ndtri
 
 from tune_cd.search.directions import BALANCE_SPACES, weights_among
 from tune_cd.search.gaussian_process import Prior
 from tune_cd.search.line_search import Plan
-from tune_cd.search.space import NEGLIGIBLE, Array, Configuration, Space
+from tune_cd.search.space import NEGLIGIBLE, Array, Space
 
 TRADING, SCALING = 4.0, 8.0
 """BALANCE's length scales in octaves: TRADING for directions along which one parameter grows as another shrinks (the
@@ -65,10 +65,6 @@ ALIKE = (8.0, 32.0)
 with 32 nearly all."""
 
 
-import os
-SPREAD = float(os.environ.get("SPREAD", "1.0"))
-
-
 def along_rows(plan: Plan, trading: float, scaling: float) -> Array:
     """The map [n_axes, n_axes] from coordinates to the rows of A (`eq:reparam`), normalised and in units of these
     lengths; to the axes where A is not a basis."""
@@ -99,27 +95,6 @@ def first_weight(plan: Plan, x: Array, start: Array | None) -> Array:
     away = (x - start) @ along_rows(plan, AROUND_TRADING, AROUND_SCALING).T
     around: Array = np.exp(-(away**2).sum(-1) / 2)
     return (central + around) / 2
-
-
-def scattered(plan: Plan, starts: Sequence[Configuration], blind: bool, terms: range) -> Array:
-    """Points [n, n_axes] to begin with: terms of a sequence that fills the box evenly, denser where the best is likelier.
-
-    starts: the first is term 0. blind: they say nothing of the best; else every second point is near the first (see
-    AROUND_SCALING).
-    """
-    low, high = plan.space.low, plan.space.high
-    middle, width = (low + high) / 2, np.maximum(high - low, NEGLIGIBLE)
-    deviation = width / 2 * SPREAD
-    first = plan.space.to_coordinates(starts[0]) if starts else middle
-    centres, deviations = np.array([middle] * len(terms)), np.array([deviation] * len(terms))
-    if not blind:
-        near = np.array(terms) % 2 == 1
-        centres[near], deviations[near] = first, AROUND_SCALING
-    begin, end = ndtr((low - middle) / deviation), ndtr((high - middle) / deviation)
-    origin = (ndtr((first - middle) / deviation) - begin) / (end - begin)
-    places = (origin + np.array(terms)[:, None] * _golden(len(low))) % 1
-    begin, end = ndtr((low - centres) / deviations), ndtr((high - centres) / deviations)
-    return np.clip(centres + deviations * ndtri(begin + places * (end - begin)), low, high)
 
 
 def _fixed(plan: Plan, exploits: bool) -> Prior:
@@ -171,20 +146,16 @@ def _is_basis(rows: Array) -> bool:
     return len(rows) == rows.shape[1] and bool(abs(np.linalg.det(rows)) >= NEGLIGIBLE)
 
 
-def _uniforms(n: int, dimensions: int) -> Array:
-    """A sequence [n, dimensions] that fills the unit cube evenly."""
-    return (0.5 + np.arange(1, n + 1)[:, None] * _golden(dimensions)) % 1
-
-
 @lru_cache
-def _golden(dimensions: int) -> Array:
-    """Steps [dimensions] of a sequence that fills the unit cube evenly: powers of the generalised golden ratio, the
-    root of g^(dimensions + 1) = g + 1."""
+def _uniforms(n: int, dimensions: int) -> Array:
+    """A sequence [n, dimensions] that fills the unit cube evenly: multiples of powers of the generalised golden ratio,
+    the root of g^(dimensions + 1) = g + 1."""
     golden = 2.0
     for _ in range(64):
         golden = (1 + golden) ** (1 / (dimensions + 1))
-    steps: Array = golden ** -np.arange(1.0, dimensions + 1)
-    return steps
+    steps = golden ** -np.arange(1.0, dimensions + 1)
+    sequence: Array = (0.5 + np.arange(1, n + 1)[:, None] * steps) % 1
+    return sequence
 
 
 @dataclass(frozen=True)

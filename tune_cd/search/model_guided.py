@@ -24,7 +24,7 @@ from math import inf
 
 import numpy as np
 
-from tune_cd.search.beliefs import Belief, first_weight, scattered
+from tune_cd.search.beliefs import Belief, first_weight, prior_of
 from tune_cd.search.line_search import Plan
 from tune_cd.search.lines import Line, candidates, lines_through, locate, snapped
 from tune_cd.search.protocol import Proposal
@@ -63,9 +63,10 @@ AT_ONCE, FIRST = 4, 100
 """Number of lines checked together for a promise; mostly the first few have one. Of points of a line the FIRST best are
 compared first with what was asked before."""
 
-SAMPLED = (64, 4096)
-"""While no value is told (only failures, or none yet), the next configuration is the first new one of so many terms of
-`beliefs.scattered`; of the second number where all values are listed and few of them are left."""
+SAMPLED, FIRST_WEIGHT = (16, 4096), 0.25
+"""While no value is told (only failures, or none yet), the next configuration is one of SAMPLED random ones, the first
+number if any is new: the one with the largest distance from all trainings, in length scales, times the weight to the
+power FIRST_WEIGHT. The points of largest uncertainty on lines would mostly lie on the box's edge."""
 
 
 @dataclass(frozen=True)
@@ -129,12 +130,20 @@ class Guided:
         return next((h for h in others if key(h) not in keys), None)
 
     def _sampled(self) -> Proposal | None:
-        """A new configuration of the sequence `beliefs.scattered`, while no value is told; None if none is new."""
+        """A new configuration inside the box, while no value is told: see SAMPLED. None if none is new."""
         space, n = self.plan.space, len(self.trainings)
+        width = np.maximum(space.high - space.low, NEGLIGIBLE)
+        origin = (space.to_coordinates(self.starts[0]) - space.low) / width if self.starts else 0.5
+        maps = prior_of(self.belief, self.plan, False, self.lengths).maps[:, :-1, :-1]
+        metric = np.linalg.cholesky((np.swapaxes(maps, 1, 2) @ maps).mean(0))
         for count in SAMPLED:
-            x = snapped(space, scattered(self.plan, self.starts, self.blind, range(n, n + count)))
-            for at in np.flatnonzero(self.model.is_new(x)):
-                return Proposal(space.from_coordinates(x[at]), "sampled", 0.0)
+            shares = (origin + np.random.default_rng(n).random((count, len(width)))) % 1
+            x = snapped(space, space.low + shares * width)
+            x = x[self.model.is_new(x)][: SAMPLED[0]]
+            if len(x):
+                away = np.linalg.norm((x[:, None] - self.model.points) @ metric, axis=-1).min(1, initial=inf)
+                best = x[np.argmax(away * self._weight(x) ** FIRST_WEIGHT)]
+                return Proposal(space.from_coordinates(best), "sampled", 0.0)
         return None
 
     def _begin(self, proposal: Proposal | None) -> Step | None:
@@ -180,7 +189,9 @@ class Guided:
         return space.grown(model.points, model.points[self.front]) if space.grows and self._any_value else space
 
     def _lines_through(self, trainings: Sequence[int]) -> list[Line]:
-        through = (lines_through(self.plan, self.trainings[at].h, self.reach, self.belief.pairs) for at in trainings)
+        """The lines through some trainings. Those along diagonals run through the first one alone."""
+        pairs = [self.belief.pairs and at == trainings[0] for at in trainings]
+        through = (lines_through(self.plan, self.trainings[at].h, self.reach, two) for at, two in zip(trainings, pairs))
         return [line for lines in through for line in lines]
 
     def _best_on(self, lines: Sequence[Line], score: Callable[[Array], Array]) -> tuple[float, Proposal | None]:

@@ -1,72 +1,109 @@
-"""What a suggestion costs: CoordinateDescentSearch beside OptunaSearch, in the same process, turn by turn.
+"""What a suggestion costs, and what it costs once much is known.
 
     python tests/benchmarks/suggest.py
 
-Prints the median time of `suggest` in milliseconds after 20, 50 and 100 finished trials, with none and with 15 live
-ones, over the balance and over two and four other parameters.
+Prints CPU time and memory of one thread, every case in its own process:
+- of suggestions after 50, 500 and 2,000 known rows, which are whole trainings, or looks at trainings that pause: the
+  costliest of eight in a row, the last beside seven live trials.
+- the same for a search that was told 1,000 rows before its first suggestion.
+- of a first wave: suggestions without any value, until so many trials are live.
 """
 
 import math
+import multiprocessing
 import os
 import random
-import statistics
+import resource
 import time
-import warnings
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from itertools import product
 
-# ruff: noqa: E402, the environment is read when these are imported
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-warnings.simplefilter("ignore")
 
-import optuna
-from ray import tune
-from ray.tune.search.optuna import OptunaSearch
+from tune_cd import LENGTHS, CoordinateDescent, Space  # noqa: E402, the environment is read when numpy is imported
+from tune_cd.landscapes.landscape import knowledge  # noqa: E402
 
-from tune_cd import CoordinateDescentSearch
-
-REPEATS = 9
+WIDE = (1e-6, 17.0)
 SPACES = {
     "balance": ("Lambda_p", "Lambda_e"),
+    "4 weights": ("Lambda_a", "Lambda_b", "Lambda_c", "Lambda_d"),
     "2 others": ("lr", "weight_decay"),
     "4 others": ("lr", "weight_decay", "eps", "warmup"),
 }
-SEARCHES = {
-    "cd": lambda seed: CoordinateDescentSearch(seed=seed),
-    "cd-paper": lambda seed: CoordinateDescentSearch(settings="paper", seed=seed),
-    "OptunaSearch": lambda seed: OptunaSearch(seed=seed),
-}
+KNOWN, LIVE, WAVES = (50, 500, 2000), 8, (64, 256, 512)
 
 
-def value(config: dict) -> float:
-    """A ridge like the paper's, over the first two parameters."""
-    p, e = (math.log2(one / best) for one, best in zip(config.values(), (8e-3, 2.0)))
-    return math.exp(-(((e - p) / 10) ** 2) - ((e + p) / 20) ** 2)
+def value(h: dict, share: float = 1.0) -> float:
+    """A ridge like the paper's over the first two parameters, and noise, so that no search has come to its end."""
+    p, e = (math.log2(one / best) for one, best in zip(h.values(), (8e-3, 2.0)))
+    return share**0.1 * math.exp(-(((e - p) / 10) ** 2) - ((e + p) / 20) ** 2) + 0.02 * math.sin(1e3 * (p + e))
 
 
-def seconds(name: str, parameters: tuple[str, ...], finished: int, live: int, seed: int) -> float:
-    """One suggestion's time, in a search of so many finished and live trials."""
-    searcher, rng = SEARCHES[name](seed), random.Random(seed)
-    searcher.set_search_properties("score", "max", {name: tune.loguniform(1e-6, 17.0) for name in parameters})
-    searcher.set_max_concurrency(live + 1)
-    for _ in range(finished):  # anywhere in the box, so that no search has come to its end
-        config = {name: 17.0 * 2 ** -rng.uniform(0, 24) for name in parameters}
-        searcher.add_evaluated_point(config, value(config))
-    for i in range(live):
-        searcher.suggest(f"live{i}")
-    begun = time.perf_counter()
-    searcher.suggest("next")
-    return time.perf_counter() - begun
+def searching(name: str, pausing: bool, rows: int, started: bool = True) -> CoordinateDescent:
+    """A search that knows so many rows. started: it had asked for its start before."""
+    rng, space = random.Random(0), Space(**{axis: WIDE for axis in SPACES[name]})
+    search = CoordinateDescent(space, **knowledge(space), lengths=LENGTHS if pausing else (1.0,))
+    if started and rows and (h := search.ask()) is not None:
+        search.tell(h, value(h))
+        rows -= 1
+    while rows > 0:
+        h = {axis: WIDE[1] * 2 ** -rng.uniform(0, 24) for axis in space.names}
+        looks = (
+            [{"share": share} for share in LENGTHS[: min(rng.choice([1, 1, 1, 2, 3, 4]), rows)]] if pausing else [{}]
+        )
+        for look in looks:
+            search.tell(h, value(h, **look), **look)
+        rows -= len(looks)
+    return search
+
+
+def suggestion(name: str, pausing: bool, rows: int, started: bool = True) -> float:
+    """Milliseconds of the costliest of LIVE suggestions in a row."""
+    times = []
+    search = searching(name, pausing, rows, started)
+    for _ in range(LIVE):
+        begun = time.process_time()
+        search.ask()
+        times.append(1000 * (time.process_time() - begun))
+    return max(times)
+
+
+def wave(name: str, live: int) -> float:
+    """Seconds of a first wave."""
+    search, begun = searching(name, False, 0), time.process_time()
+    for _ in range(live):
+        search.ask()
+    return time.process_time() - begun
+
+
+def measured(of: Callable[..., float], *case: object) -> tuple[float, float]:
+    """(result, MiB of memory beyond that before)."""
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    found = of(*case)
+    return found, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+
+
+def apart(of: Callable[..., float], *case: object) -> tuple[float, float]:
+    """`measured` in a process of its own."""
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        return pool.submit(measured, of, *case).result()
 
 
 def main() -> None:
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
-    print(f"{'':<10}{'finished':>8} {'live':>4}" + "".join(f"{name:>14}" for name in SEARCHES))
-    for (space, parameters), finished, live in product(SPACES.items(), (20, 50, 100), (0, 15)):
-        times: dict[str, list[float]] = {name: [] for name in SEARCHES}
-        for repeat, name in product(range(REPEATS), SEARCHES):
-            times[name].append(1000 * seconds(name, parameters, finished, live, repeat))
-        cells = "".join(f"{statistics.median(of):>11.2f} ms" for of in times.values())
-        print(f"{space:<10}{finished:>8} {live:>4}{cells}", flush=True)
+    print(f"ms of the costliest of {LIVE} suggestions in a row, MiB")
+    print("| | " + " | ".join(f"{rows:,} rows" for rows in KNOWN) + " | 1,000 told before |\n|---|" + "---|" * 4)
+    for name, pausing in product(SPACES, (False, True)):
+        costs = [apart(suggestion, name, pausing, rows) for rows in KNOWN]
+        costs.append(apart(suggestion, name, pausing, 1000, False))
+        cells = " | ".join(f"{ms:.3g}, {mib:.0f}" for ms, mib in costs)
+        print(f"| {name + ', pausing' * pausing} | {cells} |", flush=True)
+    print(
+        "\ns of a first wave, MiB\n| | " + " | ".join(f"{live}" for live in WAVES) + " |\n|---|" + "---|" * len(WAVES)
+    )
+    for name in SPACES:
+        waves = [apart(wave, name, live) for live in WAVES]
+        print(f"| {name} | " + " | ".join(f"{s:.2f}, {mib:.0f}" for s, mib in waves) + " |", flush=True)
 
 
 if __name__ == "__main__":

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 from hills import HILLS
+from searches import descent
 
-from tune_cd import CoordinateDescent, Space
+from tune_cd import Space
 from tune_cd.landscapes.simulation import replay_all
 from tune_cd.search.beliefs import (
     ALIKE,
@@ -13,42 +14,17 @@ from tune_cd.search.beliefs import (
     GENERAL,
     NOISE,
     NOISES,
-    TERMS,
-    WIDE,
     along_rows,
-    belief_over,
     prior_of,
 )
 from tune_cd.search.lines import lines_through
 from tune_cd.search.registry import OPTIMISERS
 
-BALANCE_PLANE = Space(Lambda_p=(1e-6, 17.0), Lambda_e=(1e-6, 17.0))
-
 
 def plan(n_axes, side=8.0, **arguments):
     """Of a search of n axes of so many octaves."""
     space = Space(**{f"p{i}": (2.0**-side, 1.0) for i in range(n_axes)})
-    return CoordinateDescent(space, **arguments)._plan
-
-
-def test_the_balance_has_its_own_belief():
-    assert CoordinateDescent(BALANCE_PLANE)._belief is BALANCE
-    assert CoordinateDescent(Space(lr=(1e-6, 1.0), wd=(1e-6, 1.0)))._belief is GENERAL
-
-
-@pytest.mark.parametrize(
-    "axes, belief",
-    [
-        ({"Lambda_sim": 20.0, "Lambda_std": 20.0, "Lambda_cov": 20.0}, TERMS),
-        ({"Lambda_sim": 20.0, "Lambda_std": 20.0, "batch_size": 4.0}, TERMS),
-        ({"Lambda_sim": 20.0, "Lambda_std": WIDE - 0.1}, GENERAL),
-        ({"Lambda_sim": 20.0, "Lambda_std": 20.0, "decay": 20.0}, GENERAL),
-        ({"Lambda_sim": 20.0, "batch_size": 4.0}, GENERAL),
-    ],
-)
-def test_other_weights_have_the_balances_belief_in_boxes_as_wide(axes, belief):
-    space = Space(**{name: (2.0**-side, 1.0) for name, side in axes.items()})
-    assert belief_over(space) is belief is CoordinateDescent(space)._belief
+    return descent(space, **arguments)._plan
 
 
 def test_on_ridges_of_three_weights_contrasts_are_ahead_of_the_axes():
@@ -57,10 +33,8 @@ def test_on_ridges_of_three_weights_contrasts_are_ahead_of_the_axes():
     middle, reached = dict.fromkeys(space.names, 2.0**-10), {"contrasts": 0.0, "axes": 0.0}
     for seed in range(6):
         centre = -10 + 3 * np.random.default_rng(seed).normal(size=3)
-        for name, rows in (("contrasts", None), ("axes", np.eye(3))):
-            search, best = CoordinateDescent(space, start=middle, directions=rows), 0.0
-            if rows is not None:
-                search._belief = GENERAL  # as it would be without names
+        for name, known in (("contrasts", {}), ("axes", {"directions": None, "prior": None})):
+            search, best = descent(space, start=middle, **known), 0.0
             for _ in range(20):
                 h = search.ask()
                 away = space.to_coordinates(h) - centre
@@ -86,7 +60,7 @@ def test_small_weights_that_change_nothing_are_found_from_larger_ones_that_do_ha
     best = []
     for seed, shift in enumerate(np.linspace(-2, 2, 8)):
         start = {"Lambda_on": 0.1 * 2**shift, "Lambda_off": 0.00051 * 2**-shift}
-        search = CoordinateDescent(Space(Lambda_on=(5e-7, 10.0), Lambda_off=(5e-7, 10.0)), start=start, seed=seed)
+        search = descent(Space(Lambda_on=(5e-7, 10.0), Lambda_off=(5e-7, 10.0)), start=start, seed=seed)
         values = []
         while len(values) < 20 and (h := search.ask()) is not None:
             values.append(score(h))

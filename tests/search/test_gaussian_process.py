@@ -4,20 +4,24 @@ import math
 
 import numpy as np
 import pytest
+from searches import descent, pausing
 
-from tune_cd import CoordinateDescent, PausingDescent, Space
+from tune_cd import Space
 from tune_cd.search.gaussian_process import (
+    HOPELESS,
     PRIOR_POINTS,
     ROWS,
+    SCREENED,
     UNLIKELY,
     Prior,
     Process,
     correlations,
     expected_excess,
     factors_of,
+    likely,
     matern,
 )
-from tune_cd.search.line_search import SearchSettings
+from tune_cd.search.line_search import LineSearches
 
 RNG = np.random.default_rng(0)
 POINTS = RNG.uniform(-2, 2, size=(12, 2))
@@ -30,6 +34,13 @@ def prior(*lengths, noise=1e-3, octaves=4.0, n_axes=2):
     """A draw for each length scale; noise: of each, or of all."""
     maps = [np.diag([1 / length] * n_axes + [1 / octaves]) for length in lengths]
     return Prior(np.array(maps), np.broadcast_to(noise, len(lengths)).astype(float))
+
+
+def deviation_of(process, points, share=1.0):
+    """Of the prediction [n], standardised, without noise and doubt about trend and draws."""
+    correlation = process._at(points, share)[1]
+    left = 1 - (correlation @ process._inverses * correlation).sum(-1)
+    return process._weights @ np.sqrt(process._variances[:, None] * left)
 
 
 AVERAGED = prior(0.3, 2.0, 3.0, noise=[1e-3, 1e-2, 1e-3])
@@ -68,7 +79,7 @@ def test_factors_of_more_points_serve_for_the_first_of_them():
     alone, among = Process(POINTS, SHARES, VALUES, AVERAGED), factors_of(more, shares, AVERAGED)
     other = Process(POINTS, SHARES, VALUES, AVERAGED, among)
     assert np.allclose(other.mean(more, shares), alone.mean(more, shares), rtol=1e-9)
-    assert np.allclose(other.deviation(more), alone.deviation(more), rtol=1e-6)
+    assert np.allclose(deviation_of(other, more), deviation_of(alone, more), rtol=1e-6)
 
 
 def test_points_may_have_a_length_each():
@@ -81,7 +92,7 @@ def test_it_passes_near_smooth_values_and_knows_nothing_far_away():
     process = Process(POINTS, SHARES, VALUES, AVERAGED)
     for point, share, value in zip(POINTS, SHARES, VALUES):
         assert process.mean(point[None], share)[0] == pytest.approx(value, abs=0.05)
-        assert process.deviation(point[None], share)[0] < process.deviation(np.array([[100.0, 100.0]]))[0] / 3
+        assert deviation_of(process, point[None], share)[0] < deviation_of(process, np.array([[100.0, 100.0]]))[0] / 3
 
 
 def test_noisy_values_are_smoothed():
@@ -111,6 +122,17 @@ def test_draws_count_by_their_likelihood():
     assert (shares > 0).sum() == 2, "an example in which something is averaged, and something left out"
     alone = [Process(POINTS, SHARES, VALUES, one_draw(AVERAGED, i)).mean(candidates) for i in range(3)]
     assert np.allclose(Process(POINTS, SHARES, VALUES, AVERAGED).mean(candidates), shares / shares.sum() @ alone)
+
+
+def test_draws_left_out_at_once_would_count_nothing():
+    rng, draws = np.random.default_rng(1), prior(*np.geomspace(0.05, 20, 12))
+    points = rng.uniform(-2, 2, size=(2 * SCREENED, 2))
+    values, shares = np.sin(points[:, 0]) + 0.3 * points[:, 1], np.ones(len(points))
+    assert likely(points[:SCREENED], shares[:SCREENED], values[:SCREENED], draws) is draws
+    left = likely(points, shares, values, draws)
+    assert 0 < len(left.noises) < len(draws.noises) and HOPELESS < UNLIKELY
+    alone, whole = Process(points, shares, values, left), Process(points, shares, values, draws)
+    assert np.allclose(alone.mean(points + 0.1), whole.mean(points + 0.1), rtol=1e-9)
 
 
 @pytest.mark.parametrize("scale, offset", [(1000.0, 0.0), (0.01, 5.0)])
@@ -157,8 +179,8 @@ def test_what_a_training_resolves_is_the_variance_it_takes_away(share):
     process, at = on_a_line(noise=1e-2), np.array([[1.7]])
     resolved = process._learned(at, share)[1][0, 0]
     more = on_a_line(np.append(LINE, at, axis=0), np.append(LOOKS, share), np.append(SCORES, 0.3), noise=1e-2)
-    before = process.deviation(at)[0] ** 2 / process._variances[0]
-    after = more.deviation(at)[0] ** 2 / more._variances[0]
+    before = deviation_of(process, at)[0] ** 2 / process._variances[0]
+    after = deviation_of(more, at)[0] ** 2 / more._variances[0]
     assert resolved**2 / process._variances[0] == pytest.approx(before - after, rel=1e-6)
 
 
@@ -215,7 +237,7 @@ def test_several_draws_add_their_disagreement():
     process = Process(POINTS, SHARES, VALUES, AVERAGED)
     mean, deviation = process.measured(POINTS + 0.3)
     assert mean == pytest.approx(process.mean(POINTS + 0.3))
-    assert (deviation > process.spread * process.deviation(POINTS + 0.3)).all()
+    assert (deviation > process.spread * deviation_of(process, POINTS + 0.3)).all()
 
 
 @pytest.mark.parametrize("scale", [1e200, 1e-200, 1e-310, 1e308])
@@ -225,7 +247,7 @@ def test_scaling_all_values_changes_no_proposal(scale, pauses):
     space, best = Space(lr=(1e-6, 1.0), wd=(1e-8, 1.0)), {"lr": 3e-3, "wd": 1e-4}
 
     def course(scale):
-        search, asked = PausingDescent(space, budget=5) if pauses else CoordinateDescent(space), []
+        search, asked = pausing(space, budget=5) if pauses else descent(space), []
         while len(asked) < 18 and (h := search.ask()) is not None:
             asked.append(space.key(h))
             share = {"share": search.until(h)} if pauses else {}
@@ -243,8 +265,8 @@ def test_scaling_all_values_changes_no_proposal(scale, pauses):
 @pytest.mark.parametrize("values", [(1.7e308, -1.7e308, 0.0), (5e-324, 0.0, -5e-324), (1e308, 1.0, 1e-308), (0.1,) * 3])
 def test_any_finite_values_leave_the_search_seeing(values):
     space = Space(lr=(1e-6, 1.0), wd=(1e-8, 1.0))
-    for settings in ("default", "paper", SearchSettings(proposals="golden")):
-        search = CoordinateDescent(space, settings=settings)
+    for rule in ("default", "paper", LineSearches()):
+        search = descent(space, rule=rule)
         asked = []
         for n in range(14):
             asked.append(search.ask())

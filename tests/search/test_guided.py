@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from searches import descent
 
 from tune_cd import CoordinateDescent, Space
 from tune_cd.analysis import summary
@@ -14,6 +15,7 @@ from tune_cd.search.beliefs import BALANCE
 from tune_cd.search.model_guided import EXPLOIT_FROM, LENGTHS, PATIENCE, PAUSING_MARGIN, Guided
 from tune_cd.search.registry import OPTIMISERS
 from tune_cd.search.space import APART
+from tune_cd.search.surrogate import MOST
 from tune_cd.search.trainings import Training
 
 PLANE = Space(Lambda_p=(1e-6, 17.0), Lambda_e=(1e-6, 17.0))
@@ -30,7 +32,7 @@ def run(search, trials, value=lambda h: RIDGE.measure(h, 0).value):
 
 @pytest.mark.parametrize("seed", range(5))
 def test_every_proposal_lies_on_a_line_through_the_best_point_so_far(seed):
-    search = CoordinateDescent(PLANE, seed=seed)
+    search = descent(PLANE, seed=seed)
     for _ in range(25):
         best, h = search.best, search.ask()
         origin = search.origin(h)
@@ -43,14 +45,14 @@ def test_every_proposal_lies_on_a_line_through_the_best_point_so_far(seed):
 
 
 def test_nothing_is_asked_twice_nor_close_to_what_was():
-    x = np.array([PLANE.to_coordinates(h) for h, _ in run(CoordinateDescent(PLANE, seed=1), 30)])
+    x = np.array([PLANE.to_coordinates(h) for h, _ in run(descent(PLANE, seed=1), 30)])
     apart = np.abs(x[:, None] - x[None]).max(-1) + 99 * np.eye(30)
     assert apart.min() >= APART - 1e-9
 
 
 def test_saved_in_the_middle_it_goes_on_alike():
-    whole = run(CoordinateDescent(PLANE, seed=4), 20)
-    search = CoordinateDescent(PLANE, seed=4, workers=1)
+    whole = run(descent(PLANE, seed=4), 20)
+    search = descent(PLANE, seed=4, workers=1)
     run(search, 9)
     live = search.ask()
     search = CoordinateDescent.from_state(search.state())
@@ -62,12 +64,26 @@ def test_saved_in_the_middle_it_goes_on_alike():
 
 def test_what_was_told_unasked_is_learnt_from():
     """The best of all, told from elsewhere: the next line runs through it."""
-    search = CoordinateDescent(PLANE, seed=0)
+    search = descent(PLANE, seed=0)
     run(search, 3)
     search.tell({"Lambda_p": 0.01, "Lambda_e": 1.0}, 0.99)
     origin = search.origin(search.ask())
     moved = PLANE.to_coordinates(origin.h) - np.log2([0.01, 1.0])
     assert moved == pytest.approx(origin.line_position * np.array(LINES[origin.direction]), abs=1e-6)
+
+
+def test_a_step_is_told_the_nearest_of_many_values_and_some_from_everywhere():
+    rng = np.random.default_rng(0)
+    known = [PLANE.sample(rng) for _ in range(3 * MOST)]
+    trainings = tuple(Training(h, ((1.0, RIDGE.score(h)),)) for h in known)
+    model = Guided(descent(PLANE)._plan, BALANCE, (), trainings).model
+    x, told = model.points, list(model._data)
+    best = int(np.argmax([RIDGE.score(h) for h in known]))
+    away = np.linalg.norm(x - x[best], axis=1)
+    assert len(model.values) == MOST and set(np.argsort(away)[: MOST // 2]) <= set(told) and model.leader == best
+    assert np.linalg.norm(x[:, None] - x[told], axis=-1).min(1).max() < 3
+    few = Guided(descent(PLANE)._plan, BALANCE, (), trainings[:MOST]).model
+    assert list(few._data) == list(range(MOST))
 
 
 NEEDLE = Ridge(centre=(-7.0, 1.0), peak=0.8, s_balance=0.7, s_joint=7.0)
@@ -91,7 +107,7 @@ def test_a_ridge_narrower_than_believed_is_climbed_to_its_top(seed):
         x = PLANE.to_coordinates(h)
         return float(NEEDLE(x)) + 0.1 * (x[0] + 20) / 24
 
-    search = CoordinateDescent(PLANE, seed=seed, start={"Lambda_p": 0.02, "Lambda_e": 5.0})
+    search = descent(PLANE, seed=seed, start={"Lambda_p": 0.02, "Lambda_e": 5.0})
     to_the_end(search, value, 45)
     assert search.best[1] > 0.98 * value({"Lambda_p": 2.0**-7, "Lambda_e": 2.0})
 
@@ -99,7 +115,7 @@ def test_a_ridge_narrower_than_believed_is_climbed_to_its_top(seed):
 def test_many_short_trainings_do_not_use_up_the_margin_of_a_blind_start():
     """The margin falls with the values, 1/n; where trainings pause, of which there are many short ones, to
     PAUSING_MARGIN at least."""
-    plan, axis = CoordinateDescent(PLANE)._plan, np.geomspace(1e-5, 10, 30)
+    plan, axis = descent(PLANE)._plan, np.geomspace(1e-5, 10, 30)
     short = tuple(Training({"Lambda_p": p, "Lambda_e": 1.0}, ((1 / 8, 0.5),)) for p in axis)
     whole = tuple(replace(one, looks=((1.0, 0.5),)) for one in short)
     pausing = [Guided(plan, BALANCE, (), short[:n], lengths=LENGTHS)._margin for n in (5, 10, 30)]
@@ -109,7 +125,7 @@ def test_many_short_trainings_do_not_use_up_the_margin_of_a_blind_start():
 
 def test_a_given_start_is_searched_around_first():
     """A given start near a corner of the box: the search is not drawn to the box's middle, as a blind one is."""
-    start, plan = {"Lambda_p": 2e-6, "Lambda_e": 2e-6}, CoordinateDescent(PLANE)._plan
+    start, plan = {"Lambda_p": 2e-6, "Lambda_e": 2e-6}, descent(PLANE)._plan
     away = {}
     for blind in (True, False):
         trainings = (Training(start, ((1.0, 0.5),)),)
@@ -120,15 +136,14 @@ def test_a_given_start_is_searched_around_first():
             [np.abs(PLANE.to_coordinates(one.h) - PLANE.to_coordinates(start)).max() for one in trainings[1:]]
         )
     assert away[False] < away[True] - 2  # octaves
-    assert not CoordinateDescent(PLANE, start=start)._walk().blind and CoordinateDescent(PLANE)._walk().blind
 
 
 def test_told_points_are_given_starts_too():
     """Of several the best one counts, whether told beforehand or asked."""
-    told = CoordinateDescent(PLANE, seed=3)
+    told = descent(PLANE, seed=3)
     for h, value in (({"Lambda_p": 1.0, "Lambda_e": 1.0}, 0.2), ({"Lambda_p": 0.01, "Lambda_e": 0.5}, 0.4)):
         told.tell(h, value)
-    asked = CoordinateDescent(PLANE, seed=4, start=[h for h, _ in told.history])
+    asked = descent(PLANE, seed=4, start=[h for h, _ in told.history])
     run(asked, 2, dict_value(told.history))
     assert told.ask() == asked.ask()
 
@@ -141,7 +156,7 @@ def dict_value(history):
 @pytest.mark.parametrize("name", ["omniglot", "narrow", "batch"])
 def test_it_finishes_by_itself_at_the_top(name, seed):
     landscape = LANDSCAPES[name]
-    search = CoordinateDescent(landscape.space, seed=seed)
+    search = descent(landscape.space, seed=seed)
     trials = to_the_end(search, lambda h: landscape.measure(h, 0).value)
     assert EXPLOIT_FROM + PATIENCE <= trials < 100
     assert search.best[1] > 0.998 * landscape.high and search.finished and search.ask() is None
@@ -149,17 +164,17 @@ def test_it_finishes_by_itself_at_the_top(name, seed):
 
 def test_it_finishes_sooner_where_there_is_less_to_find():
     narrow_box = Space(Lambda_p=(2.0**-8, 2.0**-6), Lambda_e=(1.0, 4.0))
-    assert to_the_end(CoordinateDescent(narrow_box), lambda h: LANDSCAPES["omniglot"].measure(h, 0).value) < 45
+    assert to_the_end(descent(narrow_box), lambda h: LANDSCAPES["omniglot"].measure(h, 0).value) < 45
     axis = Space(lr=(1e-5, 1.0))
-    assert to_the_end(CoordinateDescent(axis), lambda h: -((math.log2(h["lr"]) + 7) ** 2)) < 35
+    assert to_the_end(descent(axis), lambda h: -((math.log2(h["lr"]) + 7) ** 2)) < 35
 
 
 def test_a_plateau_ends_and_its_ordinals_are_all_tried():
-    assert EXPLOIT_FROM + PATIENCE <= to_the_end(CoordinateDescent(PLANE), lambda h: 0.5) < 150
+    assert EXPLOIT_FROM + PATIENCE <= to_the_end(descent(PLANE), lambda h: 0.5) < 150
     batches = Space(batch_size=[16, 32, 64])
-    search = CoordinateDescent(batches)
+    search = descent(batches)
     assert to_the_end(search, lambda h: 0.5) == 3
-    both = CoordinateDescent(Space(Lambda_p=(1e-6, 17.0), Lambda_e=(1e-6, 17.0), batch_size=[16, 32, 64]))
+    both = descent(Space(Lambda_p=(1e-6, 17.0), Lambda_e=(1e-6, 17.0), batch_size=[16, 32, 64]))
     assert {h["batch_size"] for h, _ in run(both, 25, lambda h: 0.5)} >= {16, 64}
 
 
@@ -171,7 +186,7 @@ def test_on_the_floor_beside_a_needle_it_does_not_finish():
         return float(NEEDLE(x)) + 0.15 * (x[0] + 20) / 24
 
     for seed in range(3):
-        search = CoordinateDescent(PLANE, seed=seed)
+        search = descent(PLANE, seed=seed)
         assert to_the_end(search, value, 100) >= 30
         assert search.best[1] > 0.9 * value({"Lambda_p": 2.0**-7, "Lambda_e": 2.0})
 
@@ -201,7 +216,7 @@ def test_noise_does_not_get_it_stuck():
 def test_a_start_on_whose_lines_everything_fails_is_left_behind(workers):
     """Along each axis through it the other parameter is out of bounds still."""
     space = Space(lr=(1e-6, 1.0), wd=(1e-8, 1.0))
-    search = CoordinateDescent(space, start={"lr": 0.1, "wd": 0.1}, workers=workers)
+    search = descent(space, start={"lr": 0.1, "wd": 0.1}, workers=workers)
     for _ in range(16 // workers):
         for h in [search.ask() for _ in range(workers)]:
             search.tell(h, None if h["lr"] > 0.05 or h["wd"] > 0.05 else -abs(math.log2(h["lr"] / 1e-3)))
@@ -213,17 +228,17 @@ def test_a_start_on_whose_lines_everything_fails_is_left_behind(workers):
     "values", [[0.99, 0.999], [0.9, 0.99, 0.999, 0.9999], [0, 1e-5, 1e-4, 1e-3, 1e-2], [-1, 0, 1e-3, 1]], ids=str
 )
 def test_every_listed_value_is_tried_however_close_it_is_to_another(values):
-    search = CoordinateDescent(Space(x=values), seed=0)
+    search = descent(Space(x=values), seed=0)
     tried = [h["x"] for h, _ in run(search, len(values), value=lambda h: -abs(h["x"] - values[1]))]
     assert sorted(tried) == sorted(values) and search.ask() is None
-    beside = CoordinateDescent(Space(lr=(1e-5, 1.0), x=values), seed=0)
+    beside = descent(Space(lr=(1e-5, 1.0), x=values), seed=0)
     history = run(beside, 16, value=lambda h: -(math.log10(h["lr"] / 1e-2) ** 2) - (h["x"] != values[1]))
     assert max(history, key=lambda told: told[1])[0]["x"] == values[1]
 
 
 def test_a_range_much_narrower_than_an_octave_is_searched_inside():
     """Such as Adam's beta2."""
-    history = run(CoordinateDescent(Space(beta=(0.99, 0.999)), seed=0), 12, value=lambda h: -abs(h["beta"] - 0.9961))
+    history = run(descent(Space(beta=(0.99, 0.999)), seed=0), 12, value=lambda h: -abs(h["beta"] - 0.9961))
     assert len(history) == 12 and max(value for _, value in history) > -3e-4
 
 
@@ -231,7 +246,7 @@ def test_one_very_bad_score_does_not_hide_the_others():
     """Whatever lies far below is as good as what lies somewhat below (`trainings.TAIL`)."""
 
     def asked(worst: float) -> list[dict]:
-        search, found = CoordinateDescent(Space(lr=(1e-5, 1.0), decay=(1e-4, 10.0)), seed=1), []
+        search, found = descent(Space(lr=(1e-5, 1.0), decay=(1e-4, 10.0)), seed=1), []
         for n in range(16):
             found.append(search.ask())
             x, y = (math.log2(value) for value in found[-1].values())

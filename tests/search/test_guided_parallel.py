@@ -5,12 +5,13 @@ from itertools import permutations
 
 import numpy as np
 import pytest
+from searches import descent
 
-from tune_cd import CoordinateDescent, Space
+from tune_cd import Space
 from tune_cd.landscapes.formulas import LANDSCAPES
 from tune_cd.search.beliefs import BALANCE
 from tune_cd.search.golden_section import FAILED
-from tune_cd.search.line_search import SETTINGS, Plan
+from tune_cd.search.line_search import Plan
 from tune_cd.search.model_guided import Guided
 from tune_cd.search.space import APART
 from tune_cd.search.trainings import Training
@@ -26,7 +27,7 @@ RIDGE = LANDSCAPES["rotated"]
 class Search:
     """What was asked, in asking order; None: live."""
 
-    plan: Plan = field(default_factory=lambda: Plan(PLANE, ("balance", "joint"), ROWS, SETTINGS["default"]))
+    plan: Plan = field(default_factory=lambda: Plan(PLANE, ("balance", "joint"), ROWS))
     starts: tuple[dict, ...] = (START,)
     trials: list[list] = field(default_factory=list)
 
@@ -55,11 +56,11 @@ def smallest_gap(x):
 
 @pytest.mark.parametrize("seed", range(3))
 def test_without_live_trials_it_is_the_sequential_search(seed):
-    descent = CoordinateDescent(PLANE, seed=seed)
+    alone = descent(PLANE, seed=seed)
     search = Search(starts=(PLANE.sample(np.random.default_rng(seed)),))
     for trial in range(25):
-        h = descent.ask()
-        descent.tell(h, RIDGE.measure(h, 0).value)
+        h = alone.ask()
+        alone.tell(h, RIDGE.measure(h, 0).value)
         assert search.ask().tell(trial).trials[-1][0] == h
 
 
@@ -87,6 +88,33 @@ def test_the_first_round_leaves_no_quarter_of_the_box_unseen():
     assert smallest_gap(x) > 4
 
 
+@pytest.mark.parametrize("n_axes", [2, 8])
+def test_the_first_round_lies_inside_the_box(n_axes):
+    space = Space(**{f"p{i}": (2.0**-8, 1.0) for i in range(n_axes)})
+    search = descent(space, workers=64, seed=n_axes)
+    x = np.array([space.to_coordinates(search.ask()) for _ in range(64)])
+    assert ((x > -8) & (x < 0)).all() and smallest_gap(x) > 0.1
+    assert np.allclose(x.mean(0), -4, atol=0.5) and (np.abs(x + 4) > 3).any(0).all()
+    assert np.mean(np.abs(x + 4) > 3.9) < 0.05
+
+
+def test_a_search_of_failures_goes_on_all_over_the_box():
+    search = Search().ask(8).tell(*range(8), value=lambda h: FAILED).ask(24)
+    assert smallest_gap(search.x) > 1 and (np.abs(search.x + 8) > 9).any(0).all()
+
+
+def test_no_worker_is_idle_while_the_told_trainings_promise_more():
+    """With the values predicted for the live trials, a wave would end early."""
+    space = Space(**{f"p{i}": (2.0**-8, 1.0) for i in range(4)})
+    search = descent(space, workers=64)
+    for _ in range(2):
+        asked = [search.ask() for _ in range(64)]
+        assert None not in asked
+        for h in asked:
+            x = space.to_coordinates(h)
+            search.tell(h, float(np.exp(-(((x + np.array([2, 3, 4, 5])) / 2) ** 2).sum())))
+
+
 def test_a_round_is_not_spent_around_one_point():
     told = Search().ask(8).tell(*range(8))
     assert smallest_gap(told.ask(8).x[8:]) > 0.5
@@ -95,7 +123,7 @@ def test_a_round_is_not_spent_around_one_point():
 def test_a_live_trial_is_on_a_line_through_what_was_asked():
     search = Search().ask(8).tell(*range(5)).ask(3)
     lines = np.array([[-1, 1], [1, 1], [1, 0], [0, 1]])
-    for n in range(1, len(search.x)):
+    for n in range(8, len(search.x)):
         step = search.x[n] - search.x[:n]
         turned = np.abs(step[:, None, 0] * lines[:, 1] - step[:, None, 1] * lines[:, 0])  # [n, 4], 0 on the line
         assert turned.min() < 1e-6
@@ -116,7 +144,7 @@ def test_starts_are_asked_first_and_once():
 
 
 def test_it_is_finished_when_all_that_is_allowed_is_asked():
-    plan = Plan(SIZES, ("batch_size",), np.array([[1.0]]), SETTINGS["default"])
+    plan = Plan(SIZES, ("batch_size",), np.array([[1.0]]))
     search = Search(plan, starts=({"batch_size": 32},)).ask(3)
     assert {h["batch_size"] for h, _ in search.trials} == {16, 32, 64}
     assert search.state().step is None

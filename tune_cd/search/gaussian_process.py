@@ -27,6 +27,10 @@ PRIOR_POINTS = 1.0
 UNLIKELY = 0.01
 """Draws whose likelihood is below this share of the largest are left out."""
 
+SCREENED, HOPELESS = 100, 1e-3
+"""Of more than SCREENED values, as many, evenly spread, show first which draws are unlikely: those whose likelihood of
+them is below the share HOPELESS of the largest are left out at once."""
+
 TINY = 1e-9
 
 BLOCK, ROWS = 1 << 14, 32
@@ -51,10 +55,19 @@ class Process:
     """The process, given its data.
 
     points: [n, n_axes]; shares: [n], of the full length, in (0, 1]; values: [n], finite, larger is better. factors:
-    `factors_of` these points, or of more that begin with them; None: computed here.
+    `factors_of` these points, or of more that begin with them; None: computed here. unlikely: see UNLIKELY.
+    draws: indices of the draws of the prior that are not left out, [n_draws].
     """
 
-    def __init__(self, points: Array, shares: Array, values: Array, prior: Prior, factors: Array | None = None):
+    def __init__(
+        self,
+        points: Array,
+        shares: Array,
+        values: Array,
+        prior: Prior,
+        factors: Array | None = None,
+        unlikely: float = UNLIKELY,
+    ):
         self._offset = float(values.mean())
         self.spread = float(values.std()) if np.ptp(values) > 0 else 1.0  # the unit of standardised values
         standardised = (values - self._offset) / self.spread
@@ -70,8 +83,8 @@ class Process:
         pulls = solved[..., -1] - (solved[..., :-1] @ trends)[..., 0]
         variances = ((residuals * pulls).sum(-1) + PRIOR_POINTS) / (n + PRIOR_POINTS)
         determinants = 2 * np.log(np.diagonal(factors, axis1=1, axis2=2)).sum(-1)  # log determinants
-        weights = weights_of(-n / 2 * np.log(variances) - determinants / 2)
-        kept = np.flatnonzero(weights)
+        weights = weights_of(-n / 2 * np.log(variances) - determinants / 2, unlikely)
+        self.draws = kept = np.flatnonzero(weights)
         self._weights, self._maps, self._variances = weights[kept], prior.maps[kept], variances[kept]
         self._noises, self._trends, self._pulls = prior.noises[kept], trends[kept, :, 0], pulls[kept]
         self._factors, self._scaled = factors[kept], scaled(points, octaves, self._maps)
@@ -89,16 +102,9 @@ class Process:
         """Mean over the draws [n] of predictions [n_draws, n] in standardised units, in the units of `values`."""
         return self._offset + self.spread * (self._weights @ expected)
 
-    def deviation(self, points: Array, share: float = 1.0) -> Array:
-        """Standard deviation of the prediction [n], standardised, without noise and doubt about trend and draws."""
-        correlation = self._at(points, share)[1]
-        left = np.maximum(1 - _products(correlation @ self._inverses, correlation), TINY)
-        deviation: Array = self._weights @ np.sqrt(self._variances[:, None] * left)
-        return deviation
-
     def measured(self, points: Array) -> tuple[Array, Array]:
         """Predicted measurements of points [n, n_axes] at full length: mean and standard deviation [n], in the units of
-        `values`. Unlike `deviation` this includes all doubt: between draws, about the trend, and the noise."""
+        `values`, with all doubt: between draws, about the trend, and the noise."""
         means, correlation, _ = self._at(points, 1.0)
         explained = _products(correlation @ self._inverses, correlation)
         basis = self._basis(np.zeros(len(points)))
@@ -166,10 +172,20 @@ def matern(distance: Array) -> Array:
     return correlation
 
 
-def weights_of(log_likelihood: Array) -> Array:
+def likely(points: Array, shares: Array, values: Array, prior: Prior) -> Prior:
+    """The prior without the draws that these values show to be unlikely at once, see SCREENED."""
+    n = len(values)
+    if n <= SCREENED:
+        return prior
+    few = np.arange(SCREENED) * n // SCREENED
+    draws = Process(points[few], shares[few], values[few], prior, unlikely=HOPELESS).draws
+    return Prior(prior.maps[draws], prior.noises[draws])
+
+
+def weights_of(log_likelihood: Array, unlikely: float) -> Array:
     """Weights of the draws [n_draws], summing to 1; 0: left out."""
     shares = np.exp(log_likelihood - log_likelihood.max())
-    shares[shares < UNLIKELY] = 0.0
+    shares[shares < unlikely] = 0.0
     weights: Array = shares / shares.sum()
     return weights
 

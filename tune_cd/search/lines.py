@@ -97,8 +97,11 @@ def _diagonals(space: Space) -> Iterator[tuple[str, Array]]:
 
 def candidates(lines: Sequence[Line]) -> Array:
     """Coordinates [n, n_axes] of the configurations at the points of all lines, line after line."""
-    space = lines[0].space
-    x = np.concatenate([line.x + line.positions[:, None] * line.direction for line in lines])
+    return snapped(lines[0].space, np.concatenate([line.x + line.positions[:, None] * line.direction for line in lines]))
+
+
+def snapped(space: Space, x: Array) -> Array:
+    """Coordinates [n, n_axes] of the allowed values nearest to x; x itself changes."""
     for i, axis in enumerate(space.axes):
         if axis.values is not None or axis.step is not None:
             x[:, i] = [axis.coordinate(axis.snap(at)) for at in x[:, i]]

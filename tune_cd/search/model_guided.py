@@ -20,15 +20,14 @@ running.
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain
 from math import inf
 
 import numpy as np
 
-from tune_cd.search.beliefs import Belief, first_weight
+from tune_cd.search.beliefs import Belief, first_weight, prior_of
 from tune_cd.search.line_search import Plan
-from tune_cd.search.lines import Line, candidates, lines_through, locate
-from tune_cd.search.space import NEGLIGIBLE, Array, Configuration, Key, Space
+from tune_cd.search.lines import Line, candidates, lines_through, locate, snapped
+from tune_cd.search.space import NEGLIGIBLE, Array, Configuration, Space
 from tune_cd.search.surrogate import Surrogate
 from tune_cd.search.trainings import Proposal, Training, start_left
 
@@ -59,12 +58,14 @@ IDLE = 1e-3
 training; else the step exploits. Steps with gains of 1e-9 were a third of all and, being full trainings, took most of
 the images."""
 
-AT_ONCE = 4
-"""Number of lines checked together for a promise; mostly the first few have one."""
+AT_ONCE, FIRST = 4, 100
+"""Number of lines checked together for a promise; mostly the first few have one. Of points of a line the FIRST best are
+compared first with what was asked before."""
 
-FIRST_WEIGHT = 0.25
-"""While no value is told (only failures, or none yet), the point of largest uncertainty times the weight to this power
-is asked for, so that workers start far apart."""
+SAMPLED, FIRST_WEIGHT = (16, 4096), 0.25
+"""While no value is told (only failures, or none yet), the next configuration is one of SAMPLED random ones, the first
+number if any is new: the one with the largest distance from all trainings, in length scales, times the weight to the
+power FIRST_WEIGHT. The points of largest uncertainty on lines would mostly lie on the box's edge."""
 
 
 @dataclass(frozen=True)
@@ -98,14 +99,10 @@ class Guided:
     @cached_property
     def step(self) -> Step | None:
         """The next training to run; None if there is none, for good or until a running training ends."""
-        for h in self.starts if self.grows else ():
-            if not self._has(self.plan.space.key(h)):
-                return self._begin(Proposal(h, "start", 0.0))
+        if self.grows and (start := self._missing) is not None:
+            return self._begin(Proposal(start, "start", 0.0))
         if not self._any_value:
-            if not self.grows:
-                return None
-            lines = self._lines_through(range(len(self.trainings)))
-            return self._begin(self._best_on(lines, self._unknown)[1])
+            return self._begin(self._sampled()) if self.grows else None
         if self._settled:
             return self._finish()
         worth, found = max(self._steps(), key=lambda scored: scored[0], default=(0.0, None))
@@ -123,9 +120,30 @@ class Guided:
         """What the trainings so far predict; at least one is needed."""
         return Surrogate(self.plan, self.belief, self.trainings, self.lengths, self._exploits)
 
-    def _has(self, key: Key) -> bool:
-        """Whether a configuration is among the trainings. The scan is short: starts are among the first."""
-        return any(self.plan.space.key(one.h) == key for one in self.trainings)
+    @property
+    def _missing(self) -> Configuration | None:
+        """The first start that is not among the trainings."""
+        key, known = self.plan.space.key, {tuple(one.h.values()) for one in self.trainings}
+        others = [h for h in self.starts if tuple(h.values()) not in known]  # mostly none: keys take longer
+        keys = {key(one.h) for one in self.trainings} if others else set()
+        return next((h for h in others if key(h) not in keys), None)
+
+    def _sampled(self) -> Proposal | None:
+        """A new configuration inside the box, while no value is told: see SAMPLED. None if none is new."""
+        space, n = self.plan.space, len(self.trainings)
+        width = np.maximum(space.high - space.low, NEGLIGIBLE)
+        origin = (space.to_coordinates(self.starts[0]) - space.low) / width if self.starts else 0.5
+        maps = prior_of(self.belief, self.plan, False, self.lengths).maps[:, :-1, :-1]
+        metric = np.linalg.cholesky((np.swapaxes(maps, 1, 2) @ maps).mean(0))
+        for count in SAMPLED:
+            shares = (origin + np.random.default_rng(n).random((count, len(width)))) % 1
+            x = snapped(space, space.low + shares * width)
+            x = x[self.model.is_new(x)][: SAMPLED[0]]
+            if len(x):
+                away = np.linalg.norm((x[:, None] - self.model.points) @ metric, axis=-1).min(1, initial=inf)
+                best = x[np.argmax(away * self._weight(x) ** FIRST_WEIGHT)]
+                return Proposal(space.from_coordinates(best), "sampled", 0.0)
+        return None
 
     def _begin(self, proposal: Proposal | None) -> Step | None:
         """The first step of a new configuration; None without a proposal, or if the budget is too small for it."""
@@ -170,7 +188,9 @@ class Guided:
         return space.grown(model.points, model.points[self.front]) if space.grows and self._any_value else space
 
     def _lines_through(self, trainings: Sequence[int]) -> list[Line]:
-        through = (lines_through(self.plan, self.trainings[at].h, self.reach, self.belief.pairs) for at in trainings)
+        """The lines through some trainings. Those along diagonals run through the first one alone."""
+        pairs = [self.belief.pairs and at == trainings[0] for at in trainings]
+        through = (lines_through(self.plan, self.trainings[at].h, self.reach, two) for at, two in zip(trainings, pairs))
         return [line for lines in through for line in lines]
 
     def _best_on(self, lines: Sequence[Line], score: Callable[[Array], Array]) -> tuple[float, Proposal | None]:
@@ -183,17 +203,16 @@ class Guided:
 
     def _most(self, lines: Sequence[Line], score: Callable[[Array], Array]) -> tuple[float, Line, float]:
         x = candidates(lines)
-        scores = np.where(self.model.is_new(x), score(x), -1.0)
-        at = int(np.argmax(scores))
-        return float(scores[at]), *locate(lines, at)
+        scores = score(x)
+        ranked = np.argsort(-scores, kind="stable")
+        for best in np.split(ranked, range(FIRST, len(ranked), FIRST)):
+            for at in best[self.model.is_new(x[best])]:
+                return float(scores[at]), *locate(lines, int(at))
+        return -1.0, lines[0], 0.0
 
     def _worth(self, x: Array, share: float) -> Array:
         """Worth of training configurations x [n, n_axes] to this length, [n]: the weighted expected gain."""
         return self.model.process.gain(x, share, self._above) * self._weight(x)
-
-    def _unknown(self, x: Array) -> Array:
-        """Weighted uncertainty of x [n, n_axes], [n]: see FIRST_WEIGHT."""
-        return self.model.process.deviation(x) * self._weight(x) ** FIRST_WEIGHT
 
     @cached_property
     def front(self) -> int:
@@ -215,8 +234,7 @@ class Guided:
         front = self.trainings[self.front]
         if front.share == 1 or front.until is not None or front.left:
             return None
-        runs = any(one.until is not None for one in self.trainings)
-        if runs and not self._affords(1 - front.share, 1.0, self.front):
+        if self._runs and not self._affords(1 - front.share, 1.0, self.front):
             return None
         paid = 1 - front.share - self.left < self.lengths[0] - NEGLIGIBLE
         whole = any(
@@ -226,11 +244,15 @@ class Guided:
 
     @cached_property
     def _settled(self) -> bool:
-        """Whether there are enough configurations and every step promises less than PROMISE."""
+        """Whether there are enough configurations and every step promises less than PROMISE. What runs may end lower
+        than predicted, so without it no step may promise more either."""
         if len(self.trainings) < EXPLOIT_FROM + PATIENCE:
             return False
         modes = [self._exploits, not self._exploits] if self._varied else [False]  # the fitted process first
-        return not any(self._promises(exploits) for exploits in modes)
+        if any(self._promises(exploits) for exploits in modes):
+            return False
+        told = tuple(replace(one, until=None) for one in self.trainings if one.looks)
+        return not self._runs or replace(self, trainings=told)._settled
 
     def _promises(self, exploits: bool) -> bool:
         """Whether a step gains as much as PROMISE, whatever its weight and cost."""
@@ -241,8 +263,12 @@ class Guided:
         best = model.best_of(ends)
         lines = self._lines_through([model.leader])
         parts = (candidates(lines[at : at + AT_ONCE]) for at in range(0, len(lines), AT_ONCE))
-        steps = chain([model.points[self._waiting]], (x[model.is_new(x)] for x in parts))
-        return any((process.gain(x, 1.0, best) >= least).any() for x in steps if len(x))
+
+        def promising(x: Array) -> Array:
+            return x[process.gain(x, 1.0, best) >= least]
+
+        waiting = model.points[self._waiting]
+        return len(waiting) > 0 and len(promising(waiting)) > 0 or any(model.is_new(promising(x)).any() for x in parts)
 
     def _affords(self, cost: float, until: float, at: int | None = None) -> bool:
         """Whether the budget can pay for a step of training `at` (None: a new one), and then finish whichever is in
@@ -278,7 +304,7 @@ class Guided:
             return 0.0
         least = PAUSING_MARGIN if len(self.lengths) > 1 else 0.0
         margin = max(1 / max(1, self._n_told), least) if self.blind else self.belief.margin
-        return max(margin, LIVE_MARGIN) if any(one.until is not None for one in self.trainings) else margin
+        return max(margin, LIVE_MARGIN) if self._runs else margin
 
     def _weight(self, x: Array) -> Array:
         """Prior of the optimum's location at x [n, n_axes], [n], as far as it still counts: see `Belief.fades_from`."""
@@ -294,6 +320,10 @@ class Guided:
     @cached_property
     def _n_told(self) -> int:
         return sum(bool(one.looks) for one in self.trainings)
+
+    @cached_property
+    def _runs(self) -> bool:
+        return any(one.until is not None for one in self.trainings)
 
     @cached_property
     def _any_value(self) -> bool:

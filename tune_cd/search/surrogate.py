@@ -13,11 +13,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tune_cd.search.beliefs import Belief, prior_of
-from tune_cd.search.gaussian_process import Prior, Process, factors_of
+from tune_cd.search.gaussian_process import Prior, Process, factors_of, likely
 from tune_cd.search.golden_section import FAILED
 from tune_cd.search.line_search import Plan
-from tune_cd.search.space import Array, Configuration
+from tune_cd.search.space import NEGLIGIBLE, Array, Configuration
 from tune_cd.search.trainings import Training, raised
+
+MOST = 200
+"""The processes are told at most about so many values, so that a step's cost is bounded. Of more, half are those of the
+trainings nearest to the best; the others are spread over the box, each next one the farthest from all before. Given up
+is detail around any other peak, and the mean of many noisy values at one place."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +42,8 @@ class Surrogate:
     @cached_property
     def points(self) -> Array:
         """Coordinates of the trainings [n_trainings, n_axes]."""
-        return np.array([self.plan.space.to_coordinates(one.h) for one in self.trainings])
+        x = [[axis.coordinate(one.h[axis.name]) for axis in self.plan.space.axes] for one in self.trainings]
+        return np.array(x).reshape(len(x), -1)
 
     @property
     def process(self) -> Process:
@@ -97,12 +103,18 @@ class Surrogate:
         """The data's values [n], in units of 2^`_octave`: the worst for a failure, the predicted one for a running
         training."""
         points, shares = self._places
-        told = raised(np.ldexp([value for one in self.trainings for _, value in one.looks], -self._octave))
-        n = len(told)
+        n = len(self._told)
         if n in (0, len(points)):
-            return np.append(told, np.zeros(len(points) - n))
-        process = Process(points[:n], shares[:n], told, self._prior(self.exploits), self._factors)
-        return np.append(told, process.mean(points[n:], shares[n:]))
+            return np.append(self._told, np.zeros(len(points) - n))
+        process = Process(points[:n], shares[:n], self._told, self._prior(self.exploits), self._factors)
+        return np.append(self._told, process.mean(points[n:], shares[n:]))
+
+    @cached_property
+    def _told(self) -> Array:
+        """The values of the data's looks."""
+        told = raised(np.ldexp([value for one in self.trainings for _, value in one.looks], -self._octave))
+        ours = [at in self._data for at, one in enumerate(self.trainings) for _ in one.looks]
+        return told[ours]
 
     @cached_property
     def _octave(self) -> int:
@@ -118,12 +130,29 @@ class Surrogate:
         counts at full length."""
         looks = [
             (at, 1.0 if value == FAILED else share)
-            for at, one in enumerate(self.trainings)
+            for at, one in self._data.items()
             for share, value in one.looks
         ]
-        under_way = [(at, one.until) for at, one in enumerate(self.trainings) if one.until is not None]
+        under_way = [(at, one.until) for at, one in self._data.items() if one.until is not None]
         places, shares = zip(*looks, *under_way)
         return self.points[list(places)], np.array(shares)
+
+    @cached_property
+    def _data(self) -> dict[int, Training]:
+        """The trainings that the processes are told about, by index: see MOST."""
+        sizes = np.array([len(one.looks) + (one.until is not None) for one in self.trainings])
+        chosen = np.arange(len(sizes))
+        if sizes.sum() > MOST:
+            space = self.plan.space
+            x = self.points / np.maximum(space.high - space.low, NEGLIGIBLE)
+            best = np.argmax([max((value for _, value in one.looks), default=FAILED) for one in self.trainings])
+            near = np.argsort(_squared(x, x[best]), kind="stable")
+            chosen = near[np.cumsum(sizes[near]) <= MOST // 2]
+            gaps = np.min([_squared(x, x[at]) for at in chosen], axis=0)
+            while sizes[chosen].sum() < MOST:
+                chosen = np.append(chosen, np.argmax(gaps))
+                gaps = np.minimum(gaps, _squared(x, x[chosen[-1]]))
+        return {int(at): self.trainings[at] for at in sorted(chosen)}
 
     @cached_property
     def _gone(self) -> NDArray[np.bool_]:
@@ -140,7 +169,14 @@ class Surrogate:
         return factors_of(*self._places, self._prior(self.exploits))
 
     def _prior(self, exploits: bool) -> Prior:
-        return prior_of(self.belief, self.plan, exploits, self.lengths)
+        n, (points, shares) = len(self._told), self._places
+        return likely(points[:n], shares[:n], self._told, prior_of(self.belief, self.plan, exploits, self.lengths))
+
+
+def _squared(x: Array, at: Array) -> Array:
+    """Squared distances [n] of x [n, n_axes] from a point [n_axes]."""
+    squared: Array = ((x - at) ** 2).sum(1)
+    return squared
 
 
 def _lifted(value: float, octave: int) -> float:

@@ -366,6 +366,13 @@ def test_a_trial_without_a_number_is_stopped(search):
     assert lost and all(trial.epoch == 1 for trial in lost)
 
 
+def test_so_it_is_where_the_metric_is_nested():
+    search = pausing(space=PLANE, metric="eval/acc", mode="max")
+    h = search.suggest("t0")
+    said = [search.schedule().report("t0", {"epoch": 1, "eval": {"acc": value}}) for value in (0.5, nan)]
+    assert said == [TrialScheduler.CONTINUE, TrialScheduler.STOP] and curve(search, h) == {1 / WHOLE: -inf}
+
+
 def test_a_trial_that_ends_early_is_no_whole_training_and_never_goes_on(search, caplog):
     """By itself, or by a RunConfig(stop=...) below the full length; its row is "stopped" as well."""
     tuner = Tuner(search)

@@ -171,6 +171,21 @@ def test_a_new_experiment_with_a_restored_searcher_runs_the_orphans_again(tmp_pa
     assert drive(again, 5, first=6) == drive(make(), 10)[5:] and orphan == drive(make(), 6)[5]
 
 
+def test_in_a_new_experiment_what_was_stopped_early_still_never_wins():
+    searcher = make(full_length=("training_iteration", 10))
+    searcher.suggest("a")
+    searcher.on_trial_complete("a", {"acc": 0.5, "training_iteration": 3})
+    again = make()
+    again.set_state(searcher.get_state())
+    with pytest.raises(ValueError, match="was told values under 'max'"):
+        searcher.set_search_properties("acc", "min", {}, num_samples=1)
+    assert again.set_search_properties("acc", "max", {}, num_samples=1)
+    assert again.search.best is None and again.search.history[0][1] == 0.5
+    again.suggest("b")
+    again.on_trial_complete("b", {"acc": 0.1, "training_iteration": 10})
+    assert again.search.best[1] == 0.1 == again.best[1]
+
+
 def test_a_damaged_or_foreign_state_is_refused(tmp_path):
     (tmp_path / "cut").write_text('{"version": 1, "met')
     (tmp_path / "old").write_text('{"version": 0}')

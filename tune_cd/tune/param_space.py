@@ -1,10 +1,11 @@
-"""Conversion of Tune's `param_space` to a `Space`."""
+"""Conversion of what a user gives as Tune has it: `param_space` to a `Space`, nested configurations to flat ones."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ray.tune.search.sample import Categorical, Domain, Float, Integer, LogUniform, Quantized, Uniform
 from ray.tune.search.variant_generator import parse_spec_vars
+from ray.tune.utils import flatten_dict
 
 from tune_cd.search.space import Axis, Space, is_number
 
@@ -35,6 +36,32 @@ def space_of(given: Space | Mapping[str, Any] | None) -> Space | None:
     if not isinstance(given, Mapping) or (space := space_from_tune(given)) is None:
         raise ValueError(f"space {given!r}: a Space, or a dict with {SEARCHED}")
     return space
+
+
+def configurations(start: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None) -> list[dict]:
+    """`start`, one configuration or several, nested or flat, as a list of flat ones.
+
+    Raises ValueError unless every configuration is a dict.
+    """
+    given = [start] if isinstance(start, Mapping) else list(start or [])
+    if not all(isinstance(h, Mapping) for h in given):
+        raise ValueError(f"start {start!r}: a configuration, or a list of them")
+    return [flatten_dict(dict(h)) for h in given]
+
+
+def points(
+    given: Sequence[Mapping[str, Any]] | None, rewards: Sequence[float] | None
+) -> list[tuple[dict, float | None]]:
+    """points_to_evaluate and evaluated_rewards as pairs (flat configuration, known value or None).
+
+    Raises ValueError unless `given` is a list of dicts and `rewards`, if given, has as many entries.
+    """
+    if given is not None and (isinstance(given, Mapping) or not all(isinstance(point, Mapping) for point in given)):
+        raise ValueError(f"points_to_evaluate {given!r}: a list of dicts")
+    if rewards is not None and len(rewards) != len(given or []):
+        raise ValueError(f"evaluated_rewards has {len(rewards)} values for {len(given or [])} points_to_evaluate")
+    flat = [flatten_dict(dict(point)) for point in given or []]
+    return list(zip(flat, rewards if rewards is not None else [None] * len(flat)))
 
 
 def _name(path: tuple[Any, ...]) -> str:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from ray.tune import Trainable
 from ray.tune.experiment import Trial
 from ray.tune.schedulers import FIFOScheduler
-from ray.tune.search import ConcurrencyLimiter, Repeater, SearchAlgorithm, Searcher
+from ray.tune.search import ConcurrencyLimiter, Repeater, SearchAlgorithm
 
 if TYPE_CHECKING:
     from tune_cd.tune.searcher import CoordinateDescentSearch
@@ -18,7 +18,7 @@ OF_TRAIN = "checkpoint_path"
 
 
 class PausingScheduler(FIFOScheduler):
-    """The scheduler that `PausingSearch.scheduler()` returns. The search decides, so the scheduler saves no state."""
+    """The scheduler that `search.scheduler()` returns. The search decides, so the scheduler saves no state."""
 
     _supports_buffered_results = False
 
@@ -89,16 +89,12 @@ def _require_saved(trial: Trial) -> None:
         )
 
 
-def innermost(searcher: Searcher | None) -> Searcher | None:
-    """The searcher inside any ConcurrencyLimiters."""
+def _require_unrepeated(search_alg: SearchAlgorithm) -> None:
+    searcher = getattr(search_alg, "searcher", None)
     while isinstance(searcher, ConcurrencyLimiter):
         searcher = searcher.searcher
-    return searcher
-
-
-def _require_unrepeated(search_alg: SearchAlgorithm) -> None:
-    if isinstance(innermost(getattr(search_alg, "searcher", None)), Repeater):
+    if isinstance(searcher, Repeater):
         raise ValueError(
-            "Repeater around a search whose trials pause: only the first repetition of a setting could pause. Allowed: the search "
-            "itself or a ConcurrencyLimiter around it; average over seeds within the trainable"
+            "Repeater around a search whose trials pause: only the first repetition of a setting could pause. Allowed: "
+            "the search itself or a ConcurrencyLimiter around it; average over seeds within the trainable"
         )

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from math import inf, isfinite
 from typing import Any
-from weakref import ref
 
 from ray.tune.execution.tune_controller import TuneController
 from ray.tune.experiment import Trial
@@ -23,9 +22,6 @@ log = logging.getLogger(__name__)
 
 NEVER_STOP = (PausingScheduler, PopulationBasedTraining)
 """Schedulers that end no trial before its full length. MedianStoppingRule is a FIFOScheduler as well, and does."""
-
-_warned: list[tuple["ref[Reports]", str, str]] = []
-"""(who warned, of what, of which trial). Of a run's searcher and callback, which hear of the same trials, one warns."""
 
 
 @dataclass
@@ -53,22 +49,30 @@ class Reports:
 
     A value counts with the length that was reported with it or, if there was none, last. A report without the metric
     changes no value. full_length, use_result, metric: as for `CoordinateDescentSearch`. sign: -1 if smaller is better.
+    quiet: whether it does not warn, as a searcher hears of the same trials and does.
+
+    Raises ValueError for full_length and use_result that are not allowed.
     """
 
     full_length: tuple[str, float] | None
     use_result: str
     metric: str = DEFAULT_METRIC
     sign: float = 1.0
+    quiet: bool = field(default=False, compare=False)
     seen: dict[str, Seen] = field(default_factory=dict)
+    _warned: set[str] = field(default_factory=set, repr=False)
 
     def __post_init__(self) -> None:
-        self.full_length = self.full_length and (self.full_length[0], float(number_of(self.full_length[1])))
+        if self.use_result not in ("last", "best"):
+            raise ValueError(f"use_result {self.use_result!r}: 'last' or 'best'")
+        if self.full_length is not None:
+            self.full_length = _full_length(self.full_length)
 
     def hear(self, trial_id: str, result: Mapping[str, Any]) -> Seen:
         """Take a report; what is known of its trial. result: nested or flat."""
         flat, seen = flatten_dict(dict(result)), self.seen.setdefault(trial_id, Seen())
         if self.metric in flat:
-            self._take(trial_id, seen, flat[self.metric])
+            self._take(seen, flat[self.metric])
         if self.full_length and (length := finite(flat.get(self.full_length[0]))) is not None:
             seen.length = length
         if not flat.get(DONE):
@@ -112,17 +116,17 @@ class Reports:
         """The inverse of `state`."""
         self.seen = {trial_id: Seen(**seen) for trial_id, seen in state.items()}
 
-    def warn_of_length(self, trial_id: str, result: Mapping[str, Any]) -> None:
+    def warn_of_length(self, result: Mapping[str, Any]) -> None:
         """Warn once of results without the key of full_length."""
         if self.full_length is not None:
             said = f"full_length {self.full_length}: results have no {self.full_length[0]!r} but {sorted(result)}"
-            self._warn(trial_id, "length", f"{said}; trials that end early count as whole ones")
+            self._warn("length", f"{said}; trials that end early count as whole ones")
 
-    def _take(self, trial_id: str, seen: Seen, given: Any) -> None:
+    def _take(self, seen: Seen, given: Any) -> None:
         number = number_of(given)
         if number is None:
             seen.refused = f"{repr(given)[:200]} ({type(given).__name__})"
-            self._warn(trial_id, "refused", f"{self.metric} = {seen.refused} is no number; such reports have no value")
+            self._warn("refused", f"{self.metric} = {seen.refused} is no number; such reports have no value")
         elif not isfinite(number):
             seen.diverged = True
         else:
@@ -158,18 +162,23 @@ class Reports:
             return False
         said = f"{type(scheduler).__name__} ends trials early, such as {trial_id} at {counter} {length:g}"
         advice = f"give searcher and callback full_length=({counter!r}, its value at the end of a whole training)"
-        self._warn(trial_id, "cut", f"{said}; they count as stopped. To say which are whole, {advice}")
+        self._warn("cut", f"{said}; they count as stopped. To say which are whole, {advice}")
         return True
 
-    def _warn(self, trial_id: str, kind: str, message: str) -> None:
-        """Warn once of each kind, unless the run's other listener has."""
-        _warned[:] = [one for one in _warned if one[0]() is not None]
-        alike = [(who(), of) for who, what, of in _warned if what == kind]
-        if any(who is self for who, _ in alike):
-            return
-        _warned.append((ref(self), kind, trial_id))
-        if trial_id not in [of for _, of in alike]:
+    def _warn(self, kind: str, message: str) -> None:
+        """Warn once of each kind."""
+        if not self.quiet and kind not in self._warned:
+            self._warned.add(kind)
             log.warning("%s", message)
+
+
+def _full_length(given: Any) -> tuple[str, float]:
+    """full_length as key and number. Raises ValueError unless it is a key and a finite number above 0."""
+    if isinstance(given, (tuple, list)) and len(given) == 2 and isinstance(given[0], str):
+        amount = finite(given[1])
+        if amount is not None and amount > 0:
+            return given[0], amount
+    raise ValueError(f"full_length {given!r}: the key of a result, and its value above 0 at the end")
 
 
 def _controller() -> TuneController | None:

@@ -4,9 +4,8 @@
     search = CoordinateDescentSearch(lengths=LENGTHS, full_length=("training_iteration", 100), budget=20)
     tune.TuneConfig(metric="accuracy", mode="max", num_samples=-1, search_alg=search, scheduler=search.scheduler())
 
-Thin on purpose. `CoordinateDescent` decides which configuration is trained next, and how long. This class converts
-Tune's `param_space`, maps trial ids to configurations, turns reports into values (larger is better), and saves its state
-as JSON. A configuration that the search counts as running, but whose trial is lost, is suggested again.
+`CoordinateDescent` decides which configuration is trained next, and how long; `Trials` knows which trial trains it.
+This class converts Tune's `param_space` and what is known beforehand, and saves its state as JSON.
 """
 
 import logging
@@ -14,7 +13,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 from ray.tune.result import DEFAULT_METRIC
@@ -32,17 +31,13 @@ from tune_cd.search.protocol import check_version, check_workers
 from tune_cd.search.search import CoordinateDescent
 from tune_cd.search.space import Space
 from tune_cd.search.trainings import Proposal, Training, value_of
-from tune_cd.tune import arguments
+from tune_cd.tune.callback import ResultsCallback
 from tune_cd.tune.earlier import Rows, check_scores, inside, rows_at, rows_of
-from tune_cd.tune.json_state import JsonState
-from tune_cd.tune.param_space import space_from_tune, space_of
+from tune_cd.tune.param_space import configurations, points, space_from_tune, space_of
 from tune_cd.tune.pausing_scheduler import PausingScheduler
 from tune_cd.tune.reports import Reports
-from tune_cd.tune.snapshot import trials_in
+from tune_cd.tune.state import JsonState, trials_in
 from tune_cd.tune.trials import Trials
-
-if TYPE_CHECKING:
-    from tune_cd.tune.callback.results_callback import ResultsCallback
 
 log = logging.getLogger(__name__)
 
@@ -111,17 +106,14 @@ class CoordinateDescentSearch(JsonState, Searcher):
         points_to_evaluate: Sequence[Mapping[str, Any]] | None = None,
         evaluated_rewards: Sequence[float] | None = None,
     ):
-        arguments.check_metric(metric)
-        arguments.check_mode(mode)
-        arguments.check_use_result(use_result)
+        _check(metric, mode)
         check_workers(workers)
-        if full_length is not None or len(tuple(lengths)) > 1:
-            arguments.check_full_length(full_length)
-        if use_result != "best" and len(tuple(lengths)) > 1:
-            raise ValueError(f"use_result {use_result!r}: where trials pause, the best value so far counts")
+        if len(tuple(lengths)) > 1 and (full_length is None or use_result != "best"):
+            said = "trials that pause need full_length, and count with their best value so far"
+            raise ValueError(f"full_length {full_length!r}, use_result {use_result!r}: {said}")
         super().__init__(metric=metric, mode=mode)
-        self._space, self._points = space_of(space), arguments.points(points_to_evaluate, evaluated_rewards)
-        self._start = arguments.configurations(start)
+        self._space, self._points = space_of(space), points(points_to_evaluate, evaluated_rewards)
+        self._start = configurations(start)
         self._arguments = {
             "rule": rule, "prior": prior, "directions": directions, "budgets": budgets, "workers": workers,
             "seed": seed, "lengths": tuple(lengths), "budget": budget,
@@ -180,8 +172,7 @@ class CoordinateDescentSearch(JsonState, Searcher):
         """
         if self._properties_set and not self._restored:
             return False
-        arguments.check_metric(metric)
-        arguments.check_mode(mode)
+        _check(metric, mode)
         given = space_from_tune(config)
         if self._told and mode not in (None, self._mode):
             raise ValueError(f"mode {mode!r}: the search was told values under {self._mode!r}")
@@ -200,23 +191,19 @@ class CoordinateDescentSearch(JsonState, Searcher):
 
     def callback(
         self, results: str | Path, study: str, *, metric: str | None = None, mode: str | None = None, **options: Any
-    ) -> "ResultsCallback":
+    ) -> ResultsCallback:
         """The callback that writes the rows of this search; a Tuner with another metric or mode is then refused.
 
         metric, mode: as in `TuneConfig`; not needed if the searcher has them. options: other arguments of
         `ResultsCallback`; full_length and use_result are the searcher's. Raises ValueError as that does.
         """
-        from tune_cd.tune.callback.results_callback import ResultsCallback  # it imports packs of these searchers
-
         metric, mode = metric or self._metric, mode or self._mode
         if metric is None or mode is None:
             raise ValueError(f"callback(metric={metric!r}, mode={mode!r}): both are required, as in TuneConfig")
         self._scores_told = metric, mode
         own = {"full_length": self.full_length, "use_result": self._reports.use_result}
         own |= {"record": "pauses"} if self.pauses else {}
-        made = ResultsCallback(results, study, metric=metric, mode=mode, **own | options)
-        made.searcher = self
-        return made
+        return ResultsCallback(results, study, metric=metric, mode=mode, searcher=self, **own | options)
 
     def origin_of(self, trial_id: str) -> dict[str, Any]:
         """direction, line_position and trial_index of a trial; {} for one that the search did not ask for."""
@@ -255,7 +242,7 @@ class CoordinateDescentSearch(JsonState, Searcher):
             log.warning("no trial can pause: it needs TuneConfig(..., scheduler=search.scheduler())")
 
     def on_trial_complete(self, trial_id: str, result: dict | None = None, error: bool = False) -> None:
-        """Tell the end of a trial. An error, NaN or ±inf in the end, or no number ever is a failure: the worst value."""
+        """Tell the end of a trial. An error, NaN or ±inf in the end, or never a number: it failed, the worst value."""
         if self._trials is not None:
             self._trials.end(trial_id, result, error)
 
@@ -408,7 +395,7 @@ class CoordinateDescentSearch(JsonState, Searcher):
     def _told(self) -> bool:
         """Whether the search has, or will begin with, any values."""
         known = any(reward is not None for _, reward in self._points) or self._rows is not None or self._restored
-        return self.search is not None and (known or self.search.best is not None)
+        return self.search is not None and (known or any(one.values for one in self.search.trainings))
 
     def _begin_if_known(self) -> None:
         """Begin the search once space and mode are known, and tell it all values known beforehand."""
@@ -494,3 +481,11 @@ class CoordinateDescentSearch(JsonState, Searcher):
         """A value with its sign turned if smaller is better; None: a failure. ValueError for what is no number."""
         number = FAILED if value is None else value_of(value)
         return None if number == FAILED else self._sign * number
+
+
+def _check(metric: str | None, mode: str | None) -> None:
+    """Raise ValueError unless metric is one name or None, and mode is "min", "max" or None."""
+    if metric is not None and not isinstance(metric, str):
+        raise ValueError(f"metric {metric!r}: the name of one metric; several are not searched for at a time")
+    if mode not in (None, "min", "max"):
+        raise ValueError(f"mode {mode!r}: 'min' or 'max'")

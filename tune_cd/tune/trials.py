@@ -18,7 +18,7 @@ from tune_cd.search.search import ROUNDING, CoordinateDescent
 from tune_cd.search.space import Configuration, Key
 from tune_cd.search.trainings import Proposal, Training
 from tune_cd.tune.reports import Reports
-from tune_cd.tune.snapshot import Ran
+from tune_cd.tune.state import Ran
 
 log = logging.getLogger(__name__)
 
@@ -91,7 +91,7 @@ class Trials:
         return known is not None and known.until is not None
 
     def end(self, trial_id: str, result: Mapping[str, Any] | None, error: bool) -> None:
-        """Tell the end of a trial. result: its last report; None: Tune does not say, and what it reported before counts.
+        """Tell the end of a trial. result: its last report; None: Tune does not say, and what was reported counts.
 
         A trial that ended below its full length, by itself or not, has its value there, and cannot go on.
         """
@@ -103,7 +103,7 @@ class Trials:
         seen = self.reports.end(trial_id, result)
         value = None if error else self.reports.value(seen)
         if value is not None and seen.length is None and not self.pauses:
-            self.reports.warn_of_length(trial_id, result or {})
+            self.reports.warn_of_length(result or {})
         short = value is not None and self.reports.short(trial_id, result, removed=result is None)
         share = self.reports.share(seen) or (UNKNOWN_SHARE if short and not self.pauses else 1.0)
         if not error and not self.pauses:  # else Tune may run it again, from its checkpoint
@@ -120,6 +120,7 @@ class Trials:
         h = self.configurations.get(trial_id)
         if h is None:
             return TrialScheduler.CONTINUE
+        result = flatten_dict(dict(result))
         seen = self.reports.hear(trial_id, result)
         self._check_length(result)
         share = self.reports.share(seen)
@@ -179,7 +180,8 @@ class Trials:
         self.configurations, self.ended, self.step = {}, set(), None
         self.reports.restore({})
         self.search.grows = True
-        self.search.leave([])
+        if self.pauses:
+            self.search.leave([])
 
     def agree(self, trials: Sequence[Ran]) -> None:
         """Bring this state up to date with Tune's snapshot: add missing trials, and end those that have ended.
@@ -236,7 +238,8 @@ class Trials:
         return max((length for length in self.search.lengths if length <= share + ROUNDING), default=0.0)
 
     def _length_in(self, result: Mapping[str, Any]) -> float | None:
-        return finite(flatten_dict(dict(result)).get(self.reports.full_length[0]))
+        """The number under the key of full_length. result: flat."""
+        return finite(result.get(self.reports.full_length[0]))
 
     def _check_length(self, result: Mapping[str, Any]) -> None:
         """Of a report without the key of full_length: warn once; raise ValueError if no report ever had it."""

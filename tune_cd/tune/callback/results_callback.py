@@ -20,7 +20,6 @@ from tune_cd.results.redaction import redact
 from tune_cd.results.rows import trial_name, trial_row
 from tune_cd.results.schema import CUT, LOST
 from tune_cd.search.space import number_of
-from tune_cd.tune.arguments import check_full_length, check_use_result
 from tune_cd.tune.callback.failures import failure_of
 from tune_cd.tune.callback.retries import RetryingWriter
 from tune_cd.tune.callback.rows import outcome, place_of
@@ -54,6 +53,7 @@ class ResultsCallback(Callback):
         in Tune, for trainables that write their own rows, also of failed trainings; Tune's failures are then the
         machine's. Rows that the trainable cannot write may be reported, see UNSTORED.
     patience: seconds to wait, at the end of the experiment, for a store that does not answer.
+    searcher: the searcher of these trials, which knows their places in the order of asking (`search.callback`).
 
     A second run into a study continues the numbering of the stored rows, a restored experiment keeps its numbers, and a
     failed trial that is run again becomes its row's next attempt (`writer`). A thread writes the rows, so Tune neither
@@ -83,19 +83,16 @@ class ResultsCallback(Callback):
         record: str = "all",
         identify: Callable[[dict], dict] | None = None,
         patience: float = 600.0,
+        searcher: Any = None,
     ):
         if mode not in ("min", "max") or record not in ("all", "pauses", "failures") or patience < 0:
             allowed = f"mode {mode!r}: 'min' or 'max'; record {record!r}: 'all', 'pauses' or 'failures'"
             raise ValueError(f"{allowed}; patience {patience!r}: at least 0")
-        check_use_result(use_result)
-        if full_length is not None:
-            check_full_length(full_length)
         if record == "pauses" and full_length is None:
             raise ValueError("record 'pauses' needs full_length: a row of a trial that goes on must not be 'completed'")
         self._results, self._metric, self._sign = str(results), metric, 1 if mode == "max" else -1
         self._search, self._annotate, self._record = search, annotate, record
-        self.searcher: Any = None  # the searcher that made it, and knows the places of trials without `annotate`
-        self._restored = False
+        self.searcher, self._restored = searcher, False
         self._full_length, self._identify, self._patience = full_length, identify, patience
         self._use_result = use_result
         name = metric if mode == "max" else f"-{metric}"
@@ -190,7 +187,8 @@ class ResultsCallback(Callback):
         self._taken: set[tuple[str, int]] = set()  # (trial id, index in its pack) of reported rows taken over
         self._broken: list[tuple[str, Exception]] = []  # ids of trials whose row could not be made, with the reason
         self._paused: dict[str, Any] = {}  # trial id -> training_iteration at the pause of its last row
-        self._reports = Reports(self._full_length, self._use_result, self._metric, self._sign)
+        quiet = self.searcher is not None
+        self._reports = Reports(self._full_length, self._use_result, self._metric, self._sign, quiet)
 
     def _is_news(self, trial: Any) -> bool:
         """Whether the trial has reported a result since the row of its last pause."""
@@ -243,9 +241,7 @@ class ResultsCallback(Callback):
             removed = getattr(trial, "status", None) in (Trial.PENDING, Trial.PAUSED)
             cut_off = cut and not result.get("done") and reports.share(seen) != 1
             short = not broke and (cut_off or reports.short(name, flat, removed and not cut))
-            ended = outcome(
-                flat, self._metric, self._sign, failure, self._full_length, seen, reports.value(seen), short
-            )  # fmt: skip
+            ended = outcome(flat, reports, seen, failure, short)
             if cut_off:
                 if ended["val_score"] is None:
                     continue

@@ -7,9 +7,9 @@ import time
 from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
 
 from tune_cd.results.redaction import redact
+from tune_cd.tune.callback.writer import Entry, RowWriter
 
 PAUSES = (1.0, 60.0)
 """Seconds before the first retry, and the longest pause; each pause is twice the previous one."""
@@ -17,20 +17,9 @@ PAUSES = (1.0, 60.0)
 logger = logging.getLogger(__name__)
 
 
-class Writer(Protocol):
-    def __call__(self, item: Any) -> None:
-        """Store an item. Raises OSError while the store does not take it, another exception for one never allowed."""
-
-    def keep(self, item: Any) -> Path:
-        """Store an item elsewhere for the time being; returns where. Raises OSError if no place takes it."""
-
-    def settle(self) -> None:
-        """Remove what was kept; everything is in the store."""
-
-
 @dataclass
 class Waiting:
-    item: Any
+    item: Entry
     kept: Path | None = None  # where it is kept
 
 
@@ -43,11 +32,11 @@ class RetryingWriter:
     patience: seconds to wait for the store in `close`, or at the end of a program that does not call it.
     """
 
-    def __init__(self, write: Writer, patience: float, pauses: tuple[float, float] = PAUSES):
+    def __init__(self, write: RowWriter, patience: float, pauses: tuple[float, float] = PAUSES):
         self._write, self._patience, self._pauses = write, patience, pauses
         self._changed = threading.Condition()
         self._waiting: deque[Waiting] = deque()
-        self._refused: list[tuple[Any, Exception]] = []
+        self._refused: list[tuple[Entry, Exception]] = []
         self._problem: Exception | None = None  # error of the first item in the queue
         self._unkept: Exception | None = None  # why items are not kept
         self._deadline: float | None = None  # set by `close`, on time.monotonic's clock
@@ -56,7 +45,7 @@ class RetryingWriter:
         self._thread.start()
         atexit.register(self._at_exit)
 
-    def put(self, item: Any) -> None:
+    def put(self, item: Entry) -> None:
         """Append an item to the queue. Never waits for the store, never raises."""
         with self._changed:
             self._waiting.append(Waiting(item))
@@ -64,7 +53,7 @@ class RetryingWriter:
                 self._keep()
             self._changed.notify_all()
 
-    def close(self, patience: float | None = None) -> tuple[list[tuple[Any, Exception]], str]:
+    def close(self, patience: float | None = None) -> tuple[list[tuple[Entry, Exception]], str]:
         """End the thread; return (items not written, each with its reason, refused ones first; where they are kept).
 
         patience: instead of the constructor's [s]. Ctrl-C ends the waiting. The text is empty if none is kept or lost.
@@ -125,7 +114,7 @@ class RetryingWriter:
                 except Exception as problem:  # of any kind, since rows to come must be written
                     logger.warning("rows that are stored are kept elsewhere too: %s", redact(str(problem)))
 
-    def _first(self) -> Any:
+    def _first(self) -> Entry | None:
         """Wait for the first item; None when the queue is empty and closing."""
         with self._changed:
             self._changed.wait_for(lambda: self._waiting or self._deadline is not None)

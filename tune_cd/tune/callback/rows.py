@@ -6,7 +6,7 @@ from typing import Any
 
 from tune_cd.results.rows import finite
 from tune_cd.search.space import number_of
-from tune_cd.tune.reports import Seen
+from tune_cd.tune.reports import Reports, Seen
 
 TUNE_KEYS = {
     "time_this_iter_s", "time_total_s", "time_since_restore", "timestamp", "pid", "iterations_since_restore",
@@ -26,31 +26,23 @@ def place_of(trial: Any, trials: Sequence[Any]) -> int:
 
 
 def outcome(
-    result: Mapping[str, Any],
-    metric: str,
-    sign: float,
-    failure: tuple[str, str] | None,
-    full_length: tuple[str, float] | None,
-    seen: Seen,
-    value: float | None,
-    short: bool,
+    result: Mapping[str, Any], reports: Reports, seen: Seen, failure: tuple[str, str] | None, short: bool
 ) -> dict[str, Any]:
-    """The outcome of a training.
+    """The outcome of a training, of which `reports` knows what it has `seen`.
 
     A metric that is NaN or infinite in the end is a divergence; one that was never a number is a failure.
-    result: the last result, with flat keys.  sign: -1 if smaller is better.
-    failure: (failure_kind, error) of a failed training.
-    seen, value: what is known of it, and the value with which it counts (`Reports`).  short: it ended before its full
-    length.
+    result: the last result, with flat keys.  failure: (failure_kind, error) of a failed training.  short: it ended
+    before its full length.
     """
+    metric, full_length = reports.metric, reports.full_length
     if failure is None and seen.last is None and not seen.diverged:
         said = f"no {metric}" if seen.refused is None else f"{metric} = {seen.refused}, which is no number"
         failure = "error", f"it reported {said}"
     kind, error = failure or (None, None)
-    score = None if failure is not None else value
+    score = None if failure is not None else reports.value(seen)
     scores = {name: number for name, at in result.items() if (number := number_of(at)) is not None}
     if failure is None and seen.last is not None:  # the last report may lack either
-        scores = {metric: sign * seen.last} | scores
+        scores = {metric: reports.sign * seen.last} | scores
     if full_length is not None and seen.length is not None:
         scores = {full_length[0]: seen.length} | scores
     if failure is not None:
@@ -59,18 +51,16 @@ def outcome(
         status = "diverged"
     else:
         status = "stopped" if short else "completed"
+    kept = {full_length[0]} if full_length is not None else set()  # even if Tune counts it
     return {
         "status": status,
         "val_score": score,
-        "scores": {name: float(number) for name, number in scores.items() if _is_score(name, full_length)},
+        "scores": {name: float(number) for name, number in scores.items() if name in kept or _is_score(name)},
         "train_seconds": finite(result.get("time_total_s")),
         "error": error and error.encode("utf-8", "replace").decode(),  # a lone surrogate could not be stored
         "failure_kind": kind,
     }
 
 
-def _is_score(name: str, full_length: tuple[str, float] | None) -> bool:
-    """Whether the row keeps a result's number as a score. The key of full_length is kept, even if Tune counts it."""
-    if full_length is not None and name == full_length[0]:
-        return True
+def _is_score(name: str) -> bool:
     return name not in TUNE_KEYS and not name.startswith("config/")

@@ -1,8 +1,9 @@
-"""A searcher's state in JSON files, one for each of Tune's snapshots.
+"""What a restored experiment finds in its folder: the searcher's state as JSON, and Tune's own snapshot of its trials.
 
 Tune copies all files of a snapshot over those of the last one. A driver that is killed during the copy leaves truncated
-files. So snapshots alternate between two names, and the previous one is always kept. (Both stay in the folder that Tune
-copies: removing a file during a copy would abort the copy.)
+files. So the searcher's snapshots alternate between two names, and the previous one is always kept. (Both stay in the
+folder that Tune copies: removing a file during a copy would abort the copy.) Tune copies its own snapshot before or
+after: after a driver's death either may be the older one.
 """
 
 import glob
@@ -10,8 +11,11 @@ import json
 import logging
 import os
 import re
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+
+from ray.tune.utils import flatten_dict
 
 from tune_cd import results
 
@@ -95,3 +99,63 @@ def _session(path: str) -> str:
 
 def _refuse(error: Exception, trial_id: str) -> None:
     raise ValueError(f"this search cannot go on: {error}") from error
+
+
+ENDED = ("TERMINATED", "ERROR")
+
+
+@dataclass(frozen=True)
+class Ran:
+    """A trial in Tune's snapshot.
+
+    params: the suggested configuration.  result: the last result.  Both have flat keys.
+    """
+
+    trial_id: str
+    params: dict
+    result: dict
+    ended: bool
+    failed: bool
+
+    @property
+    def cut(self) -> bool:
+        """Whether Tune ended the trial with the experiment, as by time_budget_s, before its first report.
+
+        Of later reports the snapshot does not tell whether they were the last: it may have "done" from before.
+        """
+        return self.ended and not self.failed and not self.result.keys() - {"trial_id"}
+
+
+def trials_in(folder: str | Path) -> list[Ran]:
+    """The trials of the latest snapshot in an experiment's folder, in the order of asking.
+
+    Empty without a snapshot, and, with a logged warning, if the snapshot cannot be read.
+    """
+    found = sorted(Path(folder).glob("experiment_state-*.json"))
+    if not found:
+        return []
+    try:
+        trials = [
+            (json.loads(trial), json.loads(metadata))
+            for trial, metadata in json.loads(found[-1].read_text(encoding="utf-8"))["trial_data"]
+        ]
+        return [_ran(*pair) for pair in sorted(trials, key=lambda pair: _count(pair[0]))]
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        said = f"{found[-1]} is no snapshot of Tune's that can be read: {error!r}"
+        logger.warning("%s; the searcher goes on from its own state alone", said)
+        return []
+
+
+def _ran(trial: dict, metadata: dict) -> Ran:
+    result = metadata.get("last_result")
+    return Ran(
+        trial["trial_id"],
+        flatten_dict(trial["evaluated_params"] or {}),
+        flatten_dict(result) if isinstance(result, dict) else {},
+        trial["status"] in ENDED,
+        trial["status"] == "ERROR",
+    )
+
+
+def _count(trial: dict) -> int:
+    return int(re.match(r"\d*", trial["experiment_tag"] or "")[0] or 0)

@@ -174,7 +174,7 @@ def test_an_import_that_is_not_allowed_is_found(tmp_path, monkeypatch):
     file = tmp_path / "tune_cd/search/space.py"
     file.parent.mkdir(parents=True)
     file.write_text(
-        "import numpy\nfrom .protocol import Optimiser\ndef f():\n    from tune_cd import results\n    import ray.tune\n"
+        "import numpy\nfrom .protocol import Step\ndef f():\n    from tune_cd import results\n    import ray.tune\n"
     )
     assert complaints(file) == [
         "tune_cd/search/space.py:4: tune_cd.search may not import tune_cd.results",

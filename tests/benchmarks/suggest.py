@@ -21,8 +21,8 @@ from itertools import product
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-from tune_cd import LENGTHS, CoordinateDescent, Space  # noqa: E402, the environment is read when numpy is imported
-from tune_cd.landscapes.landscape import knowledge  # noqa: E402
+from tune_cd import LENGTHS, CoordinateDescent, Space
+from tune_cd.landscapes.landscape import knowledge
 
 WIDE = (1e-6, 17.0)
 SPACES = {
@@ -42,7 +42,7 @@ def value(h: dict, share: float = 1.0) -> float:
 
 def searching(name: str, pausing: bool, rows: int, started: bool = True) -> CoordinateDescent:
     """A search that knows so many rows. started: it had asked for its start before."""
-    rng, space = random.Random(0), Space(**{axis: WIDE for axis in SPACES[name]})
+    rng, space = random.Random(0), Space(**dict.fromkeys(SPACES[name], WIDE))
     search = CoordinateDescent(space, **knowledge(space), lengths=LENGTHS if pausing else (1.0,))
     if started and rows and (h := search.ask()) is not None:
         search.tell(h, value(h))

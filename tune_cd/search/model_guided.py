@@ -268,7 +268,9 @@ class Guided:
             return x[process.gain(x, 1.0, best) >= least]
 
         waiting = model.points[self._waiting]
-        return len(waiting) > 0 and len(promising(waiting)) > 0 or any(model.is_new(promising(x)).any() for x in parts)
+        if len(waiting) and len(promising(waiting)):
+            return True
+        return any(model.is_new(promising(x)).any() for x in parts)
 
     def _affords(self, cost: float, until: float, at: int | None = None) -> bool:
         """Whether the budget can pay for a step of training `at` (None: a new one), and then finish whichever is in

@@ -152,7 +152,7 @@ class Surrogate:
             while sizes[chosen].sum() < MOST:
                 chosen = np.append(chosen, np.argmax(gaps))
                 gaps = np.minimum(gaps, _squared(x, x[chosen[-1]]))
-        return {int(at): self.trainings[at] for at in sorted(chosen)}
+        return {at: self.trainings[at] for at in sorted(map(int, chosen))}
 
     @cached_property
     def _gone(self) -> NDArray[np.bool_]:

@@ -435,6 +435,18 @@ def test_restored_it_goes_on_as_if_it_had_never_stopped(search, cut):
     assert course(after.run()) == course(whole)
 
 
+def test_a_searcher_that_knows_nothing_is_as_the_saved_one(search, tmp_path):
+    """Lengths, full length, budget and all that was reported."""
+    before = Tuner(search).run(most=20)
+    search.save(str(tmp_path / "state"))
+    blank = CoordinateDescentSearch()
+    blank.restore(str(tmp_path / "state"))
+    assert blank.get_state() == json.loads(json.dumps(search.get_state())) and blank.full_length == FULL
+    after = Tuner(pausing())
+    after.search, after.scheduler, after.trials, after.epochs = blank, blank.scheduler(), before.trials, before.epochs
+    assert course(after.run()) == course(uninterrupted())
+
+
 def until_the_winner_pauses(tuner):
     """The trial that is trained whole in the end, once it has paused for the first time."""
     whole = uninterrupted()

@@ -141,7 +141,7 @@ class CoordinateDescentSearch(JsonState, Searcher):
     @property
     def pauses(self) -> bool:
         """Whether trials may pause."""
-        return len(self._arguments["lengths"]) > 1
+        return len(self._arguments["lengths"]) > 1 if self._trials is None else self._trials.pauses
 
     @property
     def best(self) -> tuple[dict, float] | None:
@@ -359,6 +359,8 @@ class CoordinateDescentSearch(JsonState, Searcher):
             "search": self.search and self.search.state(),
             "trials": self._trials.configurations if self._trials else {},
             "ended": sorted(self._trials.ended) if self._trials else [],
+            "full_length": self.full_length and list(self.full_length),
+            "use_result": self._reports.use_result,
             "reports": self._reports.state(),
         }
 
@@ -366,6 +368,7 @@ class CoordinateDescentSearch(JsonState, Searcher):
         """The inverse of `get_state`; the saved state wins over the constructor's arguments."""
         check_version(state, STATE_VERSION)
         self._metric, self._mode = state["metric"], state["mode"]
+        self._reports = Reports(state["full_length"], state["use_result"])
         if state["search"] is not None:
             self._begin_with(CoordinateDescent.from_state(state["search"]))
             self._trials.configurations, self._trials.ended = dict(state["trials"]), set(state["ended"])

@@ -1,4 +1,4 @@
-"""Hyper-parameter search by reparameterised coordinate descent, for Ray Tune and without it.
+"""Hyper-parameter search along lines in log coordinates, for Ray Tune and without it.
 
 `import tune_cd` is light: names are loaded when first used, so that reading tables never imports Ray.
 """

@@ -1,10 +1,8 @@
 """Random search, the grid and Optuna's samplers: what each proposes, and what an Optuna study gets to know."""
 
-import json
 import subprocess
 import sys
 from importlib.util import find_spec
-from itertools import islice
 
 import numpy as np
 import pytest
@@ -12,7 +10,7 @@ from contract import CENTRE, FINITE, MIXED, PLANE, advance, score
 
 from tune_cd.search.baselines.baseline import Baseline
 from tune_cd.search.baselines.listed import grid_cells, uniform_draws
-from tune_cd.search.registry import NOTES, OPTIMISERS, given, restore
+from tune_cd.search.registry import NOTES, OPTIMISERS, given
 from tune_cd.search.space import Axis, Space
 
 needs_optuna = pytest.mark.skipif(find_spec("optuna") is None, reason="optuna is not installed")
@@ -29,7 +27,7 @@ def test_the_search_methods_have_their_documented_names():
 
 def test_the_coordinate_descents_are_the_presets():
     for name, rule in (("cd", "default"), ("cd-paper", "paper"), ("cd-local", "local")):
-        assert OPTIMISERS[name](PLANE, seed=0).state()["rule"] == rule
+        assert OPTIMISERS[name](PLANE, seed=0).rule == rule
 
 
 def test_the_notes_are_of_methods_there_are_and_say_that_repeated_points_are_free():
@@ -60,12 +58,11 @@ def test_without_its_library_the_error_says_what_to_install(monkeypatch, method,
 
 
 def test_what_is_given_is_asked_for_and_nothing_else():
-    """Also after its state went through JSON in the middle, and where a value was known beforehand."""
+    """Also where a value was known beforehand."""
     starts = [CENTRE | {"Lambda_p": weight} for weight in (0.5, 1.0, 2.0)]
     expected = [PLANE.check(h) for h in starts]
     search = given(PLANE, start=starts)
     assert advance(search, 2) == expected[:2] and not search.finished
-    search = restore(json.loads(json.dumps(search.state())))
     assert advance(search, 5) == expected[2:] and search.finished and search.ask() is None
     assert search.best == max(search.history, key=lambda pair: pair[1]) and len(search.history) == 3
     (alone,) = advance(given(PLANE, start=CENTRE), 9)
@@ -228,23 +225,3 @@ def test_making_a_study_leaves_optunas_logging_as_it_was(capfd):
 
 
 # State --------------------------------------------------------------------------------------------------------
-
-
-def test_restore_refuses_other_versions():
-    state = OPTIMISERS["random"](PLANE).state()
-    with pytest.raises(ValueError, match="version 99.*reads version 1"):
-        restore(state | {"version": 99})
-
-
-def test_restore_refuses_a_history_that_the_method_does_not_repeat():
-    search = OPTIMISERS["random"](PLANE)
-    advance(search, 3)
-    state = json.loads(json.dumps(search.state()))
-    state["events"][2]["h"]["Lambda_p"] = 1.0
-    with pytest.raises(ValueError, match="random now proposes"):
-        restore(state)
-
-
-def test_restore_keeps_the_grids_step():
-    search = restore(OPTIMISERS["grid"](PLANE, step=256.0).state())
-    assert advance(search, 100) == list(islice(grid_cells(PLANE, 256.0), 100))

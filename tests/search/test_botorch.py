@@ -1,13 +1,11 @@
 """BoTorch's search: when the model is asked, and what it is told."""
 
-import json
-
 import numpy as np
 import pytest
-from contract import BOTH, PLANE, advance, score
+from contract import PLANE, advance, score
 
 from tune_cd.search.baselines import botorch_rule
-from tune_cd.search.registry import OPTIMISERS, restore
+from tune_cd.search.registry import OPTIMISERS
 from tune_cd.search.space import Space
 
 pytest.importorskip("botorch")
@@ -55,17 +53,6 @@ def test_live_trials_are_left_alone():
     advance(search, 4)
     first, second = PLANE.to_coordinates(search.ask()), PLANE.to_coordinates(search.ask())
     assert np.abs(first - second).max() > 1.0
-
-
-def test_stopped_between_ask_and_tell_it_goes_on_as_if_it_had_not():
-    search = OPTIMISERS["botorch"](BOTH, seed=2, initial=3)
-    advance(search, 3)
-    live = search.ask()
-    other = restore(json.loads(json.dumps(search.state())))
-    assert other.live == [live]
-    for one in (search, other):
-        one.tell(live, score(live))
-    assert search.ask() == other.ask()
 
 
 def test_expected_improvement_finds_the_top_of_a_bowl():

@@ -29,7 +29,7 @@ def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(
         prog="python -m tune_cd.run",
         description="Find the best balance of a contrastive loss, (Lambda_p, Lambda_e[, batch_size]) or one weight a "
-        "term of any other loss, by coordinate descent, each trial a training run under Ray Tune, and compare it with "
+        "term of any other loss, by line searches that a model chooses, each trial a training run under Ray Tune, and compare it with "
         "tuning the learning rate alone.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,

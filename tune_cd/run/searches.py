@@ -213,7 +213,7 @@ def _xbm(asked: Search, config: StudyConfig, space: Space) -> list[Search]:
 
 
 def _balance_line(asked: Search, config: StudyConfig, space: Space) -> Search:
-    """Under Adam, coordinate descent over two weights becomes one line search along the balance.
+    """Under Adam, the search over two weights becomes one line search along the balance.
 
     Adam divides by the joint scale of both weights, and only weight decay depends on it: along 19 octaves of it R@1
     stayed within 0.47 and 0.52 on validation (Omniglot-small, 12 trials each of the plane without and with memory).

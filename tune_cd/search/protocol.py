@@ -84,9 +84,6 @@ class Optimiser(Protocol):
     def annotation(self, h: Mapping[str, Any]) -> dict[str, Any]:
         """The results table's columns direction, line_position, trial_index. KeyError for one never asked for."""
 
-    def state(self) -> dict[str, Any]:
-        """Everything needed to continue the search, as plain JSON types."""
-
 
 def check_workers(workers: int | None) -> None:
     """Raise ValueError unless `workers` is None or a whole number of at least 1."""

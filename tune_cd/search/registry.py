@@ -1,4 +1,4 @@
-"""Every search method of the project by its name: coordinate descent, and its baselines.
+"""Every search method of the project by its name: line searches chosen by a model, the paper's, and baselines.
 
     search = OPTIMISERS["tpe"](space, seed=0, start=None, workers=1)
 
@@ -7,45 +7,25 @@ box. So methods with equal seeds start alike and can be compared in pairs. Other
 their methods is made.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from tune_cd.search.baselines.baseline import STATE_VERSION, Baseline, Rule
+from tune_cd.search.baselines.baseline import Baseline, Rule
 from tune_cd.search.baselines.botorch_rule import BotorchRule
 from tune_cd.search.baselines.listed import Listed, grid_cells, uniform_draws
 from tune_cd.search.baselines.optuna_rule import SAMPLERS, OptunaRule
-from tune_cd.search.protocol import Optimiser, check_version
+from tune_cd.search.protocol import Optimiser
 from tune_cd.search.search import CoordinateDescent, Start, starts_of
 from tune_cd.search.space import Configuration, Space
-from tune_cd.search.trainings import Training
-
-
-def restore(state: Mapping[str, Any]) -> Optimiser:
-    """The search that `state` was taken from, ready to go on: any method of `OPTIMISERS`, or `given`.
-
-    Baselines are asked and told again, so an expensive sampler takes as long as before. Raises ValueError for a state
-    of another version, and if a sampler now proposes something else (another release of Optuna).
-    """
-    if "method" not in state:
-        return CoordinateDescent.from_state(state)
-    check_version(state, STATE_VERSION)
-    space, method = Space.from_json(state["space"]), state["method"]
-    make = _UNNAMED.get(method) or OPTIMISERS[method]
-    search: Any = make(space, seed=state["seed"], start=state["starts"], **state["options"])  # workers=None: no limit
-    search.replay(state["events"])
-    search.workers = state["workers"]
-    search.recall(map(Training.from_json, state["recalled"]))
-    restored: Optimiser = search
-    return restored
 
 
 def random_search(space: Space, *, seed: int = 0, start: Start = None, workers: int | None = None) -> Baseline:
     """Uniform draws in the box's coordinates, without repeats."""
     rule = Listed(space, uniform_draws(space, seed))
-    return Baseline(space, rule, _starts(space, start, seed), method="random", seed=seed, workers=workers, options={})
+    return Baseline(space, rule, _starts(space, start, seed), workers=workers)
 
 
 def given(space: Space, *, seed: int = 0, start: Start = None, workers: int | None = None) -> Baseline:
@@ -53,7 +33,7 @@ def given(space: Space, *, seed: int = 0, start: Start = None, workers: int | No
     if start is None:
         raise ValueError("start None: the configurations to be trained are required, nothing is searched for")
     starts = starts_of(space, start)
-    return Baseline(space, Listed(space, iter(())), starts, method="given", seed=seed, workers=workers, options={})
+    return Baseline(space, Listed(space, iter(())), starts, workers=workers)
 
 
 def grid_search(
@@ -62,7 +42,7 @@ def grid_search(
     """The full factorial by the factor `step` (2 in `sec:exps`), see `grid_cells`. It needs neither start nor seed."""
     rule = Listed(space, grid_cells(space, step))
     starts = starts_of(space, start)
-    return Baseline(space, rule, starts, method="grid", seed=seed, workers=workers, options={"step": step})
+    return Baseline(space, rule, starts, workers=workers)
 
 
 def library_search(
@@ -78,7 +58,7 @@ def library_search(
     """A method of another library. rule: (space, seed, **options) -> the rule around its sampler. Raises ImportError if
     the library is not installed."""
     made, starts = rule(space, seed, **options), _starts(space, start, seed)
-    return Baseline(space, made, starts, method=method, seed=seed, workers=workers, options=options)
+    return Baseline(space, made, starts, workers=workers)
 
 
 LIBRARIES: dict[str, Callable[..., Rule]] = {
@@ -108,10 +88,6 @@ NOTES = {
     "the incumbent.",
 }
 """Footnotes by method: a table that prints the method must carry the note."""
-
-
-_UNNAMED: dict[str, Callable[..., Optimiser]] = {"given": given}
-"""Methods that a study makes for itself, with its own configurations; users do not select them by name."""
 
 
 def _starts(space: Space, start: Start, seed: int) -> list[Configuration]:

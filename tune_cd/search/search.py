@@ -41,7 +41,8 @@ Start = Mapping[str, Any] | Sequence[Mapping[str, Any]] | None
 
 
 class CoordinateDescent:
-    """Reparameterised coordinate descent (`subsec:reparam`) over a few parameters, as an `Optimiser`.
+    """Line searches over a few parameters, as an `Optimiser`. By default a model with a prior chooses them; with rule
+    "paper" they are the paper's coordinate descent (`subsec:reparam`).
 
     space: the box H. rule: how the next step is chosen:
         "default": lines through the best point, along the directions and the axes. A Gaussian process chooses line,

@@ -129,9 +129,7 @@ class Surrogate:
         """The data's places: points [n, n_axes] and shares [n] of every look, then of running trainings. A failure
         counts at full length."""
         looks = [
-            (at, 1.0 if value == FAILED else share)
-            for at, one in self._data.items()
-            for share, value in one.looks
+            (at, 1.0 if value == FAILED else share) for at, one in self._data.items() for share, value in one.looks
         ]
         under_way = [(at, one.until) for at, one in self._data.items() if one.until is not None]
         places, shares = zip(*looks, *under_way)

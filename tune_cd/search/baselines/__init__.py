@@ -1,1 +1,1 @@
-"""The baselines of coordinate descent: random search, the grid, and methods of other libraries."""
+"""Methods to compare with: random search, the grid, and methods of other libraries."""

@@ -3,15 +3,12 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import inf, nextafter
-from operator import index
 from typing import Any, Protocol
 
 from tune_cd.search.golden_section import FAILED
 from tune_cd.search.protocol import check_workers, is_free
 from tune_cd.search.space import Configuration, Key, Space
 from tune_cd.search.trainings import Proposal, Training, value_of
-
-STATE_VERSION = 1
 
 
 @dataclass
@@ -44,9 +41,8 @@ class Rule(Protocol):
 
 
 class Baseline:
-    """A search method that follows a `Rule`, after `starts`. Its history, event by event, is its state.
+    """A search method that follows a `Rule`, after `starts`.
 
-    method, options: the constructor in `OPTIMISERS` that made it and its options, for `restore`.
     budget: the number of configurations that it may ask for; inf: no limit. It may be changed during a search.
     """
 
@@ -60,16 +56,11 @@ class Baseline:
         rule: Rule,
         starts: list[Configuration],
         *,
-        method: str,
-        seed: int,
         workers: int | None,
-        options: Mapping[str, Any],
     ):
         check_workers(workers)
-        self.space, self.seed, self.workers = space, index(seed), workers
-        self._rule, self._starts, self._method, self._options = rule, starts, method, dict(options)
+        self.space, self.workers, self._rule, self._starts = space, workers, rule, starts
         self._trials: dict[Key, Trial] = {}  # in asking order; if never asked for, in telling order
-        self._events: list[dict[str, Any]] = []
         self._recalled: dict[Key, Training] = {}  # those that the search has not come to yet
 
     def ask(self) -> Configuration | None:
@@ -108,21 +99,7 @@ class Baseline:
         place = known.trial_index if known is not None else None
         direction = "sampled" if start is None else "start"
         self._trials[self.space.key(h)] = Trial(dict(h), direction, self._next_index if place is None else place)
-        self._events.append({"event": "ask", "h": dict(h), "index": self._trials[self.space.key(h)].index})
         return dict(h)
-
-    def replay(self, events: Iterable[Mapping[str, Any]]) -> None:
-        """Ask and tell again what `state` lists. Raises ValueError if a sampler now proposes something else."""
-        for event in events:
-            if event["event"] == "tell":
-                self.tell(event["h"], event["value"])
-                continue
-            h, key = self.ask(), self.space.key(event["h"])
-            if h is None or self.space.key(h) != key:
-                raise ValueError(
-                    f"{self._method} now proposes {h}, not {event['h']} as stored: another release of its sampler?"
-                )
-            self._trials[key].index = self._events[-1]["index"] = event["index"]
 
     @property
     def _next_index(self) -> int:
@@ -155,7 +132,6 @@ class Baseline:
         trial = self._trials[key]
         trial.external = external
         if not trial.told or trial.value != told:
-            self._events.append({"event": "tell", "h": h, "value": told})
             self._rule.observe(trial.h, told)
             trial.told, trial.value = True, told
 
@@ -206,10 +182,3 @@ class Baseline:
     def annotation(self, h: Mapping[str, Any]) -> dict[str, Any]:
         """The results table's columns direction, line_position, trial_index. KeyError for one never asked for."""
         return self.origin(h).annotation(self._trials[self.space.key(h)].index)
-
-    def state(self) -> dict[str, Any]:
-        """The events in their order and the search's arguments; `restore` replays the events."""
-        state = {"version": STATE_VERSION, "method": self._method, "options": self._options, "seed": self.seed}
-        recalled = [training.to_json() for training in self._recalled.values()]
-        state |= {"workers": self.workers, "recalled": recalled, "space": self.space.to_json()}
-        return state | {"starts": self._starts, "events": list(self._events)}

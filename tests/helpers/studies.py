@@ -218,9 +218,9 @@ def trained(
 
 
 def searched(number: int, search: str = "cd", *, batch: bool = False, after: float = 0.0, **fields) -> list[dict]:
-    """So many trials of the paper's search on the formula, as its lines were, two at a time."""
+    """So many trials of the default search on the formula, as its lines were, two at a time."""
     landscape = LANDSCAPES["batch" if batch else "omniglot"]
-    descent = CoordinateDescent(landscape.space, seed=0, workers=2)
+    descent = CoordinateDescent(landscape.space, **balance.of(landscape.space), seed=0, workers=2)
     trials = sorted(simulate(descent, landscape, trials=number, workers=2), key=lambda trial: trial.index)
     return [
         trained(

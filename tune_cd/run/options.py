@@ -29,8 +29,8 @@ def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(
         prog="python -m tune_cd.run",
         description="Find the best balance of a contrastive loss, (Lambda_p, Lambda_e[, batch_size]) or one weight a "
-        "term of any other loss, by line searches that a model chooses, each trial a training run under Ray Tune, and compare it with "
-        "tuning the learning rate alone.",
+        "term of any other loss, by line searches that a model chooses, each trial a training run under Ray Tune, and "
+        "compare it with tuning the learning rate alone.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         argument_default=argparse.SUPPRESS,  # the defaults are those of StudyConfig and Call

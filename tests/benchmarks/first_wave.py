@@ -12,14 +12,14 @@ from collections.abc import Callable
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-import numpy as np  # noqa: E402, the environment is read when it is imported
-import optuna  # noqa: E402
-from hills import HILLS, Hill  # noqa: E402
+import numpy as np
+import optuna
+from hills import HILLS, Hill
 
-from tune_cd import Space  # noqa: E402
-from tune_cd.landscapes.formulas import LANDSCAPES  # noqa: E402
-from tune_cd.landscapes.landscape import Landscape  # noqa: E402
-from tune_cd.search.registry import OPTIMISERS  # noqa: E402
+from tune_cd import Space
+from tune_cd.landscapes.formulas import LANDSCAPES
+from tune_cd.landscapes.landscape import Landscape
+from tune_cd.search.registry import OPTIMISERS
 
 SEEDS, WORKERS = 30, 64
 SIDE = 12.0  # octaves of every range of `many_axes`
@@ -37,9 +37,11 @@ def many_axes(n_axes: int, ridge: bool) -> Landscape:
 
 PLACES: dict[str, Landscape] = {
     **{name: LANDSCAPES[name] for name in ("rotated", "narrow", "batch")},
-    **{name: HILLS[name] for name in ("box-16-bowl", "box-16-ridge", "box-8-ridge-3d", "box-8-bowl-4d", "box-8-ridge-4d")},
+    **{
+        f"box-{kind}": HILLS[f"box-{kind}"] for kind in ("16-bowl", "16-ridge", "8-ridge-3d", "8-bowl-4d", "8-ridge-4d")
+    },
     **{f"{n}d-{kind}": many_axes(n, kind == "ridge") for n in (4, 6, 8) for kind in ("bowl", "ridge")},
-}  # fmt: skip
+}
 
 
 def tpe_waves(landscape: Landscape, seed: int, n_waves: int) -> list[list[float]]:

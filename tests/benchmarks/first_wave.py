@@ -40,7 +40,7 @@ PLACES: dict[str, Landscape] = {
     **{name: HILLS[name] for name in ("box-16-bowl", "box-16-ridge")},
     **{name: HILLS[name] for name in ("box-8-ridge-3d", "box-8-bowl-4d", "box-8-ridge-4d")},
     **{f"{n}d-{kind}": many_axes(n, kind == "ridge") for n in (4, 6, 8) for kind in ("bowl", "ridge")},
-}  # fmt: skip
+}
 
 
 def tpe_waves(landscape: Landscape, seed: int, n_waves: int) -> list[list[float]]:

@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from rows import minimal
-from tune_cd.search.search import CoordinateDescent
 
 from tune_cd import results
 from tune_cd.analysis import comparable
@@ -20,6 +19,7 @@ from tune_cd.landscapes.landscape import DURATIONS, NEEDED, from_path, from_tabl
 from tune_cd.landscapes.measured import FOLDER
 from tune_cd.landscapes.simulation import simulate
 from tune_cd.results.schema import check_trial
+from tune_cd.search.search import CoordinateDescent
 from tune_cd.search.space import Linear, Space
 
 PLANE = LANDSCAPES["omniglot"]

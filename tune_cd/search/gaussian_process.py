@@ -27,9 +27,8 @@ PRIOR_POINTS = 1.0
 UNLIKELY = 0.01
 """Draws whose likelihood is below this share of the largest are left out."""
 
-SCREENED, HOPELESS = 100, 1e-3
-"""Of more than SCREENED values, as many, evenly spread, show first which draws are unlikely: those whose likelihood of
-them is below the share HOPELESS of the largest are left out at once."""
+SCREENED = 100
+"""Of more than SCREENED values, as many, evenly spread, first show which draws are UNLIKELY."""
 
 TINY = 1e-9
 
@@ -55,19 +54,11 @@ class Process:
     """The process, given its data.
 
     points: [n, n_axes]; shares: [n], of the full length, in (0, 1]; values: [n], finite, larger is better. factors:
-    `factors_of` these points, or of more that begin with them; None: computed here. unlikely: see UNLIKELY.
-    draws: indices of the draws of the prior that are not left out, [n_draws].
+    `factors_of` these points, or of more that begin with them; None: computed here.
+    draws: indices of the draws of the prior that are not left out.
     """
 
-    def __init__(
-        self,
-        points: Array,
-        shares: Array,
-        values: Array,
-        prior: Prior,
-        factors: Array | None = None,
-        unlikely: float = UNLIKELY,
-    ):
+    def __init__(self, points: Array, shares: Array, values: Array, prior: Prior, factors: Array | None = None):
         self._offset = float(values.mean())
         self.spread = float(values.std()) if np.ptp(values) > 0 else 1.0  # the unit of standardised values
         standardised = (values - self._offset) / self.spread
@@ -83,7 +74,7 @@ class Process:
         pulls = solved[..., -1] - (solved[..., :-1] @ trends)[..., 0]
         variances = ((residuals * pulls).sum(-1) + PRIOR_POINTS) / (n + PRIOR_POINTS)
         determinants = 2 * np.log(np.diagonal(factors, axis1=1, axis2=2)).sum(-1)  # log determinants
-        weights = weights_of(-n / 2 * np.log(variances) - determinants / 2, unlikely)
+        weights = weights_of(-n / 2 * np.log(variances) - determinants / 2)
         self.draws = kept = np.flatnonzero(weights)
         self._weights, self._maps, self._variances = weights[kept], prior.maps[kept], variances[kept]
         self._noises, self._trends, self._pulls = prior.noises[kept], trends[kept, :, 0], pulls[kept]
@@ -173,19 +164,18 @@ def matern(distance: Array) -> Array:
 
 
 def likely(points: Array, shares: Array, values: Array, prior: Prior) -> Prior:
-    """The prior without the draws that these values show to be unlikely at once, see SCREENED."""
-    n = len(values)
-    if n <= SCREENED:
+    """The prior without the draws that some of these values show to be unlikely, see SCREENED."""
+    if len(values) <= SCREENED:
         return prior
-    few = np.arange(SCREENED) * n // SCREENED
-    draws = Process(points[few], shares[few], values[few], prior, unlikely=HOPELESS).draws
+    few = np.arange(SCREENED) * len(values) // SCREENED
+    draws = Process(points[few], shares[few], values[few], prior).draws
     return Prior(prior.maps[draws], prior.noises[draws])
 
 
-def weights_of(log_likelihood: Array, unlikely: float) -> Array:
+def weights_of(log_likelihood: Array) -> Array:
     """Weights of the draws [n_draws], summing to 1; 0: left out."""
     shares = np.exp(log_likelihood - log_likelihood.max())
-    shares[shares < unlikely] = 0.0
+    shares[shares < UNLIKELY] = 0.0
     weights: Array = shares / shares.sum()
     return weights
 

@@ -20,6 +20,7 @@ running.
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from math import inf
 
 import numpy as np
@@ -59,8 +60,8 @@ training; else the step exploits. Steps with gains of 1e-9 were a third of all a
 the images."""
 
 AT_ONCE, FIRST = 4, 100
-"""Number of lines checked together for a promise; mostly the first few have one. Of points of a line the FIRST best are
-compared first with what was asked before."""
+"""Number of lines checked together for a promise; mostly the first few have one. Number of points checked together,
+best first, whether they are new."""
 
 SAMPLED, FIRST_WEIGHT = (16, 4096), 0.25
 """While no value is told (only failures, or none yet), the next configuration is one of SAMPLED random ones, the first
@@ -237,9 +238,7 @@ class Guided:
         if self._runs and not self._affords(1 - front.share, 1.0, self.front):
             return None
         paid = 1 - front.share - self.left < self.lengths[0] - NEGLIGIBLE
-        whole = any(
-            one.gone or one.until == 1 or (one.looks and one.looks[-1][0] == 1) for one in self.trainings
-        )  # fmt: skip
+        whole = any(one.gone or one.until == 1 or (one.looks and one.looks[-1][0] == 1) for one in self.trainings)
         return Step(self._again(self.front), 1.0) if paid or not whole else None
 
     @cached_property
@@ -263,14 +262,8 @@ class Guided:
         best = model.best_of(ends)
         lines = self._lines_through([model.leader])
         parts = (candidates(lines[at : at + AT_ONCE]) for at in range(0, len(lines), AT_ONCE))
-
-        def promising(x: Array) -> Array:
-            return x[process.gain(x, 1.0, best) >= least]
-
-        waiting = model.points[self._waiting]
-        if len(waiting) and len(promising(waiting)):
-            return True
-        return any(model.is_new(promising(x)).any() for x in parts)
+        steps = chain([model.points[self._waiting]], (x[model.is_new(x)] for x in parts))
+        return any((process.gain(x, 1.0, best) >= least).any() for x in steps if len(x))
 
     def _affords(self, cost: float, until: float, at: int | None = None) -> bool:
         """Whether the budget can pay for a step of training `at` (None: a new one), and then finish whichever is in

@@ -85,9 +85,8 @@ class Surrogate:
     def is_new(self, x: Array) -> NDArray[np.bool_]:
         """Which x [n, n_axes] are neither among the trainings nor alike one (`Axis.apart`), [n]."""
         apart = self.plan.space.apart
-        ours, theirs = np.nonzero(
-            np.abs(x[:, None, 0] - self.points[:, 0]) < apart[0]
-        )  # few are near on the first axis
+        close = np.abs(x[:, None, 0] - self.points[:, 0]) < apart[0]  # few are, on the first axis
+        ours, theirs = np.nonzero(close)
         near = (np.abs(x[ours] - self.points[theirs]) < apart).all(1)
         new = np.ones(len(x), dtype=np.bool_)
         new[ours[near]] = False
@@ -106,7 +105,7 @@ class Surrogate:
         n = len(self._told)
         if n in (0, len(points)):
             return np.append(self._told, np.zeros(len(points) - n))
-        process = Process(points[:n], shares[:n], self._told, self._prior(self.exploits), self._factors)
+        process = Process(points[:n], shares[:n], self._told, *self._own)
         return np.append(self._told, process.mean(points[n:], shares[n:]))
 
     @cached_property
@@ -144,13 +143,13 @@ class Surrogate:
             space = self.plan.space
             x = self.points / np.maximum(space.high - space.low, NEGLIGIBLE)
             best = np.argmax([max((value for _, value in one.looks), default=FAILED) for one in self.trainings])
-            near = np.argsort(_squared(x, x[best]), kind="stable")
+            near = np.argsort(((x - x[best]) ** 2).sum(1), kind="stable")
             chosen = near[np.cumsum(sizes[near]) <= MOST // 2]
-            gaps = np.min([_squared(x, x[at]) for at in chosen], axis=0)
+            gaps = ((x[:, None] - x[chosen]) ** 2).sum(-1).min(1)
             while sizes[chosen].sum() < MOST:
                 chosen = np.append(chosen, np.argmax(gaps))
-                gaps = np.minimum(gaps, _squared(x, x[chosen[-1]]))
-        return {at: self.trainings[at] for at in sorted(map(int, chosen))}
+                gaps = np.minimum(gaps, ((x - x[chosen[-1]]) ** 2).sum(1))
+        return {at: self.trainings[at] for at in sorted(chosen.tolist())}
 
     @cached_property
     def _gone(self) -> NDArray[np.bool_]:
@@ -158,23 +157,19 @@ class Surrogate:
         return np.array([one.gone for one in self.trainings])
 
     def _fitted(self, exploits: bool) -> Process:
-        factors = self._factors if exploits == self.exploits else None
-        return Process(*self._places, self.values, self._prior(exploits), factors)
+        return Process(
+            *self._places, self.values, *(self._own if exploits == self.exploits else [self._likely(exploits)])
+        )
 
     @cached_property
-    def _factors(self) -> Array:
-        """Cholesky factors of `process`. They begin with those for the told values alone."""
-        return factors_of(*self._places, self._prior(self.exploits))
+    def _own(self) -> tuple[Prior, Array]:
+        """The prior of `process`, and its Cholesky factors, which begin with those for the told values alone."""
+        prior = self._likely(self.exploits)
+        return prior, factors_of(*self._places, prior)
 
-    def _prior(self, exploits: bool) -> Prior:
+    def _likely(self, exploits: bool) -> Prior:
         n, (points, shares) = len(self._told), self._places
         return likely(points[:n], shares[:n], self._told, prior_of(self.belief, self.plan, exploits, self.lengths))
-
-
-def _squared(x: Array, at: Array) -> Array:
-    """Squared distances [n] of x [n, n_axes] from a point [n_axes]."""
-    squared: Array = ((x - at) ** 2).sum(1)
-    return squared
 
 
 def _lifted(value: float, octave: int) -> float:

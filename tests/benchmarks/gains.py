@@ -3,11 +3,12 @@
     python tests/benchmarks/gains.py OUT --data-root ZIP --dataset omniglot --loss margin --batch-size 64
     python tests/benchmarks/gains.py OUT --print
 
-One study per search seed, as `python -m tune_cd.run` makes it: its search and both baselines begin at the recipe in use,
-equal weights at the usual rate, and each goes on until it ends by itself. `--confirm` then trains the choice of each with fresh seeds. OUT is a results folder; a study that was
-interrupted goes on, one that is complete is not run again. `--print` prints the table of all studies in OUT: test
-scores, and the mean gain over search seeds with its 95 % interval (Student's t over the searches, each of them the mean
-over its fresh seeds), so that it covers the luck of a search and of a training.
+One study per search seed, as `python -m tune_cd.run` makes it: its search and both baselines begin at the recipe in
+use, equal weights at the usual rate, and each goes on until it ends by itself. `--confirm` then trains the choice of
+each with fresh seeds. OUT is a results folder; a study that was interrupted goes on, one that is complete is not run
+again. `--print` prints the table of all studies in OUT: test scores, and the mean gain over search seeds with its 95 %
+interval (Student's t over the searches, each of them the mean over its fresh seeds), so that it covers the luck of a
+search and of a training.
 """
 
 import argparse

@@ -30,15 +30,13 @@ def many_axes(n_axes: int, ridge: bool) -> Landscape:
     rng = np.random.default_rng(n_axes)
     centre, directions = rng.uniform(0.1, 0.9, n_axes) * SIDE, np.linalg.qr(rng.standard_normal((n_axes, n_axes)))[0]
     widths = SIDE * (0.4 if ridge else 1.0) * rng.uniform(1.0, 3.0, n_axes)
-    space = Space(**{f"x{i}": (1.0, 2.0**SIDE) for i in range(n_axes)})
-    hill = Hill(centre, directions, widths)
+    space, hill = Space(**{f"x{i}": (1.0, 2.0**SIDE) for i in range(n_axes)}), Hill(centre, directions, widths)
     return Landscape(f"{n_axes}d-{ridge}", space, hill, space.from_coordinates(centre), 0.0, 1.0)
 
 
 PLACES: dict[str, Landscape] = {
     **{name: LANDSCAPES[name] for name in ("rotated", "narrow", "batch")},
-    **{name: HILLS[name] for name in ("box-16-bowl", "box-16-ridge")},
-    **{name: HILLS[name] for name in ("box-8-ridge-3d", "box-8-bowl-4d", "box-8-ridge-4d")},
+    **{name: HILLS[name] for name in ("box-16-ridge", "box-8-ridge-3d", "box-8-bowl-4d", "box-8-ridge-4d")},
     **{f"{n}d-{kind}": many_axes(n, kind == "ridge") for n in (4, 6, 8) for kind in ("bowl", "ridge")},
 }
 

@@ -97,8 +97,8 @@ def _diagonals(space: Space) -> Iterator[tuple[str, Array]]:
 
 def candidates(lines: Sequence[Line]) -> Array:
     """Coordinates [n, n_axes] of the configurations at the points of all lines, line after line."""
-    points = [line.x + line.positions[:, None] * line.direction for line in lines]
-    return snapped(lines[0].space, np.concatenate(points))
+    x = np.concatenate([line.x + line.positions[:, None] * line.direction for line in lines])
+    return snapped(lines[0].space, x)
 
 
 def snapped(space: Space, x: Array) -> Array:

@@ -60,8 +60,7 @@ training; else the step exploits. Steps with gains of 1e-9 were a third of all a
 the images."""
 
 AT_ONCE, FIRST = 4, 100
-"""Number of lines checked together for a promise; mostly the first few have one. Number of points checked together,
-best first, whether they are new."""
+"""Number of lines checked together for a promise, and of points, best first, for being new; mostly these suffice."""
 
 SAMPLED, FIRST_WEIGHT = (16, 4096), 0.25
 """While no value is told (only failures, or none yet), the next configuration is one of SAMPLED random ones, the first

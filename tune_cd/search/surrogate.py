@@ -112,8 +112,7 @@ class Surrogate:
     def _told(self) -> Array:
         """The values of the data's looks."""
         told = raised(np.ldexp([value for one in self.trainings for _, value in one.looks], -self._octave))
-        ours = [at in self._data for at, one in enumerate(self.trainings) for _ in one.looks]
-        return told[ours]
+        return told[[at in self._data for at, one in enumerate(self.trainings) for _ in one.looks]]
 
     @cached_property
     def _octave(self) -> int:
@@ -140,8 +139,7 @@ class Surrogate:
         sizes = np.array([len(one.looks) + (one.until is not None) for one in self.trainings])
         chosen = np.arange(len(sizes))
         if sizes.sum() > MOST:
-            space = self.plan.space
-            x = self.points / np.maximum(space.high - space.low, NEGLIGIBLE)
+            x = self.points / np.maximum(self.plan.space.high - self.plan.space.low, NEGLIGIBLE)
             best = np.argmax([max((value for _, value in one.looks), default=FAILED) for one in self.trainings])
             near = np.argsort(((x - x[best]) ** 2).sum(1), kind="stable")
             chosen = near[np.cumsum(sizes[near]) <= MOST // 2]
@@ -157,9 +155,8 @@ class Surrogate:
         return np.array([one.gone for one in self.trainings])
 
     def _fitted(self, exploits: bool) -> Process:
-        return Process(
-            *self._places, self.values, *(self._own if exploits == self.exploits else [self._likely(exploits)])
-        )
+        prior, factors = self._own if exploits == self.exploits else (self._likely(exploits), None)
+        return Process(*self._places, self.values, prior, factors)
 
     @cached_property
     def _own(self) -> tuple[Prior, Array]:

@@ -1,6 +1,6 @@
 """A search continued from its table by a new searcher: `from_results(resume=True)`.
 
-Where trials pause: test_pausing_search.py.
+Where trials pause: test_pausing_trials.py.
 """
 
 import math

@@ -13,7 +13,7 @@ from math import inf
 import numpy as np
 
 from tune_cd.search.golden_section import FAILED
-from tune_cd.search.model_guided import Guided, Step
+from tune_cd.search.model_guided import IDLE, Guided, Step
 from tune_cd.search.space import AT_END, Array, Configuration, Space
 from tune_cd.search.trainings import Proposal
 
@@ -58,12 +58,17 @@ class OnLine:
     @property
     def step(self) -> Step | None:
         """The next training; None once the best may be bracketed: what runs ends first, and may be better. At an end of
-        the line, where no neighbour can be tried, it ends unbracketed."""
+        the line, where no neighbour can be tried, it ends unbracketed. Where no step promises anything, the best value
+        is finished first."""
+        idle = self.now.step is None or self.now.promising[0] < IDLE if self._any_value else False
+        runs = any(one.until is not None for one in self.now.trainings)
+        if idle and (runs or (step := self.now.finish()) is not None):
+            return None if runs else step
         if self.best is None:
             return self.now.step
         if _is_close(sum(side for side, room in zip(self.sides, self._rooms) if room > AT_END)):
             return None
-        return self._neighbour() if self._is_due else self.now.step
+        return self._neighbour() if self._is_due(idle) else self.now.step
 
     @property
     def gap(self) -> float:
@@ -99,16 +104,17 @@ class OnLine:
         low, high = widest.chord(self._x, self._direction)
         return -low * self._octaves, high * self._octaves
 
-    @property
-    def _is_due(self) -> bool:
+    def _is_due(self, idle: bool) -> bool:
         """Whether the next neighbour is tried: from BRACKET_FROM of the budget on, unless a training is predicted to
-        end better than the best at full length; at the latest when the search has nothing else left. Without this step
-        it may look far away, where nothing promises much, or end unbracketed."""
+        end better than the best at full length; at the latest when nothing else promises anything. Without this step it
+        may look far away, where nothing promises much, or end unbracketed."""
         if self.spent >= self.budget:
             return False
-        if self.now.step is None and all(one.until is None for one in self.now.trainings):
-            return True
-        return self.now.model.leader == self.best and self.spent >= BRACKET_FROM * self.budget
+        return idle or (self.now.model.leader == self.best and self.spent >= BRACKET_FROM * self.budget)
+
+    @property
+    def _any_value(self) -> bool:
+        return any(one.values for one in self.now.trainings)
 
     def _neighbour(self) -> Step:
         """The next neighbour of the best, at the shortest length, on the side where the nearest is farther away."""

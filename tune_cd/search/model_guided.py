@@ -104,16 +104,21 @@ class Guided:
         if not self._any_value:
             return self._begin(self._sampled()) if self.grows else None
         if self._settled:
-            return self._finish()
-        worth, found = max(self._steps(), key=lambda scored: scored[0], default=(0.0, None))
+            return self.finish()
+        worth, found = self.promising
         if found is None:
-            return self._finish()
+            return self.finish()
         idle = worth < IDLE and found.until > self.lengths[0]
         if idle and not self.grows:
-            return self._finish()
+            return self.finish()
         if idle and self._may_exploit and not self._exploits:
             return replace(self, exploit=True).step
         return found
+
+    @cached_property
+    def promising(self) -> tuple[float, Step | None]:
+        """The step that promises most, with its worth per full training."""
+        return max(self._steps(), key=lambda scored: scored[0], default=(0.0, None))
 
     @cached_property
     def model(self) -> Surrogate:
@@ -227,7 +232,7 @@ class Guided:
         ]
         return int(np.argmax(told))
 
-    def _finish(self) -> Step | None:
+    def finish(self) -> Step | None:
         """Train the front training to full length, unless it is there, on its way or cannot go on. The budget keeps a
         reserve for one: another that runs and may come to the front is waited for. The budget is exceeded by less than
         the shortest length, or if no training is whole yet and none was left before its end."""

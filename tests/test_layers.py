@@ -225,7 +225,7 @@ def test_the_searcher_needs_no_torch():
 def test_what_is_light_stays_light():
     """`import tune_cd` loads no library, and the golden section only Python's own."""
     code = "import sys, tune_cd\nheavy = {'ray', 'torch', 'pandas', 'numpy'}\nassert not heavy & set(sys.modules)\n"
-    finished = run(code + "import tune_cd.search.golden_section\nassert not heavy & set(sys.modules), heavy\n")
+    finished = run(code + "import tune_cd.search.bracket\nassert not heavy & set(sys.modules), heavy\n")
     assert finished.returncode == 0, finished.stderr
 
 

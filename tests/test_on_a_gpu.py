@@ -320,7 +320,7 @@ def test_networks_scored_together_have_the_scores_of_each_alone(setup, data):
         assert together == pytest.approx(alone, abs=0.05)
 
 
-def test_looks_of_a_pack_are_each_trainings_own():
+def test_curve_so_far_a_pack_are_each_trainings_own():
     setup, data = float32("margin")
     runs = [Training(setup, data, H, seed=seed, device=GPU) for seed in range(3)]
     looks = advance(runs)

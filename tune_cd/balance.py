@@ -21,7 +21,7 @@ from functools import cached_property
 from math import inf, isfinite, log2
 from typing import Any
 
-from tune_cd.search.line import RATE_RESOLUTION
+from tune_cd.search.single_line import RATE_RESOLUTION
 from tune_cd.search.space import Space, number_of
 
 __all__ = [

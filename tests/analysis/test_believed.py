@@ -8,7 +8,7 @@ from studies import row, table
 
 from tune_cd import Space
 from tune_cd.analysis.believed import believed
-from tune_cd.search.trainings import Training
+from tune_cd.search.training import Training
 
 WHOLE = 800
 BOX = {"Lambda_p": (1e-3, 16.0), "Lambda_e": (1e-3, 16.0)}
@@ -48,7 +48,7 @@ def rows_of(search, sign=1, seeds=(0,)):
 
 def test_ends_are_believed_as_the_search_would_from_the_same_looks(search):
     other = pausing(Space(**BOX))
-    other.recall(Training(one.h, one.looks[-1:]) for one in search.trainings)
+    other.recall(Training(one.h, {max(one.curve): one.last}) for one in search.trainings)
     found = believed(rows_of(search), BOX)
     paused = [h for h, looks in curves(search) if max(looks) < 1]
     assert len(found) == len(paused) > 8 and found["end"].is_monotonic_decreasing

@@ -92,7 +92,7 @@ def test_the_mean_over_seeds_is_what_a_search_is_told_of_a_setting():
     trials = table(row(0, val=score, test_score=score, seed=seed) for seed, score in enumerate(scores))
     for some in (trials, trials.iloc[::-1], trials.sample(frac=1, random_state=1)):
         means = means_over_seeds(some)
-        assert [one.looks[-1][1] for one in trainings(some)] == means["val_score"].tolist() == [math.fsum(scores) / 3]
+        assert [one.last for one in trainings(some)] == means["val_score"].tolist() == [math.fsum(scores) / 3]
         assert means["test_score"].tolist() == means["val_score"].tolist()
 
 

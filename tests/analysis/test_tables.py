@@ -26,7 +26,7 @@ from tune_cd.analysis.tables import (
 from tune_cd.landscapes.formulas import LANDSCAPES
 from tune_cd.landscapes.replay import store
 from tune_cd.landscapes.simulation import replay_all
-from tune_cd.search.registry import OPTIMISERS
+from tune_cd.search.methods import OPTIMISERS
 
 pytestmark = pytest.mark.filterwarnings("error")
 

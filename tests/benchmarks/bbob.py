@@ -24,7 +24,7 @@ from tune_cd import Linear, Space
 from tune_cd.analysis.tables import markdown
 from tune_cd.landscapes.landscape import Landscape
 from tune_cd.landscapes.simulation import replay
-from tune_cd.search.registry import OPTIMISERS
+from tune_cd.search.methods import OPTIMISERS
 
 FUNCTIONS = range(1, 25)
 METHODS = ("random", "tpe", "cmaes", "cd-paper", "cd")

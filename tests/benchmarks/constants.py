@@ -1,6 +1,6 @@
 """Constants of the default search, varied one at a time: python tests/benchmarks/constants.py
 
-Each candidate changes a constant of `beliefs` or `model_guided` in `tune_cd.search`, and is replayed on every family of
+Each candidate changes a constant of `prior` or `guided` in `tune_cd.search`, and is replayed on every family of
 landscapes from equal starts, blind unless `--start` says otherwise, without noise. Printed for BALANCE and for GENERAL,
 in hundredths of the range of the scores: AUC@20 by candidate and family, less that of the constants as they are, in
 pairs, with 95 % intervals. A candidate to adopt is ahead on the mean of the other families for each family left out.
@@ -23,15 +23,16 @@ from pausing import searched as paused
 
 from tune_cd.analysis.tables import markdown
 from tune_cd.landscapes.simulation import replay
-from tune_cd.search import beliefs, model_guided
-from tune_cd.search.registry import OPTIMISERS
+from tune_cd.search import guided
+from tune_cd.search import prior as priors
+from tune_cd.search.methods import OPTIMISERS
 
 TRIALS, WORTH = 20, 10.0
-MODULES = (beliefs, model_guided)
+MODULES = (priors, guided)
 NOW = "as they are"
 
 Change = Mapping[str, Any]
-"""Constants of MODULES by name; in lower case, fields of the belief itself."""
+"""Constants of MODULES by name; in lower case, fields of the prior itself."""
 
 CANDIDATES: dict[str, dict[str, Change]] = {
     "BALANCE": {
@@ -83,36 +84,36 @@ FAMILIES: dict[str, dict[str, tuple[str, ...]]] = {
         "networks": ("network-digits", "network-wine"),
     },
 }
-"""belief -> family -> landscapes."""
+"""prior -> family -> landscapes."""
 
 
 @contextmanager
-def changed(belief: str, change: Change) -> Iterator[None]:
+def changed(prior: str, change: Change) -> Iterator[None]:
     """The search with other constants, in this process."""
     fields = {name: value for name, value in change.items() if name.islower()}
     new = {name: value for name, value in change.items() if name not in fields}
     homes = {name: next(module for module in MODULES if hasattr(module, name)) for name in new}
     before = {name: getattr(home, name) for name, home in homes.items()}
-    prior = beliefs.PRIORS[belief.lower()]
+    before_it = priors.PRIORS[prior.lower()]
     try:
-        beliefs.PRIORS[belief.lower()] = replace(prior, **fields)
+        priors.PRIORS[prior.lower()] = replace(before_it, **fields)
         for name, home in homes.items():
             setattr(home, name, new[name])
-        beliefs.prior_of.cache_clear()
+        priors.draws_of.cache_clear()
         yield
     finally:
-        beliefs.PRIORS[belief.lower()] = prior
+        priors.PRIORS[prior.lower()] = before_it
         for name, home in homes.items():
             setattr(home, name, before[name])
-        beliefs.prior_of.cache_clear()
+        priors.draws_of.cache_clear()
 
 
 def searched(job: tuple) -> float:
     """Mean of what was reached over the first TRIALS trials, as a share of the range of the scores; of a search that
-    pauses, what was reached after WORTH full trainings' worth. job: (belief, candidate, landscape, pausing, start,
+    pauses, what was reached after WORTH full trainings' worth. job: (prior, candidate, landscape, pausing, start,
     seed)."""
-    belief, candidate, name, pausing, start, seed = job
-    with changed(belief, CANDIDATES[belief][candidate]):
+    prior, candidate, name, pausing, start, seed = job
+    with changed(prior, CANDIDATES[prior][candidate]):
         if pausing:
             return paused((OURS, name, WORTH, 1, start, seed))[-1]
         landscape = found(name)
@@ -121,19 +122,19 @@ def searched(job: tuple) -> float:
     return float((whole.mean() - landscape.low) / (landscape.high - landscape.low))
 
 
-def table(belief: str, options) -> pd.DataFrame:
+def table(prior: str, options) -> pd.DataFrame:
     """One row a candidate, one column a family: less the constants as they are, a mean over its landscapes."""
-    families = {name: of for name, of in FAMILIES[belief].items() if "measured" in name or not options.pausing}
+    families = {name: of for name, of in FAMILIES[prior].items() if "measured" in name or not options.pausing}
     jobs = [
-        (belief, candidate, name, options.pausing, options.start, seed)
-        for candidate in CANDIDATES[belief] for of in families.values() for name in of
+        (prior, candidate, name, options.pausing, options.start, seed)
+        for candidate in CANDIDATES[prior] for of in families.values() for name in of
         for seed in range(options.searches)
     ]  # fmt: skip
     ran: dict[tuple[str, str], list[float]] = {}
     for job, value in zip(jobs, run(searched, jobs, options)):
         ran.setdefault(job[1:3], []).append(value)
     rows = {}
-    for candidate in [one for one in CANDIDATES[belief] if one != NOW]:
+    for candidate in [one for one in CANDIDATES[prior] if one != NOW]:
         less = {name: np.subtract(ran[candidate, name], ran[NOW, name]) for of in families.values() for name in of}
         rows[candidate] = {
             family: mean(100 * np.mean([less[name] for name in of], axis=0), 1) for family, of in families.items()
@@ -143,11 +144,11 @@ def table(belief: str, options) -> pd.DataFrame:
 
 def main(argv: list[str] | None = None) -> None:
     parser = options_of(__doc__, 20)
-    parser.add_argument("--beliefs", nargs="+", choices=CANDIDATES, default=list(CANDIDATES))
+    parser.add_argument("--priors", nargs="+", choices=CANDIDATES, default=list(CANDIDATES))
     parser.add_argument("--pausing", action="store_true", help="searches that pause, over the balance")
     options = parser.parse_args(argv)
-    for belief in ["BALANCE"] if options.pausing else options.beliefs:
-        print(f"{belief}, {options.searches} searches a landscape\n\n{markdown(table(belief, options))}\n", flush=True)
+    for prior in ["BALANCE"] if options.pausing else options.priors:
+        print(f"{prior}, {options.searches} searches a landscape\n\n{markdown(table(prior, options))}\n", flush=True)
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from hills import HILLS, Hill
 from tune_cd import Space
 from tune_cd.landscapes.formulas import LANDSCAPES
 from tune_cd.landscapes.landscape import Landscape, knowledge
-from tune_cd.search.registry import CONFIGURED, OPTIMISERS
+from tune_cd.search.methods import CONFIGURED, OPTIMISERS
 
 SEEDS, WORKERS = 30, 64
 SIDE = 12.0  # octaves of every range of `many_axes`

@@ -24,7 +24,7 @@ from tune_cd.landscapes.find import GENERAL, JUDGES, MEASURED, with_noise
 from tune_cd.landscapes.formulas import LANDSCAPES
 from tune_cd.landscapes.landscape import DURATIONS
 from tune_cd.landscapes.simulation import replay
-from tune_cd.search.registry import OPTIMISERS
+from tune_cd.search.methods import OPTIMISERS
 
 PARTS = {
     "measured": MEASURED,

@@ -28,7 +28,7 @@ from tune_cd.landscapes.curves import CurveLandscape, curves_of
 from tune_cd.landscapes.find import BATCH_SIZE
 from tune_cd.landscapes.landscape import knowledge
 from tune_cd.landscapes.simulation import start_of
-from tune_cd.search.registry import CONFIGURED, OPTIMISERS
+from tune_cd.search.methods import CONFIGURED, OPTIMISERS
 from tune_cd.search.search import LENGTHS, CoordinateDescent
 from tune_cd.search.space import Configuration, Space
 

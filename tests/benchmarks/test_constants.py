@@ -10,34 +10,34 @@ from harness import found, mean
 
 from tune_cd.landscapes.landscape import knowledge
 from tune_cd.landscapes.measured import JUDGES
-from tune_cd.search import beliefs
+from tune_cd.search import prior as priors
 
 ON = {"BALANCE": "omniglot-242-infonce", "GENERAL": "box-8-ridge-3d"}
-EVERY = [(belief, name) for belief, candidates in CANDIDATES.items() for name in candidates if name != NOW]
+EVERY = [(prior, name) for prior, candidates in CANDIDATES.items() for name in candidates if name != NOW]
 
 
 @pytest.fixture(scope="module")
 def as_it_is():
-    return {belief: both(belief, NOW) for belief in ON}
+    return {prior: both(prior, NOW) for prior in ON}
 
 
-def both(belief: str, candidate: str) -> list[float]:
-    return [searched((belief, candidate, ON[belief], False, "blind", seed)) for seed in range(2)]
+def both(prior: str, candidate: str) -> list[float]:
+    return [searched((prior, candidate, ON[prior], False, "blind", seed)) for seed in range(2)]
 
 
-@pytest.mark.parametrize("belief, name", EVERY)
-def test_every_candidate_is_another_search_and_leaves_none_behind(belief, name, as_it_is):
-    before = dict(vars(beliefs))
-    assert both(belief, name) != as_it_is[belief]
-    assert {key: value for key, value in vars(beliefs).items() if before[key] is not value} == {}
-    assert beliefs.prior_of.cache_info().currsize == 0
+@pytest.mark.parametrize("prior, name", EVERY)
+def test_every_candidate_is_another_search_and_leaves_none_behind(prior, name, as_it_is):
+    before = dict(vars(priors))
+    assert both(prior, name) != as_it_is[prior]
+    assert {key: value for key, value in vars(priors).items() if before[key] is not value} == {}
+    assert priors.draws_of.cache_info().currsize == 0
 
 
 def test_no_judge_is_looked_at_and_every_landscape_is_of_its_belief():
-    for belief, families in FAMILIES.items():
+    for prior, families in FAMILIES.items():
         for name in [name for family in families.values() for name in family]:
             assert name.removesuffix("-b256") not in JUDGES
-            assert knowledge(found(name).space).get("prior", "general") == belief.lower()
+            assert knowledge(found(name).space).get("prior", "general") == prior.lower()
 
 
 @pytest.mark.parametrize("pausing", [False, True])

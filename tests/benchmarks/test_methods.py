@@ -7,7 +7,7 @@ import pytest
 from hills import CORNERS
 
 from tune_cd.landscapes.landscape import knowledge
-from tune_cd.search.registry import OPTIMISERS
+from tune_cd.search.methods import OPTIMISERS
 
 
 def cells(text: str) -> list[list[str]]:

@@ -7,7 +7,7 @@ from lengths import Asha, BestToItsEnd, Pruned, spend
 
 from tune_cd import CoordinateDescent
 from tune_cd.landscapes.curves import CurveLandscape
-from tune_cd.search.registry import OPTIMISERS
+from tune_cd.search.methods import OPTIMISERS
 from tune_cd.search.space import Space
 
 OCTAVES = np.arange(-20.0, 5.0, 2.0)

@@ -12,7 +12,7 @@ import pytest
 
 from tune_cd.search.protocol import Optimiser
 from tune_cd.search.space import Axis, Linear, Space
-from tune_cd.search.trainings import Training, curve_of
+from tune_cd.search.training import Training, curve_of
 
 PLANE = Space(Lambda_p=(1e-6, 17.0), Lambda_e=(1e-6, 17.0))
 MIXED = Space(lr=(1e-4, 1.0), steps=Axis.integers("steps", 3, 3000), batch_size=[16, 32, 64, 128])

@@ -15,7 +15,7 @@ from ray import tune
 
 from tune_cd import CoordinateDescentSearch, results
 from tune_cd.landscapes.landscape import knowledge
-from tune_cd.search.registry import CONFIGURED, OPTIMISERS
+from tune_cd.search.methods import CONFIGURED, OPTIMISERS
 from tune_cd.search.search import LENGTHS, CoordinateDescent
 from tune_cd.search.space import Linear, Space
 

@@ -32,7 +32,7 @@ def portfolio(workers, known=None, seeds=(0,), weights=None, **searches):
 
 
 def whole(value):
-    return {1.0: math.nan if value is None else value}
+    return {1.0: -math.inf if value is None else value}
 
 
 def until(asked, value=bowl):

@@ -18,4 +18,4 @@ def pausing(space: Space, **arguments: Any) -> CoordinateDescent:
 
 def curves(search: CoordinateDescent) -> list[tuple[dict, dict[float, float]]]:
     """(h, values by share; -inf: it failed there) of every configuration."""
-    return [(dict(one.h), dict(one.looks)) for one in search.trainings]
+    return [(dict(one.h), dict(one.curve)) for one in search.trainings]

@@ -21,7 +21,7 @@ from tune_cd.landscapes.formulas import LANDSCAPES
 from tune_cd.landscapes.simulation import replay_all, simulate
 from tune_cd.results.reading import frame
 from tune_cd.results.schema import TRIALS, check_trial
-from tune_cd.search.registry import OPTIMISERS
+from tune_cd.search.methods import OPTIMISERS
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 BATCH_SIZES = (16, 32, 64, 128, 256, 512)

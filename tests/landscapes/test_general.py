@@ -6,7 +6,7 @@ import pytest
 from tune_cd import Linear, results
 from tune_cd.landscapes.find import GENERAL, find
 from tune_cd.landscapes.landscape import SHIPPED
-from tune_cd.search.registry import OPTIMISERS
+from tune_cd.search.methods import OPTIMISERS
 
 KINDS = {
     "svm": ["C", "gamma"],

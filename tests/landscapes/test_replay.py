@@ -20,7 +20,7 @@ from tune_cd.landscapes.landscape import Table, from_table
 from tune_cd.landscapes.printed import HP_RES, ROWS
 from tune_cd.landscapes.replay import find, main, store
 from tune_cd.landscapes.simulation import CONVENTIONAL, replay, replay_all, simulate, start_of
-from tune_cd.search.registry import OPTIMISERS
+from tune_cd.search.methods import OPTIMISERS
 from tune_cd.search.space import Space
 
 PLANE = LANDSCAPES["omniglot"]

@@ -16,7 +16,7 @@ from tune_cd.landscapes.paper_tables import TABLES, differences, verdict, with_p
 from tune_cd.landscapes.printed import ABLATION as PRINTED_ABLATION
 from tune_cd.landscapes.printed import COLUMNS, HP_RES, ROWS, printed
 from tune_cd.landscapes.simulation import replay_all
-from tune_cd.search.registry import NOTES, OPTIMISERS
+from tune_cd.search.methods import NOTES, OPTIMISERS
 
 PLANE = LANDSCAPES["omniglot"]
 

@@ -137,12 +137,12 @@ def test_looks_say_how_far_each_configuration_was_trained_and_what_it_reached():
             for n, (at, status, score, epoch) in enumerate(told)
         ]
     )  # fmt: skip
-    found = {one.h["lr"]: dict(one.looks) for one in trainings(rows, ("epoch", 16))}
+    found = {one.h["lr"]: dict(one.curve) for one in trainings(rows, ("epoch", 16))}
     assert found == {
         1.0: {1.0: pytest.approx(0.8)}, 0.5: {0.25: 0.5, 0.5: 0.6}, 0.25: {1.0: -math.inf}, 0.125: {0.125: -math.inf},
     }  # fmt: skip
     seen = rows.assign(images_seen=[epoch and 100 * epoch for *_, epoch in told])
-    assert {one.h["lr"]: dict(one.looks) for one in trainings(seen, ("images_seen", 1600))} == found
+    assert {one.h["lr"]: dict(one.curve) for one in trainings(seen, ("images_seen", 1600))} == found
 
 
 def test_a_users_own_key_for_the_runs_costs_no_earlier_run():

@@ -152,5 +152,5 @@ def test_a_study_ends_within_it_and_its_leader_is_whole(budget):
         search.on_trial_complete(before, {"pack": {"0": {"done": True, "looks": until(asked)}}})
     assert member.finished
     assert 10 * (budget - LENGTHS[0]) <= clock.now - 100 <= 10 * budget + 10
-    whole = [one.looks[-1][1] for one in member.trainings if one.share == 1]
+    whole = [one.last for one in member.trainings if one.share == 1]
     assert whole and max(whole) >= bowl(START) - 1

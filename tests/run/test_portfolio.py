@@ -10,7 +10,7 @@ from ray.tune.search import Searcher
 from tune_cd import LENGTHS, CoordinateDescent
 from tune_cd.run.portfolio import ORIGIN
 from tune_cd.run.study_search import StudySearch
-from tune_cd.tune.packed import PACK
+from tune_cd.tune.packs import PACK
 
 
 def run(asking, value=bowl):
@@ -67,7 +67,7 @@ def test_what_is_known_is_not_trained_again_and_costs_no_budget():
     assert run(portfolio(1, steered, one=line([1, 1], budget=4)))[0] == whole[:3] + whole[4:], (
         "what others found out is used when the search comes by, and steers nothing else"
     )
-    diverged = known | {(PLANE.key(START), 0): math.nan}
+    diverged = known | {(PLANE.key(START), 0): -math.inf}
     assert START not in of("one", run(portfolio(1, diverged, one=line([1, 1])))[0])
 
 
@@ -150,7 +150,7 @@ def test_seeds_of_a_setting_pause_together_and_count_with_their_mean():
     assert asking.searches["cd"].best == (START, pytest.approx(0.3))
     asking = portfolio(1, seeds=(0, 1), cd=pausing())
     one, other = asking.ask()
-    asking.tell(one, {0.05: math.nan})
+    asking.tell(one, {0.05: -math.inf})
     asking.tell(other, {0.125: 0.4})
     assert asking.searches["cd"].best == (START, 0.4), "those that gave a number count"
 

@@ -10,7 +10,7 @@ from studies import empty
 from trainables.trial import ANEW, TROUBLES, UNKEPT, UNSAVED
 from tune_cd.run.portfolio import ORIGIN
 from tune_cd.run.progress import Progress
-from tune_cd.run.streak import NUMBERS, LossesInARow
+from tune_cd.run.stopper import NUMBERS, LossesInARow
 
 
 def trial(number, search="cd", status="RUNNING"):

@@ -17,7 +17,7 @@ from tune_cd.run.checkpoints import Checkpoints
 from tune_cd.run.recorder import Recorder
 from tune_cd.run.resources import Resources
 from tune_cd.run.summary import summarise
-from tune_cd.tune import packed
+from tune_cd.tune import packs
 from tune_cd.tune.callback import results_callback as tune
 from tune_cd.tune.callback.writer import write
 
@@ -72,7 +72,7 @@ def test_the_name_of_another_training_is_not_taken_for_this_one(made):
 
 
 def test_both_sides_use_the_same_words():
-    assert (trial.UNSTORED, trial.PACK) == (tune.UNSTORED, packed.PACK)
+    assert (trial.UNSTORED, trial.PACK) == (tune.UNSTORED, packs.PACK)
 
 
 def test_a_failure_is_final_in_its_attempt_and_no_other(made, folder):

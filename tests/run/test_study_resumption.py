@@ -9,7 +9,7 @@ from made_studies import study
 from studies import row, table
 
 from tune_cd.results.attempts import to_retry
-from tune_cd.run.looks import lengths_of, looks_of, whole_length
+from tune_cd.run.curves import curve_so_far, lengths_of, whole_length
 from tune_cd.run.resources import Resources
 from tune_cd.run.resumption import portfolio_of
 from tune_cd.run.searches import groups_of
@@ -51,7 +51,7 @@ class Runs:
             one = live.pop(self.ends(len(live)))
             lost = len(self.rows) in fails
             self.rows.append(self.row(one, "failed" if lost else "completed"))
-            asking.tell(one, {1.0: math.nan if lost else value(one)})
+            asking.tell(one, {1.0: -math.inf if lost else value(one)})
 
     def row(self, one, status):
         origin, at, place = dict(one.origin), len(self.rows), one.origin["trial_index"]
@@ -121,7 +121,7 @@ def test_a_finished_study_has_nothing_left(tmp_path, capsys):
     capsys.readouterr()
     assert not runs.portfolio().searches
     said = capsys.readouterr().out
-    assert "[cd]  8 of 8 trials: its budget is spent" in said and "[separate]  6 settings" in said
+    assert "[cd]  8 of 8 trials: its budget of 8 full trainings is spent" in said and "[separate]  6 settings" in said
 
 
 def test_fresh_seeds_are_trained_of_what_each_search_chose(tmp_path):
@@ -192,7 +192,7 @@ class PausingRuns(Runs):
             origin.pop("trial_index"), status, best, params=one.h, seed=one.seed, times=(0, len(self.images)),
             batch_size=64, trial_id=trial, attempt=runs, images_seen=until, **origin, **told,
         )  # fmt: skip
-        return looks_of(status, best, curve, until, whole, lengths_of(setup))
+        return curve_so_far(status, best, curve, until, whole, lengths_of(setup))
 
     def trained(self):
         return {

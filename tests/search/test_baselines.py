@@ -10,7 +10,7 @@ from contract import CENTRE, FINITE, MIXED, PLANE, advance, score
 
 from tune_cd.search.baselines.baseline import Baseline
 from tune_cd.search.baselines.listed import grid_cells, uniform_draws
-from tune_cd.search.registry import NOTES, OPTIMISERS, given
+from tune_cd.search.methods import NOTES, OPTIMISERS, given
 from tune_cd.search.space import Axis, Space
 
 needs_optuna = pytest.mark.skipif(find_spec("optuna") is None, reason="optuna is not installed")
@@ -36,7 +36,7 @@ def test_the_notes_are_of_methods_there_are_and_say_that_repeated_points_are_fre
 
 
 def test_importing_the_baselines_imports_no_heavy_package():
-    code = "import sys, tune_cd.search.registry\n"
+    code = "import sys, tune_cd.search.methods\n"
     code += "heavy = {'torch', 'ray', 'optuna', 'cmaes', 'botorch'}\n"
     code += "assert not heavy & set(sys.modules), sorted(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

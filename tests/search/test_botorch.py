@@ -5,7 +5,7 @@ import pytest
 from contract import PLANE, advance, score
 
 from tune_cd.search.baselines import botorch_rule
-from tune_cd.search.registry import OPTIMISERS
+from tune_cd.search.methods import OPTIMISERS
 from tune_cd.search.space import Space
 
 pytest.importorskip("botorch")

@@ -13,7 +13,7 @@ from contract import (
     the_seed_decides,
 )
 
-from tune_cd.search.registry import CONFIGURED, OPTIMISERS
+from tune_cd.search.methods import CONFIGURED, OPTIMISERS
 
 NEEDS = {
     "tpe-paper": ["optuna"],

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from searches import descent
 
 from tune_cd import Axis, CoordinateDescent, Space
-from tune_cd.search.golden_section import GOLDEN
-from tune_cd.search.line_search import LineSearches
+from tune_cd.search.bracket import GOLDEN
+from tune_cd.search.descent import LineSearches
 
 PLANE = Space(Lambda_p=(1e-6, 17.0), Lambda_e=(1e-6, 17.0))
 CUBE = Space(Lambda_p=(1e-6, 17.0), Lambda_e=(1e-6, 17.0), batch_size=[16, 32, 64, 128, 256, 512])

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from tune_cd.search.golden_section import FAILED, GOLDEN, GROWTH, Bracket, Growing
+from tune_cd.search.bracket import FAILED, GOLDEN, GROWTH, Bracket, Growing
 
 finite = st.floats(-1e6, 1e6)
 

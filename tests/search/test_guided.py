@@ -11,12 +11,12 @@ from tune_cd import CoordinateDescent, Space
 from tune_cd.analysis import summary
 from tune_cd.landscapes.formulas import LANDSCAPES, Ridge
 from tune_cd.landscapes.simulation import replay_all
-from tune_cd.search.beliefs import BALANCE
-from tune_cd.search.model_guided import EXPLOIT_FROM, LENGTHS, PATIENCE, PAUSING_MARGIN, Guided
-from tune_cd.search.registry import OPTIMISERS
+from tune_cd.search.guided import EXPLOIT_FROM, LENGTHS, PATIENCE, PAUSING_MARGIN, Guided
+from tune_cd.search.methods import OPTIMISERS
+from tune_cd.search.prior import BALANCE
 from tune_cd.search.space import APART
 from tune_cd.search.surrogate import MOST
-from tune_cd.search.trainings import Training
+from tune_cd.search.training import Training
 
 PLANE = Space(Lambda_p=(1e-6, 17.0), Lambda_e=(1e-6, 17.0))
 LINES = {"balance": (-1, 1), "joint": (1, 1), "Lambda_p": (1, 0), "Lambda_e": (0, 1)}
@@ -75,7 +75,7 @@ def test_what_was_told_unasked_is_learnt_from():
 def test_a_step_is_told_the_nearest_of_many_values_and_some_from_everywhere():
     rng = np.random.default_rng(0)
     known = [PLANE.sample(rng) for _ in range(3 * MOST)]
-    trainings = tuple(Training(h, ((1.0, RIDGE.score(h)),)) for h in known)
+    trainings = tuple(Training(h, {1.0: RIDGE.score(h)}) for h in known)
     model = Guided(descent(PLANE)._plan, BALANCE, (), trainings).model
     x, told = model.points, list(model._data)
     best = int(np.argmax([RIDGE.score(h) for h in known]))
@@ -116,8 +116,8 @@ def test_many_short_trainings_do_not_use_up_the_margin_of_a_blind_start():
     """The margin falls with the values, 1/n; where trainings pause, of which there are many short ones, to
     PAUSING_MARGIN at least."""
     plan, axis = descent(PLANE)._plan, np.geomspace(1e-5, 10, 30)
-    short = tuple(Training({"Lambda_p": p, "Lambda_e": 1.0}, ((1 / 8, 0.5),)) for p in axis)
-    whole = tuple(replace(one, looks=((1.0, 0.5),)) for one in short)
+    short = tuple(Training({"Lambda_p": p, "Lambda_e": 1.0}, {1 / 8: 0.5}) for p in axis)
+    whole = tuple(replace(one, curve={1.0: 0.5}) for one in short)
     pausing = [Guided(plan, BALANCE, (), short[:n], lengths=LENGTHS)._margin for n in (5, 10, 30)]
     assert pausing == [1 / 5, 1 / 10, PAUSING_MARGIN]
     assert [Guided(plan, BALANCE, (), whole[:n])._margin for n in (5, 12)] == [1 / 5, 1 / 12]
@@ -128,10 +128,10 @@ def test_a_given_start_is_searched_around_first():
     start, plan = {"Lambda_p": 2e-6, "Lambda_e": 2e-6}, descent(PLANE)._plan
     away = {}
     for blind in (True, False):
-        trainings = (Training(start, ((1.0, 0.5),)),)
+        trainings = (Training(start, {1.0: 0.5}),)
         for _ in range(6):
             step = Guided(plan, BALANCE, (start,), trainings, blind=blind).step
-            trainings += (Training(step.proposal.h, ((1.0, 0.5),)),)
+            trainings += (Training(step.proposal.h, {1.0: 0.5}),)
         away[blind] = np.mean(
             [np.abs(PLANE.to_coordinates(one.h) - PLANE.to_coordinates(start)).max() for one in trainings[1:]]
         )

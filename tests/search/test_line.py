@@ -11,7 +11,7 @@ from tune_cd import LENGTHS, CoordinateDescent, balance, landscapes
 from tune_cd.balance import RATE_RESOLUTION as RESOLUTION
 from tune_cd.landscapes.curves import curves_of
 from tune_cd.search.space import Space
-from tune_cd.search.trainings import Training, curve_of
+from tune_cd.search.training import Training, curve_of
 
 JOINT = [1.0, 1.0]
 START = {"Lambda_p": 0.1, "Lambda_e": 0.1}

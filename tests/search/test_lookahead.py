@@ -11,8 +11,8 @@ from searches import descent
 from tune_cd import Space
 from tune_cd.landscapes.formulas import LANDSCAPES, PRINTED
 from tune_cd.landscapes.simulation import replay
-from tune_cd.search.line_search import Trajectory
-from tune_cd.search.registry import OPTIMISERS
+from tune_cd.search.descent import Trajectory
+from tune_cd.search.methods import OPTIMISERS
 
 
 def paper(space, workers=1, rule="paper", **arguments):

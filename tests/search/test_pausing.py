@@ -42,7 +42,7 @@ def steps(search, most=10_000):
 
 
 def shares_of(search):
-    return {search.space.key(one.h): one.looks[-1][0] for one in search.trainings}
+    return {search.space.key(one.h): max(one.curve) for one in search.trainings}
 
 
 def test_it_ends_within_its_budget_and_has_finished_what_leads():
@@ -51,7 +51,7 @@ def test_it_ends_within_its_budget_and_has_finished_what_leads():
     assert search.finished and 5 < search.spent <= 6
     assert {until for _, until in asked} <= set(LENGTHS)
     assert len(set(asked)) == len(asked)  # nothing is trained twice to one length
-    assert max(search.trainings, key=lambda one: max(value for _, value in one.looks)).share == 1
+    assert max(search.trainings, key=lambda one: max(value for value in one.curve.values())).share == 1
 
 
 @pytest.mark.parametrize("budget", [1.25, 2, 3.5])
@@ -224,10 +224,10 @@ def test_a_value_without_a_share_is_told_at_the_share_asked_for():
     search = pausing(SPACE, budget=6)
     h = search.ask()
     search.tell(h, 0.5)
-    assert search.training(h).looks == ((LENGTHS[0], 0.5),)
+    assert search.training(h).curve == {LENGTHS[0]: 0.5}
     given = {"Lambda_p": 0.1, "Lambda_e": 0.1}
     search.tell(given, 0.5)
-    assert search.training(given).looks == ((1.0, 0.5),)
+    assert search.training(given).curve == {1.0: 0.5}
 
 
 def test_a_budget_lowered_to_what_is_left_is_saved():

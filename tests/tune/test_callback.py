@@ -452,7 +452,7 @@ def test_the_scores_are_what_the_trainable_said_and_how_far_it_is(tmp_path):
     run(make(tmp_path, full_length=(key, 16)), [FakeTrial(1, {"lr": 0.2}, said | of_tune)])
     rows = results.read(tmp_path, "mine")
     assert rows["scores"][1] == said | {key: 4.0} and rows["status"].tolist() == ["completed", "stopped"]
-    assert [known.looks for known in results.trainings(rows, (key, 16))] == [((1.0, 0.5),), ((0.25, 0.5),)]
+    assert [known.curve for known in results.trainings(rows, (key, 16))] == [{1.0: 0.5}, {0.25: 0.5}]
 
 
 UNHEARD = {"config": {"lr": 0.3}, "date": "2026-01-01_00-00-00", "pid": 7, "time_total_s": 1.5, "hostname": "h"}
@@ -520,7 +520,7 @@ def test_repetitions_of_a_setting_are_one_setting(tmp_path):
     again = [FakeTrial(n, {"lr": 0.1, REPETITION: n - 1}, {"acc": n / 10}) for n in (1, 2)]
     run(make(tmp_path), again)
     [known] = results.trainings(results.read(tmp_path, "mine"))
-    assert known.h == {"lr": 0.1} and known.looks == ((1.0, pytest.approx(0.15)),)
+    assert known.h == {"lr": 0.1} and known.curve == {1.0: pytest.approx(0.15)}
 
 
 def test_two_runs_into_a_study_at_once_lose_no_row(tmp_path, monkeypatch):

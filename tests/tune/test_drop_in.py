@@ -17,7 +17,7 @@ from ray.tune.search import ConcurrencyLimiter, Repeater, Searcher
 from ray.tune.search.repeater import TRIAL_INDEX
 
 from tune_cd import LENGTHS, CoordinateDescentSearch, Space
-from tune_cd.search.registry import OPTIMISERS
+from tune_cd.search.methods import OPTIMISERS
 from tune_cd.tune.param_space import space_from_tune
 
 KINDS = {

@@ -1,7 +1,7 @@
 """Packs: several trainings in a trial."""
 
 import trainables.trial
-from tune_cd.tune.packed import PACK, UNTIL, members_of
+from tune_cd.tune.packs import PACK, UNTIL, members_of
 
 
 def test_both_packages_mean_the_same_key():

@@ -18,7 +18,7 @@ from snapshots import tunes
 
 from tune_cd import LENGTHS, CoordinateDescent, CoordinateDescentSearch, ResultsCallback, Space, results
 from tune_cd.results.schema import CUT
-from tune_cd.search.trainings import Proposal
+from tune_cd.search.training import Proposal
 
 SPACE = {"lr": tune.loguniform(1e-5, 1.0), "decay": tune.loguniform(1e-4, 10.0)}
 PLANE = Space(lr=(1e-5, 1.0), decay=(1e-4, 10.0))
@@ -39,7 +39,7 @@ def from_results(folder, study="own", **arguments):
 
 def curve(search, h):
     """Values of a configuration by share; -inf: it failed there."""
-    return dict(search.search.training(h).looks)
+    return search.search.training(h).curve
 
 
 def trained(search):

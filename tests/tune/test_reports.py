@@ -109,7 +109,7 @@ def told(search):
     again = CoordinateDescentSearch()
     again.set_state(json.loads(json.dumps(search.get_state())))
     [training] = again.search.trainings
-    return None if training.failed else training.looks[-1][1], training.gone
+    return None if training.failed else training.last, training.gone
 
 
 def agrees(row, search):

@@ -15,7 +15,7 @@ from tune_cd.analysis.scores import own_column, parameter, searching, varied
 from tune_cd.results.observations import mean
 from tune_cd.search.search import LENGTHS, CoordinateDescent
 from tune_cd.search.space import Array, Linear, Space
-from tune_cd.search.trainings import Training, curve_of
+from tune_cd.search.training import Training, curve_of
 
 SAME = 1e-6  # tolerance of a share
 COLUMNS = ("share", "val_score", "end", "deviation")
@@ -48,16 +48,16 @@ def believed(trials: pd.DataFrame, ranges: Mapping[str, tuple[float, float]] | N
     history = [
         (
             dict(zip(names, setting)),
-            {share: mean(x for x in scores if not math.isnan(x)) for share, scores in looks.items()},
+            {share: mean(x for x in scores if not math.isnan(x)) for share, scores in curve.items()},
         )
-        for setting, looks in reached.items()
+        for setting, curve in reached.items()
     ]
-    search.recall(Training(h, curve_of(looks)) for h, looks in history)
+    search.recall(Training(h, curve_of(curve)) for h, curve in history)
     rows = []
-    for h, looks in history:
-        found, share = search.believed(h), max(looks)
+    for h, curve in history:
+        found, share = search.believed(h), max(curve)
         if share < 1 - SAME and found is not None:
-            rows.append([*h.values(), share, looks[share], *found])
+            rows.append([*h.values(), share, curve[share], *found])
     table = pd.DataFrame(rows, columns=columns)
     return table.sort_values("end", ascending=False, ignore_index=True)
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from tune_cd import balance
 from tune_cd.landscapes.simulation import Method
-from tune_cd.search.registry import NOTES
+from tune_cd.search.methods import NOTES
 from tune_cd.search.search import CoordinateDescent
 
 A_O = tuple(row[:2] for row in list(balance.A_O.values())[:2])  # without the batch size

@@ -22,7 +22,7 @@ from tune_cd.landscapes.find import MEASURED
 from tune_cd.landscapes.formulas import PRINTED
 from tune_cd.landscapes.printed import COLUMNS, ROUNDING, ROWS, printed
 from tune_cd.landscapes.simulation import Method, Trajectory
-from tune_cd.search.registry import NOTES, OPTIMISERS
+from tune_cd.search.methods import NOTES, OPTIMISERS
 
 LANDSCAPES = (*PRINTED, *MEASURED)
 

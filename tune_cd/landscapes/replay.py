@@ -20,7 +20,7 @@ from tune_cd.landscapes.formulas import LANDSCAPES, PRINTED
 from tune_cd.landscapes.landscape import DURATIONS, Landscape
 from tune_cd.landscapes.simulation import Method, Trajectory, replay_all
 from tune_cd.landscapes.stored import check_stored, store
-from tune_cd.search.registry import OPTIMISERS
+from tune_cd.search.methods import OPTIMISERS
 
 EPILOG = """\
 examples:

@@ -22,13 +22,13 @@ import numpy as np
 
 from tune_cd.analysis import Curve
 from tune_cd.landscapes.landscape import Landscape, knowledge
+from tune_cd.search.methods import CONFIGURED
 from tune_cd.search.protocol import Optimiser
-from tune_cd.search.registry import CONFIGURED
 
 Job, Result = TypeVar("Job"), TypeVar("Result")
 
 Method = Callable[..., Optimiser]
-"""A constructor, (space, *, seed, start, workers) -> Optimiser, that can be pickled; as in `registry.OPTIMISERS`."""
+"""A constructor, (space, *, seed, start, workers) -> Optimiser, that can be pickled; as in `methods.OPTIMISERS`."""
 
 CONVENTIONAL = {"Lambda_p": 0.1, "Lambda_e": 0.1, "batch_size": 64}
 """The most common recipe: equal weights, a learning rate of 0.1 (SGD's usual one, as in the tasks of `tune_cd.run`)."""

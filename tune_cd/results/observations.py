@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Collection, Hashable, Iterable, Mapping
+from dataclasses import replace
 from math import fsum
 from typing import Any
 
@@ -9,7 +10,7 @@ import pandas as pd
 
 from tune_cd.results.rows import runs_in
 from tune_cd.search.space import Configuration
-from tune_cd.search.trainings import Proposal, Training, curve_of
+from tune_cd.search.training import Proposal, Training, curve_of
 
 UNKNOWN_SHARE = 0.5
 """The share of its full length at which a stopped trial counts if no length is known."""
@@ -48,8 +49,7 @@ def trainings(
         said = f"{len(unknown)} stopped trials do not say how far they were trained, such as {unknown[0]}"
         warnings.warn(f"{said}: they have no score {full_length and full_length[0]!r}, and are left out", stacklevel=2)
     curves = {key: curve_of({at: mean(scores) for at, scores in ends.items()}) for key, ends in reached.items()}
-    return [Training(known[key].h, looks, origin=known[key].origin, trial_index=known[key].trial_index)
-            for key, looks in curves.items()]  # fmt: skip
+    return [replace(known[key], curve=curve) for key, curve in curves.items()]
 
 
 def mean(values: Iterable[float]) -> float | None:

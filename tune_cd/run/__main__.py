@@ -281,7 +281,7 @@ def _announce(study, resources) -> None:
     from trainables.losses import find_loss
     from trainables.training.setup import without_effect
     from tune_cd.results.schema import CONFIRM
-    from tune_cd.run.looks import lengths_of
+    from tune_cd.run.curves import lengths_of
 
     setup = study.setup
     # under SGD the start contains the learning rate

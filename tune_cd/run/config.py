@@ -17,7 +17,7 @@ from tune_cd.run import fields as read
 from tune_cd.run.budget import parse_budget
 from tune_cd.run.fields import OFF, ON, SECONDS, check_fields, option, option_of, typed
 from tune_cd.run.starts import usual_rate, usual_weights
-from tune_cd.search.registry import OPTIMISERS
+from tune_cd.search.methods import OPTIMISERS
 from tune_cd.search.space import Axis, Domain, Space
 
 Found = TypeVar("Found")

@@ -9,12 +9,12 @@ continues under its first name.
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import isnan
 from typing import Any
 
-from tune_cd.run.looks import Looks, over_seeds, reaches
+from tune_cd.run.curves import over_seeds, reaches
 from tune_cd.search.protocol import Optimiser
 from tune_cd.search.space import Configuration, Key, Space
+from tune_cd.search.training import Curve
 
 ORIGIN = "origin"
 """The config key under which a trial finds the `Asked.origin` of its configuration."""
@@ -45,8 +45,8 @@ class Portfolio:
     """Searches that share trainings; the first in order that has a configuration to train is served.
 
     searches: by name; each limits how many of its own are live. seeds: of every configuration's trainings. workers:
-    configurations trained at a time. known: the looks of each training. origins: by key, of configurations that have
-    one. weights: shares of the searches in a common budget, 1 if not named; 0: it is not limited.
+    configurations trained at a time. known: the learning curve of each training. origins: by key, of configurations
+    that have one. weights: shares of the searches in a common budget, 1 if not named; 0: it is not limited.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class Portfolio:
         space: Space,
         seeds: Sequence[int],
         workers: int,
-        known: Mapping[TrainingKey, Looks],
+        known: Mapping[TrainingKey, Curve],
         origins: Mapping[Key, dict[str, Any]] | None = None,
         weights: Mapping[str, float] | None = None,
     ):
@@ -102,10 +102,10 @@ class Portfolio:
             if weight:
                 self._allow(name, total * weight / sum(limited.values()) - self.searches[name].spent)
 
-    def tell(self, asked: Asked, looks: Looks) -> None:
-        """Report the looks of a training that has paused or ended. The searches are told means over seeds."""
+    def tell(self, asked: Asked, curve: Curve) -> None:
+        """Report the learning curve of a training that has paused or ended. The searches are told means over seeds."""
         key = self._space.key(asked.h)
-        self._known[key, asked.seed] = looks
+        self._known[key, asked.seed] = curve
         self._running[key].discard(asked.seed)
         if self._running[key]:
             return
@@ -154,12 +154,12 @@ class Portfolio:
     def _tell(self, name: str, h: Configuration) -> None:
         """Tell a search what a configuration has reached, its end alone where nothing pauses."""
         key, search = self._space.key(h), self.searches[name]
-        looks = over_seeds([self._known[key, seed] for seed in self.seeds])
+        curve = over_seeds([self._known[key, seed] for seed in self.seeds])
         if len(search.lengths) == 1:
-            looks = {1.0: looks[max(looks)]}
+            curve = {1.0: curve[max(curve)]}
         external = self._origins.get(key, {}).get("search") != name
-        for share, value in looks.items():
-            search.tell(h, None if isnan(value) else value, share, external=external)
+        for share, value in curve.items():
+            search.tell(h, value, share, external=external)
 
     def _without_row(self, name: str, search: Optimiser) -> Iterator[tuple[Configuration, float | None]]:
         live = {self._space.key(h) for h in search.live}

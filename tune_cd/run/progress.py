@@ -14,8 +14,8 @@ from tune_cd.results.redaction import redact
 from tune_cd.results.rows import trial_name
 from tune_cd.results.schema import CONFIRM
 from tune_cd.run.portfolio import ORIGIN
-from tune_cd.run.streak import unusable_data
-from tune_cd.tune.packed import members_of
+from tune_cd.run.stopper import unusable_data
+from tune_cd.tune.packs import members_of
 
 SAID = {
     UNSAVED: "states of trainings cannot be saved; one that pauses unsaved and goes on in another process begins again",

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from math import isnan
 from typing import Any
 
 import pandas as pd
@@ -13,16 +12,16 @@ from tune_cd.analysis import best_trial, means_over_seeds, on_diagonal
 from tune_cd.analysis.confirmation import RECIPES
 from tune_cd.analysis.scores import searching
 from tune_cd.results.attempts import UNFINISHED, next_attempt
-from tune_cd.run.looks import Looks, failed, lengths_of, looks_of, over_seeds, whole_length
+from tune_cd.run.curves import curve_so_far, failed, lengths_of, over_seeds, whole_length
 from tune_cd.run.portfolio import Asked, Portfolio, TrainingKey
 from tune_cd.run.resources import Resources
 from tune_cd.run.searches import Search, alike
 from tune_cd.run.study import Study
+from tune_cd.search.methods import given
 from tune_cd.search.protocol import Optimiser
-from tune_cd.search.registry import given
 from tune_cd.search.search import CoordinateDescent
 from tune_cd.search.space import Configuration, Key
-from tune_cd.search.trainings import Proposal, Training, curve_of
+from tune_cd.search.training import Curve, Proposal, Training
 
 LINE_WEIGHT = 0.5
 """Weight of a line search when a --budget is divided: one parameter needs about half the trainings of two."""
@@ -82,17 +81,17 @@ def attempts_of(table: pd.DataFrame) -> dict[tuple[str, int, int], int]:
     return {(row["search"], row["trial_index"], row["seed"]): next_attempt(row) for row in rows}
 
 
-def reported_by(study: Study, search: Search) -> Callable[[Asked, Mapping[str, Any]], Looks]:
-    """The function (training, its last report) -> its looks, for trainings of this search's set-up."""
+def reported_by(study: Study, search: Search) -> Callable[[Asked, Mapping[str, Any]], Curve]:
+    """The function (training, its last report) -> its learning curve, for trainings of this search's set-up."""
     lengths = lengths_of(search.setup)
 
-    def looks(asked: Asked, told: Mapping[str, Any]) -> Looks:
+    def curve(asked: Asked, told: Mapping[str, Any]) -> Curve:
         whole = whole_length(search.setup, int(asked.h.get("batch_size", study.config.batch_size)))
         seen = told.get("images_seen", asked.until * whole)
         status = told.get("status", "failed")
-        return looks_of(status, told.get("val_score"), told.get(LOOKS, ()), seen, whole, lengths)
+        return curve_so_far(status, told.get("val_score"), told.get(LOOKS, ()), seen, whole, lengths)
 
-    return looks
+    return curve
 
 
 def say_ended(portfolio: Portfolio, searches: list[Search]) -> None:
@@ -110,7 +109,7 @@ def _rebuilt(
     search: Search,
     table: pd.DataFrame,
     ended: pd.DataFrame,
-    known: Mapping[TrainingKey, Looks],
+    known: Mapping[TrainingKey, Curve],
     resources: Resources,
     cut_off: Sequence[Mapping[str, Any]],
 ) -> Optimiser:
@@ -121,7 +120,7 @@ def _rebuilt(
     if search.starts_from is not None:
         earlier = ended[(ended["search"] == search.starts_from) & (ended["status"] != "stopped")]
         for one in results.trainings(_seeded(study, search, earlier)):
-            optimiser.tell(one.h, None if isnan(one.looks[-1][1]) else one.looks[-1][1], 1.0, external=True)
+            optimiser.tell(one.h, one.last, 1.0, external=True)
     key, check, seeds = study.space.key, study.space.check, seeds_of(study, search)
     rows = table[table["search"] == search.name].sort_values("trial_index", kind="stable")
     begun: dict[Key, tuple[Proposal, int]] = {}
@@ -139,15 +138,15 @@ def _rebuilt(
     trainings = []
     for at, (origin, index) in sorted(begun.items(), key=lambda item: item[1][1]):
         complete = all(known.get((at, seed)) for seed in seeds)
-        looks = over_seeds([known[at, seed] for seed in seeds]) if complete else {}
+        curve = over_seeds([known[at, seed] for seed in seeds]) if complete else {}
         if len(optimiser.lengths) == 1:  # told of ends alone
-            looks = {1.0: looks[max(looks)]} if looks and (failed(looks) or max(looks) == 1) else {}
-        reached = max(looks, default=0.0)
-        unfinished = ((at in again and reached < 1) or not looks) and not (looks and failed(looks))
+            curve = {1.0: curve[max(curve)]} if curve and (failed(curve) or max(curve) == 1) else {}
+        reached = max(curve, default=0.0)
+        unfinished = ((at in again and reached < 1) or not curve) and not (curve and failed(curve))
         until = max(again.get(at, 0.0), next((share for share in optimiser.lengths if share > reached), 1.0))
         trainings.append(
             Training(
-                origin.h, curve_of(looks), until if unfinished else None, origin=origin, trial_index=index,
+                origin.h, curve, until if unfinished else None, origin=origin, trial_index=index,
                 external=at not in own and at not in again,
             )
         )  # fmt: skip
@@ -184,23 +183,23 @@ def _needless(study: Study, search: Search, ended: pd.DataFrame) -> str | None:
 
 def _known(
     study: Study, search: Search, rows: pd.DataFrame, ended: Sequence[bool], curves: pd.DataFrame | None
-) -> dict[TrainingKey, Looks]:
-    """The looks of each recorded training, which is not repeated even if other seeds of its configuration are missing.
+) -> dict[TrainingKey, Curve]:
+    """The learning curve of each recorded training, which is not repeated even if other seeds are missing.
     ended: of each row whether it stands; of a trial that is run again, the scores so far count."""
     key, lengths, of_trial = study.space.key, lengths_of(search.setup), {}
     if curves is not None and len(curves):
         numbers = ["images_seen", "val_score"]
-        of_trial = {trial: looks[numbers].to_numpy().tolist() for trial, looks in curves.groupby("trial_id")}
+        of_trial = {trial: curve[numbers].to_numpy().tolist() for trial, curve in curves.groupby("trial_id")}
     known = {}
     for row, stands in zip(rows.itertuples(), ended, strict=True):
         whole = whole_length(search.setup, int(row.batch_size))
         images = 0 if pd.isna(row.images_seen) else int(row.images_seen)
         status = row.status if stands else "stopped"
-        looks = looks_of(status, row.val_score, of_trial.get(row.trial_id, ()), images, whole, lengths)
+        curve = curve_so_far(status, row.val_score, of_trial.get(row.trial_id, ()), images, whole, lengths)
         if not stands:
-            looks = {share: value for share, value in looks.items() if share < 1}  # its test is missing
-        if looks:
-            known[key(row.params), int(row.seed)] = looks
+            curve = {share: value for share, value in curve.items() if share < 1}  # its test is missing
+        if curve:
+            known[key(row.params), int(row.seed)] = curve
     return known
 
 
@@ -227,7 +226,7 @@ def _account(search: Search, optimiser: Optimiser) -> str:
         return "its setting was trained by another search"
     if not (search.pauses or search.line):
         return f"{optimiser.spent:.0f} of {search.num_samples} trials: {why}"
-    shares = [one.share for one in optimiser.trainings if one.looks]
+    shares = [one.share for one in optimiser.trainings if one.curve]
     whole = sum(share == 1 for share in shares)
     said = (
         f"{len(shares)} settings for {optimiser.spent:.3g} full trainings' worth of images "

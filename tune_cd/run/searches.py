@@ -12,11 +12,11 @@ from trainables.training.setups import XBM_SCHEDULES, published_best, xbm_balanc
 from tune_cd import balance
 from tune_cd.results.schema import CONFIRM, DECAY
 from tune_cd.run.config import StudyConfig
-from tune_cd.run.looks import lengths_of
+from tune_cd.run.curves import lengths_of
 from tune_cd.run.starts import published_at, recipe_at, starts_for, usual_rate, usual_weights
 from tune_cd.search.baselines.listed import grid_cells
+from tune_cd.search.methods import CONFIGURED, OPTIMISERS, given
 from tune_cd.search.protocol import Optimiser
-from tune_cd.search.registry import CONFIGURED, OPTIMISERS, given
 from tune_cd.search.search import CoordinateDescent
 from tune_cd.search.space import Space
 

@@ -12,15 +12,16 @@ from ray.tune.search import Searcher
 
 from trainables.trial import UNTIL
 from tune_cd.run.budget import Meter
-from tune_cd.run.looks import Looks, reaches
+from tune_cd.run.curves import reaches
 from tune_cd.run.portfolio import ORIGIN, Asked, Portfolio
-from tune_cd.tune.packed import SEED, Packing
+from tune_cd.search.training import Curve
+from tune_cd.tune.packs import SEED, Packing
 
 Trial = tuple[str, int, int]
 """(search, trial_index, seed) of a training."""
 
-Reported = Callable[[Asked, Mapping[str, Any]], Looks]
-"""(training, its last report, {} if it was lost) -> the scores that it has reached."""
+Reported = Callable[[Asked, Mapping[str, Any]], Curve]
+"""(training, its last report, {} if it was lost) -> its learning curve."""
 
 
 class StudySearch(Packing):
@@ -86,11 +87,11 @@ class StudySearch(Packing):
 
     def _tell(self, member: Asked, told: Mapping[str, Any] | None) -> None:
         told = told or {}
-        looks, until = self._reported(member, told), self._until[trial_of(member)]
-        if told.get("status") == "stopped" and not reaches(looks, member.until):
+        curve, until = self._reported(member, told), self._until[trial_of(member)]
+        if told.get("status") == "stopped" and not reaches(curve, member.until):
             self._cut[trial_of(member)] = member, until
         else:
-            self._portfolio.tell(member, looks)
+            self._portfolio.tell(member, curve)
 
 
 def trial_of(asked: Asked) -> Trial:

@@ -20,11 +20,11 @@ from tune_cd.run.resources import Resources
 from tune_cd.run.resumption import attempts_of, portfolio_of, reported_by, say_ended
 from tune_cd.run.running import RunningFile, running_of
 from tune_cd.run.searches import Search
-from tune_cd.run.streak import LossesInARow
+from tune_cd.run.stopper import LossesInARow
 from tune_cd.run.study import Study, tune_folder
 from tune_cd.run.study_search import StudySearch
 from tune_cd.tune.callback import ResultsCallback
-from tune_cd.tune.packed import PACK
+from tune_cd.tune.packs import PACK
 
 STATUS_SECONDS = 60  # between two tables of Ray's reporter
 PATIENCE = 10.0  # seconds to wait, after an interrupt, for rows that the store has not taken

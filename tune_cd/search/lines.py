@@ -7,9 +7,9 @@ from itertools import combinations
 
 import numpy as np
 
-from tune_cd.search.line_search import Plan
+from tune_cd.search.descent import Plan
 from tune_cd.search.space import NEGLIGIBLE, Array, Axis, Configuration, Space
-from tune_cd.search.trainings import Proposal
+from tune_cd.search.training import Proposal
 
 STEP, FINER, FEWEST = 0.5, 10, 8
 """Spacing of the points on a line: STEP octaves, or 1/FEWEST of a shorter line; near the best point, FINER times

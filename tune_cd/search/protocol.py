@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Protocol, runtime_checkable
 
 from tune_cd.search.space import Configuration, Space
-from tune_cd.search.trainings import Training
+from tune_cd.search.training import Training
 
 OFF_LINES = ("start", "sampled", "resumed")
 """The values of `Proposal.direction` outside line searches: a starting point, a baseline's own choice, and a training

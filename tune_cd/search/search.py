@@ -18,16 +18,16 @@ from typing import Any
 
 import numpy as np
 
-from tune_cd.search.beliefs import PRIORS
+from tune_cd.search.bracket import FAILED
+from tune_cd.search.descent import RULES, LineSearches, Plan, Trajectory
 from tune_cd.search.directions import Directions, directions_of
-from tune_cd.search.golden_section import FAILED
-from tune_cd.search.line import OnLine, check_line
-from tune_cd.search.line_search import RULES, LineSearches, Plan, Trajectory
-from tune_cd.search.model_guided import LENGTHS, Guided, Step
+from tune_cd.search.guided import LENGTHS, Guided, Step
+from tune_cd.search.prior import PRIORS
 from tune_cd.search.protocol import check_version, check_workers, is_free
+from tune_cd.search.single_line import OnLine, check_line
 from tune_cd.search.space import Configuration, Key, Space
 from tune_cd.search.speculative import needed_next
-from tune_cd.search.trainings import Proposal, Training, value_of
+from tune_cd.search.training import Proposal, Training, value_of
 
 __all__ = ["LENGTHS", "CoordinateDescent"]
 
@@ -46,10 +46,10 @@ class CoordinateDescent:
 
     space: the box H. rule: how the next step is chosen:
         "default": lines through the best point, along the directions and the axes. A Gaussian process chooses line,
-            point and training length (`model_guided`).
+            point and training length (`guided`).
         "paper": Algorithms 1 and 2, golden-section searches along each direction in turn, with growing budgets.
         "local": the same, with line searches that begin within 4 octaves of the best point.
-        "line": as "default" along the first direction alone, until its best is bracketed (`line`).
+        "line": as "default" along the first direction alone, until its best is bracketed (`single_line`).
     prior: of the model: "general", or as `tune_cd.balance` says "balance" or "terms" for the weights of a loss.
     directions: array [n_directions, n_axes], or name -> row, in the axes' coordinates; None: each axis.
     budgets: steps of a line search, one int or one per direction (c_i of `algo:cd`), of "paper" and "local".
@@ -101,11 +101,14 @@ class CoordinateDescent:
             check_line(space, self._starts, rows[0])
         self._blind = (space.sample(np.random.default_rng(self.seed)),)
         self._trainings: dict[Key, Training] = {}  # in asking order; if never asked for, in telling order
+        self._costs: dict[Key, float] = {}  # in full trainings, without `external` ones
+        self._live: set[Key] = set()
+        self._next_index = 0
         self._modelled: Guided | None = None  # the model's state, and what it follows from
 
     def ask(self) -> Configuration | None:
         """The next configuration to train, new or paused; None while `workers` run, or when nothing is left."""
-        step = self._step() if is_free(self.workers, len(self._running)) else None
+        step = self._step() if is_free(self.workers, len(self._live)) else None
         return None if step is None else self.begin(step.proposal, step.until)
 
     def begin(self, proposal: Proposal, until: float = 1.0) -> Configuration:
@@ -113,25 +116,25 @@ class CoordinateDescent:
         key = self.space.key(proposal.h)
         known = self._trainings.get(key, Training(proposal.h))
         if known.trial_index is None:
-            indices = (one.trial_index for one in self._trainings.values() if one.trial_index is not None)
-            known = replace(known, origin=known.origin or proposal, trial_index=max(indices, default=-1) + 1)
-        looks = tuple(look for look in known.looks if look[1] != FAILED)
-        self._trainings[key] = replace(known, looks=looks, until=until)
+            known = replace(known, origin=known.origin or proposal, trial_index=self._next_index)
+        self._put(key, known.again(until))
         return dict(known.h)
 
     def withdraw(self, h: Mapping[str, Any]) -> None:
         """Withdraw an asked configuration: it is not trained after all, or not further. KeyError if it is unknown."""
         key = self.space.key(h)
-        self._trainings[key] = replace(self._trainings[key], until=None)
-        if not self._trainings[key].looks:
-            del self._trainings[key]
+        training = replace(self._trainings[key], until=None)
+        self._put(key, training)
+        if not training.curve:
+            del self._trainings[key], self._costs[key]
+            self._next_index -= training.trial_index == self._next_index - 1
 
     def leave(self, configurations: Iterable[Mapping[str, Any]]) -> None:
         """Mark exactly these configurations as unable to go on, for example because their checkpoints are gone. They
         stay known, but unfinished ones no longer lead."""
         left = {self.space.key(h) for h in configurations}
         for key, training in self._trainings.items():
-            self._trainings[key] = replace(training, left=key in left)
+            self._put(key, replace(training, left=key in left))
 
     def until(self, h: Mapping[str, Any]) -> float:
         """The share to which an asked configuration is to be trained. Raises KeyError if it is not being trained."""
@@ -143,7 +146,7 @@ class CoordinateDescent:
     def length_after(self, h: Mapping[str, Any]) -> float:
         """The next length at which a configuration may pause, after those that it has reached."""
         training = self._trainings.get(self.space.key(h))
-        values = [] if training is None else [share for share, value in training.looks if value != FAILED]
+        values = [] if training is None else [share for share, value in training.curve.items() if value != FAILED]
         return next(length for length in self.lengths if length > max(values, default=0.0) + ROUNDING)
 
     def tell(
@@ -172,9 +175,8 @@ class CoordinateDescent:
             raise ValueError(f"share {share!r}: above 0, at most 1, of the full length")
         ends = known.until is not None and (share >= known.until or number == FAILED or left)
         until = None if ends else known.until
-        self._trainings[key] = self._settled(
-            replace(known.told(share, number), until=until, left=left or known.left, external=external)
-        )
+        told = replace(known.told(share, number), until=until, left=left or known.left, external=external)
+        self._put(key, self._settled(told))
 
     def recall(self, trainings: Iterable[Training]) -> None:
         """Add the trainings of an earlier run of this search, in asking order, before the first ask. They do not become
@@ -184,23 +186,27 @@ class CoordinateDescent:
         """
         for training in trainings:
             h = self.space.check(training.h)
-            self._trainings[self.space.key(h)] = self._settled(replace(training, h=h))
+            self._put(self.space.key(h), self._settled(replace(training, h=h)))
 
     @property
     def finished(self) -> bool:
         """True when nothing is left to train and no running training can change that."""
-        return not self._running and self._step() is None
+        return not self._live and self._step() is None
 
     @property
     def ending(self) -> str:
         """Why it asks for nothing more, and what it would take to go on; for a search that is `finished`."""
-        whole, n = prod(axis.size for axis in self.space.axes), len(self._trainings)
-        if n >= whole:
+        n = len(self._trainings)
+        if n >= prod(axis.size for axis in self.space.axes):
             return f"all {n} configurations of {self.space} are known; a larger space has more"
-        if self.budget - self.spent < self.lengths[0]:
-            return "its budget is spent"
+        if self.rule == "line" and self.bracketed:
+            return "the best on its line is bracketed"
+        if self.budget < inf and self._step(inf) is not None:
+            return f"its budget of {self.budget:g} full trainings is spent; a larger one goes on"
         if self.rule == "line":
-            return "the best on its line is bracketed" if self.bracketed else "the best lies at an end of its line"
+            return "the best lies at an end of its line; a wider range goes on"
+        if self._line_searches is not None:
+            return f"after {n} configurations every line is searched to its resolution; another start goes on"
         return (
             f"after {n} configurations no step promises more than a thousandth of the range of values; another start, "
             "or a wider space, may"
@@ -208,7 +214,7 @@ class CoordinateDescent:
 
     @property
     def live(self) -> list[Configuration]:
-        return [dict(one.h) for one in self._running]
+        return [dict(one.h) for key, one in self._trainings.items() if key in self._live] if self._live else []
 
     @property
     def trainings(self) -> tuple[Training, ...]:
@@ -222,20 +228,20 @@ class CoordinateDescent:
     @property
     def history(self) -> list[tuple[Configuration, float | None]]:
         """(h, value at the greatest length told) of every configuration told, in asking order; None: it failed."""
-        told = (one for one in self._trainings.values() if one.looks)
-        return [(dict(one.h), None if one.failed else one.looks[-1][1]) for one in told]
+        told = (one for one in self._trainings.values() if one.curve)
+        return [(dict(one.h), None if one.failed else one.last) for one in told]
 
     @property
     def spent(self) -> float:
         """Training length done or asked for, in full trainings, without `external` ones. Each counts as the shortest
         length at least, even if it failed."""
-        return float(sum(max(one.length, self.lengths[0]) for one in self._trainings.values() if not one.external))
+        return float(sum(self._costs.values()))
 
     @property
     def best(self) -> tuple[Configuration, float] | None:
         """The configuration with the best value told, at whatever length; None before the first number. One that was
         stopped before its end does not count."""
-        reached = [one for one in self._trainings.values() if one.values and not one.gone]
+        reached = [one for one in self._trainings.values() if one.values and not one.stopped]
         best = max(reached, key=lambda one: max(one.values), default=None)
         return None if best is None else (dict(best.h), max(best.values))
 
@@ -244,12 +250,12 @@ class CoordinateDescent:
         """The training with the best value told; None before any number. Failed ones, and those that cannot go on, are
         passed over. It is finished before the search ends."""
         model = self._model() if any(one.values for one in self._trainings.values()) else None
-        return None if model is None else model.trainings[model.front]
+        return None if model is None else model.trainings[model.incumbent]
 
     @property
     def bracketed(self) -> bool:
         """With rule "line": whether nothing runs, and the best whole training has close neighbours on both sides."""
-        return self.rule == "line" and not self._running and self._on_line().bracketed
+        return self.rule == "line" and not self._live and self._on_line().bracketed
 
     def believed(self, h: Mapping[str, Any]) -> tuple[float, float] | None:
         """The predicted value of a configuration at full length and its standard deviation, from all that was told.
@@ -260,7 +266,7 @@ class CoordinateDescent:
         training = self._trainings.get(self.space.key(h), Training(h))
         if training.failed or not any(one.values for one in self._trainings.values()):
             return None
-        return (training.looks[-1][1], 0.0) if training.share == 1 else self._model().model.believed(h)
+        return (training.last, 0.0) if training.share == 1 else self._model().model.believed(h)
 
     def origin(self, h: Mapping[str, Any]) -> Proposal:
         """The line on which a configuration was first proposed. Raises KeyError for one never asked for."""
@@ -294,26 +300,29 @@ class CoordinateDescent:
         search.budget = inf if state["budget"] is None else state["budget"]  # it may have been lowered below 1
         search.grows = state["grows"]
         for training in map(Training.from_json, state["trainings"]):
-            search._trainings[search.space.key(training.h)] = training
+            search._put(search.space.key(training.h), training)
         return search
 
-    def _step(self) -> Step | None:
-        """The next training to run; None if there is none, for good or until a running training ends."""
+    def _step(self, budget: float | None = None) -> Step | None:
+        """The next training to run; None if there is none, for good or until a running training ends. budget: in full
+        trainings, if not the search's own."""
+        budget = self.budget if budget is None else budget
         if self._line_searches is not None:
-            affords = self.spent + 1 <= self.budget
+            affords = self.spent + 1 <= budget
             proposal = self._next_of_line_searches(self._line_searches) if affords else None
             return None if proposal is None else Step(proposal, 1.0)
-        return self._on_line().step if self.rule == "line" else self._model().step
+        now = self._model() if budget == self.budget else replace(self._model(), left=budget - self.spent)
+        return OnLine(now, self.spent, budget).step if self.rule == "line" else now.step
 
     def _next_of_line_searches(self, settings: LineSearches) -> Proposal | None:
         """The first configuration without a value on the trajectory of `algo:cd`, or further ahead (`speculative`)."""
         state = Trajectory.first(self._plan, settings, self._first, self._budgets)
         while not state.finished:
             training = self._trainings.get(self.space.key(state.proposal().h))
-            if training is None or not training.looks or training.until is not None:
+            if training is None or not training.curve or training.until is not None:
                 break
             state = state.told(training.h, _counts(training, state.value if state.here else None))
-        known = {key: _counts(one, state.value) if one.looks and one.until is None else None
+        known = {key: _counts(one, state.value) if one.curve and one.until is None else None
                  for key, one in self._trainings.items()}  # fmt: skip
         return needed_next(state, known)
 
@@ -331,14 +340,18 @@ class CoordinateDescent:
             )  # fmt: skip
         return now
 
+    def _put(self, key: Key, training: Training) -> None:
+        """Keep what is known of a configuration, and what follows for all of them together."""
+        self._trainings[key] = training
+        self._costs[key] = 0.0 if training.external else max(training.length, self.lengths[0])
+        (self._live.discard if training.until is None else self._live.add)(key)
+        if training.trial_index is not None:
+            self._next_index = max(self._next_index, training.trial_index + 1)
+
     def _settled(self, training: Training) -> Training:
         """A training with what follows: a whole one has not been left, and where nothing pauses a short one has."""
         short = training.until is None and training.share < 1
         return replace(training, left=short and (training.left or len(self.lengths) == 1))
-
-    @property
-    def _running(self) -> list[Training]:
-        return [one for one in self._trainings.values() if one.until is not None]
 
     @property
     def _first(self) -> tuple[Configuration, ...]:
@@ -365,8 +378,8 @@ def starts_of(space: Space, start: Start) -> list[Configuration]:
 def _counts(training: Training, best: float | None) -> float:
     """The value with which a training counts in a line search, given the best so far: one that was stopped before its
     end is just below it, if it is not lower already."""
-    value = training.looks[-1][1]
-    return min(value, nextafter(best, -inf)) if training.gone and best is not None else value
+    value = training.last
+    return min(value, nextafter(best, -inf)) if training.stopped and best is not None else value
 
 
 def _line_searches(rule: str | LineSearches) -> LineSearches | None:

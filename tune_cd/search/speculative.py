@@ -7,10 +7,10 @@ from collections import deque
 from collections.abc import Mapping
 from math import inf, nextafter, prod
 
-from tune_cd.search.golden_section import FAILED
-from tune_cd.search.line_search import Trajectory
+from tune_cd.search.bracket import FAILED
+from tune_cd.search.descent import Trajectory
 from tune_cd.search.space import Key
-from tune_cd.search.trainings import Proposal
+from tune_cd.search.training import Proposal
 
 STATES = 4096
 """Number of states examined before giving up; a hundred live trials need a few hundred."""

@@ -12,12 +12,12 @@ from math import frexp, inf, ldexp
 import numpy as np
 from numpy.typing import NDArray
 
-from tune_cd.search.beliefs import Belief, prior_of
-from tune_cd.search.gaussian_process import Prior, Process, factors_of, likely
-from tune_cd.search.golden_section import FAILED
-from tune_cd.search.line_search import Plan
+from tune_cd.search.bracket import FAILED
+from tune_cd.search.descent import Plan
+from tune_cd.search.prior import Prior, draws_of
+from tune_cd.search.process import Draws, Process, factors_of, likely
 from tune_cd.search.space import NEGLIGIBLE, Array, Configuration
-from tune_cd.search.trainings import Training, raised
+from tune_cd.search.training import Training, raised
 
 MOST = 200
 """The processes are told at most about so many values, so that a step's cost is bounded. Of more, half are those of the
@@ -27,14 +27,14 @@ is detail around any other peak, and the mean of many noisy values at one place.
 
 @dataclass(frozen=True)
 class Surrogate:
-    """The model of these trainings, with both priors of a belief: `usual`, and `exploiting` with short length scales.
+    """The model of these trainings, with both kinds of draws: `usual`, and `exploiting` with short length scales.
 
     trainings: at least one, in the order of asking. lengths: shares of the full length at which trainings pause.
     exploits: whether `process`, which predicts ends and leader, is the exploiting one.
     """
 
     plan: Plan
-    belief: Belief
+    prior: Prior
     trainings: Sequence[Training]
     lengths: tuple[float, ...]
     exploits: bool
@@ -62,14 +62,14 @@ class Surrogate:
         """Index of the training with the best final value, known or predicted. One that failed or was left before its
         end leads only if all did."""
         failed = np.array([one.failed for one in self.trainings])
-        return int(np.argmax(np.where(failed | self._gone, -inf, self.ends)))
+        return int(np.argmax(np.where(failed | self._stopped, -inf, self.ends)))
 
     @cached_property
     def ends(self) -> Array:
         """Values of all trainings at full length [n_trainings], in the unit of `values`, predicted for those not yet
         there."""
         predicted = self.process.averaged(self.expected)
-        whole = [one.looks[-1][1] if one.share == 1 and not one.failed else np.nan for one in self.trainings]
+        whole = [one.last if one.share == 1 and not one.failed else np.nan for one in self.trainings]
         return np.where(np.isnan(whole), predicted, np.ldexp(whole, -self._octave))
 
     @cached_property
@@ -94,7 +94,7 @@ class Surrogate:
 
     def best_of(self, ends: Array) -> Array:
         """The best reachable final value [n_draws, 1], from all final values `ends` [n_draws, n_trainings]."""
-        best: Array = (ends if self._gone.all() else ends[:, ~self._gone]).max(1, keepdims=True)
+        best: Array = (ends if self._stopped.all() else ends[:, ~self._stopped]).max(1, keepdims=True)
         return best
 
     @cached_property
@@ -110,15 +110,15 @@ class Surrogate:
 
     @cached_property
     def _told(self) -> Array:
-        """The values of the data's looks."""
-        told = raised(np.ldexp([value for one in self.trainings for _, value in one.looks], -self._octave))
-        return told[[at in self._data for at, one in enumerate(self.trainings) for _ in one.looks]]
+        """All values of the learning curves."""
+        told = raised(np.ldexp([value for one in self.trainings for value in one.curve.values()], -self._octave))
+        return told[[at in self._data for at, one in enumerate(self.trainings) for _ in one.curve]]
 
     @cached_property
     def _octave(self) -> int:
         """All scores but very bad ones (`raised`) are between ±2^octave. In this unit their differences and squares do
         not overflow or vanish; dividing by a power of two rounds nothing."""
-        told = np.array([v for one in self.trainings for _, v in one.looks if v != FAILED] or [1.0])
+        told = np.array([v for one in self.trainings for v in one.curve.values() if v != FAILED] or [1.0])
         first = frexp(np.abs(told).max())[1]
         return first + frexp(np.abs(raised(np.ldexp(told, -first))).max())[1]
 
@@ -126,21 +126,23 @@ class Surrogate:
     def _places(self) -> tuple[Array, Array]:
         """The data's places: points [n, n_axes] and shares [n] of every look, then of running trainings. A failure
         counts at full length."""
-        looks = [
-            (at, 1.0 if value == FAILED else share) for at, one in self._data.items() for share, value in one.looks
-        ]
+        told = [
+            (at, 1.0 if value == FAILED else share)
+            for at, one in self._data.items()
+            for share, value in one.curve.items()
+        ]  # fmt: skip
         under_way = [(at, one.until) for at, one in self._data.items() if one.until is not None]
-        places, shares = zip(*looks, *under_way)
+        places, shares = zip(*told, *under_way)
         return self.points[list(places)], np.array(shares)
 
     @cached_property
     def _data(self) -> dict[int, Training]:
         """The trainings that the processes are told about, by index: see MOST."""
-        sizes = np.array([len(one.looks) + (one.until is not None) for one in self.trainings])
+        sizes = np.array([len(one.curve) + (one.until is not None) for one in self.trainings])
         chosen = np.arange(len(sizes))
         if sizes.sum() > MOST:
             x = self.points / np.maximum(self.plan.space.high - self.plan.space.low, NEGLIGIBLE)
-            best = np.argmax([max((value for _, value in one.looks), default=FAILED) for one in self.trainings])
+            best = np.argmax([max((value for value in one.curve.values()), default=FAILED) for one in self.trainings])
             near = np.argsort(((x - x[best]) ** 2).sum(1), kind="stable")
             chosen = near[np.cumsum(sizes[near]) <= MOST // 2]
             gaps = ((x[:, None] - x[chosen]) ** 2).sum(-1).min(1)
@@ -150,23 +152,23 @@ class Surrogate:
         return {at: self.trainings[at] for at in sorted(chosen.tolist())}
 
     @cached_property
-    def _gone(self) -> NDArray[np.bool_]:
+    def _stopped(self) -> NDArray[np.bool_]:
         """Which trainings are `gone` [n_trainings]."""
-        return np.array([one.gone for one in self.trainings])
+        return np.array([one.stopped for one in self.trainings])
 
     def _fitted(self, exploits: bool) -> Process:
-        prior, factors = self._own if exploits == self.exploits else (self._likely(exploits), None)
-        return Process(*self._places, self.values, prior, factors)
+        draws, factors = self._own if exploits == self.exploits else (self._likely(exploits), None)
+        return Process(*self._places, self.values, draws, factors)
 
     @cached_property
-    def _own(self) -> tuple[Prior, Array]:
-        """The prior of `process`, and its Cholesky factors, which begin with those for the told values alone."""
-        prior = self._likely(self.exploits)
-        return prior, factors_of(*self._places, prior)
+    def _own(self) -> tuple[Draws, Array]:
+        """The draws of `process`, and its Cholesky factors, which begin with those for the told values alone."""
+        draws = self._likely(self.exploits)
+        return draws, factors_of(*self._places, draws)
 
-    def _likely(self, exploits: bool) -> Prior:
+    def _likely(self, exploits: bool) -> Draws:
         n, (points, shares) = len(self._told), self._places
-        return likely(points[:n], shares[:n], self._told, prior_of(self.belief, self.plan, exploits, self.lengths))
+        return likely(points[:n], shares[:n], self._told, draws_of(self.prior, self.plan, exploits, self.lengths))
 
 
 def _lifted(value: float, octave: int) -> float:

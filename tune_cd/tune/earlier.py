@@ -16,7 +16,7 @@ from tune_cd.results.merging import merge
 from tune_cd.results.reading import check_whole
 from tune_cd.results.redaction import redact
 from tune_cd.search.space import Space
-from tune_cd.search.trainings import Training
+from tune_cd.search.training import Training
 
 logger = logging.getLogger(__name__)
 

@@ -25,17 +25,17 @@ from tune_cd import results
 from tune_cd.results.attempts import to_retry
 from tune_cd.results.observations import UNKNOWN_SHARE
 from tune_cd.results.rows import finite
+from tune_cd.search.bracket import FAILED
 from tune_cd.search.directions import Directions
-from tune_cd.search.golden_section import FAILED
 from tune_cd.search.protocol import check_version, check_workers
 from tune_cd.search.search import CoordinateDescent
 from tune_cd.search.space import Space
-from tune_cd.search.trainings import Proposal, Training, value_of
+from tune_cd.search.training import Proposal, Training, value_of
 from tune_cd.tune.callback import ResultsCallback
 from tune_cd.tune.earlier import Rows, check_scores, inside, rows_at, rows_of
 from tune_cd.tune.param_space import configurations, points, space_from_tune, space_of
-from tune_cd.tune.pausing_scheduler import PausingScheduler
 from tune_cd.tune.reports import Reports
+from tune_cd.tune.scheduler import PausingScheduler
 from tune_cd.tune.state import JsonState, trials_in
 from tune_cd.tune.trials import Trials
 
@@ -151,7 +151,7 @@ class CoordinateDescentSearch(JsonState, Searcher):
         """
         self.warn_of_paused()  # Tune says nothing of the end of an experiment, e.g. by time_budget_s
         whole = None if self._trials is None else self._trials.best(lambda one: one.share == 1)
-        return None if whole is None else (unflatten_dict(whole.h), self._signed(whole.looks[-1][1]))
+        return None if whole is None else (unflatten_dict(whole.h), self._signed(whole.last))
 
     def believed(self, config: Mapping[str, Any]) -> tuple[float, float] | None:
         """Predicted value of a configuration at full length, and its standard deviation, in the metric's own sign.
@@ -264,13 +264,11 @@ class CoordinateDescentSearch(JsonState, Searcher):
         whole, paused = (
             self._trials.best(wanted) for wanted in (lambda one: one.share == 1, lambda one: one.share < 1)
         )
-        better = paused is not None and (whole is None or paused.looks[-1][1] > whole.looks[-1][1])
+        better = paused is not None and (whole is None or paused.last > whole.last)
         if not better or self._paused_said == paused:
             return
-        self._paused_said, value = paused, self._signed(paused.looks[-1][1])
-        said = (
-            "none is whole" if whole is None else f"the best whole training has {self._signed(whole.looks[-1][1]):.6g}"
-        )
+        self._paused_said, value = paused, self._signed(paused.last)
+        said = "none is whole" if whole is None else f"the best whole training has {self._signed(whole.last):.6g}"
         log.warning(
             "the best known is %s, paused at %.3g of its length with %.6g, and %s; a budget larger by %.3g would "
             "finish it, unless it was stopped there", paused.h, paused.share, value, said, 1 - paused.share,
@@ -414,7 +412,7 @@ class CoordinateDescentSearch(JsonState, Searcher):
             self._recall(self._rows)
         elif self._rows is not None:
             for known in inside(results.trainings(self._rows, self.full_length), self._space):
-                for share, value in known.looks:
+                for share, value in known.curve.items():
                     search.tell(known.h, value, share, external=True)
 
     def _begin_with(self, search: CoordinateDescent) -> None:

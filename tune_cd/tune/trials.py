@@ -16,7 +16,7 @@ from tune_cd.results.rows import finite
 from tune_cd.search.protocol import is_free
 from tune_cd.search.search import ROUNDING, CoordinateDescent
 from tune_cd.search.space import Configuration, Key
-from tune_cd.search.trainings import Proposal, Training
+from tune_cd.search.training import Proposal, Training
 from tune_cd.tune.reports import Reports
 from tune_cd.tune.state import Ran
 
@@ -154,8 +154,8 @@ class Trials:
             return False
         self.ended.discard(trial_id)
         known, key = self.search.training(h), self.search.space.key
-        if known is None or (known.until is None and (not known.looks or known.share == 1)):
-            share = known.looks[-1][0] if known is not None and known.looks else 0.0
+        if known is None or (known.until is None and (not known.curve or known.share == 1)):
+            share = max(known.curve, default=0.0) if known is not None else 0.0
             self.search.begin(Proposal(h, "resumed", 0.0), self._length_at(share) or self.search.lengths[0])
         if not self.is_under_way(h):
             return True
@@ -206,8 +206,8 @@ class Trials:
 
     def best(self, wanted: Callable[[Training], bool]) -> Training | None:
         """The training with the best last value among those that are wanted; None without one."""
-        told = [one for one in self.search.trainings if one.looks and not one.failed and wanted(one)]
-        return max(told, key=lambda one: one.looks[-1][1], default=None)
+        told = [one for one in self.search.trainings if one.curve and not one.failed and wanted(one)]
+        return max(told, key=lambda one: one.last, default=None)
 
     @property
     def _open(self) -> dict[Key, str]:

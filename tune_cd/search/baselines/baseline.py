@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from math import inf, nextafter
 from typing import Any, Protocol
 
-from tune_cd.search.golden_section import FAILED
+from tune_cd.search.bracket import FAILED
 from tune_cd.search.protocol import check_workers, is_free
 from tune_cd.search.space import Configuration, Key, Space
-from tune_cd.search.trainings import Proposal, Training, value_of
+from tune_cd.search.training import Proposal, Training, value_of
 
 
 @dataclass
@@ -67,10 +67,9 @@ class Baseline:
         """The next configuration; None while `workers` trials are live, and when finished."""
         while is_free(self.workers, len(self.live)) and self._affords and (h := self._next()) is not None:
             known = self._recalled.pop(self.space.key(h), None)
-            if known is None or not known.looks or known.until is not None:
+            if known is None or not known.curve or known.until is not None:
                 return h
-            share, value = known.looks[-1]
-            self.tell(h, value, share, left=known.gone)
+            self.tell(h, known.last, known.share, left=known.stopped)
         return None
 
     def until(self, h: Mapping[str, Any]) -> float:
@@ -143,7 +142,8 @@ class Baseline:
     @property
     def ending(self) -> str:
         """Why it asks for nothing more, for a search that is `finished`."""
-        return "its budget is spent" if not self._affords else "all its configurations are known"
+        budget = f"its budget of {self.budget:g} full trainings is spent; a larger one goes on"
+        return budget if not self._affords else "all its configurations are known"
 
     @property
     def spent(self) -> float:

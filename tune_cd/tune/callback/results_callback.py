@@ -25,7 +25,7 @@ from tune_cd.tune.callback.retries import RetryingWriter
 from tune_cd.tune.callback.rows import outcome, place_of
 from tune_cd.tune.callback.writer import Entry, RowWriter
 from tune_cd.tune.earlier import STARTED_FROM, warn_of_unknown
-from tune_cd.tune.packed import PACK, SEED, UNTIL, members_of
+from tune_cd.tune.packs import PACK, SEED, UNTIL, members_of
 from tune_cd.tune.reports import Reports
 
 UNSTORED = "unstored"

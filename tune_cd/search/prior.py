@@ -15,8 +15,8 @@ from math import inf
 import numpy as np
 from scipy.special import ndtri
 
-from tune_cd.search.gaussian_process import Prior
-from tune_cd.search.line_search import Plan
+from tune_cd.search.descent import Plan
+from tune_cd.search.process import Draws
 from tune_cd.search.space import NEGLIGIBLE, Array
 
 TRADING, SCALING = 4.0, 8.0
@@ -28,7 +28,7 @@ NOISES = (1e-3, 1e-2, 1e-1)
 """BALANCE's noise variances, as shares of the process's variance."""
 
 CLOSER = 1 / 4
-"""Length scales of steps that exploit (`model_guided.EXPLOIT_FROM`), as a share of TRADING or of GENERAL's medians."""
+"""Length scales of steps that exploit (`guided.EXPLOIT_FROM`), as a share of TRADING or of GENERAL's medians."""
 
 DRAWS = 32
 """GENERAL's number of draws of length scales and noise; the draws are the same in every search."""
@@ -75,8 +75,8 @@ def trades(direction: Array) -> bool:
     return bool(direction.min() < 0 < direction.max())
 
 
-def first_weight(plan: Plan, x: Array, start: Array | None) -> Array:
-    """Prior over the optimum's location at x [n, n_axes], unnormalised, [n]: see CENTRE and AROUND_TRADING.
+def location_weight(plan: Plan, x: Array, start: Array | None) -> Array:
+    """Prior of the optimum's location at x [n, n_axes], unnormalised, [n]: see CENTRE and AROUND_TRADING.
 
     start: coordinates [n_axes] of a start that someone chose, or None.
     """
@@ -92,14 +92,14 @@ def first_weight(plan: Plan, x: Array, start: Array | None) -> Array:
     return (central + around) / 2
 
 
-def _fixed(plan: Plan, exploits: bool) -> Prior:
+def _fixed(plan: Plan, exploits: bool) -> Draws:
     """BALANCE's prior: one pair of length scales, and each of NOISES. A step that exploits has the same length scale
     along all directions, because the narrow way may differ from the prior's."""
     lengths = (CLOSER * TRADING,) * 2 if exploits else (TRADING, SCALING)
-    return Prior(np.array([along_rows(plan, *lengths)] * len(NOISES)), np.array(NOISES))
+    return Draws(np.array([along_rows(plan, *lengths)] * len(NOISES)), np.array(NOISES))
 
 
-def _drawn(plan: Plan, exploits: bool) -> Prior:
+def _drawn(plan: Plan, exploits: bool) -> Draws:
     """GENERAL's prior draws. Those of steps that exploit have one common size, and differ in shape and noise alone."""
     n_axes = len(plan.space.names)
     uniforms = _uniforms(DRAWS, n_axes + 2)
@@ -108,7 +108,7 @@ def _drawn(plan: Plan, exploits: bool) -> Prior:
     stretch = np.exp(common[:, None] + EACH * normals[:, 2:])  # [DRAWS, n_axes]
     lengths = [rows / (median * factors)[:, None] for (rows, median), factors in zip(cycle(_frames(plan)), stretch)]
     low, high = np.log(NOISE)
-    return Prior(np.array(lengths), np.exp(low + (high - low) * uniforms[:, 1]))
+    return Draws(np.array(lengths), np.exp(low + (high - low) * uniforms[:, 1]))
 
 
 def _frames(plan: Plan) -> Iterator[tuple[Array, Array]]:
@@ -154,10 +154,11 @@ def _uniforms(n: int, dimensions: int) -> Array:
 
 
 @dataclass(frozen=True)
-class Belief:
+class Prior:
     """A prior of the default search, and how far it is trusted.
 
-    prior: (plan, exploits) -> prior of the values at one length; exploits: for a step that exploits.
+    draws: (plan, exploits) -> draws of the values' length scales and noise at one length; exploits: for a step that
+        exploits.
     alike_in_turn: its many draws take the length scales ALIKE in turn; else every draw is paired with each of them.
     fades_from: from this number of values on, the prior of where the best lies fades (CENTRE; piBO, Hvarfner et al.
         2022).
@@ -166,32 +167,32 @@ class Belief:
         above the best. With 0 the search looks near the start first.
     """
 
-    prior: Callable[[Plan, bool], Prior]
+    draws: Callable[[Plan, bool], Draws]
     alike_in_turn: bool
     fades_from: float
     pairs: bool
     margin: float
 
 
-BALANCE = Belief(_fixed, alike_in_turn=False, fades_from=inf, pairs=False, margin=0.03)
-TERMS = Belief(_fixed, alike_in_turn=False, fades_from=2, pairs=True, margin=0.1)
-GENERAL = Belief(_drawn, alike_in_turn=True, fades_from=2, pairs=True, margin=0.0)
+BALANCE = Prior(_fixed, alike_in_turn=False, fades_from=inf, pairs=False, margin=0.03)
+TERMS = Prior(_fixed, alike_in_turn=False, fades_from=2, pairs=True, margin=0.1)
+GENERAL = Prior(_drawn, alike_in_turn=True, fades_from=2, pairs=True, margin=0.0)
 
 
 @lru_cache(maxsize=64)  # every step of a search asks for one of the same two
-def prior_of(belief: Belief, plan: Plan, exploits: bool, lengths: tuple[float, ...]) -> Prior:
-    """A belief's prior of values at these training lengths. The length is one more axis, in octaves, with the length
-    scales ALIKE; of a single length the scale does not matter."""
-    prior, alike = belief.prior(plan, exploits), ALIKE if len(lengths) > 1 else ALIKE[:1]
-    draws = range(len(prior.maps))
-    pairs = list(zip(draws, cycle(alike)) if belief.alike_in_turn else product(draws, alike))
+def draws_of(prior: Prior, plan: Plan, exploits: bool, lengths: tuple[float, ...]) -> Draws:
+    """A prior's draws of length scales and noise at these training lengths. The length is one more axis, in octaves,
+    with the length scales ALIKE; of a single length the scale does not matter."""
+    drawn, alike = prior.draws(plan, exploits), ALIKE if len(lengths) > 1 else ALIKE[:1]
+    every = range(len(drawn.maps))
+    pairs = list(zip(every, cycle(alike)) if prior.alike_in_turn else product(every, alike))
     chosen, scales = [draw for draw, _ in pairs], [scale for _, scale in pairs]
-    n_axes = prior.maps.shape[1]
+    n_axes = drawn.maps.shape[1]
     maps = np.zeros((len(pairs), n_axes + 1, n_axes + 1))
-    maps[:, :n_axes, :n_axes] = prior.maps[chosen]
+    maps[:, :n_axes, :n_axes] = drawn.maps[chosen]
     maps[:, n_axes, n_axes] = 1 / np.array(scales)
-    return Prior(maps, prior.noises[chosen])
+    return Draws(maps, drawn.noises[chosen])
 
 
 PRIORS = {"balance": BALANCE, "terms": TERMS, "general": GENERAL}
-"""The priors by name; `tune_cd.balance.knowledge` says which fits the weights of a loss."""
+"""The priors by name; `tune_cd.balance.of` says which fits the weights of a loss."""

@@ -12,10 +12,10 @@ from math import inf
 
 import numpy as np
 
-from tune_cd.search.golden_section import FAILED
-from tune_cd.search.model_guided import IDLE, Guided, Step
+from tune_cd.search.bracket import FAILED
+from tune_cd.search.guided import IDLE, Guided, Step
 from tune_cd.search.space import AT_END, Array, Configuration, Space
-from tune_cd.search.trainings import Proposal
+from tune_cd.search.training import Proposal
 
 RATE_RESOLUTION = 2 / 3
 """Octaves. A learning rate counts as tuned when its nearest tried neighbours on both sides are this close together.
@@ -83,7 +83,7 @@ class OnLine:
     @cached_property
     def best(self) -> int | None:
         """Index of the best training at full length, of equal ones the first; None without one."""
-        ends = [one.looks[-1][1] if one.share == 1 else FAILED for one in self.now.trainings]
+        ends = [one.last if one.share == 1 else FAILED for one in self.now.trainings]
         return int(np.argmax(ends)) if max(ends, default=FAILED) != FAILED else None
 
     @cached_property

@@ -1,14 +1,17 @@
 """Trainings and their progress, and the values as the Gaussian process is told them."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import isfinite
 from typing import Any
 
 import numpy as np
 
-from tune_cd.search.golden_section import FAILED
+from tune_cd.search.bracket import FAILED
 from tune_cd.search.space import Array, Configuration, Key, Space, number_of
+
+Curve = Mapping[float, float]
+"""A learning curve: share of the full length -> value, ascending, larger is better; FAILED at its end if it failed."""
 
 TAIL = 4.0
 """A value further below the median than TAIL times the distance from the median to the best is raised to that limit.
@@ -37,7 +40,7 @@ class Proposal:
 class Training:
     """A configuration and all that is known of its training.
 
-    looks: its learning curve, (share of the full length, value), ascending; FAILED for a training that failed or
+    curve: its learning curve, share of the full length -> value, ascending; FAILED for a training that failed or
         diverged, which ends it.
     until: the share to which it is being trained; None: paused or at its end.
     left: it cannot go on, because a scheduler stopped it or its checkpoint is gone.
@@ -48,7 +51,7 @@ class Training:
     """
 
     h: Configuration
-    looks: tuple[tuple[float, float], ...] = ()
+    curve: Curve = field(default_factory=dict)
     until: float | None = None
     left: bool = False
     origin: Proposal | None = None
@@ -57,38 +60,46 @@ class Training:
     given: bool = False
 
     @property
-    def failed(self) -> bool:
-        return bool(self.looks) and self.looks[-1][1] == FAILED
+    def last(self) -> float:
+        """The value at the greatest length; FAILED where it failed. Raises ValueError without any."""
+        return self.curve[max(self.curve)]
 
     @property
-    def gone(self) -> bool:
+    def failed(self) -> bool:
+        return bool(self.curve) and self.last == FAILED
+
+    @property
+    def stopped(self) -> bool:
         """Whether it was left before its end, so that its final value cannot be reached."""
         return self.left and self.share < 1
 
     @property
     def share(self) -> float:
         """The share done; 1 if it failed."""
-        return 1.0 if self.failed else self.looks[-1][0] if self.looks else 0.0
+        return 1.0 if self.failed else max(self.curve, default=0.0)
 
     @property
     def values(self) -> list[float]:
         """The numbers of its learning curve."""
-        return [value for _, value in self.looks if value != FAILED]
+        return [value for value in self.curve.values() if value != FAILED]
 
     @property
     def length(self) -> float:
         """The share trained or asked for: its cost, in full trainings."""
-        return max(self.looks[-1][0] if self.looks else 0.0, self.until or 0.0)
+        return max(*self.curve, self.until or 0.0, 0.0)
 
     def told(self, share: float, value: float) -> "Training":
         """This training with one more value. An earlier failure is dropped: the training was run again."""
-        kept = {at: known for at, known in self.looks if known != FAILED} | {share: value}
-        return replace(self, looks=tuple(sorted(kept.items())))
+        return replace(self, curve=curve_of({**_numbers(self.curve), share: value}))
+
+    def again(self, until: float) -> "Training":
+        """This training on its way to a share. An earlier failure is dropped."""
+        return replace(self, curve=_numbers(self.curve), until=until)
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON types; `from_json` inverts it."""
-        looks = [[share, None if value == FAILED else value] for share, value in self.looks]
-        entry: dict[str, Any] = {"h": self.h, "looks": looks, "until": self.until, "trial_index": self.trial_index}
+        curve = [[share, None if value == FAILED else value] for share, value in self.curve.items()]
+        entry: dict[str, Any] = {"h": self.h, "curve": curve, "until": self.until, "trial_index": self.trial_index}
         entry |= {name: True for name in ("left", "external", "given") if getattr(self, name)}
         if self.origin is not None:
             entry |= {"direction": self.origin.direction, "line_position": self.origin.line_position}
@@ -99,16 +110,22 @@ class Training:
         origin = Proposal(entry["h"], entry["direction"], entry["line_position"]) if "direction" in entry else None
         flags = {name: entry.get(name, False) for name in ("left", "external", "given")}
         return cls(
-            entry["h"], curve_of(dict(map(tuple, entry["looks"]))), entry["until"], origin=origin,
+            entry["h"], curve_of(dict(map(tuple, entry["curve"]))), entry["until"], origin=origin,
             trial_index=entry["trial_index"], **flags,
         )  # fmt: skip
 
 
-def curve_of(values: Mapping[float, float | None]) -> tuple[tuple[float, float], ...]:
-    """A learning curve, from values by share; None, NaN and ±inf: failed there, which counts only at the end: later
+def curve_of(values: Mapping[float, Any]) -> Curve:
+    """A learning curve from values by share; None, NaN and ±inf: failed there, which counts only at the end: later
     values are of a training that was run again. Raises ValueError as `value_of`."""
-    curve = [(share, value_of(values[share])) for share in sorted(values)]
-    return tuple(look for look in curve if look[1] != FAILED or look == curve[-1])
+    curve = {share: value_of(values[share]) for share in sorted(values)}
+    end = max(curve, default=0.0)
+    return {share: value for share, value in curve.items() if value != FAILED or share == end}
+
+
+def _numbers(curve: Curve) -> Curve:
+    """A learning curve without a failure."""
+    return {share: value for share, value in curve.items() if value != FAILED}
 
 
 def value_of(value: Any) -> float:

@@ -9,9 +9,9 @@ from math import ceil, inf, isfinite
 
 import numpy as np
 
-from tune_cd.search.golden_section import FAILED, Bracket, Growing
+from tune_cd.search.bracket import FAILED, Bracket, Growing
 from tune_cd.search.space import Array, Configuration, Space
-from tune_cd.search.trainings import Proposal
+from tune_cd.search.training import Proposal
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class LineSearches:
     resolution: a bracket at most this wide, in octaves, is not searched further.
     bracket: octaves to either side of the incumbent within which a line search begins, measured on the parameter that
         moves fastest; None: from end to end of the box, as in the paper. It grows towards an end next to the best
-        (`golden_section.Growing`), and begins twice as wide the next time along a direction that gained nothing.
+        (`bracket.Growing`), and begins twice as wide the next time along a direction that gained nothing.
     """
 
     slope_threshold: float = 0.02

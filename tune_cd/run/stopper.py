@@ -11,7 +11,7 @@ from ray.tune import Callback, Stopper
 from trainables.trial import UnusableData
 from tune_cd.run.portfolio import ORIGIN
 from tune_cd.tune.callback.failures import failure_of
-from tune_cd.tune.packed import members_of
+from tune_cd.tune.packs import members_of
 
 UNUSABLE = f"{UnusableData.__module__}.{UnusableData.__qualname__}: "
 """The beginning of Tune's message of such an error."""

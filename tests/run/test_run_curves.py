@@ -8,7 +8,7 @@ from trainings import CPU, DATA, SETUP, advance_one
 
 from trainables.training.loop import Training
 from trainables.training.setups import find_setup
-from tune_cd.run.looks import failed, lengths_of, looks_of, over_seeds, reaches, whole_length
+from tune_cd.run.curves import curve_so_far, failed, lengths_of, over_seeds, reaches, whole_length
 
 LENGTHS = (0.125, 0.25, 0.5, 1.0)
 CURVE = [(400, 0.4), (100, 0.3), (200, 0.2), (300, 0.5), (800, 0.1)]
@@ -34,32 +34,32 @@ def test_a_training_has_reached_a_length_at_its_look(images, batch_size, looks):
         seen.append((advance_one(training).images_seen, 0.5))
         for length in lengths_of(setup):
             there = training.share >= length - 1e-9
-            assert reaches(looks_of("stopped", None, seen, seen[-1][0], whole, lengths_of(setup)), length) == there
+            assert reaches(curve_so_far("stopped", None, seen, seen[-1][0], whole, lengths_of(setup)), length) == there
 
 
 def test_the_best_so_far_counts_at_each_length():
-    assert looks_of("stopped", 0.5, CURVE, 800, 800, LENGTHS) == {0.125: 0.3, 0.25: 0.3, 0.5: 0.5, 1.0: 0.5}
-    assert looks_of("stopped", 0.3, CURVE[1:3], 200, 800, LENGTHS) == {0.125: 0.3, 0.25: 0.3}
-    assert looks_of("completed", 0.5, CURVE, 800, 800, LENGTHS)[1.0] == 0.5
-    assert looks_of("completed", 0.5, [], 800, 800, LENGTHS) == {1.0: 0.5}, "of a row without a curve"
-    assert looks_of("stopped", None, [], 0, 800, LENGTHS) == {}
+    assert curve_so_far("stopped", 0.5, CURVE, 800, 800, LENGTHS) == {0.125: 0.3, 0.25: 0.3, 0.5: 0.5, 1.0: 0.5}
+    assert curve_so_far("stopped", 0.3, CURVE[1:3], 200, 800, LENGTHS) == {0.125: 0.3, 0.25: 0.3}
+    assert curve_so_far("completed", 0.5, CURVE, 800, 800, LENGTHS)[1.0] == 0.5
+    assert curve_so_far("completed", 0.5, [], 800, 800, LENGTHS) == {1.0: 0.5}, "of a row without a curve"
+    assert curve_so_far("stopped", None, [], 0, 800, LENGTHS) == {}
 
 
 @pytest.mark.parametrize("status", ["diverged", "failed"])
 def test_a_training_that_gave_out_has_ended_where_it_was(status):
-    looks = looks_of(status, None, [(100, 0.3), (200, math.nan)], 250, 800, LENGTHS)
+    looks = curve_so_far(status, None, [(100, 0.3), (200, math.nan)], 250, 800, LENGTHS)
     assert list(looks) == [0.125, 250 / 800] and failed(looks) and reaches(looks, 1.0)
-    at_once = looks_of(status, None, [], 0, 800, LENGTHS)
+    at_once = curve_so_far(status, None, [], 0, 800, LENGTHS)
     assert failed(at_once) and 0 < max(at_once) < 1e-6
-    late = looks_of(status, None, [(100 * n, 0.3) for n in range(1, 9)], 800, 800, LENGTHS)
+    late = curve_so_far(status, None, [(100 * n, 0.3) for n in range(1, 9)], 800, 800, LENGTHS)
     assert failed(late) and max(late) == 1.0, "as where its test failed"
 
 
 def test_a_setting_has_reached_what_all_its_seeds_have():
     one, other = {0.125: 0.2, 0.25: 0.4}, {0.125: 0.4}
     assert over_seeds([one, other]) == {0.125: pytest.approx(0.3)}
-    gone = {0.125: 0.9, 0.2: math.nan}
+    gone = {0.125: 0.9, 0.2: -math.inf}
     assert over_seeds([one, gone]) == one, "of those that gave a number"
-    every = over_seeds([gone, {0.125: 0.1, 0.4: math.nan}])
+    every = over_seeds([gone, {0.125: 0.1, 0.4: -math.inf}])
     assert failed(every) and list(every) == [0.125, 0.4] and every[0.125] == 0.5
     assert not reaches({}, 0.1) and not reaches(None, 0.1)

@@ -1,13 +1,13 @@
 """A Gaussian process over configurations and training lengths, in numpy: it predicts values not yet measured.
 
-    process = Process(points, shares, values, prior)           # points [n, n_axes], shares [n] of the full length
+    process = Process(points, shares, values, draws)           # points [n, n_axes], shares [n] of the full length
     process.gain(candidates, 1 / 8, process.ends(points).max(1, keepdims=True))  # of training each to an eighth
 
 The kernel is Matérn 5/2. The length is one more axis, in octaves, so the correlation of two trainings falls with the
 distance of their configurations and of their lengths. Scores rise with length, so the mean is a line in octaves of it.
 Its slope follows from the data; departures from the line, as where a landscape is flat, are left to the process.
 
-Length scales and noise are not fitted: a `Prior` lists possible ones, and the values determine their likelihood. Mean
+Length scales and noise are not fitted: a `Draws` lists possible ones, and the values determine their likelihood. Mean
 and variance of the process follow from the data in closed form.
 """
 
@@ -38,7 +38,7 @@ is computed ROWS rows at a time, up to their diagonal."""
 
 
 @dataclass(frozen=True)
-class Prior:
+class Draws:
     """Possible length scales and noises of a process, as draws of equal weight before any value is known.
 
     maps [n_draws, n_axes + 1, n_axes + 1]: from coordinates, the octave of the training length last, to units of length
@@ -55,17 +55,17 @@ class Process:
 
     points: [n, n_axes]; shares: [n], of the full length, in (0, 1]; values: [n], finite, larger is better. factors:
     `factors_of` these points, or of more that begin with them; None: computed here.
-    draws: indices of the draws of the prior that are not left out.
+    kept: indices of the draws that are not left out.
     """
 
-    def __init__(self, points: Array, shares: Array, values: Array, prior: Prior, factors: Array | None = None):
+    def __init__(self, points: Array, shares: Array, values: Array, draws: Draws, factors: Array | None = None):
         self._offset = float(values.mean())
         self.spread = float(values.std()) if np.ptp(values) > 0 else 1.0  # the unit of standardised values
         standardised = (values - self._offset) / self.spread
         n, octaves = len(points), np.log2(shares)
         self._sloped = bool(np.ptp(octaves) > 0)
         basis = self._basis(octaves)
-        factors = (factors_of(points, shares, prior) if factors is None else factors)[:, :n, :n]
+        factors = (factors_of(points, shares, draws) if factors is None else factors)[:, :n, :n]
         solved = solutions(factors, np.column_stack([basis, standardised]))  # [n_draws, n, n_basis + 1]
         weighted = np.swapaxes(solved[..., :-1], 1, 2)  # [n_draws, n_basis, n]
         informed = weighted @ basis + TINY * np.eye(basis.shape[1])  # information on the trend's coefficients
@@ -75,9 +75,9 @@ class Process:
         variances = ((residuals * pulls).sum(-1) + PRIOR_POINTS) / (n + PRIOR_POINTS)
         determinants = 2 * np.log(np.diagonal(factors, axis1=1, axis2=2)).sum(-1)  # log determinants
         weights = weights_of(-n / 2 * np.log(variances) - determinants / 2)
-        self.draws = kept = np.flatnonzero(weights)
-        self._weights, self._maps, self._variances = weights[kept], prior.maps[kept], variances[kept]
-        self._noises, self._trends, self._pulls = prior.noises[kept], trends[kept, :, 0], pulls[kept]
+        self.kept = kept = np.flatnonzero(weights)
+        self._weights, self._maps, self._variances = weights[kept], draws.maps[kept], variances[kept]
+        self._noises, self._trends, self._pulls = draws.noises[kept], trends[kept, :, 0], pulls[kept]
         self._factors, self._scaled = factors[kept], scaled(points, octaves, self._maps)
         self._weighted, self._informed = weighted[kept], informed[kept]
 
@@ -163,13 +163,13 @@ def matern(distance: Array) -> Array:
     return correlation
 
 
-def likely(points: Array, shares: Array, values: Array, prior: Prior) -> Prior:
-    """The prior without the draws that some of these values show to be unlikely, see SCREENED."""
+def likely(points: Array, shares: Array, values: Array, draws: Draws) -> Draws:
+    """The draws but those that some of these values show to be unlikely, see SCREENED."""
     if len(values) <= SCREENED:
-        return prior
+        return draws
     few = np.arange(SCREENED) * len(values) // SCREENED
-    draws = Process(points[few], shares[few], values[few], prior).draws
-    return Prior(prior.maps[draws], prior.noises[draws])
+    kept = Process(points[few], shares[few], values[few], draws).kept
+    return Draws(draws.maps[kept], draws.noises[kept])
 
 
 def weights_of(log_likelihood: Array) -> Array:
@@ -200,13 +200,13 @@ def correlations(a: Array, b: Array) -> Array:
     return found
 
 
-def factors_of(points: Array, shares: Array, prior: Prior) -> Array:
+def factors_of(points: Array, shares: Array, draws: Draws) -> Array:
     """Lower Cholesky factors [n_draws, n, n] of the covariances of values at points [n, n_axes] and shares [n]."""
-    ours, every = scaled(points, np.log2(shares), prior.maps), np.arange(len(points))
-    covariances = np.zeros((len(prior.maps), len(points), len(points)))
+    ours, every = scaled(points, np.log2(shares), draws.maps), np.arange(len(points))
+    covariances = np.zeros((len(draws.maps), len(points), len(points)))
     for end in range(ROWS, len(points) + ROWS, ROWS):  # only the lower triangle is read
         covariances[:, end - ROWS : end, :end] = correlations(ours[..., end - ROWS : end], ours[..., :end])
-    covariances[:, every, every] += prior.noises[:, None]
+    covariances[:, every, every] += draws.noises[:, None]
     factors: Array = np.asarray(np.linalg.cholesky(covariances), dtype=np.float64)
     return factors
 

@@ -1,10 +1,10 @@
 """Coordinate descent that chooses its next line, point and training length from the data: the default search.
 
 Like `algo:cd`, each step moves along one line through the best point found so far. Unlike there, the line does not
-follow from turn and budget. A small Gaussian process (`gaussian_process`) compares all points of all lines, along the
+follow from turn and budget. A small Gaussian process (`process`) compares all points of all lines, along the
 directions of A and along the single axes. Directions of A alone get stuck on measured landscapes, and axes alone are
 slow on smooth ridges; only the data show which helps. What the process predicts is in `surrogate`, its prior in
-`beliefs`; here is what follows from it.
+`prior`; here is what follows from it.
 
 Trainings can pause at some shares of their full length, and go on later. Each step is a new configuration, trained to
 the shortest share, or a paused training that goes on. The step is taken that is expected to raise the best predicted
@@ -25,12 +25,12 @@ from math import inf
 
 import numpy as np
 
-from tune_cd.search.beliefs import Belief, first_weight, prior_of
-from tune_cd.search.line_search import Plan
+from tune_cd.search.descent import Plan
 from tune_cd.search.lines import Line, candidates, lines_through, locate, snapped
+from tune_cd.search.prior import Prior, draws_of, location_weight
 from tune_cd.search.space import NEGLIGIBLE, Array, Configuration, Space
 from tune_cd.search.surrogate import Surrogate
-from tune_cd.search.trainings import Proposal, Training, start_left
+from tune_cd.search.training import Proposal, Training, start_left
 
 LENGTHS = (1 / 8, 1 / 4, 1 / 2, 1.0)
 """Shares of the full length at which trainings pause."""
@@ -87,7 +87,7 @@ class Guided:
     """
 
     plan: Plan
-    belief: Belief
+    prior: Prior
     starts: tuple[Configuration, ...]
     trainings: tuple[Training, ...] = ()
     lengths: tuple[float, ...] = (1.0,)
@@ -123,7 +123,7 @@ class Guided:
     @cached_property
     def model(self) -> Surrogate:
         """What the trainings so far predict; at least one is needed."""
-        return Surrogate(self.plan, self.belief, self.trainings, self.lengths, self._exploits)
+        return Surrogate(self.plan, self.prior, self.trainings, self.lengths, self._exploits)
 
     @property
     def _missing(self) -> Configuration | None:
@@ -138,7 +138,7 @@ class Guided:
         space, n = self.plan.space, len(self.trainings)
         width = np.maximum(space.high - space.low, NEGLIGIBLE)
         origin = (space.to_coordinates(self.starts[0]) - space.low) / width if self.starts else 0.5
-        maps = prior_of(self.belief, self.plan, False, self.lengths).maps[:, :-1, :-1]
+        maps = draws_of(self.prior, self.plan, False, self.lengths).maps[:, :-1, :-1]
         metric = np.linalg.cholesky((np.swapaxes(maps, 1, 2) @ maps).mean(0))
         for count in SAMPLED:
             shares = (origin + np.random.default_rng(n).random((count, len(width)))) % 1
@@ -160,7 +160,7 @@ class Guided:
         for share in self.lengths:
             on = [at for at in self._waiting if shares[at] < share and self._affords(share - shares[at], share, at)]
             for at, worth in zip(on, self._worth(self.model.points[on], share) if on else ()):
-                yield worth / (share - shares[at]), Step(self._again(at), share)
+                yield worth / (share - shares[at]), Step(self._resumed(at), share)
         if self.grows and self._affords(self.lengths[0], self.lengths[0]):
             worth, proposal = self._newest()
             if proposal is not None:
@@ -181,7 +181,7 @@ class Guided:
         running trainings without a value. Then: every other training, best first."""
         leader = self.model.leader
         ranked = [int(at) for at in np.argsort(-self.model.ends, kind="stable")]
-        new = [at for at in ranked if not self.trainings[at].looks and at != leader]
+        new = [at for at in ranked if not self.trainings[at].curve and at != leader]
         first = [leader, *new[:LIVE_LINES]]
         yield first
         yield from ([at] for at in ranked if at not in first)
@@ -190,11 +190,11 @@ class Guided:
     def reach(self) -> Space:
         """The space in which lines run, whose ranges may have grown; the prior keeps those of the plan."""
         space, model = self.plan.space, self.model
-        return space.grown(model.points, model.points[self.front]) if space.grows and self._any_value else space
+        return space.grown(model.points, model.points[self.incumbent]) if space.grows and self._any_value else space
 
     def _lines_through(self, trainings: Sequence[int]) -> list[Line]:
         """The lines through some trainings. Those along diagonals run through the first one alone."""
-        pairs = [self.belief.pairs and at == trainings[0] for at in trainings]
+        pairs = [self.prior.pairs and at == trainings[0] for at in trainings]
         through = (lines_through(self.plan, self.trainings[at].h, self.reach, two) for at, two in zip(trainings, pairs))
         return [line for lines in through for line in lines]
 
@@ -220,14 +220,14 @@ class Guided:
         return self.model.process.gain(x, share, self._above) * self._weight(x)
 
     @cached_property
-    def front(self) -> int:
+    def incumbent(self) -> int:
         """Index of the training with the best value told, at whatever length: it is finished before the search ends.
 
         One that failed or was left before its end counts only if all did. The leader, which is predicted to end best,
         may be a short training whose end disappoints; a budget has seldom enough for both.
         """
         told = [
-            -inf if one.failed or one.gone else max((value for _, value in one.looks), default=-inf)
+            -inf if one.failed or one.stopped else max((value for value in one.curve.values()), default=-inf)
             for one in self.trainings
         ]
         return int(np.argmax(told))
@@ -236,14 +236,14 @@ class Guided:
         """Train the front training to full length, unless it is there, on its way or cannot go on. The budget keeps a
         reserve for one: another that runs and may come to the front is waited for. The budget is exceeded by less than
         the shortest length, or if no training is whole yet and none was left before its end."""
-        front = self.trainings[self.front]
+        front = self.trainings[self.incumbent]
         if front.share == 1 or front.until is not None or front.left:
             return None
-        if self._runs and not self._affords(1 - front.share, 1.0, self.front):
+        if self._runs and not self._affords(1 - front.share, 1.0, self.incumbent):
             return None
         paid = 1 - front.share - self.left < self.lengths[0] - NEGLIGIBLE
-        whole = any(one.gone or one.until == 1 or (one.looks and one.looks[-1][0] == 1) for one in self.trainings)
-        return Step(self._again(self.front), 1.0) if paid or not whole else None
+        whole = any(one.stopped or one.until == 1 or 1.0 in one.curve for one in self.trainings)
+        return Step(self._resumed(self.incumbent), 1.0) if paid or not whole else None
 
     @cached_property
     def _settled(self) -> bool:
@@ -254,7 +254,7 @@ class Guided:
         modes = [self._exploits, not self._exploits] if self._varied else [False]  # the fitted process first
         if any(self._promises(exploits) for exploits in modes):
             return False
-        told = tuple(replace(one, until=None) for one in self.trainings if one.looks)
+        told = tuple(replace(one, until=None) for one in self.trainings if one.curve)
         return not self._runs or replace(self, trainings=told)._settled
 
     def _promises(self, exploits: bool) -> bool:
@@ -279,10 +279,12 @@ class Guided:
     def _rests(self) -> dict[int, float]:
         """What the front and the running trainings need to finish from where they will pause, in full trainings."""
         running = [at for at, one in enumerate(self.trainings) if one.until is not None]
-        return {at: 1 - max(self.trainings[at].share, self.trainings[at].until or 0.0) for at in {self.front, *running}}
+        return {
+            at: 1 - max(self.trainings[at].share, self.trainings[at].until or 0.0) for at in {self.incumbent, *running}
+        }
 
-    def _again(self, at: int) -> Proposal:
-        return Proposal(self.trainings[at].h, "again", 0.0)
+    def _resumed(self, at: int) -> Proposal:
+        return Proposal(self.trainings[at].h, "resumed", 0.0)
 
     @cached_property
     def _waiting(self) -> list[int]:
@@ -298,27 +300,27 @@ class Guided:
     @property
     def _margin(self) -> float:
         """Margin above the best from which an improvement counts, in standard deviations of the values. After a blind
-        start, fewer values give longer steps. See `Belief.margin` and LIVE_MARGIN."""
+        start, fewer values give longer steps. See `Prior.margin` and LIVE_MARGIN."""
         if self._exploits:
             return 0.0
         least = PAUSING_MARGIN if len(self.lengths) > 1 else 0.0
-        margin = max(1 / max(1, self._n_told), least) if self.blind else self.belief.margin
+        margin = max(1 / max(1, self._n_told), least) if self.blind else self.prior.margin
         return max(margin, LIVE_MARGIN) if self._runs else margin
 
     def _weight(self, x: Array) -> Array:
-        """Prior of the optimum's location at x [n, n_axes], [n], as far as it still counts: see `Belief.fades_from`."""
+        """Prior of the optimum's location at x [n, n_axes], [n], as far as it still counts: see `Prior.fades_from`."""
         start = None if self.blind else self._start
-        return first_weight(self.plan, x, start) ** min(1.0, self.belief.fades_from / max(1, self._n_told))
+        return location_weight(self.plan, x, start) ** min(1.0, self.prior.fades_from / max(1, self._n_told))
 
     @cached_property
     def _start(self) -> Array | None:
         """Coordinates [n_axes] of the best start that did not fail; None if all failed."""
-        values = {self.plan.space.key(one.h): one.looks[-1][1] for one in self.trainings if one.looks}
+        values = {self.plan.space.key(one.h): one.last for one in self.trainings if one.curve}
         return start_left(self.plan.space, self.starts, values)
 
     @cached_property
     def _n_told(self) -> int:
-        return sum(bool(one.looks) for one in self.trainings)
+        return sum(bool(one.curve) for one in self.trainings)
 
     @cached_property
     def _runs(self) -> bool:
@@ -326,12 +328,12 @@ class Guided:
 
     @cached_property
     def _any_value(self) -> bool:
-        return any(one.looks and not one.failed for one in self.trainings)
+        return any(one.curve and not one.failed for one in self.trainings)
 
     @cached_property
     def _exploits(self) -> bool:
         """Whether this step exploits: in its turn, or if no other step is worth it (IDLE)."""
-        turn = sum(len(one.looks) + (one.until is not None) for one in self.trainings)
+        turn = sum(len(one.curve) + (one.until is not None) for one in self.trainings)
         return self._may_exploit and (self.exploit or turn % TURNS < EXPLOIT_TURNS)
 
     @cached_property
@@ -343,4 +345,4 @@ class Guided:
     @cached_property
     def _varied(self) -> bool:
         """Whether the values differ."""
-        return len({value for one in self.trainings for _, value in one.looks}) > 1
+        return len({value for one in self.trainings for value in one.curve.values()}) > 1

@@ -7,7 +7,9 @@ from searches import descent
 
 from tune_cd import Space
 from tune_cd.landscapes.simulation import replay_all
-from tune_cd.search.beliefs import (
+from tune_cd.search.lines import lines_through
+from tune_cd.search.methods import OPTIMISERS
+from tune_cd.search.prior import (
     ALIKE,
     BALANCE,
     DRAWS,
@@ -15,10 +17,8 @@ from tune_cd.search.beliefs import (
     NOISE,
     NOISES,
     along_rows,
-    prior_of,
+    draws_of,
 )
-from tune_cd.search.lines import lines_through
-from tune_cd.search.registry import OPTIMISERS
 
 
 def plan(n_axes, side=8.0, **arguments):
@@ -72,33 +72,33 @@ def test_small_weights_that_change_nothing_are_found_from_larger_ones_that_do_ha
 @pytest.mark.parametrize("n_axes", [1, 2, 3, 6])
 @pytest.mark.parametrize("exploits", [False, True])
 def test_length_scales_are_shares_of_the_box(n_axes, exploits):
-    small, large = (GENERAL.prior(plan(n_axes, side), exploits) for side in (4.0, 20.0))
+    small, large = (GENERAL.draws(plan(n_axes, side), exploits) for side in (4.0, 20.0))
     assert small.maps.shape == (DRAWS, n_axes, n_axes)
     assert np.allclose(small.maps, 5 * large.maps) and np.array_equal(small.noises, large.noises)
     assert NOISE[0] <= small.noises.min() < small.noises.max() <= NOISE[1]
 
 
-@pytest.mark.parametrize("belief, draws, each", [(BALANCE, len(NOISES), True), (GENERAL, DRAWS, False)])
-def test_many_draws_have_the_length_scales_in_turn_and_few_have_them_all(belief, draws, each):
+@pytest.mark.parametrize("prior, draws, each", [(BALANCE, len(NOISES), True), (GENERAL, DRAWS, False)])
+def test_many_draws_have_the_length_scales_in_turn_and_few_have_them_all(prior, draws, each):
     drawn = plan(2)
-    one, several = (prior_of(belief, drawn, False, lengths) for lengths in ((1.0,), (0.5, 1.0)))
+    one, several = (draws_of(prior, drawn, False, lengths) for lengths in ((1.0,), (0.5, 1.0)))
     assert len(one.maps) == len(one.noises) == draws
     assert len(several.maps) == len(several.noises) == draws * (len(ALIKE) if each else 1)
     scales = sorted(1 / several.maps[:, 2, 2])
     assert np.allclose(scales, np.repeat(ALIKE, len(scales) // len(ALIKE)))
-    assert np.allclose(one.maps[:, :2, :2], belief.prior(drawn, False).maps) and np.allclose(one.maps[:, 2, :2], 0)
+    assert np.allclose(one.maps[:, :2, :2], prior.draws(drawn, False).maps) and np.allclose(one.maps[:, 2, :2], 0)
 
 
 def test_steps_that_exploit_believe_in_short_length_scales():
     def median(exploits):
-        return np.median(np.linalg.norm(GENERAL.prior(plan(2), exploits).maps, axis=2))
+        return np.median(np.linalg.norm(GENERAL.draws(plan(2), exploits).maps, axis=2))
 
     assert 3 < median(True) / median(False) < 5
 
 
 def test_without_directions_the_axes_and_turned_pairs_of_them_are_believed_in():
     """Each draw's rows are orthogonal; half of them lie along the axes of a plane."""
-    maps = GENERAL.prior(plan(2), False).maps
+    maps = GENERAL.draws(plan(2), False).maps
     products = maps @ maps.transpose(0, 2, 1)
     assert np.allclose(products[:, 0, 1], 0)
     assert sum(np.count_nonzero(np.abs(one) > 1e-12) == 2 for one in maps) == DRAWS // 2
@@ -107,7 +107,7 @@ def test_without_directions_the_axes_and_turned_pairs_of_them_are_believed_in():
 def test_given_directions_are_the_only_ones():
     given = plan(2, directions=[[-1, 1], [1, 1]])
     rows = along_rows(given, 1.0, 1.0)
-    for one in GENERAL.prior(given, False).maps:
+    for one in GENERAL.draws(given, False).maps:
         assert np.allclose(one @ rows.T, np.diag(np.diag(one @ rows.T)))
 
 

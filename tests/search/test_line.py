@@ -127,6 +127,16 @@ def test_failures_are_left_behind():
     assert ended.bracketed and rate(ended.best[0]) == pytest.approx(0.0, abs=RESOLUTION)
 
 
+def test_while_all_fail_it_stays_on_its_line():
+    ours = search(lengths=(0.125, 1.0), budget=3, workers=3)
+    for _ in range(4):
+        asked = [ours.ask() for _ in range(3)]
+        assert len({rate(h) for h in asked}) == 3
+        for h in asked:
+            assert h["Lambda_p"] == pytest.approx(h["Lambda_e"])
+            ours.tell(h, None, share=0.01)
+
+
 def test_where_everything_fails_the_budget_ends_it():
     ended = search(lengths=(0.125, 1.0), budget=2)
     for _ in range(16):

@@ -134,7 +134,8 @@ class Guided:
         return next((h for h in others if key(h) not in keys), None)
 
     def _sampled(self) -> Proposal | None:
-        """A new configuration inside the box, while no value is told: see SAMPLED. None if none is new."""
+        """A new configuration inside the box, or on the only line, while no value is told: see SAMPLED. None if none is
+        new."""
         space, n = self.plan.space, len(self.trainings)
         width = np.maximum(space.high - space.low, NEGLIGIBLE)
         origin = (space.to_coordinates(self.starts[0]) - space.low) / width if self.starts else 0.5
@@ -142,8 +143,8 @@ class Guided:
         metric = np.linalg.cholesky((np.swapaxes(maps, 1, 2) @ maps).mean(0))
         for count in SAMPLED:
             shares = (origin + np.random.default_rng(n).random((count, len(width)))) % 1
-            x = snapped(space, space.low + shares * width)
-            x = x[self.model.is_new(x)][: SAMPLED[0]]
+            x = snapped(space, space.low + shares * width) if self.plan.axes else candidates(self._lines_through([0]))
+            x = x[self.model.is_new(x)][: SAMPLED[0] if self.plan.axes else None]
             if len(x):
                 away = np.linalg.norm((x[:, None] - self.model.points) @ metric, axis=-1).min(1, initial=inf)
                 best = x[np.argmax(away * self._weight(x) ** FIRST_WEIGHT)]
@@ -170,13 +171,13 @@ class Guided:
         """(worth, proposal) of the most valuable new configuration on the lines through the leader. If none is new
         there (as with a few allowed values), the lines through the next best training are searched."""
         found: tuple[float, Proposal | None] = (-1.0, None)
-        for group in self._incumbents():
+        for group in self._origins():
             found = self._best_on(self._lines_through(group), lambda x: self._worth(x, self.lengths[0]))
             if found[1] is not None:
                 break
         return found
 
-    def _incumbents(self) -> Iterator[Sequence[int]]:
+    def _origins(self) -> Iterator[Sequence[int]]:
         """Groups of trainings, as indices, whose lines are searched in turn. First: the leader and the LIVE_LINES best
         running trainings without a value. Then: every other training, best first."""
         leader = self.model.leader
@@ -233,15 +234,15 @@ class Guided:
         return int(np.argmax(told))
 
     def finish(self) -> Step | None:
-        """Train the front training to full length, unless it is there, on its way or cannot go on. The budget keeps a
-        reserve for one: another that runs and may come to the front is waited for. The budget is exceeded by less than
-        the shortest length, or if no training is whole yet and none was left before its end."""
-        front = self.trainings[self.incumbent]
-        if front.share == 1 or front.until is not None or front.left:
+        """Train the incumbent to full length, unless it is there, on its way or cannot go on. The budget keeps a
+        reserve for one: another that runs and may become the incumbent is waited for. The budget is exceeded by less
+        than the shortest length, or if no training is whole yet and none was left before its end."""
+        best = self.trainings[self.incumbent]
+        if best.share == 1 or best.until is not None or best.left:
             return None
-        if self._runs and not self._affords(1 - front.share, 1.0, self.incumbent):
+        if self._runs and not self._affords(1 - best.share, 1.0, self.incumbent):
             return None
-        paid = 1 - front.share - self.left < self.lengths[0] - NEGLIGIBLE
+        paid = 1 - best.share - self.left < self.lengths[0] - NEGLIGIBLE
         whole = any(one.stopped or one.until == 1 or 1.0 in one.curve for one in self.trainings)
         return Step(self._resumed(self.incumbent), 1.0) if paid or not whole else None
 
@@ -270,14 +271,14 @@ class Guided:
         return any((process.gain(x, 1.0, best) >= least).any() for x in steps if len(x))
 
     def _affords(self, cost: float, until: float, at: int | None = None) -> bool:
-        """Whether the budget can pay for a step of training `at` (None: a new one), and then finish whichever is in
-        front: this training, the one that is now, or another that runs."""
+        """Whether the budget can pay for a step of training `at` (None: a new one), and then finish whichever is the
+        incumbent: this training, the one that is now, or another that runs."""
         reserve = max([1 - until, *(rest for other, rest in self._rests.items() if other != at)])
         return cost + reserve <= self.left + NEGLIGIBLE
 
     @cached_property
     def _rests(self) -> dict[int, float]:
-        """What the front and the running trainings need to finish from where they will pause, in full trainings."""
+        """What the incumbent and the running trainings need to finish from where they will pause, in full trainings."""
         running = [at for at, one in enumerate(self.trainings) if one.until is not None]
         return {
             at: 1 - max(self.trainings[at].share, self.trainings[at].until or 0.0) for at in {self.incumbent, *running}

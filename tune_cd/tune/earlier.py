@@ -11,12 +11,15 @@ from pathlib import Path
 import pandas as pd
 
 from tune_cd import results
+from tune_cd.results.attempts import to_retry
 from tune_cd.results.location import check_location
 from tune_cd.results.merging import merge
 from tune_cd.results.reading import check_whole
 from tune_cd.results.redaction import redact
+from tune_cd.results.rows import finite
+from tune_cd.search.search import CoordinateDescent
 from tune_cd.search.space import Space
-from tune_cd.search.training import Training
+from tune_cd.search.training import Proposal, Training
 
 logger = logging.getLogger(__name__)
 
@@ -67,6 +70,33 @@ def warn_of_unknown(path: str, study: str, since: datetime, known: Iterable[Rows
             "trials. To go on from them: CoordinateDescentSearch.from_results(%r, %r, resume=True, ...). To keep them "
             "apart: another study name.", study, path, n, "s" * (n > 1), path, study,
         )  # fmt: skip
+
+
+def recall(search: CoordinateDescent, rows: pd.DataFrame, full_length: tuple[str, float] | None) -> None:
+    """Continue a search from the end of its own rows, in the order of asking. Those that are run again are under way:
+    as far as a copy of the search asks, else to the length after their last pause. ValueError for a row outside the
+    space."""
+    check, key = search.space.check, search.space.key
+    in_order = rows.sort_values("trial_index", ascending=False).itertuples()
+    places = {key(check(row.params)): row for row in in_order}  # of several seeds' rows, the first
+
+    def placed(training: Training) -> Training:
+        row = places[key(training.h)]
+        direction = row.direction if isinstance(row.direction, str) else "resumed"
+        origin = Proposal(training.h, direction, finite(row.line_position) or 0.0)
+        return replace(training, origin=origin, trial_index=int(row.trial_index))
+
+    again, asked = rows[to_retry(rows)], CoordinateDescent.from_state(search.state())
+    asked.recall(map(placed, results.trainings(rows, full_length, again=again.index)))
+    lost = {key(h): h for h in map(check, again["params"])}
+    while lost and (h := asked.ask()) is not None:
+        if lost.pop(key(h), None) is None:
+            asked.withdraw(h)
+            break
+    for h in lost.values():
+        asked.begin(Proposal(h, "resumed", 0.0), asked.length_after(h))
+    trainings = [placed(one) for one in asked.trainings if key(one.h) in places]
+    search.recall(sorted(trainings, key=lambda one: one.trial_index))
 
 
 def rows_at(path: str | Path, study: str | None) -> Rows:

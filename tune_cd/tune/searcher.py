@@ -11,7 +11,6 @@ This class converts Tune's `param_space` and what is known beforehand, and saves
 import logging
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,15 +23,14 @@ from ray.tune.utils.util import unflatten_dict
 from tune_cd import results
 from tune_cd.results.attempts import to_retry
 from tune_cd.results.observations import UNKNOWN_SHARE
-from tune_cd.results.rows import finite
 from tune_cd.search.bracket import FAILED
 from tune_cd.search.directions import Directions
 from tune_cd.search.protocol import check_version, check_workers
 from tune_cd.search.search import CoordinateDescent
 from tune_cd.search.space import Space
-from tune_cd.search.training import Proposal, Training, value_of
+from tune_cd.search.training import Training, value_of
 from tune_cd.tune.callback import ResultsCallback
-from tune_cd.tune.earlier import Rows, check_scores, inside, rows_at, rows_of
+from tune_cd.tune.earlier import Rows, check_scores, inside, recall, rows_at, rows_of
 from tune_cd.tune.param_space import configurations, points, space_from_tune, space_of
 from tune_cd.tune.reports import Reports
 from tune_cd.tune.scheduler import PausingScheduler
@@ -409,7 +407,7 @@ class CoordinateDescentSearch(JsonState, Searcher):
             if reward is not None:
                 search.tell(point, self._signed(reward), 1.0, external=True)
         if self._rows is not None and self._resumes:
-            self._recall(self._rows)
+            recall(search, self._rows, self.full_length)
         elif self._rows is not None:
             for known in inside(results.trainings(self._rows, self.full_length), self._space):
                 for share, value in known.curve.items():
@@ -420,31 +418,6 @@ class CoordinateDescentSearch(JsonState, Searcher):
             search.workers = self._limit
         self._reports.metric, self._reports.sign = self._metric or DEFAULT_METRIC, self._sign
         self._trials = Trials(search, self._reports)
-
-    def _recall(self, rows: pd.DataFrame) -> None:
-        """Continue the search from the end of its own rows, in the order of asking. Those that are run again are under
-        way: as far as a copy of the search asks, else to the length after their last pause."""
-        check, key = self.search.space.check, self.search.space.key
-        in_order = rows.sort_values("trial_index", ascending=False).itertuples()
-        places = {key(check(row.params)): row for row in in_order}  # of several seeds' rows, the first
-
-        def placed(training: Training) -> Training:
-            row = places[key(training.h)]
-            direction = row.direction if isinstance(row.direction, str) else "resumed"
-            origin = Proposal(training.h, direction, finite(row.line_position) or 0.0)
-            return replace(training, origin=origin, trial_index=int(row.trial_index))
-
-        again, asked = rows[to_retry(rows)], CoordinateDescent.from_state(self.search.state())
-        asked.recall(map(placed, results.trainings(rows, self.full_length, again=again.index)))
-        lost = {key(h): h for h in map(check, again["params"])}
-        while lost and (h := asked.ask()) is not None:
-            if lost.pop(key(h), None) is None:
-                asked.withdraw(h)
-                break
-        for h in lost.values():
-            asked.begin(Proposal(h, "resumed", 0.0), asked.length_after(h))
-        trainings = [placed(one) for one in asked.trainings if key(one.h) in places]
-        self.search.recall(sorted(trainings, key=lambda one: one.trial_index))
 
     def _check_same_space(self, given: Space | None, searched: Space) -> None:
         """Raise ValueError if param_space has ranges that the search has not."""

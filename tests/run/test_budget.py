@@ -145,7 +145,7 @@ def test_a_study_ends_within_it_and_its_leader_is_whole(budget):
     member = pausing(budget=50)
     search = StudySearch(portfolio(1, cd=member), 1, 1, lambda asked, told: told["looks"], meter=ours)
     while isinstance(search.suggest(str(clock.now)), dict):
-        (asked,) = search._members[str(clock.now)]
+        (asked,) = search._running[str(clock.now)].values()
         before = str(clock.now)
         reached = search._portfolio.reached(asked)
         clock.now += 10 * (asked.until - reached)

@@ -10,12 +10,11 @@ from typing import Any
 
 from ray.tune.search import Searcher
 
-from trainables.trial import UNTIL
 from tune_cd.run.budget import Meter
 from tune_cd.run.curves import reaches
 from tune_cd.run.portfolio import ORIGIN, Asked, Portfolio
 from tune_cd.search.training import Curve
-from tune_cd.tune.packs import SEED, Packing
+from tune_cd.tune.packs import PACK, SEED, UNTIL, results_of
 
 Trial = tuple[str, int, int]
 """(search, trial_index, seed) of a training."""
@@ -24,7 +23,7 @@ Reported = Callable[[Asked, Mapping[str, Any]], Curve]
 """(training, its last report, {} if it was lost) -> its learning curve."""
 
 
-class StudySearch(Packing):
+class StudySearch(Searcher):
     """Hands out a portfolio's trainings, up to `size` as a trial, `packs` trials at a time.
 
     All trainings of a configuration begin in one trial, even beyond `size`. attempts: earlier runs of recorded trials
@@ -42,12 +41,22 @@ class StudySearch(Packing):
         meter: Meter | None = None,
         note: Callable[[list[dict]], None] | None = None,
     ):
-        super().__init__("val_score", "max", packs)
-        self._portfolio, self._size, self._reported, self._meter = portfolio, size, reported, meter
-        self._note = note
+        super().__init__(metric="val_score", mode="max")
+        self._portfolio, self._size, self._packs, self._reported = portfolio, size, packs, reported
+        self._meter, self._note = meter, note
         self._attempts = dict(attempts or {})
+        self._running: dict[str, dict[int, Asked]] = {}  # trial id -> place in its pack -> training not yet told
         self._cut: dict[Trial, tuple[Asked, float]] = {}  # continue in the next pack; with the share reached
         self._until: dict[Trial, float] = {}  # the share to which each was handed out
+
+    def set_search_properties(self, metric: str | None, mode: str | None, config: dict, **spec) -> bool:
+        """Called by Tune before the first trial; ignored, since the space is known already."""
+        return True
+
+    def set_max_concurrency(self, max_concurrent: int) -> bool:
+        """Limit concurrent packs to Tune's max_concurrent_trials."""
+        self._packs = max_concurrent
+        return True
 
     def save_to_dir(self, checkpoint_dir: str, session_str: str = "default") -> None:
         """Tune's call for a snapshot; none is taken."""
@@ -56,15 +65,13 @@ class StudySearch(Packing):
         """Empty: Tune pickles a copy with a Tuner, and never reads it."""
         return {}
 
-    def _fill(self, trial_id: str) -> list[tuple[Asked, dict]] | str | None:
+    def suggest(self, trial_id: str) -> dict | str | None:
+        """{"pack": configurations}, as many as are available and fit; None while the searches wait; or FINISHED."""
+        if len(self._running) >= self._packs:
+            return None
         if self._meter is not None and isfinite(self._meter.left):
             self._portfolio.allow(self._meter.left)
-        pack = [self._cut.pop(trial) for trial in list(self._cut)[: self._size]]
-        while not pack or len(pack) + len(self._portfolio.seeds) <= self._size:
-            asked = self._portfolio.ask()
-            if not asked:
-                break
-            pack += [(one, self._portfolio.reached(one)) for one in asked]
+        pack = self._next_pack()
         if self._note is not None:
             self._note(self._portfolio.unrecorded)
         if not pack:
@@ -72,12 +79,34 @@ class StudySearch(Packing):
         part = min(asked.until - reached for asked, reached in pack)
         if self._meter is not None:
             self._meter.begin(trial_id, part * len(pack))
-        return [(asked, self._config(asked, reached + part)) for asked, reached in pack]
+        self._running[trial_id] = dict(enumerate(asked for asked, _ in pack))
+        return {PACK: [self._config(asked, reached + part) for asked, reached in pack]}
+
+    def on_trial_result(self, trial_id: str, result: dict) -> None:
+        """Tell trainings that are done at once, so that the searches can go on before the pack ends."""
+        for place, told in results_of(result).items():
+            if told.get("done"):
+                self._end(trial_id, int(place), told)
 
     def on_trial_complete(self, trial_id: str, result: dict | None = None, error: bool = False) -> None:
+        """End a pack: trainings not yet done have failed if the pack failed; else their last reports count."""
         if self._meter is not None:
             self._meter.end(trial_id)
-        super().on_trial_complete(trial_id, result, error)
+        results = results_of(result)
+        for place in list(self._running.get(trial_id, {})):
+            told = results.get(str(place), {})
+            self._end(trial_id, place, told if told.get("done") or not error else {})
+        self._running.pop(trial_id, None)
+
+    def _next_pack(self) -> list[tuple[Asked, float]]:
+        """The trainings of a new pack, with the share that each has reached."""
+        pack = [self._cut.pop(trial) for trial in list(self._cut)[: self._size]]
+        while not pack or len(pack) + len(self._portfolio.seeds) <= self._size:
+            asked = self._portfolio.ask()
+            if not asked:
+                break
+            pack += [(one, self._portfolio.reached(one)) for one in asked]
+        return pack
 
     def _config(self, asked: Asked, until: float) -> dict:
         trial = trial_of(asked)
@@ -85,13 +114,16 @@ class StudySearch(Packing):
         self._attempts[trial], self._until[trial] = attempt + 1, until
         return {**asked.h, SEED: asked.seed, UNTIL: until, ORIGIN: {**asked.origin, "attempt": attempt}}
 
-    def _tell(self, member: Asked, told: Mapping[str, Any] | None) -> None:
-        told = told or {}
-        curve, until = self._reported(member, told), self._until[trial_of(member)]
-        if told.get("status") == "stopped" and not reaches(curve, member.until):
-            self._cut[trial_of(member)] = member, until
+    def _end(self, trial_id: str, place: int, told: Mapping[str, Any]) -> None:
+        """Take the end of a training. told: its last report; {}: none, or its pack failed."""
+        asked = self._running.get(trial_id, {}).pop(place, None)
+        if asked is None:
+            return
+        curve, until = self._reported(asked, told), self._until[trial_of(asked)]
+        if told.get("status") == "stopped" and not reaches(curve, asked.until):
+            self._cut[trial_of(asked)] = asked, until
         else:
-            self._portfolio.tell(member, curve)
+            self._portfolio.tell(asked, curve)
 
 
 def trial_of(asked: Asked) -> Trial:

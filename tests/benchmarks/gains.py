@@ -62,8 +62,8 @@ def _row(key: tuple, trials: pd.DataFrame) -> dict[str, str]:
 
 def _weights(trials: pd.DataFrame) -> Iterator[str]:
     for _, study in trials.groupby("study"):
-        best = findings(study).best
-        yield f"({best['Lambda_p']:.2g}, {best['Lambda_e']:.2g})"
+        if (best := findings(study).best) is not None:  # else it has just begun
+            yield f"({best['Lambda_p']:.2g}, {best['Lambda_e']:.2g})"
 
 
 def _unbracketed(trials: pd.DataFrame) -> Iterator[str]:

@@ -4,6 +4,7 @@ import os
 
 import big_table
 import pytest
+import suggest
 
 from tune_cd import results
 from tune_cd.landscapes.formulas import BATCH_SIZES
@@ -38,7 +39,8 @@ def test_what_lies_between_trials_and_how_busy_workers_are_by_hand():
 
 
 @pytest.mark.parametrize("space", ["balance", "4 others"])
-def test_a_suggestion_is_timed_in_a_search_of_finished_and_live_trials(space):
-    suggest = pytest.importorskip("suggest", reason="Ray or Optuna is not installed")
-    for name in suggest.SEARCHES:
-        assert suggest.seconds(name, suggest.SPACES[space], 3, 2, 0) > 0
+@pytest.mark.parametrize("pausing", [False, True])
+def test_suggestions_are_timed_beside_known_rows_and_a_wave_without_any(space, pausing):
+    median, costliest = suggest.suggestion(space, pausing, 3)
+    assert 0 < median <= costliest
+    assert suggest.wave(space, 3) > 0

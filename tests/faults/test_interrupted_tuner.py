@@ -76,7 +76,9 @@ def script(argv):
     address, folder, early, full_length = argv
     ray.init(address=address, log_to_driver=False)
     length = {"full_length": ("epoch", 2)} if full_length else {}
-    search = CoordinateDescentSearch.from_results(f"{folder}/results", "own", resume=True, start=START, **length)
+    search = CoordinateDescentSearch.from_results(
+        f"{folder}/results", "own", resume=True, start=START, use_result="last", **length
+    )
     tune.Tuner(
         trainable,
         param_space={

@@ -109,7 +109,7 @@ def told(search):
     again = CoordinateDescentSearch()
     again.set_state(json.loads(json.dumps(search.get_state())))
     [training] = again.search.trainings
-    return None if training.failed else training.last, training.gone
+    return None if training.failed else training.last, training.stopped
 
 
 def agrees(row, search):
@@ -320,7 +320,7 @@ def test_trials_that_a_scheduler_ends_are_stopped_also_without_a_full_length(
     assert length.nunique() > 1, "or there is nothing to tell apart"
     expected = (length < length.max()) & stopped
     assert (rows["status"] == "stopped").tolist() == expected.tolist(), rows[["status", "scores"]]
-    counted = {one.h["lr"]: one.gone for one in search.search.trainings}
+    counted = {one.h["lr"]: one.stopped for one in search.search.trainings}
     assert {row.params["lr"]: row.status == "stopped" for row in rows.itertuples()} == counted
     said = [record.getMessage() for record in caplog.records if "full_length=" in record.getMessage()]
     assert len(said) == stopped and all("ends trials early" in one for one in said)

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from tune_cd.landscapes.curves import CurveLandscape
-from tune_cd.search.protocol import Optimiser, is_free
+from tune_cd.search.protocol import Optimiser, has_free_worker
 from tune_cd.search.search import LENGTHS
 from tune_cd.search.space import Configuration, Key, Space
 
@@ -96,7 +96,7 @@ class Asha:
         self._until: dict[Key, float] = {}
 
     def ask(self) -> Configuration | None:
-        found = self.choose() if is_free(self.workers, len(self._until)) else None
+        found = self.choose() if has_free_worker(self.workers, len(self._until)) else None
         if found is None:
             return None
         h, until = found

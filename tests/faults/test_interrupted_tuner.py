@@ -85,7 +85,7 @@ def script(argv):
             "lr": tune.loguniform(1e-6, 1.0), "wd": tune.loguniform(1e-8, 1.0), "folder": folder, "early": bool(early),
         },
         tune_config=tune.TuneConfig(
-            metric="acc", mode="max", num_samples=max(0, TRIALS - search.earlier), search_alg=search,
+            metric="acc", mode="max", num_samples=max(0, TRIALS - search.recalled), search_alg=search,
             reuse_actors=True, max_concurrent_trials=1,
         ),
         run_config=tune.RunConfig(

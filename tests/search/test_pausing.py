@@ -170,7 +170,7 @@ def test_what_is_asked_next_follows_from_what_is_known_alone():
 def test_a_state_has_what_cannot_go_on_and_whether_anything_new_may_begin():
     search = pausing(SPACE, budget=8, seed=3)
     steps(search, 12)
-    search.leave([h for h, looks in curves(search) if max(looks) < 1])
+    search.abandon([h for h, looks in curves(search) if max(looks) < 1])
     search.grows = False
     other = CoordinateDescent.from_state(json.loads(json.dumps(search.state())))
     assert steps(other) == steps(search) == []
@@ -309,7 +309,7 @@ def test_what_was_left_short_of_its_end_leads_nothing_and_sets_no_bar():
     steps(search, 5)
     best = search.incumbent.h
     search.tell(best, 9.0, 0.125)
-    search.leave([best])
+    search.abandon([best])
     search.grows = False
     went_on = {key for key, _ in steps(search)}
     assert went_on and SPACE.key(best) not in went_on and search.incumbent.share == 1

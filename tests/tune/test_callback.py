@@ -189,7 +189,7 @@ def warned(caplog, callback):
     run(callback, lrs(0.7))
     for thread in [thread for thread in threading.enumerate() if thread.name == "earlier rows"]:
         thread.join()
-    return [record.getMessage() for record in caplog.records if record.name == "tune_cd.tune.earlier"]
+    return [record.getMessage() for record in caplog.records if record.name == "tune_cd.tune.known_rows"]
 
 
 def test_a_study_with_rows_that_the_search_does_not_know_is_said_once(tmp_path, caplog):

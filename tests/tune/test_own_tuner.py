@@ -111,7 +111,7 @@ def test_whatever_a_trial_does_is_a_row_and_the_search_goes_on(ray_session, tmp_
     again = CoordinateDescentSearch.from_results(
         tmp_path / "results", "mine", resume=True, points_to_evaluate=POINTS, start=START
     )
-    assert again.earlier == len(BEHAVIOUR) - 2, "the two that were lost are run again"
+    assert again.recalled == len(BEHAVIOUR) - 2, "the two that were lost are run again"
 
 
 def misspelt(config):
@@ -189,7 +189,7 @@ def test_rows_of_a_store_that_stayed_away_are_known_to_the_next_run(ray_session,
         tuner(plain, tmp_path, search(), num_samples=3, patience=0).fit()
     (tmp_path / "results").unlink()
     again = CoordinateDescentSearch.from_results(tmp_path / "results", "mine", resume=True, start=START)
-    assert again.earlier == 3 and table(tmp_path)["params"].tolist() == course(3)
+    assert again.recalled == 3 and table(tmp_path)["params"].tolist() == course(3)
 
 
 # ------------------------------------------------------------------------------------------- the driver is killed
@@ -268,6 +268,6 @@ def test_a_killed_driver_and_a_new_tuner(killed):
     folder, kept = killed
     shutil.rmtree(folder / "tune")
     again = CoordinateDescentSearch.from_results(folder / "results", "mine", resume=True, start=START)
-    grid = tuner(takes_its_time, folder, again, name="again", num_samples=TRIALS - again.earlier).fit()
+    grid = tuner(takes_its_time, folder, again, name="again", num_samples=TRIALS - again.recalled).fit()
     assert len(grid) == TRIALS - len(kept), "nothing is trained twice"
     assert_as_if_never_stopped(folder, kept)

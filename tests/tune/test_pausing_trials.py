@@ -604,7 +604,7 @@ def test_resumed_from_its_rows_it_spends_what_is_left(search, tmp_path):
     cut = Tuner(search).run(most=24)
     stored(tmp_path, cut, lost=[2])
     again = from_results(tmp_path, resume=True, space=PLANE, metric="acc", mode="max")
-    assert again.earlier == len(cut.trials) - 1
+    assert again.recalled == len(cut.trials) - 1
     after = Tuner(pickle.loads(pickle.dumps(again))).run()
     assert PLANE.key(after.trials[0].config) == PLANE.key(cut.trials[2].config)
     places = {PLANE.key(trial.config): after.search.origin_of(trial.trial_id)["trial_index"] for trial in after.trials}

@@ -118,7 +118,7 @@ def test_with_one_worker_it_goes_on_as_if_it_had_never_stopped(tmp_path, rule):
         for place in range(rows, 12):
             (tmp_path / str(rows) / "trials" / "s" / f"cd-{place:05d}.parquet").unlink()
         searcher = again(tmp_path / str(rows), rule=rule)
-        assert searcher.earlier == rows and Driver(searcher, 12 - rows, first=100).run() == whole[rows:]
+        assert searcher.recalled == rows and Driver(searcher, 12 - rows, first=100).run() == whole[rows:]
 
 
 @pytest.mark.parametrize("workers, slots", [(1, 9), (None, 1)], ids=["one worker", "one slot"])
@@ -128,8 +128,8 @@ def test_so_it_does_where_tune_alone_knows_space_and_slots(tmp_path, workers, sl
     Driver(make(workers), 9, tmp_path, slots=slots).run(5)
     searcher = pickle.loads(pickle.dumps(again(tmp_path, workers, given=False)))
     searcher.set_search_properties("acc", "max", DOMAINS, num_samples=4)
-    Driver(searcher, 9 - searcher.earlier, tmp_path, first=100, slots=slots).run()
-    assert searcher.earlier == 5 and sorted_rows(tmp_path) == [flat(h) for h in whole]
+    Driver(searcher, 9 - searcher.recalled, tmp_path, first=100, slots=slots).run()
+    assert searcher.recalled == 5 and sorted_rows(tmp_path) == [flat(h) for h in whole]
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -142,9 +142,9 @@ def test_with_several_workers_nothing_is_trained_twice_and_no_place_is_given_twi
     cut = Driver(make(workers, rule), 12, tmp_path, ends=ends, slots=slots)
     cut.run(rows=5)
     searcher = again(tmp_path, workers, rule)
-    Driver(searcher, 12 - searcher.earlier, tmp_path, first=100, ends=ends, slots=slots).run()
+    Driver(searcher, 12 - searcher.recalled, tmp_path, first=100, ends=ends, slots=slots).run()
     places, params = zip(*sorted_rows(tmp_path))
-    assert searcher.earlier == 5 and len(set(places)) == len({PLANE.key(h) for h in params}) == 12
+    assert searcher.recalled == 5 and len(set(places)) == len({PLANE.key(h) for h in params}) == 12
 
 
 def place(config):
@@ -176,9 +176,9 @@ def test_what_was_lost_is_run_again_under_its_own_number(tmp_path, workers):
     cut.run(rows=3)
     cut.end(error="lost: the node died")
     searcher = again(tmp_path, workers)
-    driver = Driver(searcher, 9 - searcher.earlier, tmp_path, first=100)
+    driver = Driver(searcher, 9 - searcher.recalled, tmp_path, first=100)
     rest = driver.run()
-    assert searcher.earlier == 3 and len(rest) == 6
+    assert searcher.recalled == 3 and len(rest) == 6
     assert flat(rest[0]) == flat(whole[3]) and results.read_trial(tmp_path, "s", "cd-00003")["attempt"] == 1
     table = results.read(tmp_path, "s")
     assert table["trial_index"].tolist() == list(range(9)) and set(table["status"]) == {"completed"}
@@ -198,8 +198,8 @@ def test_what_was_interrupted_after_a_report_is_run_again_and_its_value_does_not
     running = [flat(config) for _, config in cut.running]
     searcher = again(tmp_path, workers, rule)
     with no_warnings():
-        rest = Driver(searcher, 9 - searcher.earlier, tmp_path, first=100).run()
-    assert searcher.earlier == 4 and [flat(h) for h in rest[:workers]] == running
+        rest = Driver(searcher, 9 - searcher.recalled, tmp_path, first=100).run()
+    assert searcher.recalled == 4 and [flat(h) for h in rest[:workers]] == running
     assert sorted_rows(tmp_path) == [flat(h) for h in whole]
 
 
@@ -241,7 +241,7 @@ def test_a_study_of_another_start_is_known_and_not_trained_again(tmp_path):
 def test_a_study_without_rows_is_begun(tmp_path):
     with pytest.warns(UserWarning, match="begins"):
         searcher = again(tmp_path / "none")
-    assert searcher.earlier == 0 and Driver(searcher, 6).run() == Driver(make(), 6).run()
+    assert searcher.recalled == 0 and Driver(searcher, 6).run() == Driver(make(), 6).run()
     (tmp_path / "trials").mkdir()
     assert Driver(again(tmp_path), 6).run() == Driver(make(), 6).run()
 

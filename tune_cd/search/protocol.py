@@ -97,6 +97,6 @@ def check_version(state: Mapping[str, Any], version: int) -> None:
         raise ValueError(f"search state of version {state.get('version')!r}; this release reads version {version}")
 
 
-def is_free(workers: int | None, live: int) -> bool:
+def has_free_worker(workers: int | None, live: int) -> bool:
     """Whether one more trial may start while `live` trials run."""
     return workers is None or live < workers

@@ -23,7 +23,7 @@ from tune_cd.search.descent import RULES, LineSearches, Plan, Trajectory
 from tune_cd.search.directions import Directions, directions_of
 from tune_cd.search.guided import LENGTHS, Guided, Step
 from tune_cd.search.prior import PRIORS
-from tune_cd.search.protocol import check_version, check_workers, is_free
+from tune_cd.search.protocol import check_version, check_workers, has_free_worker
 from tune_cd.search.single_line import OnLine, check_line
 from tune_cd.search.space import Configuration, Key, Space
 from tune_cd.search.speculative import needed_next
@@ -108,7 +108,7 @@ class CoordinateDescent:
 
     def ask(self) -> Configuration | None:
         """The next configuration to train, new or paused; None while `workers` run, or when nothing is left."""
-        step = self._step() if is_free(self.workers, len(self._live)) else None
+        step = self._step() if has_free_worker(self.workers, len(self._live)) else None
         return None if step is None else self.begin(step.proposal, step.until)
 
     def begin(self, proposal: Proposal, until: float = 1.0) -> Configuration:
@@ -117,7 +117,7 @@ class CoordinateDescent:
         known = self._trainings.get(key, Training(proposal.h))
         if known.trial_index is None:
             known = replace(known, origin=known.origin or proposal, trial_index=self._next_index)
-        self._put(key, known.again(until))
+        self._put(key, known.resumed(until))
         return dict(known.h)
 
     def withdraw(self, h: Mapping[str, Any]) -> None:
@@ -129,7 +129,7 @@ class CoordinateDescent:
             del self._trainings[key], self._costs[key]
             self._next_index -= training.trial_index == self._next_index - 1
 
-    def leave(self, configurations: Iterable[Mapping[str, Any]]) -> None:
+    def abandon(self, configurations: Iterable[Mapping[str, Any]]) -> None:
         """Mark exactly these configurations as unable to go on, for example because their checkpoints are gone. They
         stay known, but unfinished ones no longer lead."""
         left = {self.space.key(h) for h in configurations}

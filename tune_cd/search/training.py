@@ -92,7 +92,7 @@ class Training:
         """This training with one more value. An earlier failure is dropped: the training was run again."""
         return replace(self, curve=curve_of({**_numbers(self.curve), share: value}))
 
-    def again(self, until: float) -> "Training":
+    def resumed(self, until: float) -> "Training":
         """This training on its way to a share. An earlier failure is dropped."""
         return replace(self, curve=_numbers(self.curve), until=until)
 

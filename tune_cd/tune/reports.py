@@ -68,7 +68,7 @@ class Reports:
         if self.full_length is not None:
             self.full_length = _full_length(self.full_length)
 
-    def hear(self, trial_id: str, result: Mapping[str, Any]) -> Seen:
+    def observe(self, trial_id: str, result: Mapping[str, Any]) -> Seen:
         """Take a report; what is known of its trial. result: nested or flat."""
         flat, seen = flatten_dict(dict(result)), self.seen.setdefault(trial_id, Seen())
         if self.metric in flat:
@@ -81,7 +81,7 @@ class Reports:
 
     def end(self, trial_id: str, result: Mapping[str, Any] | None) -> Seen:
         """What is known of a trial that ends. result: its last report, heard or not; None: Tune does not say."""
-        return self.hear(trial_id, {**(result or {}), DONE: True})
+        return self.observe(trial_id, {**(result or {}), DONE: True})
 
     def value(self, seen: Seen) -> float | None:
         """The value with which a trial counts at its end; None if it diverged or never reported a number."""

@@ -30,7 +30,7 @@ from tune_cd.search.search import CoordinateDescent
 from tune_cd.search.space import Space
 from tune_cd.search.training import Training, value_of
 from tune_cd.tune.callback import ResultsCallback
-from tune_cd.tune.earlier import Rows, check_scores, inside, recall, rows_at, rows_of
+from tune_cd.tune.known_rows import Rows, check_scores, inside, recall, rows_at, rows_of
 from tune_cd.tune.param_space import configurations, points, space_from_tune, space_of
 from tune_cd.tune.reports import Reports
 from tune_cd.tune.scheduler import PausingScheduler
@@ -76,7 +76,7 @@ class CoordinateDescentSearch(JsonState, Searcher):
     Raises ValueError, before any trial starts, for arguments that the search does not support.
     """
 
-    earlier = 0  # number of trials of an earlier run that are not run again, see `from_results`
+    recalled = 0  # number of trials of an earlier run that are not run again, see `from_results`
     goes_on = False  # whether it was restored from a saved state
     starts_from: tuple[Rows, ...] = ()
     _properties_set = False  # whether `set_search_properties` was called
@@ -234,7 +234,7 @@ class CoordinateDescentSearch(JsonState, Searcher):
     def on_trial_result(self, trial_id: str, result: dict) -> None:
         """Take a report. Where trials pause, our scheduler has taken it; warn once if the Tuner has another one."""
         if not self.pauses and self._trials is not None:
-            self._trials.reports.hear(trial_id, result)
+            self._trials.reports.observe(trial_id, result)
         elif not self._scheduled:
             self._scheduled = True
             log.warning("no trial can pause: it needs TuneConfig(..., scheduler=search.scheduler())")
@@ -300,7 +300,7 @@ class CoordinateDescentSearch(JsonState, Searcher):
 
         resume: continue the same search, with the same arguments, from the rows of its own study. Trials that were
         running when it stopped are suggested first, whatever they had reported, then what would have come next. Trials
-        whose process or node was lost are run again. `earlier` is the number of the others; Tune's num_samples counts
+        whose process or node was lost are run again. `recalled` is the number of the others; Tune's num_samples counts
         only trials still to come. A paused trial keeps its values and starts over, since only Tune had its checkpoint.
         A study without rows starts from the beginning. The rows of `callback` record the order of asking.
 
@@ -315,7 +315,7 @@ class CoordinateDescentSearch(JsonState, Searcher):
         searcher._scores_of = next(iter(trials.loc[trials["status"].isin(known), "metric_name"]), None)
         searcher._check_earlier()
         searcher._rows, searcher._resumes = trials, resume
-        searcher.earlier = int((~to_retry(trials)).sum()) if resume else 0
+        searcher.recalled = int((~to_retry(trials)).sum()) if resume else 0
         searcher._begin_if_known()
         return searcher
 

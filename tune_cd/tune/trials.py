@@ -13,7 +13,7 @@ from ray.tune.utils import flatten_dict
 
 from tune_cd.results.observations import UNKNOWN_SHARE
 from tune_cd.results.rows import finite
-from tune_cd.search.protocol import is_free
+from tune_cd.search.protocol import has_free_worker
 from tune_cd.search.search import ROUNDING, CoordinateDescent
 from tune_cd.search.space import Configuration, Key
 from tune_cd.search.training import Proposal, Training
@@ -50,7 +50,7 @@ class Trials:
         """The next configuration to train, new or paused; the same one until its training starts. Configurations that
         lost their trial come first."""
         if self.step is None and (lost := self.lost):
-            free = is_free(self.search.workers, len(self.search.live) - len(lost))
+            free = has_free_worker(self.search.workers, len(self.search.live) - len(lost))
             self.step = lost[0] if free else None
         elif self.step is None:
             self.step = self.search.ask()
@@ -121,7 +121,7 @@ class Trials:
         if h is None:
             return TrialScheduler.CONTINUE
         result = flatten_dict(dict(result))
-        seen = self.reports.hear(trial_id, result)
+        seen = self.reports.observe(trial_id, result)
         self._check_length(result)
         share = self.reports.share(seen)
         if share is None:
@@ -173,7 +173,7 @@ class Trials:
         if self.step is not None and self.of(self.step) is None:
             self.step = None
         self.search.grows = False
-        self.search.leave(one.h for one in self.search.trainings if self.of(one.h) is None)
+        self.search.abandon(one.h for one in self.search.trainings if self.of(one.h) is None)
 
     def forget(self) -> None:
         """Forget all trials: in another experiment even paused ones start over, since Tune does not have them."""
@@ -181,7 +181,7 @@ class Trials:
         self.reports.restore({})
         self.search.grows = True
         if self.pauses:
-            self.search.leave([])
+            self.search.abandon([])
 
     def agree(self, trials: Sequence[Ran]) -> None:
         """Bring this state up to date with Tune's snapshot: add missing trials, and end those that have ended.
@@ -198,7 +198,7 @@ class Trials:
             if h is None:
                 continue
             if not self.pauses:
-                self.reports.hear(trial.trial_id, trial.result)
+                self.reports.observe(trial.trial_id, trial.result)
             elif self._length_in(trial.result) is not None:
                 self.report(trial.trial_id, trial.result)
             if trial.ended and not trial.cut and (unknown or self.is_under_way(h)):

@@ -6,7 +6,7 @@ from math import inf, nextafter
 from typing import Any, Protocol
 
 from tune_cd.search.bracket import FAILED
-from tune_cd.search.protocol import check_workers, is_free
+from tune_cd.search.protocol import check_workers, has_free_worker
 from tune_cd.search.space import Configuration, Key, Space
 from tune_cd.search.training import Proposal, Training, value_of
 
@@ -65,7 +65,7 @@ class Baseline:
 
     def ask(self) -> Configuration | None:
         """The next configuration; None while `workers` trials are live, and when finished."""
-        while is_free(self.workers, len(self.live)) and self._affords and (h := self._next()) is not None:
+        while has_free_worker(self.workers, len(self.live)) and self._affords and (h := self._next()) is not None:
             known = self._recalled.pop(self.space.key(h), None)
             if known is None or not known.curve or known.until is not None:
                 return h

@@ -24,7 +24,7 @@ from tune_cd.tune.callback.failures import failure_of
 from tune_cd.tune.callback.retries import RetryingWriter
 from tune_cd.tune.callback.rows import outcome, place_of
 from tune_cd.tune.callback.writer import Entry, RowWriter
-from tune_cd.tune.earlier import STARTED_FROM, warn_of_unknown
+from tune_cd.tune.known_rows import STARTED_FROM, warn_of_unknown
 from tune_cd.tune.packs import PACK, SEED, UNTIL, members_of
 from tune_cd.tune.reports import Reports
 
@@ -205,7 +205,7 @@ class ResultsCallback(Callback):
 
     def _hear(self, trial: Any, result: dict) -> None:
         for place, (_, member) in enumerate(members_of(trial.config, result)):
-            self._reports.hear(_name(trial, place), member)
+            self._reports.observe(_name(trial, place), member)
 
     def _put(self, entry: Entry) -> None:
         self._rows += 1

@@ -237,11 +237,12 @@ def between(monkeypatch, method: str, action) -> None:
     original = getattr(store.Folder, method)
 
     def called(self, *arguments):
-        outcome = original(self, *arguments)
-        if not done:
-            done.append(True)
-            action()
-        return outcome
+        try:
+            return original(self, *arguments)
+        finally:
+            if not done:
+                done.append(True)
+                action()
 
     done: list[bool] = []
     monkeypatch.setattr(store.Folder, method, called)
@@ -272,7 +273,7 @@ def test_a_listing_that_misses_what_moves_meanwhile_hides_nothing(tmp_path, monk
 
 def test_a_writer_sees_a_row_that_is_compacted_as_it_looks(tmp_path, monkeypatch):
     some_trials(tmp_path)
-    between(monkeypatch, "listing", lambda: results.compact(tmp_path))
+    between(monkeypatch, "read", lambda: results.compact(tmp_path))
     with pytest.raises(results.ConflictingRow, match="compact~.*never changes"):
         results.write_trial(tmp_path, full(val_score=0.9))
 

@@ -1,18 +1,22 @@
 """Merges many small files into one a study, beside writers and readers."""
 
+import json
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from secrets import token_hex
 
 import numpy as np
 import pyarrow as pa
 
 from tune_cd.results.attempts import final_trials, reconcile
+from tune_cd.results.lookup import is_done
 from tune_cd.results.parquet import SCHEMAS, Unusable, compacted_name, is_visible, load, serialise_many
 from tune_cd.results.reading import READERS, Found, collect
 from tune_cd.results.schema import check_name
 from tune_cd.results.store import Bucket, Folder, store_of
+from tune_cd.results.study_files import COMPACTION, file_of, text_of
 
 ORDER = {"trials": ["trial_id"], "curves": ["trial_id", "images_seen"]}
 
@@ -46,7 +50,15 @@ def compact(results: str | Path, study: str | None = None) -> list[Compaction]:
         trials = collect(store, "trials", name)
         done.append(merge(store, "trials", name, trials))
         done.append(merge(store, "curves", name, _final_curves(store, name, trials)))
+        if (before := text_of(store, name, COMPACTION)) is not None and not is_done(before):
+            state(store, name, done=True)
     return [one for one in done if one.before or one.problems]
+
+
+def state(store: Folder | Bucket, study: str, done: bool) -> None:
+    """State in the study's folder that a compaction is at work, or has come to its end; writers look there."""
+    store.write(file_of(study, COMPACTION), json.dumps({"done": done, "token": token_hex(8)}).encode())
+    store.compactions.pop(study, None)
 
 
 def _studies(store: Folder | Bucket) -> list[str]:
@@ -86,9 +98,11 @@ def merge(store: Folder | Bucket, kind: str, study: str, found: Found) -> Compac
     name = compacted_name(kind, study, data)
     if inputs == [name]:
         return unchanged
+    state(store, study, done=False)  # before the new file: if this breaks off, it is completed (`complete`)
     store.write(name, data)
     if not _is_stored(store, name, merged):
         return unchanged
+    state(store, study, done=False)  # before the old files go: who looked at the listing in between does so again
     _remove(store, [file for file in inputs if file != name])
     return Compaction(kind, study, len(inputs), 1, problems)
 

@@ -17,6 +17,10 @@ from pyarrow import fs
 from tune_cd.results.location import ObjectStore, parse
 
 GCS_SECONDS = 60  # time limit of a request's retries, unless the URI sets one; Arrow's own default is 15 minutes
+Compactions = dict[str, tuple[float, bytes, dict[str, list[str]]]]
+"""Study -> (when its compactions were looked at, their statement, table -> compacted files); see `lookup.compacted`."""
+
+TRIES = 2  # to read an object
 DEPTH = 3  # levels listed below a table's folder: studies, files, and one more to find files that do not belong there
 
 
@@ -25,21 +29,24 @@ def store_of(results: str | Path) -> "Folder | Bucket":
 
     Raises ValueError for a location that is not allowed.
     """
-    location = parse(results)
-    return Folder(location) if isinstance(location, Path) else _bucket(location, os.getpid())
+    return _store(parse(results), os.getpid())
 
 
 @lru_cache(maxsize=8)
-def _bucket(location: ObjectStore, process: int) -> "Bucket":
+def _store(location: Path | ObjectStore, process: int) -> "Folder | Bucket":
     """One connection for many writes; `process` is in the key, since a fork cannot use its parent's connection."""
-    return Bucket(location)
+    return Folder(location) if isinstance(location, Path) else Bucket(location)
 
 
 class Folder:
     """A folder of a local or mounted file system."""
 
+    quick = True  # whether to ask for one more name costs next to nothing
+    trusted = 0.0  # seconds for which a statement about compactions is believed
+
     def __init__(self, root: Path):
         self.root = root
+        self.compactions: Compactions = {}
 
     def where(self, name: str = "") -> Path:
         """A file's path, for messages and for callers that open it."""
@@ -80,8 +87,11 @@ class Folder:
 class Bucket:
     """A prefix of an object store, which itself writes objects whole or not at all."""
 
+    quick, trusted = False, 300.0
+
     def __init__(self, location: ObjectStore):
         self.location = location
+        self.compactions: Compactions = {}
         self._files = _connect(location)
 
     def where(self, name: str = "") -> str:
@@ -108,8 +118,16 @@ class Bucket:
         return sorted(info.path.removeprefix(below) for info in found if info.type == fs.FileType.File)
 
     def read(self, name: str) -> bytes:
-        with self._files.open_input_file(self._path(name)) as file:
-            return bytes(file.readall())
+        for left in reversed(range(TRIES)):
+            try:
+                with self._files.open_input_file(self._path(name)) as file:
+                    return bytes(file.readall())
+            except FileNotFoundError:
+                raise
+            except OSError:  # a connection that breaks off in the middle of an answer, which Arrow does not try again
+                if not left:
+                    raise
+        raise AssertionError("unreachable")
 
     def open(self, name: str) -> pa.NativeFile:
         return self._files.open_input_file(self._path(name))
@@ -120,9 +138,7 @@ class Bucket:
 
     def write(self, name: str, data: bytes | pa.Buffer, new: bool = False) -> None:
         """Upload outside the main thread: an interrupt reaches only that, and would close the stream of an upload and
-        publish half an object. new: as for `Folder.write`, but an object that appears during the upload is replaced."""
-        if new and self._files.get_file_info(self._path(name)).type != fs.FileType.NotFound:
-            raise FileExistsError(f"{self.where(name)} is there already")
+        publish half an object. new: of no effect, the caller has looked; an object that appears since is replaced."""
         if threading.current_thread() is not threading.main_thread():
             self._upload(name, data)
             return

@@ -17,7 +17,7 @@ from rows import NOON, evaluation, full, minimal
 from warned import silent
 
 from tune_cd import results
-from tune_cd.results import compaction, parquet, store
+from tune_cd.results import parquet, store
 
 # One file of many
 
@@ -211,7 +211,7 @@ def test_a_compaction_that_breaks_off_loses_nothing(tmp_path, monkeypatch, remov
 
     with monkeypatch.context() as patch:
         patch.setattr(store.Folder, "remove", breaks_off)
-        patch.setattr(compaction, "READERS", 1)
+        patch.setattr(store.Folder, "readers", 1)
         with pytest.raises(OSError, match="Input/output"):
             results.compact(tmp_path)
     same(tmp_path, before)

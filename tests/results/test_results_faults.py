@@ -20,6 +20,7 @@ from tune_cd import results
 from tune_cd.results import parquet, writing
 from tune_cd.results.reading import check_whole
 from tune_cd.results.schema import FIRST, LAST, check_curve
+from tune_cd.results.store import Folder
 
 # Files that cannot be used
 
@@ -78,11 +79,11 @@ def test_a_row_that_the_disk_does_not_give_is_not_taken_for_damaged(tmp_path, mo
     path = results.write_trial(tmp_path, full())
     data = path.read_bytes()
 
-    def broken(self):
-        raise OSError(5, "Input/output error", str(self))
+    def broken(self, name):
+        raise OSError(5, "Input/output error", str(self.where(name)))
 
     with monkeypatch.context() as patch:
-        patch.setattr(Path, "read_bytes", broken)
+        patch.setattr(Folder, "read", broken)
         with pytest.raises(OSError, match="Input/output error"):
             results.write_trial(tmp_path, full(attempt=1))
         with pytest.warns(UserWarning, match=r"Input/output error: .*t0\.parquet.*left out"):

@@ -84,10 +84,10 @@ def were_cut(trials: pd.DataFrame) -> "pd.Series[bool]":
     return (trials["error"] == CUT).fillna(False)
 
 
-def final_trials(trials: pa.Table) -> set[str]:
+def final_trials(trials: pa.Table) -> list[str]:
     """The ids of trials that did not fail. Their curves are complete: a curve is written before its row and grows only
     in later attempts."""
-    return set(trials.filter(pc.not_equal(trials["status"], "failed"))["trial_id"].to_pylist())
+    return list(trials.filter(pc.not_equal(trials["status"], "failed"))["trial_id"].to_pylist())
 
 
 @dataclass

@@ -1,7 +1,7 @@
 """Merges many small files into one a study, beside writers and readers."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,11 +9,12 @@ from secrets import token_hex
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from tune_cd.results.attempts import final_trials, reconcile
+from tune_cd.results.attempts import Rows, final_trials, reconcile
 from tune_cd.results.lookup import is_done
 from tune_cd.results.parquet import SCHEMAS, Unusable, compacted_name, is_visible, load, serialise_many
-from tune_cd.results.reading import READERS, Found, collect
+from tune_cd.results.reading import collect
 from tune_cd.results.schema import check_name
 from tune_cd.results.store import Bucket, Folder, store_of
 from tune_cd.results.study_files import COMPACTION, file_of, text_of
@@ -48,8 +49,10 @@ def compact(results: str | Path, study: str | None = None) -> list[Compaction]:
     done = []
     for name in studies:
         trials = collect(store, "trials", name)
-        done.append(merge(store, "trials", name, trials))
-        done.append(merge(store, "curves", name, _final_curves(store, name, trials)))
+        rows = trials.rows()
+        done.append(merge(store, "trials", name, rows, trials.problems))
+        curves = collect(store, "curves", name)
+        done.append(merge(store, "curves", name, _of_final_trials(curves.rows(), rows.table), curves.problems))
         if (before := text_of(store, name, COMPACTION)) is not None and not is_done(before):
             state(store, name, done=True)
     return [one for one in done if one.before or one.problems]
@@ -65,27 +68,25 @@ def _studies(store: Folder | Bucket) -> list[str]:
     return sorted({name.split("/")[1] for kind in SCHEMAS for name in store.listing(kind) if is_visible(name)})
 
 
-def _final_curves(store: Folder | Bucket, study: str, trials: Found) -> Found:
-    """The curves of trials that have a row and did not fail.
+def _of_final_trials(curves: Rows, trials: pa.Table) -> Rows:
+    """The curves in files of trials alone that have a row and did not fail.
 
     A row is written after its curve, so these curves are complete. Others may still grow, which a file of many trials
     cannot. So `trials` must be read before the curves.
     """
-    found = collect(store, "curves", study)
-    finals = final_trials(trials.rows("trials").table)
-    chosen = {
-        file: table for file, table in found.tables.items() if set(table["trial_id"].unique().to_pylist()) <= finals
-    }
-    return Found(chosen, found.problems)
+    final = pc.is_in(curves.table["trial_id"], pa.array(final_trials(trials), pa.string()))
+    growing = curves.source[~np.asarray(final, dtype=np.bool_)]
+    kept = ~np.isin(curves.source, growing)
+    files, source = np.unique(curves.source[kept], return_inverse=True)
+    return Rows(curves.table.filter(pa.array(kept)), [curves.names[file] for file in files], source)
 
 
-def merge(store: Folder | Bucket, kind: str, study: str, found: Found) -> Compaction:
+def merge(store: Folder | Bucket, kind: str, study: str, rows: Rows, faults: Mapping[str, str]) -> Compaction:
     """Write one file of all rows that count, read it back, and only then remove the old files."""
-    rows = found.rows(kind)
     kept, conflicts = reconcile(kind, rows)
     disputed = {file for pair in conflicts for file in pair}
     problems = (
-        *found.problems.values(),
+        *faults.values(),
         *(f"{store.where(chosen)} contradicts {store.where(other)}" for chosen, other in conflicts),
     )
     inputs = [file for file in rows.names if file not in disputed]
@@ -123,6 +124,6 @@ def _is_stored(store: Folder | Bucket, name: str, merged: pa.Table) -> bool:
 
 
 def _remove(store: Folder | Bucket, files: Iterable[str]) -> None:
-    with ThreadPoolExecutor(READERS) as pool:
+    with ThreadPoolExecutor(store.readers) as pool:
         for _ in pool.map(store.remove, files):
             pass

@@ -34,7 +34,7 @@ def fault_of(table: pa.Table, kind: str, study: str = "", merged: bool = False) 
     kind: trials or curves.  study: the one of its folder, if it has one.
     merged: whether `compact` wrote these bytes, whose JSON was then checked before.
     """
-    if table.num_rows > FEW and all(map(bool, _holds(table.combine_chunks(), kind, study, merged))):
+    if table.num_rows > FEW and are_allowed(table, kind, study, merged):
         return None
     for start in range(0, table.num_rows, SLICE):
         try:
@@ -45,6 +45,11 @@ def fault_of(table: pa.Table, kind: str, study: str = "", merged: bool = False) 
             if reason := _reason(row, kind, study):
                 return reason
     return None
+
+
+def are_allowed(table: pa.Table, kind: str, study: str, merged: bool = False) -> bool:
+    """Whether all rows of a table may be written; arguments as for `fault_of`."""
+    return all(map(bool, _holds(table.combine_chunks(), kind, study, merged)))
 
 
 def _holds(table: pa.Table, kind: str, study: str, merged: bool) -> Iterator[Any]:

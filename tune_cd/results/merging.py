@@ -57,7 +57,8 @@ def _rows(place: Folder) -> list[tuple[str, Row]]:
         return []
     for reason in found.problems.values():
         log.warning("%s; it is left there", reason)
-    return [(name, row) for name, table in found.tables.items() for row in rows_of(table)]
+    rows = found.rows()
+    return [(rows.file(place), row) for place, row in enumerate(rows_of(rows.table))]
 
 
 def _move(

@@ -52,8 +52,8 @@ def _parser() -> argparse.ArgumentParser:
         "show": (_show, "a study's trials, the best first; or one trial with its configuration and error"),
         "compact": (
             _compact,
-            "merge each study's files into one, which is read much faster; safe beside running studies, "
-            "but plain Parquet readers may see rows twice until it is done",
+            "merge each study's files into one, which is read much faster. `tune_cd.run` does it at a study's end; one "
+            "with a driver at work is left out. Plain Parquet readers may see rows twice until it is done",
         ),
     }
     parsers = {}
@@ -89,7 +89,7 @@ def _show(options: argparse.Namespace) -> int:
 
 def _compact(options: argparse.Namespace) -> int:
     done = results.compact(options.results, options.study)
-    for one in done:
+    for one in (one for one in done if one.before):
         print(f"{one.table}/{one.study}: {one.before} files, now {one.after}")
     problems = [problem for one in done for problem in one.problems]
     for problem in problems:

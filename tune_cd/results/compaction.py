@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from secrets import token_hex
 
@@ -17,8 +18,9 @@ from tune_cd.results.parquet import SCHEMAS, Unusable, compacted_name, is_visibl
 from tune_cd.results.reading import collect
 from tune_cd.results.schema import check_name
 from tune_cd.results.store import Bucket, Folder, store_of
-from tune_cd.results.study_files import COMPACTION, file_of, text_of
+from tune_cd.results.study_files import COMPACTION, DRIVER, file_of, text_of
 
+ALIVE = 60  # seconds since its last sign of life, every fifth second, for which a study's driver counts as at work
 ORDER = {"trials": ["trial_id"], "curves": ["trial_id", "images_seen"]}
 
 
@@ -33,13 +35,15 @@ class Compaction:
     problems: tuple[str, ...]  # files that were left as they are, one sentence each
 
 
-def compact(results: str | Path, study: str | None = None) -> list[Compaction]:
+def compact(results: str | Path, study: str | None = None, *, driver: bool = False) -> list[Compaction]:
     """Merge the files of every study, or of one, into one file for trials and one for curves.
 
     Curves of trials without a row, or with a failed one, are left out. Rows that no longer count (superseded attempts)
     are dropped. Files that contradict each other or cannot be read stay as they are and are named. The new file is
     written under its own name and read back before the old ones are removed, so neither a crash nor other processes at
     work lose a row or see half of it. Plain Parquet readers, unlike `read`, may see rows twice in between.
+
+    A study whose driver is at work is left out and named. driver: whether the caller is that driver.
     Raises FileNotFoundError if there are no results, ValueError for a study's name that is not allowed, OSError if the
     store fails.
     """
@@ -48,14 +52,35 @@ def compact(results: str | Path, study: str | None = None) -> list[Compaction]:
     studies = [check_name(study)] if study is not None else _studies(store)
     done = []
     for name in studies:
+        if not driver and store.age(file_of(name, DRIVER), missing=inf) < ALIVE:
+            done.append(Compaction("trials", name, 0, 0, (f"study {name} has a driver at work, which compacts it",)))
+            continue
         trials = collect(store, "trials", name)
         rows = trials.rows()
         done.append(merge(store, "trials", name, rows, trials.problems))
         curves = collect(store, "curves", name)
         done.append(merge(store, "curves", name, _of_final_trials(curves.rows(), rows.table), curves.problems))
-        if (before := text_of(store, name, COMPACTION)) is not None and not is_done(before):
+        if _is_at_work(store, name):
             state(store, name, done=True)
     return [one for one in done if one.before or one.problems]
+
+
+def complete(results: str | Path) -> None:
+    """Complete the compactions that broke off, since plain readers may see their rows twice.
+
+    Called where results are opened for writing. Raises OSError if the store fails.
+    """
+    store = store_of(results)
+    for name in store.listing("studies", depth=2):
+        _, study, *file = name.split("/")
+        if file == [COMPACTION] and _is_at_work(store, study):
+            compact(results, study)
+
+
+def _is_at_work(store: Folder | Bucket, study: str) -> bool:
+    """Whether a compaction of the study is at work, or broke off."""
+    statement = text_of(store, study, COMPACTION)
+    return statement is not None and not is_done(statement)
 
 
 def state(store: Folder | Bucket, study: str, done: bool) -> None:

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from tune_cd.results.attempts import current, is_final, next_attempt, refusal
+from tune_cd.results.compaction import complete
 from tune_cd.results.lookup import read_curve, read_trial
 from tune_cd.results.parquet import ConflictingRow, file_name, is_visible, rows_of
 from tune_cd.results.reading import collect, rows_in
@@ -23,7 +24,8 @@ log = logging.getLogger(__name__)
 
 
 def merge(results: str | Path) -> None:
-    """Move the rows that wait, each with its curve, in the order in which their trials began.
+    """Move the rows that wait, each with its curve, in the order in which their trials began, and complete the
+    compactions that broke off. Called where results are opened for writing.
 
     A row is removed from its folder after it was read back from the results, so a merge that is interrupted or done
     twice at once loses no row and stores none twice. A row keeps its name, unless another training took it: then it
@@ -47,6 +49,10 @@ def merge(results: str | Path) -> None:
         log.warning("%d rows that waited outside the results were moved into %s", moved, store_of(results).where())
     for place in places:
         _sweep(place)
+    try:
+        complete(results)
+    except OSError as problem:
+        log.warning("a compaction that broke off is not completed: %s", redact(str(problem)))
 
 
 def _rows(place: Folder) -> list[tuple[str, Row]]:

@@ -72,12 +72,12 @@ class Folder:
         """Open a file, to read parts of it."""
         return pa.OSFile(os.fspath(self.where(name)))
 
-    def age(self, name: str) -> float:
-        """Seconds since a file was written; 0 if it is gone."""
+    def age(self, name: str, missing: float = 0.0) -> float:
+        """Seconds since a file was written; `missing` if it is gone."""
         try:
             return time.time() - self.where(name).stat().st_mtime
-        except FileNotFoundError:
-            return 0.0
+        except (FileNotFoundError, NotADirectoryError):
+            return missing
 
     def write(self, name: str, data: bytes | pa.Buffer, new: bool = False) -> None:
         """Write a file atomically. new: raise FileExistsError if it exists."""
@@ -136,9 +136,9 @@ class Bucket:
     def open(self, name: str) -> pa.NativeFile:
         return self._files.open_input_file(self._path(name))
 
-    def age(self, name: str) -> float:
+    def age(self, name: str, missing: float = 0.0) -> float:
         changed = self._files.get_file_info(self._path(name)).mtime
-        return 0.0 if changed is None else time.time() - changed.timestamp()
+        return missing if changed is None else time.time() - changed.timestamp()
 
     def write(self, name: str, data: bytes | pa.Buffer, new: bool = False) -> None:
         """Upload outside the main thread: an interrupt reaches only that, and would close the stream of an upload and

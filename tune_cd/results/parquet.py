@@ -103,7 +103,7 @@ def table_in(data: bytes) -> pa.Table:
     return file.read(use_threads=file.num_row_groups > 1)
 
 
-class _File(pq.ParquetFile):
+class _File(pq.ParquetFile):  # type: ignore[misc]
     """A file of which all columns are read."""
 
     def _build_nested_paths(self) -> dict[str, list[int]]:

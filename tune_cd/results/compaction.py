@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tune_cd.results.attempts import Rows, final_trials, reconcile
+from tune_cd.results.attempts import Rows, reconcile
 from tune_cd.results.lookup import is_done
 from tune_cd.results.parquet import SCHEMAS, Unusable, compacted_name, is_visible, load, serialise_many
 from tune_cd.results.reading import collect
@@ -99,7 +99,8 @@ def _of_final_trials(curves: Rows, trials: pa.Table) -> Rows:
     A row is written after its curve, so these curves are complete. Others may still grow, which a file of many trials
     cannot. So `trials` must be read before the curves.
     """
-    final = pc.is_in(curves.table["trial_id"], pa.array(final_trials(trials), pa.string()))
+    finals = trials.filter(pc.not_equal(trials["status"], "failed"))["trial_id"].combine_chunks()
+    final = pc.is_in(curves.table["trial_id"], finals)
     growing = curves.source[~np.asarray(final, dtype=np.bool_)]
     kept = ~np.isin(curves.source, growing)
     files, source = np.unique(curves.source[kept], return_inverse=True)

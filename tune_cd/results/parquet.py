@@ -86,7 +86,7 @@ def _bytes_of(table: pa.Table, **options: Any) -> pa.Buffer:
 
 
 def load(store: Folder | Bucket, name: str) -> pa.Table:
-    """Read and check a file; returns its table in today's format.
+    """Read and check a file; returns its table.
 
     Raises Unusable or OtherFormat for its content, FileNotFoundError if it is gone, OSError if the store fails.
     """
@@ -132,15 +132,13 @@ def checked(table: pa.Table, kind: str, where: str, study: str = "", merged: boo
 
 def find_in_compacted(store: Folder | Bucket, name: str, trial_id: str) -> list[Row]:
     """The rows of one trial in a compacted file; reads few other rows. Raises as `load` does."""
-    source = store.open(name)
     try:
-        with source, pq.ParquetFile(source, page_checksum_verification=True) as file:
-            groups = [group for group in _groups_around(file, trial_id) if trial_id in _trial_ids(file, group)]
-            if not groups:
-                return []
+        with store.open(name) as source, pq.ParquetFile(source, page_checksum_verification=True) as file:
+            ids = [file.read_row_group(group, columns=["trial_id"]) for group in range(file.num_row_groups)]
+            groups = [group for group, held in enumerate(ids) if trial_id in held["trial_id"].to_pylist()]
             table = file.read_row_groups(groups, use_threads=False)
             table.validate(full=True)
-    except (OSError, ValueError, pa.ArrowException):  # the store or the file: reading all of it tells
+    except (OSError, ValueError, KeyError, pa.ArrowException):  # the store or the file: reading all of it tells
         table = load(store, name)
     table = table.filter(pc.equal(table["trial_id"], trial_id))
     if not table.num_rows:
@@ -157,33 +155,14 @@ def canonical(row: Mapping[str, Any]) -> str:
 def _conform(table: pa.Table, kind: str, where: str) -> pa.Table:
     """Convert a table to today's schema. Raises OtherFormat if that is not possible."""
     schema = SCHEMAS[kind]
-    if table.num_rows and table.schema.metadata == schema.metadata and table.schema.equals(schema):  # the usual case
-        return table
     text = (table.schema.metadata or {}).get(b"format_version", b"none").decode(errors="replace")
     if text != str(FORMAT_VERSION):
         raise OtherFormat(
             f"{where} has format {text[:20]}, which another release wrote; this one reads {FORMAT_VERSION}"
         )
-    try:
-        selected = table.select(schema.names)
-        if not selected.schema.equals(schema) or not selected.num_rows:
-            raise ValueError("other columns, or no rows")
-    except (KeyError, ValueError, pa.ArrowException) as error:
-        raise OtherFormat(f"{where} (format {text}) lacks the columns of its format, or has no rows") from error
-    return pa.Table.from_arrays(selected.columns, schema=schema)
-
-
-def _groups_around(file: pq.ParquetFile, trial_id: str) -> list[int]:
-    """The row groups whose range of trial_ids includes this one. Raises ValueError for a file without trial_ids."""
-    column = [file.schema.column(index).path for index in range(len(file.schema))].index("trial_id")
-    ranges = [file.metadata.row_group(group).column(column).statistics for group in range(file.num_row_groups)]
-    return [
-        n for n, held in enumerate(ranges) if held is None or not held.has_min_max or held.min <= trial_id <= held.max
-    ]
-
-
-def _trial_ids(file: pq.ParquetFile, group: int) -> list[str]:
-    return list(file.read_row_group(group, columns=["trial_id"], use_threads=False)["trial_id"].to_pylist())
+    if not table.num_rows or not table.schema.equals(schema):
+        raise OtherFormat(f"{where} (format {text}) lacks the columns of its format, or has no rows")
+    return table.replace_schema_metadata(schema.metadata)
 
 
 def _one_line(error: Exception | str) -> str:

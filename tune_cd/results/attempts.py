@@ -20,6 +20,7 @@ from tune_cd.results.schema import CUT, LOST, Row
 UNFINISHED = ("failed", "stopped")
 """Statuses of rows that are not final."""
 
+
 def is_final(row: Mapping[str, Any]) -> bool:
     """Whether the row can no longer be superseded by a later attempt."""
     return row["status"] not in UNFINISHED
@@ -111,7 +112,7 @@ def reconcile(kind: str, rows: Rows) -> tuple[npt.NDArray[np.bool_], list[tuple[
 
 def _choose_trial(group: Mapping[int, Row], rows: Rows) -> tuple[set[int], list[int]]:
     """Index of the row that counts, in a set, and indices of rows that contradict it."""
-    different = {canonical(row): place for place, row in reversed(group.items())}  # of equal rows the first
+    different = {canonical(row): place for place, row in reversed([*group.items()])}  # of equal rows the first
     places = sorted(different.values())
     chosen = places[current([group[place] for place in places])]
     return {chosen}, [other for other in places if other != chosen and contradicts(group[other], group[chosen])]

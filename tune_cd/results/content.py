@@ -28,13 +28,12 @@ FEW = 20  # rows up to which looking at each is quicker than at whole columns
 SLICE = 10_000  # rows in Python's types at a time, which take ten times the memory
 
 
-def fault_of(table: pa.Table, kind: str, study: str = "", merged: bool = False) -> str | None:
+def fault_of(table: pa.Table, kind: str, study: str = "") -> str | None:
     """What a table holds that must not be written, or is another study's; None for nothing.
 
     kind: trials or curves.  study: the one of its folder, if it has one.
-    merged: whether `compact` wrote these bytes, whose JSON was then checked before.
     """
-    if table.num_rows > FEW and are_allowed(table, kind, study, merged):
+    if table.num_rows > FEW and are_allowed(table, kind, study):
         return None
     for start in range(0, table.num_rows, SLICE):
         try:
@@ -47,12 +46,12 @@ def fault_of(table: pa.Table, kind: str, study: str = "", merged: bool = False) 
     return None
 
 
-def are_allowed(table: pa.Table, kind: str, study: str, merged: bool = False) -> bool:
+def are_allowed(table: pa.Table, kind: str, study: str) -> bool:
     """Whether all rows of a table may be written; arguments as for `fault_of`."""
-    return all(map(bool, _holds(table.combine_chunks(), kind, study, merged)))
+    return all(map(bool, _holds(table.combine_chunks(), kind, study)))
 
 
-def _holds(table: pa.Table, kind: str, study: str, merged: bool) -> Iterator[Any]:
+def _holds(table: pa.Table, kind: str, study: str) -> Iterator[Any]:
     """What holds for all rows of a table without faults, each computed for whole columns."""
     schema = TRIALS if kind == "trials" else CURVES
     for name in ("study", "trial_id"):
@@ -77,9 +76,7 @@ def _holds(table: pa.Table, kind: str, study: str, merged: bool) -> Iterator[Any
     )
     scored = pc.fill_null(pc.is_finite(table["val_score"]), False)
     yield _all(pc.or_(pc.not_equal(table["status"], "completed"), scored))
-    yield merged or all(
-        is_json_object(text) for name in ("config", "software") for text in table[name].unique().to_pylist()
-    )
+    yield all(is_json_object(text) for name in ("config", "software") for text in table[name].unique().to_pylist())
 
 
 def _maps(column: Any, finite: bool) -> Iterator[Any]:

@@ -20,6 +20,7 @@ from tune_cd.results.parquet import (
     load,
     rows_of,
 )
+from tune_cd.results.reading import rows_in
 from tune_cd.results.redaction import redact
 from tune_cd.results.schema import Row, check_name
 from tune_cd.results.store import Bucket, Folder, store_of
@@ -45,16 +46,17 @@ class Held:
 def read_trial(results: str | Path, study: str, trial_id: str) -> Row | None:
     """The row of one trial that counts (see `read`), in Python's types; None if there is none.
 
-    Raises ValueError for a name that is not allowed, ConflictingRow for a file of another format, OSError if the store
-    does not answer.
+    Its attempt is not known, so this reads the study: a writer uses `look`. Raises ValueError for a name that is not
+    allowed, OSError if the store does not answer.
     """
-    return look(store_of(results), "trials", study, trial_id).row
+    check_name(trial_id)
+    return Held([("", row) for row in rows_in(results, study) if row["trial_id"] == trial_id]).row
 
 
-def read_curve(results: str | Path, study: str, trial_id: str, attempt: int | None = None) -> list[Row]:
-    """The learning curve of a trial's latest attempt, by ascending images_seen; empty if there is none.
+def read_curve(results: str | Path, study: str, trial_id: str, attempt: int) -> list[Row]:
+    """The learning curve of a trial up to this attempt, by ascending images_seen; empty if there is none.
 
-    attempt: as for `look`. Raises as `read_trial`.
+    Raises as `look`.
     """
     rows = [row for _, row in look(store_of(results), "curves", study, trial_id, attempt).rows]
     latest = max((row["attempt"] for row in rows), default=0)
@@ -62,26 +64,21 @@ def read_curve(results: str | Path, study: str, trial_id: str, attempt: int | No
     return [looks[images] for images in sorted(looks)]
 
 
-def look(
-    store: Folder | Bucket, table: str, study: str, trial_id: str, attempt: int | None = None, own: bool = True
-) -> Held:
+def look(store: Folder | Bucket, table: str, study: str, trial_id: str, attempt: int, own: bool = True) -> Held:
     """What is stored of a trial.
 
     attempt: the run that asks. The files of this attempt and of the latest one before it are asked for by name, in a
-    folder that of the next one too. None: the folder is listed, and all attempts are found.
-    own: False: the file of the attempt itself is of no interest.
+    folder that of the next one too, then compacted files. own: False: the attempt's own file is of no interest.
     Raises ConflictingRow for a file of another format, OSError if the store does not answer.
     """
-    check_name(trial_id)
+    numbers = [attempt + 1] * store.quick + [attempt] * own + list(reversed(range(attempt)))
+    names = [file_name(table, study, trial_id, number) for number in numbers]
     for left in reversed(range(VANISHED)):
         try:
-            if attempt is None:
-                return _read(store, _listed(store, table, study, trial_id), trial_id)
-            numbers = [attempt + 1] * store.quick + [attempt] * own + list(reversed(range(attempt)))
-            held = _read(store, (file_name(table, study, trial_id, n) for n in numbers), trial_id, first=True)
+            held = _read(store, names, trial_id, Held())
             # in this order: `compact` states the new file before it removes the old one
             return held if held.rows else _read(store, compacted(store, table, study), trial_id, held)
-        except FileNotFoundError:  # compacted after the listing: the next one has the new file
+        except FileNotFoundError:  # compacted again after the listing: the next one has the new file
             store.compactions.pop(study, None)
             if not left:
                 raise
@@ -121,32 +118,22 @@ def is_done(statement: bytes) -> bool:
         return False
 
 
-def _listed(store: Folder | Bucket, table: str, study: str, trial_id: str) -> list[str]:
-    folder = f"{table}/{check_name(study)}"
-    own = re.compile(re.escape(f"{folder}/{trial_id}") + r"(~\d+)?\.parquet")
-    return [name for name in store.listing(folder, depth=1) if own.fullmatch(name) or is_compacted(name)]
-
-
-def _read(
-    store: Folder | Bucket, files: Iterable[str], trial_id: str, held: Held | None = None, first: bool = False
-) -> Held:
-    """Read a trial's rows in these files. first: files that do not exist are passed over, and the first with rows is
-    the last to be read."""
-    held = Held() if held is None else held
+def _read(store: Folder | Bucket, files: Iterable[str], trial_id: str, held: Held) -> Held:
+    """Add a trial's rows in these files: of its own, some of which may not exist, those in the first; of compacted ones
+    all. Raises FileNotFoundError for a compacted file that is gone."""
     for file in files:
+        merged = is_compacted(file)
         try:
-            found = find_in_compacted(store, file, trial_id) if is_compacted(file) else rows_of(load(store, file))
+            found = find_in_compacted(store, file, trial_id) if merged else rows_of(load(store, file))
             held.rows += [(file, row) for row in found]
         except FileNotFoundError:
-            if not first:
+            if merged:
                 raise
         except OtherFormat as reason:
             raise ConflictingRow(f"{reason}; it is not replaced") from reason
         except Unusable as reason:
-            told = f"{reason}; it is {'left as it is' if is_compacted(file) else 'replaced'}"
-            warnings.warn(redact(told), stacklevel=5)
-            if not is_compacted(file):
-                held.damaged.append(file)
-        if first and held.rows:
+            warnings.warn(redact(f"{reason}; it is {'left as it is' if merged else 'replaced'}"), stacklevel=5)
+            held.damaged += [file] * (not merged)
+        if held.rows and not merged:
             break
     return held

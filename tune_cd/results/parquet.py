@@ -92,8 +92,9 @@ def load(store: Folder | Bucket, name: str) -> pa.Table:
     """
     kind, study, _ = name.split("/")
     data, where = store.read(name), str(store.where(name))
-    merged = is_compacted(name) and name == compacted_name(kind, study, data)
-    return checked(parsed(data, kind, where), kind, where, study, merged)
+    table = parsed(data, kind, where)
+    whole = is_compacted(name) and name == compacted_name(kind, study, data)  # `compact` checked what it wrote
+    return table if whole else checked(table, kind, where, study)
 
 
 def table_in(data: bytes) -> pa.Table:
@@ -123,9 +124,9 @@ def parsed(data: bytes, kind: str, where: str) -> pa.Table:
     return _conform(table, kind, where)
 
 
-def checked(table: pa.Table, kind: str, where: str, study: str = "", merged: bool = False) -> pa.Table:
+def checked(table: pa.Table, kind: str, where: str, study: str = "") -> pa.Table:
     """Return the table if all its rows are allowed. Raises Unusable otherwise; arguments as for `fault_of`."""
-    if (reason := fault_of(table, kind, study, merged)) is not None:
+    if (reason := fault_of(table, kind, study)) is not None:
         raise Unusable(f"{where} holds {_one_line(reason)}")
     return table
 

@@ -30,9 +30,8 @@ from tune_cd.results.store import Bucket, Folder, store_of
 from tune_cd.results.waiting import folders
 
 BATCH = 64  # files that a thread reads, and whose rows are checked together
-LOOKS = 4  # tries to open a listed file before it is given up, since stores fail and listings may be outdated
 PASSES = 20  # largest number of listings
-PAUSE = 0.05  # seconds before a file that could not be opened is tried again; doubled each time
+PAUSE = 0.5  # seconds before a listed file that was not there is looked for again
 
 
 Piece = tuple[list[str], list[int], pa.Table]
@@ -157,7 +156,7 @@ def collect(store: Folder | Bucket, kind: str, study: str | None) -> Found:
     moment (`at_once`) and each of its files was there. `reconcile` removes rows that were read twice.
     """
     folder = kind if study is None else f"{kind}/{check_name(study)}"
-    found, looks = Found(kind), dict[str, int]()
+    found, vanished = Found(kind), set[str]()
     with ThreadPoolExecutor(store.readers) as pool:
         for turn in range(PASSES):
             listed = [name for name in store.listing(folder) if is_visible(name)]
@@ -166,18 +165,17 @@ def collect(store: Folder | Bucket, kind: str, study: str | None) -> Found:
             new = [name for name in listed if name not in found.files and name not in found.problems]
             if not new:
                 break
-            if looks and all(name in looks for name in new):  # only files that could not be opened before
-                time.sleep(PAUSE * 2 ** max(looks[name] for name in new))
+            if vanished.issuperset(new):
+                time.sleep(PAUSE)  # a listing may be outdated
             of_a_study = [list(names) for _, names in groupby(new, lambda name: name.split("/")[1])]
             batches = [names[at : at + BATCH] for names in of_a_study for at in range(0, len(names), BATCH)]
             for pieces, faults in pool.map(lambda names: _read_batch(store, names), batches):
                 found.pieces += pieces
-                for name, fault in faults.items():
-                    looks[name] = looks.get(name, 0) + 1
-                    if isinstance(fault, Unusable) or looks[name] == LOOKS:
-                        found.problems[name] = str(fault)
-            found.files = {name for names, _, _ in found.pieces for name in names}
-            if len(listed) < store.at_once and not looks:
+                found.files.update(name for names, _, _ in pieces for name in names)
+                first = {name for name, fault in faults.items() if isinstance(fault, FileNotFoundError)} - vanished
+                found.problems |= {name: str(fault) for name, fault in faults.items() if name not in first}
+                vanished |= first
+            if len(listed) < store.at_once and not vanished:
                 break
     return found
 

@@ -61,7 +61,11 @@ class Store:
         """Sorted names of files, also hidden ones, below a folder; empty without the folder. depth: 1: those in the
         folder itself, else those of all levels."""
         selector = fs.FileSelector(self._path(folder), allow_not_found=True, recursive=depth > 1)
-        found, root = self._files.get_file_info(selector), len(self._path("")) + 1
+        try:
+            found = self._files.get_file_info(selector)
+        except FileNotFoundError:  # it was made, or removed, while Arrow looked
+            found = self._files.get_file_info(selector)
+        root = len(self._path("")) + 1
         return sorted(one.path[root:] for one in found if one.type == fs.FileType.File)
 
     def read(self, name: str) -> bytes:

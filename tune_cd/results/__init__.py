@@ -20,14 +20,7 @@ from tune_cd.results.lookup import read_trial
 from tune_cd.results.observations import trainings
 from tune_cd.results.parquet import ConflictingRow
 from tune_cd.results.reading import read, read_curves, read_file
-from tune_cd.results.schema import (
-    CURVES,
-    FAILURE_KINDS,
-    STATUSES,
-    TRIALS,
-    check_name,
-    check_trial,
-)
+from tune_cd.results.schema import CURVES, FAILURE_KINDS, STATUSES, TRIALS, check_name, check_trial
 from tune_cd.results.store import publish
 from tune_cd.results.writing import check_writable, write_curve, write_trial
 

@@ -24,6 +24,7 @@ from tune_cd.results.schema import (
 )
 
 CHECKS: dict[str, Callable[[Row], Row]] = {"trials": check_trial, "curves": check_curve}
+LIMITS = ((pc.greater_equal, FIRST), (pc.less_equal, LAST))
 FEW = 20  # rows up to which looking at each is quicker than at whole columns
 SLICE = 10_000  # rows in Python's types at a time, which take ten times the memory
 
@@ -64,7 +65,7 @@ def _holds(table: pa.Table, kind: str, study: str) -> Iterator[Any]:
         if field.type == NUMBERS:
             yield from _maps(column.combine_chunks(), finite=field.name == "params")
         elif field.type == TIME:
-            yield _all(pc.and_(pc.greater_equal(column, _time(FIRST)), pc.less_equal(column, _time(LAST))))
+            yield _all(pc.and_(*(than(column, pa.scalar(end, TIME)) for than, end in LIMITS)))
     if kind == "curves":
         yield _all(pc.greater_equal(table["images_seen"], 0))
         return
@@ -112,7 +113,3 @@ def _reason(row: dict[str, Any], kind: str, study: str) -> str | None:
 
 def _all(column: Any) -> bool:
     return bool(pc.all(column, min_count=0).as_py())
-
-
-def _time(value: Any) -> pa.Scalar:
-    return pa.scalar(value, TIME)

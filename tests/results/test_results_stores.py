@@ -142,6 +142,15 @@ def test_a_row_takes_two_requests_and_no_listing(place, proxy, tmp_path, monkeyp
     assert asked == [("HEAD", "t1.parquet"), ("PUT", "t1.parquet"), ("PUT", "t1.parquet")]
 
 
+def test_a_bucket_is_listed_once_to_be_read(place, proxy):
+    """Up to the thousand objects that one listing shows."""
+    for n in range(3):
+        results.write_trial(place, full(trial_id=f"t{n}", trial_index=n))
+    asked = []
+    proxy.fault = lambda method, path: asked.append("list-type" in path)
+    assert len(results.read(place)) == 3 and asked.count(True) == 1 and len(asked) == 1 + 2 * 3
+
+
 def test_plain_pandas_reads_the_object_store(place, server):
     for n in range(3):
         results.write_trial(place, full(trial_id=f"t{n}", trial_index=n))

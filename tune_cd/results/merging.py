@@ -51,7 +51,7 @@ def merge(results: str | Path) -> None:
         _sweep(place)
     try:
         complete(results)
-    except OSError as problem:
+    except (OSError, ValueError) as problem:
         log.warning("a compaction that broke off is not completed: %s", redact(str(problem)))
 
 

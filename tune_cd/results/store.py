@@ -63,6 +63,8 @@ class Store:
         selector = fs.FileSelector(self._path(folder), allow_not_found=True, recursive=depth > 1)
         try:
             found = self._files.get_file_info(selector)
+        except NotADirectoryError:
+            return []
         except FileNotFoundError:  # it was made, or removed, while Arrow looked
             found = self._files.get_file_info(selector)
         root = len(self._path("")) + 1

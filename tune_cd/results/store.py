@@ -42,7 +42,7 @@ class Store:
 
     quick = True  # whether to ask for one more name costs next to nothing
     at_once = 0  # a listing of fewer files shows one moment
-    readers = 8  # threads; a local disk needs two, more hide the latency of a network file system
+    readers = 4  # threads; a local disk needs two, more hide the latency of a network file system
     trusted = 0.0  # seconds for which a statement about compactions is believed
 
     def __init__(self, files: fs.FileSystem, root: str, container: str):

@@ -1,6 +1,7 @@
 """Compaction loses nothing and shows nothing twice, whatever else is at work or breaks off; `read` keeps its rule."""
 
 import math
+import os
 import random
 import threading
 import warnings
@@ -17,7 +18,9 @@ from rows import NOON, evaluation, full, minimal
 from warned import silent
 
 from tune_cd import results
-from tune_cd.results import compaction, parquet, store
+from tune_cd.results import parquet, store
+from tune_cd.results.__main__ import main
+from tune_cd.results.merging import merge
 
 # One file of many
 
@@ -211,7 +214,7 @@ def test_a_compaction_that_breaks_off_loses_nothing(tmp_path, monkeypatch, remov
 
     with monkeypatch.context() as patch:
         patch.setattr(store.Folder, "remove", breaks_off)
-        patch.setattr(compaction, "READERS", 1)
+        patch.setattr(store.Folder, "readers", 1)
         with pytest.raises(OSError, match="Input/output"):
             results.compact(tmp_path)
     same(tmp_path, before)
@@ -237,11 +240,12 @@ def between(monkeypatch, method: str, action) -> None:
     original = getattr(store.Folder, method)
 
     def called(self, *arguments):
-        outcome = original(self, *arguments)
-        if not done:
-            done.append(True)
-            action()
-        return outcome
+        try:
+            return original(self, *arguments)
+        finally:
+            if not done:
+                done.append(True)
+                action()
 
     done: list[bool] = []
     monkeypatch.setattr(store.Folder, method, called)
@@ -272,7 +276,7 @@ def test_a_listing_that_misses_what_moves_meanwhile_hides_nothing(tmp_path, monk
 
 def test_a_writer_sees_a_row_that_is_compacted_as_it_looks(tmp_path, monkeypatch):
     some_trials(tmp_path)
-    between(monkeypatch, "listing", lambda: results.compact(tmp_path))
+    between(monkeypatch, "read", lambda: results.compact(tmp_path))
     with pytest.raises(results.ConflictingRow, match="compact~.*never changes"):
         results.write_trial(tmp_path, full(val_score=0.9))
 
@@ -339,3 +343,65 @@ def test_readers_beside_writers_and_compactions_see_every_row_that_was_there(tmp
     assert not failures, failures
     table = silent(results.read, tmp_path)
     assert list(table.trial_id) == written and set(table.status) == {"completed"}
+
+
+# Studies that go on, and compactions that broke off
+
+
+def test_a_study_with_a_driver_at_work_is_left_to_it(tmp_path, capsys):
+    before = some_trials(tmp_path)
+    some_trials(tmp_path, study="other")
+    lock = tmp_path / "studies/demo/driver.json"
+    results.publish(lock, b"{}")
+    left, *_ = results.compact(tmp_path)
+    assert left.problems == ("study demo has a driver at work, which compacts it",)
+    assert [len(names(tmp_path, study=study)) for study in ("demo", "other")] == [6, 1]
+    assert main(["compact", str(tmp_path), "demo"]) == 1 and "a driver at work" in capsys.readouterr().err
+    os.utime(lock, (0, 0))  # the driver died
+    results.compact(tmp_path, "demo")
+    assert len(names(tmp_path)) == 1
+    some_trials(tmp_path, 8)
+    os.utime(lock)
+    results.compact(tmp_path, "demo", driver=True)
+    assert len(names(tmp_path)) == 1 and len(results.read(tmp_path, "demo")) == 8 == len(before) + 2
+
+
+@pytest.mark.parametrize("step", range(1, 10))
+def test_a_compaction_that_breaks_off_is_completed_where_results_are_opened_for_writing(tmp_path, monkeypatch, step):
+    """At whichever write or removal it was killed: plain readers see every row once again."""
+    before, calls = some_trials(tmp_path), []
+
+    def counted(method):
+        original = getattr(store.Folder, method)
+
+        def called(*arguments):
+            calls.append(method)
+            if len(calls) == step:
+                raise KeyboardInterrupt
+            original(*arguments)
+
+        return called
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store.Folder, "readers", 1)
+        for method in ("write", "remove"):
+            patch.setattr(store.Folder, method, counted(method))
+        with pytest.raises(KeyboardInterrupt):
+            results.compact(tmp_path)
+    same(tmp_path, before)
+    with pytest.raises(results.ConflictingRow, match="never changes"):
+        results.write_trial(tmp_path, full(val_score=0.9))
+    merge(tmp_path)
+    assert len(pd.read_parquet(tmp_path / "trials")) == len(before)
+    assert len(names(tmp_path)) in ((1,) if step > 1 else (6,))
+    same(tmp_path, before)
+
+
+def test_a_store_that_is_away_does_not_keep_a_program_from_beginning(tmp_path, monkeypatch, caplog):
+    def away(*_, **__):
+        raise OSError(5, "Input/output error")
+
+    results.check_writable(tmp_path)
+    monkeypatch.setattr(store.Folder, "listing", away)
+    merge(tmp_path)
+    assert "broke off is not completed: " in caplog.text

@@ -20,6 +20,7 @@ from tune_cd import results
 from tune_cd.results import parquet, writing
 from tune_cd.results.reading import check_whole
 from tune_cd.results.schema import FIRST, LAST, check_curve
+from tune_cd.results.store import Folder
 
 # Files that cannot be used
 
@@ -78,11 +79,11 @@ def test_a_row_that_the_disk_does_not_give_is_not_taken_for_damaged(tmp_path, mo
     path = results.write_trial(tmp_path, full())
     data = path.read_bytes()
 
-    def broken(self):
-        raise OSError(5, "Input/output error", str(self))
+    def broken(self, name):
+        raise OSError(5, "Input/output error", str(self.where(name)))
 
     with monkeypatch.context() as patch:
-        patch.setattr(Path, "read_bytes", broken)
+        patch.setattr(Folder, "read", broken)
         with pytest.raises(OSError, match="Input/output error"):
             results.write_trial(tmp_path, full(attempt=1))
         with pytest.warns(UserWarning, match=r"Input/output error: .*t0\.parquet.*left out"):
@@ -182,7 +183,7 @@ def test_what_may_be_written_is_read_whole(tmp_path):
 @pytest.mark.parametrize(
     "crash", [OSError(28, "No space left on device"), KeyboardInterrupt()], ids=["full-disk", "interrupt"]
 )
-@pytest.mark.parametrize("step", ["fsync", "replace"])
+@pytest.mark.parametrize("step", [("fsync",), ("link", "replace")], ids=["content", "name"])
 def test_a_write_that_breaks_off_leaves_what_was_there(tmp_path, monkeypatch, step, crash):
     results.write_trial(tmp_path, minimal())
     before = results.read(tmp_path)
@@ -191,7 +192,8 @@ def test_a_write_that_breaks_off_leaves_what_was_there(tmp_path, monkeypatch, st
         raise crash
 
     with monkeypatch.context() as patch:
-        patch.setattr(os, step, broken)
+        for function in step:
+            patch.setattr(os, function, broken)
         with pytest.raises(type(crash)):
             results.write_trial(tmp_path, full(attempt=1))
     pd.testing.assert_frame_equal(silent(results.read, tmp_path), before)
@@ -210,8 +212,9 @@ def test_a_row_survives_a_power_cut_once_it_is_written(tmp_path, monkeypatch):
     results.write_trial(tmp_path, minimal())
     assert done == [("fsync", False), ("link", True), ("fsync", True)], "the file, its new name, then the folder"
     done.clear()
-    results.write_trial(tmp_path, full(attempt=1))
-    assert done == [("fsync", False), ("replace", True), ("fsync", True)]
+    for _ in range(2):
+        results.write_curve(tmp_path, "demo", "t0", [evaluation()])
+    assert done == [("fsync", False), ("replace", True), ("fsync", True)] * 2
     assert not [path for path in (tmp_path / "trials" / "demo").iterdir() if path.name.startswith(".")]
 
 
@@ -220,15 +223,15 @@ def test_of_two_runs_of_one_trial_that_end_at_once_one_is_refused(tmp_path, monk
     """The other's row appears between the look at the stored rows and the write."""
     if not links:
         monkeypatch.setattr(os, "link", lambda *paths: (_ for _ in ()).throw(PermissionError(1, "not permitted")))
-    looked = writing.stored
+    looked = writing.look
 
     def just_before(*args):
         found = looked(*args)
-        monkeypatch.setattr(writing, "stored", looked)
+        monkeypatch.setattr(writing, "look", looked)
         results.write_trial(tmp_path, full(val_score=0.25))
         return found
 
-    monkeypatch.setattr(writing, "stored", just_before)
+    monkeypatch.setattr(writing, "look", just_before)
     with pytest.raises(results.ConflictingRow, match="never changes"):
         results.write_trial(tmp_path, full(val_score=0.75))
     assert results.read(tmp_path)["val_score"].tolist() == [0.25]

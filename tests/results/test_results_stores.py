@@ -14,9 +14,9 @@ from s3 import free_port, place, proxy, server  # noqa: F401
 from warned import silent
 
 from tune_cd import results
-from tune_cd.results import parquet
+from tune_cd.results import parquet, writing
 from tune_cd.results.__main__ import main
-from tune_cd.results.store import Bucket, store_of
+from tune_cd.results.store import Bucket, Folder, store_of
 
 # Locations
 
@@ -128,6 +128,27 @@ def test_an_object_store_is_compacted_verified_and_listed(place, capsys):
     store_of(place).write("trials/demo/t9.parquet", b"PAR1 half a file")
     assert main(["compact", place]) == 1
     assert "SECRET" not in "".join(capsys.readouterr())
+
+
+def test_a_row_takes_two_requests_and_no_listing(place, proxy, tmp_path, monkeypatch):
+    """And its curve one. A process asks once whether the study was compacted."""
+    asked = []
+    proxy.fault = lambda method, path: asked.append((method, path.partition("?")[0].rpartition("/")[2]))
+    monkeypatch.setattr(Folder, "listing", lambda *_: pytest.fail("a folder is listed"))
+    for where in (tmp_path, place):
+        for n in range(2):
+            asked.clear()
+            writing.write(where, full(trial_id=f"t{n}", trial_index=n), [evaluation()])
+    assert asked == [("HEAD", "t1.parquet"), ("PUT", "t1.parquet"), ("PUT", "t1.parquet")]
+
+
+def test_a_bucket_is_listed_once_to_be_read(place, proxy):
+    """Up to the thousand objects that one listing shows."""
+    for n in range(3):
+        results.write_trial(place, full(trial_id=f"t{n}", trial_index=n))
+    asked = []
+    proxy.fault = lambda method, path: asked.append("list-type" in path)
+    assert len(results.read(place)) == 3 and asked.count(True) == 1 and len(asked) == 1 + 2 * 3
 
 
 def test_plain_pandas_reads_the_object_store(place, server):

@@ -16,23 +16,16 @@ files once. Pages carry checksums, which `read` verifies (plain readers do not b
 
 from tune_cd.results.compaction import compact
 from tune_cd.results.location import check_location
-from tune_cd.results.lookup import read_curve, read_trial
+from tune_cd.results.lookup import read_trial
 from tune_cd.results.observations import trainings
 from tune_cd.results.parquet import ConflictingRow
 from tune_cd.results.reading import read, read_curves, read_file
-from tune_cd.results.schema import (
-    CURVES,
-    FAILURE_KINDS,
-    STATUSES,
-    TRIALS,
-    check_name,
-    check_trial,
-)
+from tune_cd.results.schema import CURVES, FAILURE_KINDS, STATUSES, TRIALS, check_name, check_trial
 from tune_cd.results.store import publish
 from tune_cd.results.writing import check_writable, write_curve, write_trial
 
 __all__ = [
     "CURVES", "FAILURE_KINDS", "STATUSES", "TRIALS", "ConflictingRow", "check_location", "check_name", "check_trial",
-    "check_writable", "compact", "publish", "read", "read_curve", "read_curves", "read_file",
+    "check_writable", "compact", "publish", "read", "read_curves", "read_file",
     "read_trial", "trainings", "write_curve", "write_trial",
 ]  # fmt: skip

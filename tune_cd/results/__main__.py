@@ -20,6 +20,10 @@ Command = Callable[[argparse.Namespace], int]
 
 FOUND = 1
 BAD_INPUT = 2
+COMPACT = (
+    "merge each study's files into one, which is read much faster. `tune_cd.run` does it at a study's end; one with a "
+    "driver at work is left out. Plain Parquet readers may see rows twice until it is done"
+)
 RESULTS = "the results: a folder, or an object store's s3://BUCKET/PREFIX or gs://BUCKET/PREFIX"
 
 
@@ -47,25 +51,19 @@ def _warn(message: str, said: set[str]) -> None:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tune_cd.results", description="Look after a results folder.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    described: dict[str, tuple[Command, str]] = {
-        "list": (_list, "the studies: how many trials, how they ended, the best score, when"),
-        "show": (_show, "a study's trials, the best first; or one trial with its configuration and error"),
-        "compact": (
-            _compact,
-            "merge each study's files into one, which is read much faster; safe beside running studies, "
-            "but plain Parquet readers may see rows twice until it is done",
-        ),
-    }
-    parsers = {}
-    for name, (command, text) in described.items():
-        parsers[name] = commands.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
-        parsers[name].add_argument("results", metavar="RESULTS", help=RESULTS)
-        parsers[name].set_defaults(command=command)
-    parsers["show"].add_argument("study", metavar="STUDY", help="name of the study, as `list` gives it")
-    parsers["show"].add_argument(
-        "trial", metavar="TRIAL", nargs="?", help="trial_id of one trial (default: a table of all)"
-    )
-    parsers["compact"].add_argument("study", metavar="STUDY", nargs="?", help="one study alone (default: all)")
+
+    def add(name: str, command: Command, text: str) -> argparse.ArgumentParser:
+        added = commands.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
+        added.add_argument("results", metavar="RESULTS", help=RESULTS)
+        added.set_defaults(command=command)
+        return added
+
+    add("list", _list, "the studies: how many trials, how they ended, the best score, when")
+    show = add("show", _show, "a study's trials, the best first; or one trial with its configuration and error")
+    show.add_argument("study", metavar="STUDY", help="name of the study, as `list` gives it")
+    show.add_argument("trial", metavar="TRIAL", nargs="?", help="trial_id of one trial (default: a table of all)")
+    compact = add("compact", _compact, COMPACT)
+    compact.add_argument("study", metavar="STUDY", nargs="?", help="one study alone (default: all)")
     return parser
 
 
@@ -89,7 +87,7 @@ def _show(options: argparse.Namespace) -> int:
 
 def _compact(options: argparse.Namespace) -> int:
     done = results.compact(options.results, options.study)
-    for one in done:
+    for one in (one for one in done if one.before):
         print(f"{one.table}/{one.study}: {one.before} files, now {one.after}")
     problems = [problem for one in done for problem in one.problems]
     for problem in problems:

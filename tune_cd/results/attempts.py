@@ -13,16 +13,12 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tune_cd.results.parquet import canonical, is_compacted, rows_of
 from tune_cd.results.schema import CUT, LOST, Row
 
 UNFINISHED = ("failed", "stopped")
 """Statuses of rows that are not final."""
-
-Indexed = tuple[int, Row]
-"""(index in its table, row)."""
 
 
 def is_final(row: Mapping[str, Any]) -> bool:
@@ -84,12 +80,6 @@ def were_cut(trials: pd.DataFrame) -> "pd.Series[bool]":
     return (trials["error"] == CUT).fillna(False)
 
 
-def final_trials(trials: pa.Table) -> set[str]:
-    """The ids of trials that did not fail. Their curves are complete: a curve is written before its row and grows only
-    in later attempts."""
-    return set(trials.filter(pc.not_equal(trials["status"], "failed"))["trial_id"].to_pylist())
-
-
 @dataclass
 class Rows:
     """Rows of several files, with the file of each row."""
@@ -104,45 +94,41 @@ class Rows:
 
 def reconcile(kind: str, rows: Rows) -> tuple[npt.NDArray[np.bool_], list[tuple[str, str]]]:
     """Choose the rows that count: a mask [n rows], and the conflicts (file that counts, file that contradicts it)."""
-    kept = np.ones(rows.table.num_rows, dtype=np.bool_)
-    conflicts: list[tuple[str, str]] = []
-    keys = rows.table.select(["study", "trial_id"]).to_pandas()
+    kept, conflicts = np.ones(rows.table.num_rows, dtype=np.bool_), list[tuple[str, str]]()
+    keys = rows.table.select(["study", "trial_id"]).to_pandas().assign(place=range(len(kept)), file=rows.source)
+    by_trial = keys.groupby(["study", "trial_id"], sort=False)
     # a curve has many rows in one file, so the file must be unique, not the row
-    unit = keys.assign(file=rows.source).drop_duplicates() if kind == "curves" else keys
-    repeated = unit[unit.duplicated(["study", "trial_id"], keep=False)][["study", "trial_id"]].drop_duplicates()
-    if repeated.empty:
+    several = by_trial["file"].transform("nunique") > 1 if kind == "curves" else by_trial["place"].transform("size") > 1
+    if not several.any():
         return kept, conflicts
-    doubtful = np.flatnonzero(pd.MultiIndex.from_frame(keys).isin(pd.MultiIndex.from_frame(repeated)))
-    groups: dict[tuple[str, str], list[Indexed]] = {}
-    for index, row in zip(doubtful.tolist(), rows_of(rows.table.take(pa.array(doubtful))), strict=True):
-        groups.setdefault((row["study"], row["trial_id"]), []).append((index, row))
     choose = _choose_trial if kind == "trials" else _choose_curve
-    for group in groups.values():
-        chosen, against = choose(group, rows)
-        kept[[index for index, _ in group if index not in chosen]] = False
-        conflicts += [(rows.file(min(chosen)), rows.file(index)) for index in against]
+    for _, group in keys[several].groupby(["study", "trial_id"]):
+        places = group["place"].tolist()
+        chosen, against = choose(dict(zip(places, rows_of(rows.table.take(places)), strict=True)), rows)
+        kept[[place for place in places if place not in chosen]] = False
+        conflicts += [(rows.file(min(chosen)), rows.file(place)) for place in against]
     return kept, conflicts
 
 
-def _choose_trial(group: list[Indexed], rows: Rows) -> tuple[set[int], list[int]]:
+def _choose_trial(group: Mapping[int, Row], rows: Rows) -> tuple[set[int], list[int]]:
     """Index of the row that counts, in a set, and indices of rows that contradict it."""
-    different = {canonical(row): (index, row) for index, row in reversed(group)}  # of equal rows the first
-    candidates = sorted(different.values(), key=lambda pair: pair[0])
-    index, row = candidates[current([row for _, row in candidates])]
-    return {index}, [other for other, its in candidates if other != index and contradicts(its, row)]
+    different = {canonical(row): place for place, row in reversed([*group.items()])}  # of equal rows the first
+    places = sorted(different.values())
+    chosen = places[current([group[place] for place in places])]
+    return {chosen}, [other for other in places if other != chosen and contradicts(group[other], group[chosen])]
 
 
-def _choose_curve(group: list[Indexed], rows: Rows) -> tuple[set[int], list[int]]:
+def _choose_curve(group: Mapping[int, Row], rows: Rows) -> tuple[set[int], list[int]]:
     """Indices of the rows of the curve that counts, and one row index for each curve of the same attempt that differs.
 
     The latest attempt's curve counts. Of several curves of this attempt the compacted one counts, since a curve is
     compacted only after its trial's row is stored.
     """
-    curves: dict[tuple[int, bool, str], list[Indexed]] = {}
-    for index, row in group:
-        file = rows.file(index)
-        curves.setdefault((-row["attempt"], not is_compacted(file), file), []).append((index, row))
+    curves: dict[tuple[int, bool, str], list[int]] = {}
+    for place, row in group.items():
+        file = rows.file(place)
+        curves.setdefault((-row["attempt"], not is_compacted(file), file), []).append(place)
     first, *others = sorted(curves)
-    content = {key: sorted(canonical(row) for _, row in curve) for key, curve in curves.items()}
-    against = [curves[key][0][0] for key in others if key[0] == first[0] and content[key] != content[first]]
-    return {index for index, _ in curves[first]}, against
+    content = {key: sorted(canonical(group[place]) for place in places) for key, places in curves.items()}
+    against = [curves[key][0] for key in others if key[0] == first[0] and content[key] != content[first]]
+    return set(curves[first]), against

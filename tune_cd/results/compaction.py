@@ -1,19 +1,26 @@
 """Merges many small files into one a study, beside writers and readers."""
 
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
+from secrets import token_hex
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from tune_cd.results.attempts import final_trials, reconcile
+from tune_cd.results.attempts import Rows, reconcile
+from tune_cd.results.lookup import is_done
 from tune_cd.results.parquet import SCHEMAS, Unusable, compacted_name, is_visible, load, serialise_many
-from tune_cd.results.reading import READERS, Found, collect
+from tune_cd.results.reading import collect
 from tune_cd.results.schema import check_name
 from tune_cd.results.store import Bucket, Folder, store_of
+from tune_cd.results.study_files import COMPACTION, DRIVER, file_of, text_of
 
+ALIVE = 60  # seconds since its last sign of life, every fifth second, for which a study's driver counts as at work
 ORDER = {"trials": ["trial_id"], "curves": ["trial_id", "images_seen"]}
 
 
@@ -28,13 +35,15 @@ class Compaction:
     problems: tuple[str, ...]  # files that were left as they are, one sentence each
 
 
-def compact(results: str | Path, study: str | None = None) -> list[Compaction]:
+def compact(results: str | Path, study: str | None = None, *, driver: bool = False) -> list[Compaction]:
     """Merge the files of every study, or of one, into one file for trials and one for curves.
 
     Curves of trials without a row, or with a failed one, are left out. Rows that no longer count (superseded attempts)
     are dropped. Files that contradict each other or cannot be read stay as they are and are named. The new file is
     written under its own name and read back before the old ones are removed, so neither a crash nor other processes at
     work lose a row or see half of it. Plain Parquet readers, unlike `read`, may see rows twice in between.
+
+    A study whose driver is at work is left out and named. driver: whether the caller is that driver.
     Raises FileNotFoundError if there are no results, ValueError for a study's name that is not allowed, OSError if the
     store fails.
     """
@@ -43,37 +52,67 @@ def compact(results: str | Path, study: str | None = None) -> list[Compaction]:
     studies = [check_name(study)] if study is not None else _studies(store)
     done = []
     for name in studies:
+        if not driver and store.age(file_of(name, DRIVER), missing=inf) < ALIVE:
+            done.append(Compaction("trials", name, 0, 0, (f"study {name} has a driver at work, which compacts it",)))
+            continue
         trials = collect(store, "trials", name)
-        done.append(merge(store, "trials", name, trials))
-        done.append(merge(store, "curves", name, _final_curves(store, name, trials)))
+        rows = trials.rows()
+        done.append(merge(store, "trials", name, rows, trials.problems))
+        curves = collect(store, "curves", name)
+        done.append(merge(store, "curves", name, _of_final_trials(curves.rows(), rows.table), curves.problems))
+        if _is_at_work(store, name):
+            state(store, name, done=True)
     return [one for one in done if one.before or one.problems]
+
+
+def complete(results: str | Path) -> None:
+    """Complete the compactions that broke off, since plain readers may see their rows twice.
+
+    Called where results are opened for writing. Raises OSError if the store fails.
+    """
+    store = store_of(results)
+    for name in store.listing("studies", depth=2):
+        _, study, *file = name.split("/")
+        if file == [COMPACTION] and _is_at_work(store, study):
+            compact(results, study)
+
+
+def _is_at_work(store: Folder | Bucket, study: str) -> bool:
+    """Whether a compaction of the study is at work, or broke off."""
+    statement = text_of(store, study, COMPACTION)
+    return statement is not None and not is_done(statement)
+
+
+def state(store: Folder | Bucket, study: str, done: bool) -> None:
+    """State in the study's folder that a compaction is at work, or has come to its end; writers look there."""
+    store.write(file_of(study, COMPACTION), json.dumps({"done": done, "token": token_hex(8)}).encode())
+    store.compactions.pop(study, None)
 
 
 def _studies(store: Folder | Bucket) -> list[str]:
     return sorted({name.split("/")[1] for kind in SCHEMAS for name in store.listing(kind) if is_visible(name)})
 
 
-def _final_curves(store: Folder | Bucket, study: str, trials: Found) -> Found:
-    """The curves of trials that have a row and did not fail.
+def _of_final_trials(curves: Rows, trials: pa.Table) -> Rows:
+    """The curves in files of trials alone that have a row and did not fail.
 
     A row is written after its curve, so these curves are complete. Others may still grow, which a file of many trials
     cannot. So `trials` must be read before the curves.
     """
-    found = collect(store, "curves", study)
-    finals = final_trials(trials.rows("trials").table)
-    chosen = {
-        file: table for file, table in found.tables.items() if set(table["trial_id"].unique().to_pylist()) <= finals
-    }
-    return Found(chosen, found.problems)
+    finals = trials.filter(pc.not_equal(trials["status"], "failed"))["trial_id"].combine_chunks()
+    final = pc.is_in(curves.table["trial_id"], finals)
+    growing = curves.source[~np.asarray(final, dtype=np.bool_)]
+    kept = ~np.isin(curves.source, growing)
+    files, source = np.unique(curves.source[kept], return_inverse=True)
+    return Rows(curves.table.filter(pa.array(kept)), [curves.names[file] for file in files], source)
 
 
-def merge(store: Folder | Bucket, kind: str, study: str, found: Found) -> Compaction:
+def merge(store: Folder | Bucket, kind: str, study: str, rows: Rows, faults: Mapping[str, str]) -> Compaction:
     """Write one file of all rows that count, read it back, and only then remove the old files."""
-    rows = found.rows(kind)
     kept, conflicts = reconcile(kind, rows)
     disputed = {file for pair in conflicts for file in pair}
     problems = (
-        *found.problems.values(),
+        *faults.values(),
         *(f"{store.where(chosen)} contradicts {store.where(other)}" for chosen, other in conflicts),
     )
     inputs = [file for file in rows.names if file not in disputed]
@@ -86,9 +125,11 @@ def merge(store: Folder | Bucket, kind: str, study: str, found: Found) -> Compac
     name = compacted_name(kind, study, data)
     if inputs == [name]:
         return unchanged
+    state(store, study, done=False)  # before the new file: if this breaks off, it is completed (`complete`)
     store.write(name, data)
     if not _is_stored(store, name, merged):
         return unchanged
+    state(store, study, done=False)  # before the old files go: who looked at the listing in between does so again
     _remove(store, [file for file in inputs if file != name])
     return Compaction(kind, study, len(inputs), 1, problems)
 
@@ -109,6 +150,6 @@ def _is_stored(store: Folder | Bucket, name: str, merged: pa.Table) -> bool:
 
 
 def _remove(store: Folder | Bucket, files: Iterable[str]) -> None:
-    with ThreadPoolExecutor(READERS) as pool:
+    with ThreadPoolExecutor(store.readers) as pool:
         for _ in pool.map(store.remove, files):
             pass

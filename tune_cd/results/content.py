@@ -24,17 +24,17 @@ from tune_cd.results.schema import (
 )
 
 CHECKS: dict[str, Callable[[Row], Row]] = {"trials": check_trial, "curves": check_curve}
+LIMITS = ((pc.greater_equal, FIRST), (pc.less_equal, LAST))
 FEW = 20  # rows up to which looking at each is quicker than at whole columns
 SLICE = 10_000  # rows in Python's types at a time, which take ten times the memory
 
 
-def fault_of(table: pa.Table, kind: str, study: str = "", merged: bool = False) -> str | None:
+def fault_of(table: pa.Table, kind: str, study: str = "") -> str | None:
     """What a table holds that must not be written, or is another study's; None for nothing.
 
     kind: trials or curves.  study: the one of its folder, if it has one.
-    merged: whether `compact` wrote these bytes, whose JSON was then checked before.
     """
-    if table.num_rows > FEW and all(map(bool, _holds(table.combine_chunks(), kind, study, merged))):
+    if table.num_rows > FEW and are_allowed(table, kind, study):
         return None
     for start in range(0, table.num_rows, SLICE):
         try:
@@ -47,7 +47,12 @@ def fault_of(table: pa.Table, kind: str, study: str = "", merged: bool = False) 
     return None
 
 
-def _holds(table: pa.Table, kind: str, study: str, merged: bool) -> Iterator[Any]:
+def are_allowed(table: pa.Table, kind: str, study: str) -> bool:
+    """Whether all rows of a table may be written; arguments as for `fault_of`."""
+    return all(map(bool, _holds(table.combine_chunks(), kind, study)))
+
+
+def _holds(table: pa.Table, kind: str, study: str) -> Iterator[Any]:
     """What holds for all rows of a table without faults, each computed for whole columns."""
     schema = TRIALS if kind == "trials" else CURVES
     for name in ("study", "trial_id"):
@@ -60,7 +65,7 @@ def _holds(table: pa.Table, kind: str, study: str, merged: bool) -> Iterator[Any
         if field.type == NUMBERS:
             yield from _maps(column.combine_chunks(), finite=field.name == "params")
         elif field.type == TIME:
-            yield _all(pc.and_(pc.greater_equal(column, _time(FIRST)), pc.less_equal(column, _time(LAST))))
+            yield _all(pc.and_(*(than(column, pa.scalar(end, TIME)) for than, end in LIMITS)))
     if kind == "curves":
         yield _all(pc.greater_equal(table["images_seen"], 0))
         return
@@ -72,9 +77,7 @@ def _holds(table: pa.Table, kind: str, study: str, merged: bool) -> Iterator[Any
     )
     scored = pc.fill_null(pc.is_finite(table["val_score"]), False)
     yield _all(pc.or_(pc.not_equal(table["status"], "completed"), scored))
-    yield merged or all(
-        is_json_object(text) for name in ("config", "software") for text in table[name].unique().to_pylist()
-    )
+    yield all(is_json_object(text) for name in ("config", "software") for text in table[name].unique().to_pylist())
 
 
 def _maps(column: Any, finite: bool) -> Iterator[Any]:
@@ -110,7 +113,3 @@ def _reason(row: dict[str, Any], kind: str, study: str) -> str | None:
 
 def _all(column: Any) -> bool:
     return bool(pc.all(column, min_count=0).as_py())
-
-
-def _time(value: Any) -> pa.Scalar:
-    return pa.scalar(value, TIME)

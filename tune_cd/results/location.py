@@ -14,14 +14,12 @@ OPTIONS = {
 }
 """Query parameters that a URI may have, with the meaning of `pyarrow.fs.FileSystem.from_uri`."""
 
+HOST = r"(https?://)?([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:\d{1,5})?/?"
 CHECKED = {
-    "scheme": (re.compile("https?"), "http or https"),
-    "retry_limit_seconds": (re.compile(r"\d{1,6}(\.\d+)?"), "a number of seconds"),
-    "endpoint_override": (
-        re.compile(r"(https?://)?([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:\d{1,5})?/?"),
-        "[http[s]://]HOST[:PORT]",
-    ),
-    "region": (re.compile(r"[A-Za-z0-9_-]+"), "of letters, digits, _ and -"),
+    "scheme": ("https?", "http or https"),
+    "retry_limit_seconds": (r"\d{1,6}(\.\d+)?", "a number of seconds"),
+    "endpoint_override": (HOST, "[http[s]://]HOST[:PORT]"),
+    "region": (r"[A-Za-z0-9_-]+", "of letters, digits, _ and -"),
 }
 """Patterns of decoded query parameters, strict enough to exclude secrets and further parameters."""
 
@@ -45,20 +43,17 @@ class ObjectStore:
         """BUCKET/PREFIX"""
         return f"{self.bucket}/{self.prefix}".rstrip("/")
 
-    @property
-    def uri(self) -> str:
-        """The URI of this place, as `check_location` returns it."""
-        query = "&".join(f"{name}={value}" for name, value in self.options)
-        return f"{self.scheme}://{'anonymous@' if self.anonymous else ''}{self.path}{f'?{query}' if query else ''}"
-
 
 def check_location(results: str | Path) -> Path | str:
     """Return the folder that `results` names, or the object store's URI, without checking that it exists.
 
     Raises ValueError for any other location, and for credentials in a URI; the message does not repeat them.
     """
-    location = parse(results)
-    return location if isinstance(location, Path) else location.uri
+    place = parse(results)
+    if isinstance(place, Path):
+        return place
+    query = "&".join(f"{name}={value}" for name, value in place.options)
+    return f"{place.scheme}://{'anonymous@' * place.anonymous}{place.path}{f'?{query}' if query else ''}"
 
 
 def parse(results: str | Path) -> Path | ObjectStore:
@@ -115,6 +110,6 @@ def _object_store(scheme: str, rest: str) -> ObjectStore:
         raise ValueError(f"results {place}?…: a query parameter is not allowed; {allowed}")
     for name, value in options:
         pattern, meaning = CHECKED[name]
-        if not pattern.fullmatch(value):
+        if not re.fullmatch(pattern, value):
             raise ValueError(f"results {place}?{name}=…: {name} is {meaning}")
     return ObjectStore(scheme, bucket, "/".join(segments), tuple(sorted(options)), anonymous)

@@ -1,79 +1,139 @@
-"""Looks up the rows of one trial without reading the files of others."""
+"""Looks up the rows of one trial by the exact names that its files may have, and in compacted files."""
 
+import json
 import re
+import time
 import warnings
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from tune_cd.results.attempts import current
 from tune_cd.results.parquet import (
-    COMPACT,
+    SCHEMAS,
     ConflictingRow,
     OtherFormat,
     Unusable,
+    file_name,
     find_in_compacted,
     is_compacted,
-    is_visible,
     load,
     rows_of,
 )
+from tune_cd.results.reading import rows_in
 from tune_cd.results.redaction import redact
 from tune_cd.results.schema import Row, check_name
 from tune_cd.results.store import Bucket, Folder, store_of
+from tune_cd.results.study_files import COMPACTION, text_of
 
 VANISHED = 5  # lookups of a trial whose file a compaction removed between listing and opening
+
+
+@dataclass
+class Held:
+    """What is stored of one trial."""
+
+    rows: list[tuple[str, Row]] = field(default_factory=list)  # (file, row)
+    damaged: list[str] = field(default_factory=list)  # files of its own that cannot be read
+
+    @property
+    def row(self) -> Row | None:
+        """The row that counts."""
+        rows = [row for _, row in self.rows]
+        return rows[current(rows)] if rows else None
 
 
 def read_trial(results: str | Path, study: str, trial_id: str) -> Row | None:
     """The row of one trial that counts (see `read`), in Python's types; None if there is none.
 
-    Raises ValueError for a name that is not allowed, ConflictingRow for a file of another format, OSError if the store
-    does not answer.
+    Its attempt is not known, so this reads the study: a writer uses `look`. Raises ValueError for a name that is not
+    allowed, OSError if the store does not answer.
     """
-    rows = [row for _, row in stored(store_of(results), "trials", study, trial_id)[0]]
-    return rows[current(rows)] if rows else None
+    check_name(trial_id)
+    return Held([("", row) for row in rows_in(results, study) if row["trial_id"] == trial_id]).row
 
 
-def read_curve(results: str | Path, study: str, trial_id: str) -> list[Row]:
-    """The learning curve of a trial's latest attempt, by ascending images_seen; empty if there is none.
+def read_curve(results: str | Path, study: str, trial_id: str, attempt: int) -> list[Row]:
+    """The learning curve of a trial up to this attempt, by ascending images_seen; empty if there is none.
 
-    Raises as `read_trial`.
+    Raises as `look`.
     """
-    rows = [row for _, row in stored(store_of(results), "curves", study, trial_id)[0]]
+    rows = [row for _, row in look(store_of(results), "curves", study, trial_id, attempt).rows]
     latest = max((row["attempt"] for row in rows), default=0)
     looks = {row["images_seen"]: row for row in rows if row["attempt"] == latest}
     return [looks[images] for images in sorted(looks)]
 
 
-def stored(store: Folder | Bucket, table: str, study: str, trial_id: str) -> tuple[list[tuple[str, Row]], list[str]]:
-    """The stored rows of a trial as (file, row), and the damaged files among those searched.
+def look(store: Folder | Bucket, table: str, study: str, trial_id: str, attempt: int, own: bool = True) -> Held:
+    """What is stored of a trial.
 
+    attempt: the run that asks. The files of this attempt and of the latest one before it are asked for by name, in a
+    folder that of the next one too, then compacted files. own: False: the attempt's own file is of no interest.
     Raises ConflictingRow for a file of another format, OSError if the store does not answer.
     """
-    folder = f"{table}/{check_name(study)}"
-    own = re.compile(re.escape(f"{folder}/{check_name(trial_id)}") + r"(~\d+)?\.parquet")
-    near = (f"{folder}/{trial_id}", f"{folder}/{COMPACT}")  # a fast first filter: there may be thousands of others
-    for look in range(1, VANISHED + 1):
-        listed = [file for file in store.listing(folder) if file.startswith(near)]
-        files = [file for file in listed if own.fullmatch(file) or (is_compacted(file) and is_visible(file))]
+    numbers = [attempt + 1] * store.quick + [attempt] * own + list(reversed(range(attempt)))
+    names = [file_name(table, study, trial_id, number) for number in numbers]
+    for left in reversed(range(VANISHED)):
         try:
-            return _rows_in(store, files, trial_id)
-        except FileNotFoundError:  # compacted after the listing: the next listing has the new file
-            if look == VANISHED:
+            held = _read(store, names, trial_id, Held())
+            # in this order: `compact` states the new file before it removes the old one
+            return held if held.rows else _read(store, compacted(store, table, study), trial_id, held)
+        except FileNotFoundError:  # compacted again after the listing: the next one has the new file
+            store.compactions.pop(study, None)
+            if not left:
                 raise
     raise AssertionError("unreachable")
 
 
-def _rows_in(store: Folder | Bucket, files: list[str], trial_id: str) -> tuple[list[tuple[str, Row]], list[str]]:
-    rows: list[tuple[str, Row]] = []
-    spoilt: list[str] = []
+def attempts_in(results: str | Path, study: str) -> dict[str, int]:
+    """trial_id -> the latest attempt that has a file of its own, for all trials of a study."""
+    latest: dict[str, int] = {}
+    for name in store_of(results).listing(f"trials/{check_name(study)}", depth=1):
+        if found := re.fullmatch(r".*/([^/~]+)(?:~(\d+))?\.parquet", name):
+            latest[found[1]] = max(latest.get(found[1], 0), int(found[2] or 0))
+    return latest
+
+
+def compacted(store: Folder | Bucket, table: str, study: str) -> list[str]:
+    """A study's compacted files. They are listed again only after a compaction stated that it was at work."""
+    checked, statement, files = store.compactions.get(study, (-store.trusted, b"", {}))
+    if time.monotonic() - checked >= store.trusted:
+        checked, found = time.monotonic(), text_of(store, study, COMPACTION)
+        if found is None:
+            statement, files = b"", {}
+        elif found != statement:
+            listed = {kind: store.listing(f"{kind}/{study}", depth=1) for kind in SCHEMAS}
+            files = {kind: [name for name in names if is_compacted(name)] for kind, names in listed.items()}
+            statement = found
+        if found is None or is_done(found):
+            store.compactions[study] = checked, statement, files
+    return files.get(table, [])
+
+
+def is_done(statement: bytes) -> bool:
+    """Whether a compaction that made this statement came to its end."""
+    try:
+        return bool(json.loads(statement)["done"])
+    except (ValueError, TypeError, KeyError):
+        return False
+
+
+def _read(store: Folder | Bucket, files: Iterable[str], trial_id: str, held: Held) -> Held:
+    """Add a trial's rows in these files: of its own, some of which may not exist, those in the first; of compacted ones
+    all. Raises FileNotFoundError for a compacted file that is gone."""
     for file in files:
+        merged = is_compacted(file)
         try:
-            found = find_in_compacted(store, file, trial_id) if is_compacted(file) else rows_of(load(store, file))
-            rows += [(file, row) for row in found]
+            found = find_in_compacted(store, file, trial_id) if merged else rows_of(load(store, file))
+            held.rows += [(file, row) for row in found]
+        except FileNotFoundError:
+            if merged:
+                raise
         except OtherFormat as reason:
             raise ConflictingRow(f"{reason}; it is not replaced") from reason
         except Unusable as reason:
-            told = f"{reason}; it is {'left as it is' if is_compacted(file) else 'replaced'}"
-            warnings.warn(redact(told), stacklevel=4)
-            spoilt.append(file)
-    return rows, spoilt
+            warnings.warn(redact(f"{reason}; it is {'left as it is' if merged else 'replaced'}"), stacklevel=5)
+            held.damaged += [file] * (not merged)
+        if held.rows and not merged:
+            break
+    return held

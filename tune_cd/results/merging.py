@@ -6,12 +6,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from tune_cd.results.attempts import current, is_final, next_attempt, refusal
-from tune_cd.results.lookup import read_curve, read_trial
+from tune_cd.results.compaction import complete
+from tune_cd.results.lookup import look, read_curve
 from tune_cd.results.parquet import ConflictingRow, file_name, is_visible, rows_of
 from tune_cd.results.reading import collect, rows_in
 from tune_cd.results.redaction import redact
 from tune_cd.results.rows import trial_name
-from tune_cd.results.schema import Row
+from tune_cd.results.schema import CURVES, Row
 from tune_cd.results.store import Folder, store_of
 from tune_cd.results.waiting import folders, prune
 from tune_cd.results.writing import write
@@ -23,7 +24,8 @@ log = logging.getLogger(__name__)
 
 
 def merge(results: str | Path) -> None:
-    """Move the rows that wait, each with its curve, in the order in which their trials began.
+    """Move the rows that wait, each with its curve, in the order in which their trials began, and complete the
+    compactions that broke off. Called where results are opened for writing.
 
     A row is removed from its folder after it was read back from the results, so a merge that is interrupted or done
     twice at once loses no row and stores none twice. A row keeps its name, unless another training took it: then it
@@ -47,6 +49,10 @@ def merge(results: str | Path) -> None:
         log.warning("%d rows that waited outside the results were moved into %s", moved, store_of(results).where())
     for place in places:
         _sweep(place)
+    try:
+        complete(results)
+    except (OSError, ValueError) as problem:
+        log.warning("a compaction that broke off is not completed: %s", redact(str(problem)))
 
 
 def _rows(place: Folder) -> list[tuple[str, Row]]:
@@ -57,7 +63,8 @@ def _rows(place: Folder) -> list[tuple[str, Row]]:
         return []
     for reason in found.problems.values():
         log.warning("%s; it is left there", reason)
-    return [(name, row) for name, table in found.tables.items() for row in rows_of(table)]
+    rows = found.rows()
+    return [(rows.file(place), row) for place, row in enumerate(rows_of(rows.table))]
 
 
 def _move(
@@ -78,9 +85,9 @@ def _move(
             new = _placed(row, stored[study], waiting)
         if new is None:
             break
-        curve = [look | {"attempt": new["attempt"]} for look in read_curve(place.root, study, row["trial_id"])]
-        for look in curve:
-            del look["study"], look["trial_id"]
+        held = read_curve(place.root, study, row["trial_id"], row["attempt"])
+        names = [name for name in CURVES.names if name not in ("study", "trial_id", "attempt")]
+        curve = [{"attempt": new["attempt"]} | {name: one[name] for name in names} for one in held]
         try:
             write(results, new, curve)
         except ConflictingRow:
@@ -89,8 +96,8 @@ def _move(
                 raise
             continue
         stored[study].append(new)
-        held = read_trial(results, new["study"], new["trial_id"])
-        if held is None or not _is_same(held, new):
+        there = look(store_of(results), "trials", study, new["trial_id"], new["attempt"]).row
+        if there is None or not _is_same(there, new):
             raise OSError(f"{new['trial_id']} of study {new['study']} was written and cannot be read back")
         break
     place.remove(file_name("curves", row["study"], row["trial_id"], row["attempt"]))

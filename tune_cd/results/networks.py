@@ -48,7 +48,6 @@ class Networks:
 
 def _ranked(names: list[str]) -> list[str]:
     """Names by falling score; equal scores by name."""
-
     return sorted(names, key=lambda name: (-score_of(name), name))
 
 

@@ -3,7 +3,8 @@
 import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import groupby
 from pathlib import Path
 
 import numpy as np
@@ -11,29 +12,47 @@ import pandas as pd
 import pyarrow as pa
 
 from tune_cd.results.attempts import Rows, reconcile
-from tune_cd.results.parquet import SCHEMAS, Unusable, checked, is_visible, load, parsed, rows_of
+from tune_cd.results.content import are_allowed
+from tune_cd.results.parquet import (
+    SCHEMAS,
+    Unusable,
+    checked,
+    is_compacted,
+    is_visible,
+    load,
+    parsed,
+    rows_of,
+    table_in,
+)
 from tune_cd.results.redaction import redact
 from tune_cd.results.schema import Row, check_name
 from tune_cd.results.store import Bucket, Folder, store_of
 from tune_cd.results.waiting import folders
 
-READERS = 8  # threads that read files; a local disk needs one, several hide the latency of a network file system
-LOOKS = 4  # tries to open a listed file before it is given up, since stores fail and listings may be outdated
+BATCH = 64  # files that a thread reads, and whose rows are checked together
 PASSES = 20  # largest number of listings
-PAUSE = 0.05  # seconds before a file that could not be opened is tried again; doubled each time
+PAUSE = 0.5  # seconds before a listed file that was not there is looked for again
+
+
+Piece = tuple[list[str], list[int], pa.Table]
+"""Files, how many rows each has, and these rows in today's schema."""
 
 
 @dataclass
 class Found:
     """The rows of files that were read, and the faults of files that cannot be used."""
 
-    tables: dict[str, pa.Table]  # file -> its rows in today's schema
-    problems: dict[str, str]  # file -> a sentence that names the file and its fault
+    kind: str  # trials or curves
+    pieces: list[Piece] = field(default_factory=list)
+    problems: dict[str, str] = field(default_factory=dict)  # file -> a sentence that names the file and its fault
+    files: set[str] = field(default_factory=set)  # those of the pieces
 
-    def rows(self, kind: str) -> Rows:
-        counts = [table.num_rows for table in self.tables.values()]
-        joined = pa.concat_tables([SCHEMAS[kind].empty_table(), *self.tables.values()])
-        return Rows(joined, list(self.tables), np.repeat(np.arange(len(counts)), counts))
+    def rows(self) -> Rows:
+        """In the files' order."""
+        names = [name for files, _, _ in self.pieces for name in files]
+        counts = [count for _, counts, _ in self.pieces for count in counts]
+        joined = pa.concat_tables([SCHEMAS[self.kind].empty_table(), *(table for _, _, table in self.pieces)])
+        return Rows(joined, names, np.repeat(np.arange(len(counts)), counts))
 
 
 def read(results: str | Path, study: str | None = None) -> pd.DataFrame:
@@ -93,15 +112,15 @@ def _read(results: str | Path, kind: str, study: str | None, order: list[str]) -
     except FileNotFoundError:
         if not waiting:
             raise
-        found = Found({}, {})
+        found = Found(kind)
     for folder in waiting:
         more = collect(Folder(folder), kind, study)
-        found.tables |= {f"{folder}/{name}": table for name, table in more.tables.items()}
+        found.pieces += [([f"{folder}/{name}" for name in names], *rest) for names, *rest in more.pieces]
         found.problems |= {f"{folder}/{name}": reason for name, reason in more.problems.items()}
-        if kind == "trials" and more.tables:
-            said = f"{len(more.tables)} rows of {store.where()} wait in {folder}, and are read from there"
+        if kind == "trials" and more.files:
+            said = f"{len(more.files)} rows of {store.where()} wait in {folder}, and are read from there"
             warnings.warn(said, stacklevel=3)
-    rows = found.rows(kind)
+    rows = found.rows()
     kept, conflicts = reconcile(kind, rows)
     for reason in found.problems.values():
         warnings.warn(redact(f"{reason}; it is left out"), stacklevel=3)
@@ -115,7 +134,7 @@ def _read(results: str | Path, kind: str, study: str | None, order: list[str]) -
 def rows_in(results: str | Path, study: str) -> list[Row]:
     """All rows in a study's intact files, also superseded ones and several of a trial; [] without a results folder."""
     try:
-        return rows_of(collect(store_of(results), "trials", study).rows("trials").table)
+        return rows_of(collect(store_of(results), "trials", study).rows().table)
     except FileNotFoundError:
         return []
 
@@ -133,33 +152,62 @@ def collect(store: Folder | Bucket, kind: str, study: str | None) -> Found:
 
     Rows may move from file to file meanwhile. `compact` writes the new file before it removes the old ones, so a row is
     always in one of them, but an earlier listing can miss both. So the listing is repeated until it has no new files
-    (or, beside constant writers, PASSES times: files that are new by then were written since). `reconcile` removes rows
-    that were read twice.
+    (or, beside constant writers, PASSES times: files that are new by then were written since), but where it shows one
+    moment (`at_once`) and each of its files was there. `reconcile` removes rows that were read twice.
     """
     folder = kind if study is None else f"{kind}/{check_name(study)}"
-    store.require()
-    found = Found({}, {})
-    looks: dict[str, int] = {}
-    with ThreadPoolExecutor(READERS) as pool:
-        for _ in range(PASSES):
+    found, vanished = Found(kind), set[str]()
+    with ThreadPoolExecutor(store.readers) as pool:
+        for turn in range(PASSES):
             listed = [name for name in store.listing(folder) if is_visible(name)]
-            new = [name for name in listed if name not in found.tables and name not in found.problems]
+            if not turn and not listed:
+                store.require()
+            new = [name for name in listed if name not in found.files and name not in found.problems]
             if not new:
                 break
-            if looks and all(name in looks for name in new):  # only files that could not be opened before
-                time.sleep(PAUSE * 2 ** max(looks[name] for name in new))
-            for name, outcome in zip(new, pool.map(lambda name: _outcome(store, name), new), strict=True):
-                if isinstance(outcome, pa.Table):
-                    found.tables[name] = outcome
-                    continue
-                looks[name] = looks.get(name, 0) + 1
-                if isinstance(outcome, Unusable) or looks[name] == LOOKS:
-                    found.problems[name] = str(outcome)
+            if vanished.issuperset(new):
+                time.sleep(PAUSE)  # a listing may be outdated
+            of_a_study = [list(names) for _, names in groupby(new, lambda name: name.split("/")[1])]
+            batches = [names[at : at + BATCH] for names in of_a_study for at in range(0, len(names), BATCH)]
+            for pieces, faults in pool.map(lambda names: _read_batch(store, names), batches):
+                found.pieces += pieces
+                found.files.update(name for names, _, _ in pieces for name in names)
+                first = {name for name, fault in faults.items() if isinstance(fault, FileNotFoundError)} - vanished
+                found.problems |= {name: str(fault) for name, fault in faults.items() if name not in first}
+                vanished |= first
+            if len(listed) < store.at_once and not vanished:
+                break
     return found
 
 
-def _outcome(store: Folder | Bucket, name: str) -> pa.Table | Exception:
+def _read_batch(store: Folder | Bucket, names: list[str]) -> tuple[list[Piece], dict[str, Exception]]:
+    """Read files of one study, together if nothing is wrong with any."""
+    loose, pieces, faults = [name for name in names if not is_compacted(name)], list[Piece](), dict[str, Exception]()
+    together = _together(store, loose)
+    if together is not None:
+        pieces.append(together)
+    for name in names:
+        if together is None or is_compacted(name):
+            try:
+                table = load(store, name)
+                pieces.append(([name], [table.num_rows], table))
+            except (Unusable, OSError) as fault:
+                faults[name] = fault
+    return pieces, faults
+
+
+def _together(store: Folder | Bucket, names: list[str]) -> Piece | None:
+    """Read files of one study and check their rows at once; None if anything is wrong with any."""
+    if not names:
+        return None
+    kind, study, _ = names[0].split("/")
     try:
-        return load(store, name)
-    except (Unusable, OSError) as reason:
-        return reason
+        tables = [table_in(store.read(name)) for name in names]
+        table = pa.concat_tables(tables).combine_chunks()
+        table.validate(full=True)
+    except (OSError, ValueError, pa.ArrowException):
+        return None
+    usual = all(its.num_rows and its.schema.metadata == SCHEMAS[kind].metadata for its in tables)
+    if not usual or not table.schema.equals(SCHEMAS[kind]) or not are_allowed(table, kind, study):
+        return None
+    return names, [its.num_rows for its in tables], table

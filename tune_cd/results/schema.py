@@ -188,34 +188,27 @@ def check_curve(row: Mapping[str, Any]) -> Row:
 def _check_fields(row: Mapping[str, Any], schema: pa.Schema) -> Row:
     """`row` in the schema's order and plain Python types. Raises ValueError for fields that are not allowed."""
     columns = _COLUMNS[id(schema)]
-    unknown = [name for name in row if name not in columns]
-    if unknown:
+    if unknown := [name for name in row if name not in columns]:
         raise ValueError(f"unknown fields {unknown}; allowed are {schema.names}")
-    missing = [name for name, (required, _) in columns.items() if required and row.get(name) is None]
-    if missing:
+    if missing := [name for name, (required, _) in columns.items() if required and row.get(name) is None]:
         needed = [name for name, (required, _) in columns.items() if required]
         raise ValueError(f"missing fields {missing}; required are {needed}")
-    checked = {name: _plain(name, column, row.get(name)) for name, (_, column) in columns.items()}
+    checked: Row = {}
+    for name, (_, (allowed, fits, convert)) in columns.items():
+        value = row.get(name)
+        if value is not None and not fits(value):
+            raise ValueError(f"{name} = {_short(value)} ({type(value).__name__}) is not allowed; {allowed} is required")
+        checked[name] = None if value is None else convert(value)
     check_name(checked["study"])
     check_name(checked["trial_id"])
     _require(checked, "attempt", checked["attempt"] >= 0, "an int >= 0")
     return checked
 
 
-def _plain(name: str, column: "Column", value: Any) -> Any:
-    if value is None:
-        return None
-    allowed, fits, convert = column
-    if not fits(value):
-        raise ValueError(f"{name} = {_short(value)} ({type(value).__name__}) is not allowed; {allowed} is required")
-    return convert(value)
-
-
 def _require(row: Row, name: str, holds: bool, allowed: str) -> None:
     if not holds:
-        raise ValueError(
-            f"{name} = {_short(row[name])} is not allowed in trial {row['trial_id']!r}; required: {allowed}"
-        )
+        said = f"{name} = {_short(row[name])} is not allowed in trial {row['trial_id']!r}"
+        raise ValueError(f"{said}; required: {allowed}")
 
 
 def _short(value: Any) -> str:
@@ -242,6 +235,10 @@ def _float(value: Any) -> float:
     return float(number)
 
 
+def _floats(value: Any) -> dict[str, float]:
+    return {str(name): _float(number) for name, number in value.items()}
+
+
 def _is_time(value: Any) -> bool:
     return isinstance(value, datetime) and value.tzinfo is not None and FIRST <= value <= LAST
 
@@ -256,20 +253,13 @@ def is_json_object(text: str) -> bool:
 
 
 Column = tuple[str, Callable[[Any], bool], Callable[[Any], Any]]
+YEARS = f"a datetime with a time zone, of the years {FIRST.year} to {LAST.year}"
 _TYPES: dict[pa.DataType, Column] = {  # column type -> (what is allowed, does a value fit, its plain Python form)
     TEXT: ("a str", _is_text, str),
     INTEGER: ("an int of 64 bits", _is_integer, int),
     NUMBER: ("a real number", is_number, _float),
-    NUMBERS: (
-        "a mapping of str to real numbers",
-        _are_numbers,
-        lambda m: {str(name): _float(x) for name, x in m.items()},
-    ),
-    TIME: (
-        f"a datetime with a time zone, of the years {FIRST.year} to {LAST.year}",
-        _is_time,
-        lambda t: t.astimezone(UTC),
-    ),
+    NUMBERS: ("a mapping of str to real numbers", _are_numbers, _floats),
+    TIME: (YEARS, _is_time, lambda time: time.astimezone(UTC)),
 }
 
 _COLUMNS = {

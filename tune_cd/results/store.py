@@ -3,7 +3,6 @@
 import os
 import threading
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import timedelta
@@ -17,7 +16,11 @@ from pyarrow import fs
 from tune_cd.results.location import ObjectStore, parse
 
 GCS_SECONDS = 60  # time limit of a request's retries, unless the URI sets one; Arrow's own default is 15 minutes
-DEPTH = 3  # levels listed below a table's folder: studies, files, and one more to find files that do not belong there
+Compactions = dict[str, tuple[float, bytes, dict[str, list[str]]]]
+"""Study -> (when its compactions were looked at, their statement, table -> compacted files); see `lookup.compacted`."""
+
+PAGE = 1000  # objects that a bucket lists at once
+TRIES = 2  # to read an object
 
 
 def store_of(results: str | Path) -> "Folder | Bucket":
@@ -25,104 +28,115 @@ def store_of(results: str | Path) -> "Folder | Bucket":
 
     Raises ValueError for a location that is not allowed.
     """
-    location = parse(results)
-    return Folder(location) if isinstance(location, Path) else _bucket(location, os.getpid())
+    return _store(parse(results), os.getpid())
 
 
 @lru_cache(maxsize=8)
-def _bucket(location: ObjectStore, process: int) -> "Bucket":
+def _store(location: Path | ObjectStore, process: int) -> "Folder | Bucket":
     """One connection for many writes; `process` is in the key, since a fork cannot use its parent's connection."""
-    return Bucket(location)
+    return Folder(location) if isinstance(location, Path) else Bucket(location)
 
 
-class Folder:
+class Store:
+    """What folders and buckets have in common: files below a root of one of pyarrow's file systems."""
+
+    quick = True  # whether to ask for one more name costs next to nothing
+    at_once = 0  # a listing of fewer files shows one moment
+    readers = 4  # threads; a local disk needs two, more hide the latency of a network file system
+    trusted = 0.0  # seconds for which a statement about compactions is believed
+
+    def __init__(self, files: fs.FileSystem, root: str, container: str):
+        self._files, self._root, self._container = files, root, container
+        self.compactions: Compactions = {}
+
+    def _path(self, name: str) -> str:
+        return f"{self._root}/{name}".rstrip("/") or "/"
+
+    def require(self) -> None:
+        """Raise FileNotFoundError if there is no such folder or bucket. A prefix without objects is valid."""
+        if self._files.get_file_info(self._container).type in (fs.FileType.NotFound, fs.FileType.File):
+            raise FileNotFoundError(f"there is no results folder or bucket {self._container}")
+
+    def listing(self, folder: str, depth: int = 2) -> list[str]:
+        """Sorted names of files, also hidden ones, below a folder; empty without the folder. depth: 1: those in the
+        folder itself, else those of all levels."""
+        selector = fs.FileSelector(self._path(folder), allow_not_found=True, recursive=depth > 1)
+        try:
+            found = self._files.get_file_info(selector)
+        except NotADirectoryError:
+            return []
+        except FileNotFoundError:  # it was made, or removed, while Arrow looked
+            found = self._files.get_file_info(selector)
+        root = len(self._path("")) + 1
+        return sorted(one.path[root:] for one in found if one.type == fs.FileType.File)
+
+    def read(self, name: str) -> bytes:
+        for left in reversed(range(TRIES)):
+            try:
+                with self.open(name) as file:
+                    return bytes(file.readall())
+            except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+                raise
+            except OSError:  # a connection that breaks off in the middle of an answer, which Arrow does not try again
+                if not left:
+                    raise
+        raise AssertionError("unreachable")
+
+    def open(self, name: str) -> pa.NativeFile:
+        """Open a file, to read parts of it."""
+        return self._files.open_input_file(self._path(name))
+
+    def age(self, name: str, missing: float = 0.0) -> float:
+        """Seconds since a file was written; `missing` if it is gone."""
+        changed = self._files.get_file_info(self._path(name)).mtime
+        return missing if changed is None else time.time() - changed.timestamp()
+
+    def remove(self, name: str) -> None:
+        """Remove a file if it exists; another process may have removed it already."""
+        with suppress(FileNotFoundError):
+            self._files.delete_file(self._path(name))
+
+
+class Folder(Store):
     """A folder of a local or mounted file system."""
 
     def __init__(self, root: Path):
+        super().__init__(fs.LocalFileSystem(), os.fspath(root), os.fspath(root))
         self.root = root
 
     def where(self, name: str = "") -> Path:
         """A file's path, for messages and for callers that open it."""
         return self.root / name
 
-    def require(self) -> None:
-        """Raise FileNotFoundError if the folder does not exist."""
-        if not self.root.is_dir():
-            raise FileNotFoundError(f"there is no results folder {self.root}")
-
-    def listing(self, folder: str, depth: int = DEPTH) -> list[str]:
-        """Sorted names of files, also hidden ones, up to `depth` levels below a folder; empty without the folder."""
-        return sorted(_names(self.root / folder, f"{folder}/" if folder else "", depth))
-
-    def read(self, name: str) -> bytes:
-        return self.where(name).read_bytes()
-
-    def open(self, name: str) -> pa.NativeFile:
-        """Open a file, to read parts of it."""
-        return pa.OSFile(os.fspath(self.where(name)))
-
-    def age(self, name: str) -> float:
-        """Seconds since a file was written; 0 if it is gone."""
-        try:
-            return time.time() - self.where(name).stat().st_mtime
-        except FileNotFoundError:
-            return 0.0
-
     def write(self, name: str, data: bytes | pa.Buffer, new: bool = False) -> None:
         """Write a file atomically. new: raise FileExistsError if it exists."""
         publish(self.where(name), data, new)
 
-    def remove(self, name: str) -> None:
-        """Remove a file if it exists; another process may have removed it already."""
-        self.where(name).unlink(missing_ok=True)
 
-
-class Bucket:
+class Bucket(Store):
     """A prefix of an object store, which itself writes objects whole or not at all."""
 
+    quick, trusted, at_once, readers = False, 300.0, PAGE, 32
+
     def __init__(self, location: ObjectStore):
+        super().__init__(_connect(location), location.path, location.bucket)
         self.location = location
-        self._files = _connect(location)
 
     def where(self, name: str = "") -> str:
         """A file's URI for messages, without query parameters."""
         return f"{self.location.scheme}://{self._path(name)}"
 
-    def _path(self, name: str) -> str:
-        return f"{self.location.path}/{name}".rstrip("/")
-
     def require(self) -> None:
-        """Raise FileNotFoundError if the bucket does not exist. A prefix without objects is valid."""
         try:
-            found = self._files.get_file_info(self.location.bucket).type
+            super().require()
+        except FileNotFoundError:
+            raise
         except OSError:  # the check may be forbidden for a usable bucket; otherwise its use will fail
             return
-        if found == fs.FileType.NotFound:
-            raise FileNotFoundError(f"there is no bucket {self.location.scheme}://{self.location.bucket}")
-
-    def listing(self, folder: str, depth: int = DEPTH) -> list[str]:
-        """As `Folder.listing`, but a depth above 1 lists all levels."""
-        selector = fs.FileSelector(self._path(folder), recursive=depth > 1, allow_not_found=True)
-        found = self._files.get_file_info(selector)
-        below = f"{self.location.path}/"
-        return sorted(info.path.removeprefix(below) for info in found if info.type == fs.FileType.File)
-
-    def read(self, name: str) -> bytes:
-        with self._files.open_input_file(self._path(name)) as file:
-            return bytes(file.readall())
-
-    def open(self, name: str) -> pa.NativeFile:
-        return self._files.open_input_file(self._path(name))
-
-    def age(self, name: str) -> float:
-        changed = self._files.get_file_info(self._path(name)).mtime
-        return 0.0 if changed is None else time.time() - changed.timestamp()
 
     def write(self, name: str, data: bytes | pa.Buffer, new: bool = False) -> None:
         """Upload outside the main thread: an interrupt reaches only that, and would close the stream of an upload and
-        publish half an object. new: as for `Folder.write`, but an object that appears during the upload is replaced."""
-        if new and self._files.get_file_info(self._path(name)).type != fs.FileType.NotFound:
-            raise FileExistsError(f"{self.where(name)} is there already")
+        publish half an object. new: of no effect, the caller has looked; an object that appears since is replaced."""
         if threading.current_thread() is not threading.main_thread():
             self._upload(name, data)
             return
@@ -133,10 +147,6 @@ class Bucket:
         stream = self._files.open_output_stream(self._path(name))
         stream.write(data)
         stream.close()
-
-    def remove(self, name: str) -> None:
-        with suppress(FileNotFoundError):
-            self._files.delete_file(self._path(name))
 
 
 def _connect(location: ObjectStore) -> fs.FileSystem:
@@ -171,19 +181,6 @@ def _variable(*names: str) -> str | None:
     return next((os.environ[name] for name in names if os.environ.get(name)), None)
 
 
-def _names(folder: Path, prefix: str, depth: int) -> Iterator[str]:
-    try:
-        with os.scandir(folder) as entries:
-            found = list(entries)
-    except (FileNotFoundError, NotADirectoryError):
-        return
-    for entry in found:
-        if not entry.is_dir():
-            yield prefix + entry.name
-        elif depth > 1:
-            yield from _names(Path(entry.path), f"{prefix}{entry.name}/", depth - 1)
-
-
 def publish(path: Path, data: bytes | pa.Buffer, new: bool = False) -> None:
     """Write a local file atomically: readers see the old file or the new one, also after a crash.
 
@@ -214,8 +211,6 @@ def _link(temporary: Path, path: Path) -> None:
     moment before the rename."""
     try:
         os.link(temporary, path)
-    except FileExistsError:
-        raise
     except OSError:
         if path.exists():
             raise FileExistsError(f"{path} is there already") from None

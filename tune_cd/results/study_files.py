@@ -8,6 +8,7 @@ from tune_cd.results.store import Bucket, Folder
 OPTIONS = "study.json"
 DRIVER = "driver.json"
 REPORT = "report.html"
+COMPACTION = "compaction.json"  # states that a compaction is at work, or was
 
 
 def file_of(study: str, name: str) -> str:
@@ -19,7 +20,7 @@ def text_of(store: Folder | Bucket, study: str, name: str) -> bytes | None:
     """The content of a study's file; None if it does not exist."""
     try:
         return store.read(file_of(study, name))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
 
 

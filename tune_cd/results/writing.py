@@ -6,10 +6,11 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Any
 
-from tune_cd.results.attempts import current, refusal
+from tune_cd.results.attempts import refusal
+from tune_cd.results.compaction import state
 from tune_cd.results.json_text import as_json, json_object
 from tune_cd.results.location import check_location
-from tune_cd.results.lookup import stored
+from tune_cd.results.lookup import Held, look
 from tune_cd.results.parquet import (
     SCHEMAS,
     ConflictingRow,
@@ -42,25 +43,7 @@ def write_trial(results: str | Path, row: Mapping[str, Any]) -> Path | str:
     moment, one gets ConflictingRow; in an object store, where lookup and write are two steps, the later row may replace
     the other instead.
     """
-    row = checked_row(row)
-    store = store_of(results)
-    try:
-        return _write_trial(store, row)
-    except FileExistsError:  # another writer stored a row after the lookup
-        return _write_trial(store, row)
-
-
-def _write_trial(store: Folder | Bucket, row: Row) -> Path | str:
-    held, spoilt = stored(store, "trials", row["study"], row["trial_id"])
-    if held:
-        files, rows = zip(*held, strict=True)
-        chosen = current(rows)
-        if canonical(rows[chosen]) == canonical(row):
-            return store.where(files[chosen])
-        reason = refusal(rows[chosen], row)
-        if reason is not None:
-            raise ConflictingRow(f"{store.where(files[chosen])} {reason}")
-    return _put(store, "trials", [row], [file for file, _ in held] + spoilt, new=not held and not spoilt)
+    return write(results, row, ())
 
 
 def write_many(results: str | Path, rows: Iterable[Mapping[str, Any]]) -> None:
@@ -79,6 +62,7 @@ def write_many(results: str | Path, rows: Iterable[Mapping[str, Any]]) -> None:
     if checked:
         data = serialise_many(table_of([checked[trial] for trial in sorted(checked)], TRIALS))
         store.write(compacted_name("trials", study, data), data)
+        state(store, study, done=True)
 
 
 def checked_row(row: Mapping[str, Any]) -> Row:
@@ -92,16 +76,16 @@ def write_curve(results: str | Path, study: str, trial_id: str, rows: Sequence[M
     """Store a trial's learning curve, replacing those of earlier states or attempts, and return its file.
 
     rows: one mapping for each evaluation, with the fields of `CURVES` except study and trial_id, all of one attempt.
-    Raises ConflictingRow if a later attempt's curve is stored, or if this attempt's was compacted (its trial's row is
+    Raises ConflictingRow if a later attempt's curve is found, or if this attempt's was compacted (its trial's row is
     then stored) and differs. Raises ValueError for rows that are not allowed or none.
     """
     checked = [check_curve(dict(study=study, trial_id=trial_id, **row)) for row in rows]
     if len({row["attempt"] for row in checked}) != 1:
         raise ValueError(f"the {len(checked)} rows of trial {trial_id!r} must be at least one, and all of one attempt")
     store, attempt = store_of(results), checked[0]["attempt"]
-    held, spoilt = stored(store, "curves", study, trial_id)
-    for file in {file for file, _ in held}:
-        its = [row for name, row in held if name == file]
+    held = look(store, "curves", study, trial_id, attempt, own=False)
+    for file in {file for file, _ in held.rows}:
+        its = [row for name, row in held.rows if name == file]
         latest = max(row["attempt"] for row in its)
         final = is_compacted(file) and latest == attempt
         if final and sorted(map(canonical, its)) == sorted(map(canonical, checked)):
@@ -109,20 +93,43 @@ def write_curve(results: str | Path, study: str, trial_id: str, rows: Sequence[M
         if latest > attempt or final:
             where = f"{store.where(file)} holds attempt {latest}"
             raise ConflictingRow(f"{where}, which attempt {attempt} must not replace")
-    return _put(store, "curves", checked, [file for file, _ in held] + spoilt)
+    return _put(store, "curves", checked, held)
 
 
-def write(results: str | Path, row: Mapping[str, Any], curve: Sequence[Mapping[str, Any]]) -> None:
-    """Store a curve and then its row, so that a stored row implies a stored curve.
+def write(
+    results: str | Path, row: Mapping[str, Any], curve: Sequence[Mapping[str, Any]], held: Held | None = None
+) -> Path | str:
+    """Store a curve and then its row, so that a stored row implies a stored curve; return the row's file.
 
-    Raises as the two writers do, except that a curve in conflict with the stored one is left out with a logged warning.
+    held: what `look` found for the row's attempt; by default it looks itself. Raises as the two writers do, except that
+    a curve in conflict with the stored one is left out with a logged warning.
     """
+    row, store = checked_row(row), store_of(results)
+    known = look(store, "trials", row["study"], row["trial_id"], row["attempt"]) if held is None else held
+    if (file := _stored(store, row, known)) is not None:
+        return file
     try:
         if curve:
             write_curve(results, row["study"], row["trial_id"], curve)
     except ConflictingRow as conflict:
         log.warning("%s", conflict)
-    write_trial(results, row)
+    try:
+        return _put(store, "trials", [row], known, new=True)
+    except FileExistsError:  # another writer stored a row after the lookup
+        known = look(store, "trials", row["study"], row["trial_id"], row["attempt"])
+        return _stored(store, row, known) or _put(store, "trials", [row], known, new=True)
+
+
+def _stored(store: Folder | Bucket, row: Row, held: Held) -> Path | str | None:
+    """The file that holds an equal row; None if there is none. Raises ConflictingRow if `row` may not be stored."""
+    if (counts := held.row) is None:
+        return None
+    where = store.where(next(file for file, its in held.rows if its is counts))
+    if canonical(counts) == canonical(row):
+        return where
+    if (reason := refusal(counts, row)) is not None:
+        raise ConflictingRow(f"{where} {reason}")
+    return None
 
 
 def check_writable(results: str | Path) -> Path | str:
@@ -140,13 +147,11 @@ def check_writable(results: str | Path) -> Path | str:
     return check_location(results)
 
 
-def _put(
-    store: Folder | Bucket, table: str, rows: list[Row], superseded: list[str], new: bool = False
-) -> Path | str:  # fmt: skip
+def _put(store: Folder | Bucket, table: str, rows: list[Row], held: Held, new: bool = False) -> Path | str:
     """Write a trial's file, then remove its superseded files; in between, `read` chooses the rows that count."""
     name = file_name(table, rows[0]["study"], rows[0]["trial_id"], rows[0]["attempt"])
-    store.write(name, serialise(rows, SCHEMAS[table]), new)
-    for other in set(superseded) - {name}:
+    store.write(name, serialise(rows, SCHEMAS[table]), new and name not in held.damaged)
+    for other in {*held.damaged, *(file for file, _ in held.rows)} - {name}:
         if not is_compacted(other):
             store.remove(other)
     return store.where(name)

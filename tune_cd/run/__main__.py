@@ -202,11 +202,10 @@ def _trained(study, resources, lock, watching, meter) -> int:
 
     try:
         store_config(study)
-        tidy(study)
         with guarded(ENDING, give_up), watching() as load:
             for searches in groups_of(study.searches):
                 run_searches(study, searches, resources, load, meter)
-        tidy(study, ended=True)
+        tidy(study)
         lock.check()
         error = None
     except KeyboardInterrupt:

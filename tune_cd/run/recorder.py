@@ -11,15 +11,17 @@ from trainables.trial import LOOKS, UNTIL
 from tune_cd import results
 from tune_cd.balance import PUBLISHED
 from tune_cd.results.attempts import UNFINISHED, has_ended
+from tune_cd.results.lookup import Held, look, read_curve
 from tune_cd.results.networks import Networks
 from tune_cd.results.provenance import git_commit
 from tune_cd.results.rows import next_run, trial_name, trial_row
+from tune_cd.results.store import store_of
+from tune_cd.results.writing import write
 from tune_cd.run.checkpoints import Checkpoints
 from tune_cd.run.portfolio import ORIGIN
 from tune_cd.run.resources import Resources
 from tune_cd.run.searches import Search
 from tune_cd.run.study import CHECKPOINTS, Study
-from tune_cd.tune.callback.writer import write
 
 log = logging.getLogger(__name__)
 
@@ -50,15 +52,15 @@ class Recorder:
         """The report of a training that has ended, else None. Raises OSError if the store does not answer, ValueError
         if the row is another training's: a driver that was thought to be dead has gone on."""
         identity = self.identity(config)
-        row = results.read_trial(self._results, self._study, identity["trial_id"])
-        if not has_ended(row, identity["attempt"]):
+        row = self._look(identity).row
+        if row is None or not has_ended(row, identity["attempt"]):
             return None
         if (row["params"], row["seed"]) != (self._params(config), config["seed"]):
             raise ValueError(
                 f"{identity['trial_id']} of study {self._study} is on record with {row['params']}, and was asked "
                 f"for with {self._params(config)}: another driver is at work"
             )
-        curve = results.read_curve(self._results, self._study, identity["trial_id"])
+        curve = read_curve(self._results, self._study, identity["trial_id"], row["attempt"])
         looks = [[look["images_seen"], _number(look["val_score"])] for look in curve]
         told = {"val_score": _number(row["val_score"]), "images_seen": row["images_seen"] or 0, LOOKS: looks}
         return told | {name: row[name] for name in ("test_score", "status")}
@@ -70,10 +72,9 @@ class Recorder:
         run = {name: identity[name] for name in ("attempt", "seed")}
         told = {"row": self._row(config, outcome, where), "curve": [{**run, **vars(look)} for look in outcome.curve]}
         try:
-            if identity["attempt"]:
-                before = results.read_trial(self._results, self._study, identity["trial_id"])
-                told["row"] = next_run(told["row"], before)
-            write(self._results, **told)
+            held = self._look(identity)
+            told["row"] = next_run(told["row"], held.row)
+            write(self._results, **told, held=held)
         except results.ConflictingRow as conflict:
             log.warning("%s; what is there stands", conflict)
         except OSError as error:
@@ -82,6 +83,9 @@ class Recorder:
         if outcome.status not in UNFINISHED:
             self._checkpoints.forget(config)
         return None
+
+    def _look(self, identity: Mapping) -> Held:
+        return look(store_of(self._results), "trials", self._study, identity["trial_id"], identity["attempt"])
 
     def saved(self, config: Mapping) -> Iterator[tuple[str, bytes]]:
         yield from self._checkpoints.saved(config)

@@ -22,7 +22,6 @@ PARTS = ("options", "setup")  # of the file that defines a study, beside its ver
 CHECKPOINTS = "checkpoints"
 COEFFICIENTS = "coefficients"
 """The key, in a stored set-up, of the loss's weights and their published coefficients: a user's own loss may change."""
-COMPACT_FROM = 100  # number of trial files from which on they are merged
 
 
 @dataclass(frozen=True)
@@ -90,15 +89,13 @@ def stored_study(place: Path | str, call: Call) -> tuple[StudyConfig, dict] | No
     return _stored(text, store.where(file_of(call.study, OPTIONS)))
 
 
-def tidy(study: Study, ended: bool = False) -> None:
-    """Merge the tables' many small files. ended: also remove the checkpoints, unless a failed or paused trial may need
-    them."""
-    store = study.store
-    if len(store.listing(f"trials/{study.name}", depth=1)) >= COMPACT_FROM:
-        results.compact(study.results, study.name)
-    if ended and not results.read(study.results, study.name)["status"].isin(UNFINISHED).any():
-        for name in store.listing(study.file(CHECKPOINTS), depth=1):
-            store.remove(name)
+def tidy(study: Study) -> None:
+    """Merge the tables' files of a study that has ended, and remove its checkpoints, unless a failed or paused trial
+    may need them. Called by the study's driver."""
+    results.compact(study.results, study.name, driver=True)
+    if not results.read(study.results, study.name)["status"].isin(UNFINISHED).any():
+        for name in study.store.listing(study.file(CHECKPOINTS), depth=1):
+            study.store.remove(name)
 
 
 def tune_folder(given: str | None) -> Path:

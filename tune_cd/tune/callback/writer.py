@@ -8,9 +8,11 @@ from typing import Any
 
 from tune_cd import results
 from tune_cd.results.attempts import has_ended, is_final, next_attempt
+from tune_cd.results.lookup import Held, attempts_in, look
 from tune_cd.results.merging import merge
 from tune_cd.results.reading import rows_in
 from tune_cd.results.rows import next_run, trial_name
+from tune_cd.results.store import store_of
 from tune_cd.results.waiting import keep
 from tune_cd.results.writing import write
 
@@ -54,6 +56,7 @@ class RowWriter:
         self._location = str(location)
         # (study, search, since) -> the first number after those of earlier runs
         self._firsts: dict[tuple, int] = {} if firsts is None else firsts
+        self._attempts: dict[str, dict[str, int]] = {}  # study -> trial_id -> its latest attempt that is known
 
     def __call__(self, entry: Entry) -> None:
         """Store an entry. Raises OSError if the store does not answer, ValueError for a row that is not allowed, and
@@ -77,7 +80,8 @@ class RowWriter:
 
     def _store(self, entry: Entry) -> None:
         for row in self._candidates(entry):
-            stored = results.read_trial(self._location, row["study"], row["trial_id"])
+            held = self._look(row)
+            stored = held.row
             if stored is None:
                 break
             alike = all(stored[name] == row.get(name) for name in ("params", "seed"))
@@ -92,7 +96,16 @@ class RowWriter:
                 break
             if alike and (entry.number is None or _began(stored) >= entry.since):
                 return
-        write(self._location, row, entry.curve)
+        self._attempts[row["study"]][row["trial_id"]] = row["attempt"]
+        write(self._location, row, entry.curve, held)
+
+    def _look(self, row: Mapping[str, Any]) -> Held:
+        """What is stored of a row's trial, whose attempts of earlier runs are listed once."""
+        study, trial_id = row["study"], row["trial_id"]
+        if study not in self._attempts:
+            self._attempts[study] = attempts_in(self._location, study)
+        attempt = max(row["attempt"], self._attempts[study].get(trial_id, 0))
+        return look(store_of(self._location), "trials", study, trial_id, attempt)
 
     def _candidates(self, entry: Entry) -> Iterator[dict[str, Any]]:
         """The row under each name that it may have, in order of preference."""

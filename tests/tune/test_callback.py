@@ -23,7 +23,7 @@ from tune_cd import LENGTHS, CoordinateDescentSearch, ResultsCallback, Space, re
 from tune_cd.results import writing
 from tune_cd.results.attempts import to_retry
 from tune_cd.results.merging import merge
-from tune_cd.tune import earlier
+from tune_cd.tune import known_rows
 from tune_cd.tune.callback.results_callback import UNSTORED
 from tune_cd.tune.callback.writer import Entry, RowWriter
 
@@ -225,7 +225,7 @@ def test_a_search_that_knows_the_rows_and_a_restored_experiment_are_not_warned(t
 def test_an_experiment_does_not_wait_for_a_store_that_does_not_say_what_it_has(tmp_path, monkeypatch):
     answered = threading.Event()
     monkeypatch.setattr(
-        earlier.results, "read", lambda *_: answered.wait() and results.TRIALS.empty_table().to_pandas()
+        known_rows.results, "read", lambda *_: answered.wait() and results.TRIALS.empty_table().to_pandas()
     )
     callback = make(tmp_path)
     callback.setup()
@@ -237,7 +237,7 @@ def test_an_experiment_does_not_wait_for_a_store_that_does_not_say_what_it_has(t
 
 def test_a_store_that_fails_to_say_what_it_has_fails_nothing(tmp_path, caplog):
     (tmp_path / "file").touch()
-    earlier.warn_of_unknown(str(tmp_path / "file"), "mine", datetime.now(UTC), ())
+    known_rows.warn_of_unknown(str(tmp_path / "file"), "mine", datetime.now(UTC), ())
     assert not caplog.records
 
 

@@ -1,6 +1,5 @@
 """Looks up the rows of one trial by the exact names that its files may have, and in compacted files."""
 
-import json
 import re
 import time
 import warnings
@@ -24,7 +23,7 @@ from tune_cd.results.reading import rows_in
 from tune_cd.results.redaction import redact
 from tune_cd.results.schema import Row, check_name
 from tune_cd.results.store import Bucket, Folder, store_of
-from tune_cd.results.study_files import COMPACTION, text_of
+from tune_cd.results.study_files import COMPACTION, json_of, text_of
 
 VANISHED = 5  # lookups of a trial whose file a compaction removed between listing and opening
 
@@ -113,7 +112,7 @@ def compacted(store: Folder | Bucket, table: str, study: str) -> list[str]:
 def is_done(statement: bytes) -> bool:
     """Whether a compaction that made this statement came to its end."""
     try:
-        return bool(json.loads(statement)["done"])
+        return bool(json_of(statement)["done"])
     except (ValueError, TypeError, KeyError):
         return False
 

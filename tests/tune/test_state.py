@@ -143,8 +143,7 @@ def test_a_folder_without_a_snapshot_and_one_of_an_earlier_release(tmp_path):
     searcher = make()
     course = [step(searcher, "t0")]
     searcher.save(str(tmp_path / "searcher-state-2026-01-01_00-00-00.pkl"))
-    again = make()
-    again.restore_from_dir(str(tmp_path))
+    again = restored(make, tmp_path)
     assert [h for h, _ in told(again)] == course
 
 
@@ -173,6 +172,20 @@ def course_of(searcher, n, first=0):
     return [step(searcher, f"t{first + k}") for k in range(n)]
 
 
+def asked(make, folder, ended):
+    """A searcher's file in Tune's folder: so many of its trials have ended, and one more was asked for."""
+    searcher = make()
+    course_of(searcher, ended)
+    searcher.suggest(f"t{ended}")
+    searcher.save_to_dir(str(folder))
+
+
+def restored(make, folder):
+    searcher = make()
+    searcher.restore_from_dir(str(folder))
+    return searcher
+
+
 def done(trial_id, h):
     return trial_id, h, "TERMINATED", {"val_score": bowl(h), "done": True}
 
@@ -182,13 +195,9 @@ def done(trial_id, h):
 def test_an_older_searcher_learns_what_tune_knows(make, tmp_path, behind):
     """Else it waits for ever for trials that have ended."""
     whole = course_of(make(), 7)
-    searcher = make()
-    course_of(searcher, 4 - behind)
-    searcher.suggest(f"t{4 - behind}")
-    searcher.save_to_dir(str(tmp_path))
+    asked(make, tmp_path, 4 - behind)
     tunes(tmp_path, [*(done(f"t{n}", whole[n]) for n in range(4)), ("t4", whole[4], "RUNNING", {"val_score": 0.1})])
-    again = make()
-    again.restore_from_dir(str(tmp_path))
+    again = restored(make, tmp_path)
     assert again.suggest("other") is None, "the fifth is Tune's to run again"
     again.on_trial_complete("t4", {"val_score": bowl(whole[4])})
     assert course_of(again, 2, first=5) == whole[5:]
@@ -198,27 +207,19 @@ def test_an_older_searcher_learns_what_tune_knows(make, tmp_path, behind):
 def test_a_trial_that_tune_does_not_know_of_is_handed_out_again(make, tmp_path):
     """The searcher's file is the newer one: nobody runs what it asked for last."""
     whole = course_of(make(), 6)
-    searcher = make()
-    course_of(searcher, 3)
-    searcher.suggest("t3")
-    searcher.save_to_dir(str(tmp_path))
+    asked(make, tmp_path, 3)
     tunes(tmp_path, [done(f"t{n}", whole[n]) for n in range(3)])
-    again = make()
-    again.restore_from_dir(str(tmp_path))
+    again = restored(make, tmp_path)
     assert course_of(again, 3, first=10) == whole[3:]
 
 
 @both
 def test_failures_and_results_without_the_metric_are_told_as_failures(make, tmp_path):
     whole = course_of(make(), 2)
-    searcher = make()
-    course_of(searcher, 1)
-    searcher.suggest("t1")
-    searcher.save_to_dir(str(tmp_path))
+    asked(make, tmp_path, 1)
     for status, result in (("ERROR", {"val_score": 0.9}), ("TERMINATED", {"loss": 1.0})):
         tunes(tmp_path, [done("t0", whole[0]), ("t1", whole[1], status, result)])
-        again = make()
-        again.restore_from_dir(str(tmp_path))
+        again = restored(make, tmp_path)
         assert told(again) == [(whole[0], bowl(whole[0])), (whole[1], None)]
 
 
@@ -227,13 +228,9 @@ def test_failures_and_results_without_the_metric_are_told_as_failures(make, tmp_
 def test_a_trial_that_a_time_budget_cut_off_is_handed_out_again(make, tmp_path, result):
     """Tune calls it TERMINATED and runs it no more; it has not failed."""
     whole = course_of(make(), 4)
-    searcher = make()
-    course_of(searcher, 1)
-    searcher.suggest("t1")
-    searcher.save_to_dir(str(tmp_path))
+    asked(make, tmp_path, 1)
     tunes(tmp_path, [done("t0", whole[0]), ("t1", whole[1], "TERMINATED", result)])
-    again = make()
-    again.restore_from_dir(str(tmp_path))
+    again = restored(make, tmp_path)
     assert course_of(again, 3, first=10) == whole[1:]
 
 
@@ -243,8 +240,7 @@ def test_tunes_snapshot_that_cannot_be_read_is_said(make, tmp_path, caplog):
     course = course_of(searcher, 2)
     searcher.save_to_dir(str(tmp_path))
     (tmp_path / "experiment_state-2026-01-01.json").write_text('{"trial_data": [')
-    again = make()
-    again.restore_from_dir(str(tmp_path))
+    again = restored(make, tmp_path)
     assert "its own state alone" in caplog.text
     assert [h for h, _ in told(again)] == course
 

@@ -180,7 +180,7 @@ class Portfolio:
     def _is_open(self, name: str) -> bool:
         """Whether a search would ask for more if the budget allowed it."""
         search = self.searches[name]
-        return not search.finished or (search.budget < self._budgets[name] and not getattr(search, "bracketed", False))
+        return not search.finished or (search.budget < self._budgets[name] and not search.bracketed)
 
     def _allow(self, name: str, worth: float) -> None:
         """Limit what a search may still ask for, in full trainings' worth. Its best may exceed the limit to reach full

@@ -1,4 +1,4 @@
-"""Grids of real contrastive trainings with their learning curves, those that `tune_cd/landscapes` holds: trained again.
+"""Planes of real contrastive trainings with their learning curves, those that `tune_cd/landscapes` holds.
 
     python tests/benchmarks/contrastive_landscapes.py OUT NAME ... --data-root ZIP
     python tests/benchmarks/contrastive_landscapes.py OUT NAME ... --data-root ZIP --publish FOLDER
@@ -6,12 +6,12 @@
 Trains every cell that OUT, a results folder, has no row of: it can be stopped and started at any time. On a CPU
 `--workers` processes train one cell at a time on one core each, on a GPU one process trains as many as fit.
 
-First the whole grid in steps of four, for each batch size; then, with a second seed, the cells near the best of their
-batch size, where noise is what matters: within 15 % of it, and nearer to it than to what the smallest weights reach,
-which hardly train. With `--refine` the cells between those, in steps of two.
+For each batch size in turn: cells four octaves apart over the whole range; two octaves apart around those that score at
+least half way from an untrained network to the best; one octave apart in the band, the best 80 of those and the cells
+around them; the band again with a second seed, since noise matters there; and last, held back from the surface, to tell
+how well it predicts, 20 settings drawn at random between the cells of the band.
 
-`--publish` trains nothing: it writes FOLDER/<NAME>.parquet from the cells that OUT has, those of a batch size whose
-whole grid in steps of four is there. Batch sizes that the file has and OUT does not stay in it.
+`--publish` trains nothing: it writes FOLDER/<NAME>.parquet from the batch sizes that OUT has whole.
 """
 
 import argparse
@@ -19,9 +19,9 @@ import platform
 import re
 import socket
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from itertools import product
 from multiprocessing import get_context
@@ -41,97 +41,142 @@ from trainables.training.parallel import Pack
 from trainables.training.setup import Setup
 from trainables.training.setups import find_setup
 from tune_cd import results
-from tune_cd.balance import PUBLISHED, WEIGHT
+from tune_cd.balance import PUBLISHED
 from tune_cd.landscapes import measured
+from tune_cd.landscapes.landscape import Triangles
 from tune_cd.landscapes.measured.writing import DIRTY
 from tune_cd.results.provenance import git_commit
 from tune_cd.results.rows import trial_row
 
-LOWEST, TICKS = 1e-6, 25  # of both weights: 1e-6 to 16.8, the paper's range, in steps of two
+LOWEST, TICKS = 2.0**-14, 25  # of both weights: 6.1e-5 to 1024, the range of small set-ups, in octaves
+SPARSE, COARSE = 4, 2
+"""Octaves between cells over the whole range, and around the hill."""
+
+BAND = 80  # cells
+BETWEEN = 20  # settings
 LOOKS = 16
-NEAR = 0.85  # of the best: what is trained with a second seed, and refined; see `near`
 SEEDS = (0, 1)
+FRESH = 2  # seed of the settings between
+DIGITS = 3  # of octaves
 SEARCH = "grid"
-COMMAND = "python tests/benchmarks/contrastive_landscapes.py OUT {name}{source} --batch-sizes {batch_sizes}{more}"
+COMMAND = "python tests/benchmarks/contrastive_landscapes.py OUT {name}{source}{more}"
 SPLITS = ("train", "validation", "test")
 
 
 @dataclass(frozen=True)
 class Grid:
-    """What is measured: a dataset with a loss of two terms, in the small set-up but for some fields, at some batch
-    sizes."""
+    """What is measured: a dataset with a loss of two terms, in its small set-up, at some batch sizes."""
 
     dataset: str
     loss: str
-    batch_sizes: tuple[int, ...]
-    fields: Mapping[str, Any] = field(default_factory=dict)
+    batch_sizes: tuple[int, ...] = (64,)
+    task: str | None = None
 
     @property
     def setup(self) -> Setup:
-        return replace(find_setup(self.dataset, "small", loss=self.loss), evaluations=LOOKS, **self.fields)
-
-
-PLAIN = {"distortion": 0.0}
-RAW = {"probe_features": "raw", "probe_steps": 0}
-"""The small set-ups' glyphs, and their linear probe, when these were measured."""
+        return replace(find_setup(self.dataset, "small", self.task, self.loss), evaluations=LOOKS)
 
 
 GRIDS = {
-    "glyphs-margin": Grid("glyphs", "margin", (16, 64, 256), PLAIN),
-    "glyphs-infonce": Grid("glyphs", "infonce", (16, 64, 256), PLAIN),
-    "glyphs-alignment_uniformity": Grid("glyphs", "alignment_uniformity", (64,), PLAIN),
-    "glyphs-barlow_twins": Grid("glyphs", "barlow_twins", (64,), PLAIN),
-    "glyphs-siglip": Grid("glyphs", "siglip", (64,), PLAIN),
+    "glyphs-infonce": Grid("glyphs", "infonce"),
+    "glyphs-margin": Grid("glyphs", "margin"),
+    "glyphs-ssl-margin": Grid("glyphs", "margin", task="ssl"),
+    "glyphs-ssl-siglip": Grid("glyphs", "siglip", task="ssl"),
+    "omniglot-242-infonce": Grid("omniglot", "infonce"),
     "omniglot-242-margin": Grid("omniglot", "margin", (16, 32, 64, 128, 256)),
-    "omniglot-242-infonce": Grid("omniglot", "infonce", (16, 64, 256)),
-    "omniglot-margin": Grid("omniglot", "margin", (64, 256)),
-    "tinyimagenet-20-infonce": Grid("tinyimagenet", "infonce", (64, 256), RAW),
-    "tinyimagenet-20-margin": Grid("tinyimagenet", "margin", (64, 256), RAW),
+    "omniglot-infonce": Grid("omniglot", "infonce"),
+    "omniglot-margin": Grid("omniglot", "margin"),
+    "tinyimagenet-20-infonce": Grid("tinyimagenet", "infonce"),
+    "tinyimagenet-20-margin": Grid("tinyimagenet", "margin"),
 }
 """name -> grid. --data-root says which images `omniglot` and `tinyimagenet` are, a name how many classes they have."""
 
 
 @dataclass(frozen=True, order=True)
 class Cell:
-    """A training: places of the two weights, such as Lambda_p and Lambda_e, on the lattice in steps of two, batch
-    size, seed."""
+    """A training: the two weights, such as Lambda_p and Lambda_e, in octaves above LOWEST, batch size, seed."""
 
-    p: int
-    e: int
+    p: float
+    e: float
     batch_size: int
     seed: int
 
+    @classmethod
+    def of(cls, h: Mapping[str, float], loss: Loss, seed: int) -> "Cell":
+        p, e = (round(float(np.log2(h[weight] / LOWEST)), DIGITS) for weight in loss.weights)
+        return cls(p, e, int(h["batch_size"]), int(seed))
+
     def h(self, loss: Loss) -> dict[str, float]:
         """The setting, over the weights of the loss."""
-        weights = dict(zip(loss.weights, (LOWEST * 2**self.p, LOWEST * 2**self.e), strict=True))
+        weights = dict(zip(loss.weights, (LOWEST * 2.0**self.p, LOWEST * 2.0**self.e), strict=True))
         return {**weights, "batch_size": self.batch_size}
 
     @property
     def trial_id(self) -> str:
-        return f"p{self.p:02d}-e{self.e:02d}-b{self.batch_size}-seed{self.seed}"
+        return f"p{self.p:g}-e{self.e:g}-b{self.batch_size}-seed{self.seed}"
+
+    @property
+    def on_lattice(self) -> bool:
+        return self.p == int(self.p) and self.e == int(self.e)
 
 
-def coarse(batch_size: int) -> list[Cell]:
-    """The whole grid in steps of four."""
-    return [Cell(p, e, batch_size, SEEDS[0]) for p, e in product(range(0, TICKS, 2), repeat=2)]
+Place = tuple[float, float]
+"""Both weights, in octaves above LOWEST."""
 
 
-def repeated(trained: dict[Cell, float]) -> list[Cell]:
-    """The cells near the best, with every seed. trained: validation scores by cell."""
-    return [replace(cell, seed=seed) for cell in near(trained) for seed in SEEDS]
+def asked(trained: Mapping[Cell, float], batch_size: int) -> list[Cell]:
+    """The cells to train next, [] where the plane is whole. trained: validation scores, 0 where training diverged."""
+    trained = {cell: score for cell, score in trained.items() if cell.batch_size == batch_size}
+    first = {(cell.p, cell.e): score for cell, score in trained.items() if cell.seed == SEEDS[0]}
+    stages = (
+        lambda: [(place, SEEDS[0]) for place in product(range(0, TICKS, SPARSE), repeat=2)],
+        lambda: [(place, SEEDS[0]) for place in coarse(first)],
+        lambda: [(place, SEEDS[0]) for place in band(first)],
+        lambda: [(place, SEEDS[1]) for place in band(first)],
+        lambda: [(place, FRESH) for place in between(first, batch_size)],
+    )
+    for wanted in stages:
+        cells = [Cell(*map(float, place), batch_size, seed) for place, seed in wanted()]
+        if missing := [cell for cell in cells if cell not in trained]:
+            return missing
+    return []
 
 
-def refined(trained: dict[Cell, float]) -> list[Cell]:
-    """The cells near the best and all around them, in steps of two."""
-    steps = list(product((-1, 0, 1), repeat=2))
-    around = {replace(cell, p=cell.p + dp, e=cell.e + de) for cell in near(trained) for dp, de in steps}
-    return sorted(cell for cell in around if 0 <= cell.p < TICKS and 0 <= cell.e < TICKS)
+def coarse(first: Mapping[Place, float]) -> list[Place]:
+    """Places two octaves apart around those half way up the hill. first: scores of the first seed."""
+    return sorted({
+        place for at, score in first.items() if score >= half_way(first) and at[0] % COARSE == at[1] % COARSE == 0
+        for place in around(at, COARSE)
+    })  # fmt: skip
 
 
-def near(trained: dict[Cell, float]) -> list[Cell]:
-    first = {cell: score for cell, score in trained.items() if cell.seed == SEEDS[0]}
-    best, untrained = max(first.values()), first[min(first)]
-    return sorted(cell for cell, score in first.items() if score >= max(NEAR * best, (untrained + best) / 2))
+def band(first: Mapping[Place, float]) -> list[Place]:
+    """The best places of the upper half of the hill and around it, by the surface through what is trained."""
+    surface = Triangles(np.array(list(first)), np.array(list(first.values())))
+    lattice = list(product(range(TICKS), repeat=2))
+    predicted = dict(zip(lattice, surface(np.array(lattice, float))))
+    wanted = {place for at, score in predicted.items() if score >= half_way(first) for place in around(at, 1)}
+    return sorted(sorted(wanted, key=lambda place: (-predicted[place], place))[:BAND])
+
+
+def between(first: Mapping[Place, float], batch_size: int) -> list[Place]:
+    """Settings at random in the squares of the band."""
+    cells = set(band(first))
+    squares = [(p, e) for p, e in sorted(cells) if {(p + 1, e), (p, e + 1), (p + 1, e + 1)} <= cells]
+    rng = np.random.default_rng(batch_size)
+    corners, within = rng.choice(squares, BETWEEN), rng.uniform(0.1, 0.9, (BETWEEN, 2))
+    return [(float(p), float(e)) for p, e in np.round(corners + within, DIGITS)]
+
+
+def half_way(first: Mapping[Place, float]) -> float:
+    """Half way from an untrained network to the best score. The smallest weights hardly train."""
+    return (first[0, 0] + max(first.values())) / 2
+
+
+def around(place: Place, step: int) -> list[Place]:
+    """The place and its neighbours in the range."""
+    moved = [(place[0] + dp, place[1] + de) for dp, de in product((-step, 0, step), repeat=2)]
+    return [(p, e) for p, e in moved if 0 <= p < TICKS and 0 <= e < TICKS]
 
 
 class Worker:
@@ -146,28 +191,27 @@ class Worker:
         cls.pack = Pack(setup, DeviceData.load(setup, data_root, torch.device(device)), torch.device(device))
 
 
-def train(out: str, study: str, cells: Sequence[Cell]) -> int:
-    """Train cells in a worker, storing each as it ends; returns their number."""
+def train(out: str, study: str, cells: Mapping[int, Cell]) -> None:
+    """Train cells in a worker, storing each as it ends. cells: trial_index -> cell."""
     pack = Worker.pack
     loss = find_loss(pack.setup.loss)
-    pack.begin([cell.h(loss) | {"seed": cell.seed} for cell in cells])
+    pack.begin([cell.h(loss) | {"seed": cell.seed} for cell in cells.values()])
     begun = datetime.now(UTC)
     while not pack.done:
         pack.advance()
         for index in [index for index, training in pack.running.items() if training.done]:
-            store(out, study, pack, cells[index], begun, pack.finish(index))
-    return len(cells)
+            store(out, study, pack, list(cells.items())[index], begun, pack.finish(index))
 
 
-def store(out: str, study: str, pack: Pack, cell: Cell, begun: datetime, outcome: Outcome) -> None:
+def store(out: str, study: str, pack: Pack, trial: tuple[int, Cell], begun: datetime, outcome: Outcome) -> None:
+    trial_index, cell = trial
     setup, device, loss = pack.setup, pack.device, find_loss(pack.setup.loss)
     where = {
         "started_at": begun, "device": torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu",
         "gpus": 1 / pack.at_once if device.type == "cuda" else 0.0,
     }  # fmt: skip
     identity = {
-        "search": SEARCH, "trial_id": cell.trial_id, "trial_index": cell.p * TICKS + cell.e, "attempt": 0,
-        "seed": cell.seed,
+        "search": SEARCH, "trial_id": cell.trial_id, "trial_index": trial_index, "attempt": 0, "seed": cell.seed,
     }  # fmt: skip
     shared = {
         "study": study, "dataset": pack.data.name, "task": setup.task, "loss": setup.loss, "metric_name": setup.metric,
@@ -189,24 +233,9 @@ def stored(out: Path, study: str) -> dict[Cell, float]:
     """Validation scores of the cells that have a row, 0 where training diverged."""
     if not (out / "trials" / study).exists():
         return {}
-    trials = results.read(out, study)
-    return {_cell(name): 0.0 if pd.isna(score) else score for name, score in zip(trials.trial_id, trials.val_score)}
-
-
-def _cell(trial_id: str) -> Cell:
-    p, e, b, seed = trial_id.split("-")
-    return Cell(int(p[1:]), int(e[1:]), int(b[1:]), int(seed[4:]))
-
-
-def asked(stage: str, batch_size: int, trained: dict[Cell, float]) -> list[Cell]:
-    """The cells of a stage that are left to train."""
-    here = {cell: score for cell, score in trained.items() if cell.batch_size == batch_size}
-    wanted = {
-        "coarse": lambda: coarse(batch_size),
-        "repeated": lambda: repeated(here),
-        "refined": lambda: refined(here),
-    }
-    return [cell for cell in wanted[stage]() if cell not in trained]
+    trials, loss = results.read(out, study), find_loss(GRIDS[study].loss)
+    cells = [Cell.of(dict(params), loss, seed) for params, seed in zip(trials["params"], trials["seed"])]
+    return dict(zip(cells, trials["val_score"].fillna(0.0)))
 
 
 def images_of(grid: Grid, options: argparse.Namespace) -> Any:
@@ -225,59 +254,47 @@ def measure(name: str, options: argparse.Namespace) -> None:
     images_of(grid, options)  # decoded once
     workers, each = 1 if cuda else options.workers, (grid.setup, options.data_root, options.device)
     with ProcessPoolExecutor(workers, get_context("spawn"), Worker.begin, each) as pool:
-        stages = "coarse", "repeated", *["refined"] * options.refine
-        for batch_size, stage in product(options.batch_sizes or grid.batch_sizes, stages):
-            begun, cells = time.perf_counter(), asked(stage, batch_size, stored(out, name))
-            lots = [cells] if cuda and cells else [[cell] for cell in cells]
-            for done in as_completed([pool.submit(train, str(out), name, lot) for lot in lots]):
-                done.result()
-            seconds = time.perf_counter() - begun
-            print(f"{name}, b = {batch_size}, {stage}: {len(cells)} trainings, {seconds:.0f} s", flush=True)
+        for batch_size in options.batch_sizes or grid.batch_sizes:
+            while cells := asked(trained := stored(out, name), batch_size):
+                begun = time.perf_counter()
+                trials = list(enumerate(cells, len(trained)))
+                lots = [trials] if cuda else [[trial] for trial in trials]
+                for done in as_completed([pool.submit(train, str(out), name, dict(lot)) for lot in lots]):
+                    done.result()
+                seconds = time.perf_counter() - begun
+                print(f"{name}, b = {batch_size}: {len(cells)} trainings, {seconds:.0f} s", flush=True)
 
 
 def publish(name: str, options: argparse.Namespace) -> None:
-    """Write a landscape's file from the cells there are. Raises ValueError where no batch size has its whole grid."""
+    """Write a landscape's file from the batch sizes that are whole. Raises ValueError where none is."""
     trained = stored(options.out, name)
     asked_for = options.batch_sizes or sorted({cell.batch_size for cell in trained})
-    missing = {b: sum(cell not in trained for cell in coarse(b)) for b in asked_for}
+    missing = {b: len(asked(trained, b)) for b in asked_for}
     for batch_size in [b for b in asked_for if missing[b]]:
-        print(f"{name}, b = {batch_size}: left out, {missing[batch_size]} of {len(coarse(batch_size))} cells to train")
+        print(f"{name}, b = {batch_size}: left out, {missing[batch_size]} cells to train next")
     sizes = [b for b in asked_for if not missing[b]]
     if not sizes:
-        raise ValueError(f"{name}: {options.out} has no batch size with all {len(coarse(0))} cells of its grid")
+        raise ValueError(f"{name}: {options.out} has no batch size with all its cells")
     trials, curves = results.read(options.out, name), results.read_curves(options.out, name)
     trials = trials[trials["batch_size"].isin(sizes)]
     options.publish.mkdir(parents=True, exist_ok=True)
     path = options.publish / f"{name}.parquet"
-    measured.write(path, trials, curves, about(name, trials, options), keep=True)
-    whole = measured.load(name, options.publish)
-    held = ", ".join(map(str, whole.axes["batch_size"]))
-    print(f"{path}: {len(whole.trials)} trainings, b = {held}, {path.stat().st_size:,} bytes")
+    measured.write(path, trials, curves, about(name, trials, options))
+    held = ", ".join(map(str, sizes))
+    print(f"{path}: {len(trials)} trainings, b = {held}, {path.stat().st_size:,} bytes")
 
 
 def about(name: str, trials: pd.DataFrame, options: argparse.Namespace) -> dict[str, object]:
     """What the rows of a landscape do not say: the command, its images and, on the machine that trained, the
     processor."""
-    grid, sizes, fine = GRIDS[name], set(trials["batch_size"]), between(trials["params"])
-    if (options.publish / f"{name}.parquet").exists():
-        held = measured.load(name, options.publish)
-        sizes |= set(held.axes["batch_size"])
-        fine |= between(held.trials[list(held.weights)].to_dict("records"))
     on_gpu = set(trials["device"]) != {"cpu"}
     source = f" --data-root {Path(options.data_root).name}" if options.data_root else ""
-    more = " --refine" * fine + " --device cuda" * on_gpu
-    command = COMMAND.format(name=name, source=source, batch_sizes=" ".join(map(str, sorted(sizes))), more=more)
-    data = images_of(grid, options)
+    command = COMMAND.format(name=name, source=source, more=" --device cuda" * on_gpu)
+    data = images_of(GRIDS[name], options)
     splits = {name: split for name in SPLITS if (split := getattr(data, name)) is not None}
     images = {name: {"classes": len(split.class_names), "images": len(split.labels)} for name, split in splits.items()}
     here = set(trials["hostname"]) == {socket.gethostname()}
     return {"command": command, "images": images} | ({"processor": processor()} if here else {})
-
-
-def between(settings: Iterable[Mapping[str, float]]) -> bool:
-    """Whether some settings' weights lie between those of the grid in steps of four."""
-    weights = [value for params in settings for name, value in dict(params).items() if name.startswith(WEIGHT)]
-    return bool((np.log2(np.array(weights) / LOWEST).round() % 2).any())
 
 
 def processor() -> str:
@@ -295,7 +312,6 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("names", nargs="+", metavar="NAME", choices=GRIDS, help=f"of {', '.join(GRIDS)}")
     parser.add_argument("--data-root", metavar="PATH", help="the dataset's directory or zip; not needed for glyphs")
     parser.add_argument("--batch-sizes", type=int, nargs="+", default=[], help="default: the landscape's")
-    parser.add_argument("--refine", action="store_true", help="steps of two near the best")
     parser.add_argument("--workers", type=int, default=2, help="processes on a CPU; default: 2")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--publish", type=Path, metavar="FOLDER", help="write the landscapes' files; trains nothing")

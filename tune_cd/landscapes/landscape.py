@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.interpolate import RegularGridInterpolator
+from scipy.interpolate import LinearNDInterpolator, RegularGridInterpolator
 
 from tune_cd import balance, results
 from tune_cd.analysis.parts import require_one
@@ -113,17 +113,64 @@ class Table:
     """
 
     def __init__(self, ticks: list[np.ndarray], values: np.ndarray):
-        measured = np.isfinite(values)
-        channels = np.stack([np.where(measured, values, 0.0), measured], axis=-1)
         self._low, self._high = (np.array([tick[end] for tick in ticks]) for end in (0, -1))
-        self._interpolate, self._looks = RegularGridInterpolator(ticks, channels), values.shape[len(ticks) :]
+        self._interpolate, self._looks = (
+            RegularGridInterpolator(ticks, _with_weight(values)),
+            values.shape[len(ticks) :],
+        )
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
-        if np.any(x < self._low - 1e-9) or np.any(x > self._high + 1e-9):
-            raise ValueError(f"coordinates {x}: measured are {self._low} to {self._high}; beyond them nothing is known")
-        total, weight = np.moveaxis(self._interpolate(np.clip(x, self._low, self._high)), -1, 0)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            return np.where(weight >= 0.5, total / weight, np.nan).reshape(np.shape(x)[:-1] + self._looks)
+        x = _within(x, self._low, self._high)
+        return _mean_of_measured(self._interpolate(x)).reshape(np.shape(x)[:-1] + self._looks)
+
+
+class Triangles:
+    """A surface through values, or curves, at scattered points of a plane, linear on the triangles between them.
+
+    A ridge of contrastive losses runs along (1, 1), where the joint learning rate changes. So the triangles are those of
+    Delaunay in coordinates in which a step across it counts ACROSS times as much as one along it: on a lattice, the
+    diagonals of its squares lie along the ridge. (Bilinear interpolation digs pits into it.)
+
+    points [n, 2], in octaves; their bounding box must be covered. values [n, ...], NaN: diverged, as in `Table`. A call
+    with coordinates x [..., 2] raises ValueError outside the box.
+    """
+
+    ACROSS = 2.0
+
+    def __init__(self, points: np.ndarray, values: np.ndarray):
+        self._low, self._high = points.min(0), points.max(0)
+        self._interpolate, self._looks = (
+            LinearNDInterpolator(self._turned(points), _with_weight(values)),
+            values.shape[1:],
+        )
+
+    def __call__(self, x: np.ndarray) -> np.ndarray:
+        inside = _within(x, self._low, self._high)
+        channels = self._interpolate(self._turned(inside) * (1 - 1e-12))  # points of the hull itself count as inside
+        return _mean_of_measured(channels).reshape(np.shape(x)[:-1] + self._looks)
+
+    def _turned(self, x: np.ndarray) -> np.ndarray:
+        centred = np.asarray(x) - (self._low + self._high) / 2
+        return np.stack([centred.sum(-1), self.ACROSS * (centred[..., 0] - centred[..., 1])], axis=-1)
+
+
+def _with_weight(values: np.ndarray) -> np.ndarray:
+    """Channels [..., 2] for a linear interpolation: values without their NaN, and whether they are measured."""
+    measured = np.isfinite(values)
+    return np.stack([np.where(measured, values, 0.0), measured], axis=-1)
+
+
+def _mean_of_measured(channels: np.ndarray) -> np.ndarray:
+    """Interpolated values of the channels, NaN where diverged points hold more than half of the weight."""
+    total, weight = np.moveaxis(channels, -1, 0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where(weight >= 0.5, total / weight, np.nan)
+
+
+def _within(x: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    if np.any(x < low - 1e-9) or np.any(x > high + 1e-9):
+        raise ValueError(f"coordinates {x}: measured are {low} to {high}; beyond them nothing is known")
+    return np.clip(x, low, high)
 
 
 def from_table(trials: pd.DataFrame, name: str, axes: Sequence[str] | Space | None = None) -> Landscape:

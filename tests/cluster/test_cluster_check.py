@@ -1,5 +1,6 @@
 """`tune_cd.cluster check`: the shipped files pass, and every planted mistake is found where it is, and nothing else."""
 
+import gzip
 import json
 import random
 import re
@@ -79,6 +80,7 @@ def test_the_shipped_files_are_good_but_for_values_to_be_edited(check, tmp_path)
 SYNCED = "cluster_synced_files: [~/.ray/auth_token, ~/constraints.txt]"
 MAKES_TOKEN = "  - umask 077 && ~/venv/bin/ray get-auth-token --generate > /dev/null"
 PIN = f"-q -c ~/constraints.txt 'ray[default,tune]=={RAY}'"
+JOINS = "--address=$RAY_HEAD_IP"
 START, WORKER_START = "head_start_ray_commands[1]", "worker_start_ray_commands[1]"
 PROVIDER = "provider:\n  type:"
 # text of the file, text in its place, place of the finding, its message
@@ -93,24 +95,45 @@ COMMON = [
     (SYNCED, "cluster_synced_files: []", "cluster_synced_files", "would lack the head's token"),
     (MAKES_TOKEN, "  - 'true'", "head_setup_commands", "nothing makes the token"),
     ("  - umask 077 &&", "  - umask 077 && 'a", "head_setup_commands", "no valid shell"),
+    (f"{JOINS}:6379\n", f"{JOINS}:6380\n", WORKER_START, "port 6380, but the head listens at 6379"),
+    ("--port=6379", "--port=6390", WORKER_START, "port 6379, but the head listens at 6390"),
+    (f"{JOINS}:6379\n", "--address='$RAY_HEAD_IP:6379'\n", WORKER_START, "'$RAY_HEAD_IP:6379' is not expanded"),
+    (f"{JOINS}:6379\n", "--address=\\$RAY_HEAD_IP:6379\n", WORKER_START, "\\$RAY_HEAD_IP is not expanded"),
+    (f"ray start {JOINS}:6379", "ray start --head --port=6379", WORKER_START, "each would be a cluster of its own"),
+    (f"ray start {JOINS}:6379", "ray start", WORKER_START, "--address=$RAY_HEAD_IP:PORT is missing"),
+    ("ray start --head", "ray start", START, "--head is missing"),
+    ("ray start --address", "ray start --block --address", WORKER_START, "--block never ends"),
+    ("ray start --head", "ray start --head --block", START, "--block never ends"),
     ("--autoscaling-config=~/ray_bootstrap_config.yaml", "", START, "no worker would be started"),
     (PIN, "-q -c ~/constraints.txt 'ray[default,tune]'", "", "no version of Ray is named"),
     ("\nauth:", "\n# AKIAABCDEFGHIJKLMNOP\nauth:", "line ", "looks like an AWS access key"),
-    (PROVIDER, "provider:\n  regoin: x\n  type:", "provider.regoin", "does not read it"),
+    (PROVIDER, "provider:\n  regoin: x\n  type:", "provider.regoin", "do not read it"),
 ]
-TWIN, HEAD = "available_node_types.gpu-ondemand", "available_node_types.head"
+KINDS, HEAD = "available_node_types", "available_node_types.head"
+TWIN = "resources: {CPU: 8, GPU: 1, ondemand: 1}"
 COUNTS = "    min_workers: {}\n    max_workers: {}\n    node_config:\n"
+MOST, IDLE = "\nmax_workers: 8\n", "\nidle_timeout_minutes: 10\n"
 CLOUD = [
     ("  cache_stopped_nodes: false", "  cache_stopped_nodes: true", "provider.cache_stopped_nodes", "keep their disks"),
     ("resources: {CPU: 0, GPU: 0}", "resources: {CPU: 2, GPU: 0}", HEAD, "{CPU: 0, GPU: 0} is needed"),
-    ("resources: {CPU: 8, GPU: 1, ondemand: 1}", "resources: {CPU: 8, GPU: 1}", TWIN, "{CPU: 8, GPU: 1, ondemand: 1}"),
-    (COUNTS.format(0, 8), COUNTS.format(8, 4), "gpu-spot.min_workers", "8, more than max_workers, 4"),
+    (TWIN, "resources: {CPU: 8, GPU: 1}", f"{KINDS}.gpu-spot", "no on-demand twin: the same machine, not spot, with res"),
+    (COUNTS.format(0, 8), COUNTS.format(8, 4), "gpu-spot", "min_workers is more than max_workers"),
+    ("    max_workers: 8\n", "    max_workers: 0\n", f"{KINDS}: ", "max_workers is 0 in all of them"),
     ("head_node_type: head", "head_node_type: haed", "", "Ray refuses it: `head_node_type` must be one of"),
+    (MOST, "\n", "max_workers", "is missing: Ray's default is two nodes"),
+    (MOST, "\nmax_workers:\n", "max_workers", "None is not of type 'integer'"),
+    (MOST, "\nmax_workers: 0\n", "max_workers", "no worker would be started"),
+    (IDLE, "\nidle_timeout_minutes: 0\n", "idle_timeout_minutes", "must be more than 0: nodes would end"),
+    ("    min_workers: 0\n", "    min_workers: 0\n    idle_timeout_s: 0\n", "gpu-spot.idle_timeout_s", "would end"),
+    ("GPU: 1", "gpu: 1", "gpu-spot.resources.gpu", "trials ask for GPU, which is another resource to Ray"),
+    ("CPU: 8", "cpu: 8", "gpu-ondemand.resources.cpu", "trials ask for CPU"),
+    ("GPU: 1", "GPU: 4", "gpu-ondemand.resources", "GPU: 4 here, but a g"),
+    ("region: us-", "region: eu-", "provider.availability_zone", " is no zone of eu-"),
 ]
 SPOT = "InstanceMarketOptions: {MarketType: spot}"
 ANOTHER = """InstanceMarketOptions: {MarketType: capacity-block}
   gpu-spot2:
-    resources: {CPU: 8, GPU: 2}
+    resources: {CPU: 8, GPU: 1, mine: 1}
     min_workers: 0
     max_workers: 8
     node_config:
@@ -118,49 +141,58 @@ ANOTHER = """InstanceMarketOptions: {MarketType: capacity-block}
       InstanceMarketOptions: {MarketType: spot}"""
 PROFILE = "    IamInstanceProfile: {Name: tune-cd-worker-us-west-2}"
 AWS = [
-    (PIN, PIN.replace(RAY, "2.41.0"), "setup_commands", f"Ray 2.41.0 on the nodes, {RAY} installed here"),
-    (
-        "InstanceType: g6.2xlarge",
-        "InstanceTyp: g6.2xlarge",
-        ".node_config",
-        'RunInstances refuses it: Unknown parameter in input: "InstanceTyp"',
-    ),
+    (PIN, PIN.replace(RAY, "2.41.0"), "setup_commands", f"Ray 2.41.0, but {RAY} in what is installed here"),
+    ("Type: g6.2x", "Typ: g6.2x", ".node_config", 'RunInstances refuses it: Unknown parameter in input: "InstanceTyp"'),
     ("VolumeType:", "VolumTyp:", ".node_config", 'in BlockDeviceMappings[0].Ebs: "VolumTyp"'),
     ("OnTermination: true", "OnTermination: 'true'", ".node_config", "Ebs.DeleteOnTermination, value: true"),
     ("OnTermination: true", "OnTermination: false", "Ebs.DeleteOnTermination", "a disk that outlives its node"),
     ("    ImageId: *image\n", "", ".node_config", "Ray's default is Ubuntu 18.04"),
     (PROFILE, "    # ", "gpu-spot.node_config", "could not write results"),
-    (SPOT, ANOTHER, "available_node_types.gpu-spot", "on-demand twin"),
+    (SPOT, ANOTHER, "available_node_types.gpu-spot2", "on-demand twin"),
+    ("VolumeSize: 150", "VolumeSize: 8", "gpu-spot.node_config.BlockDeviceMappings[0].Ebs.VolumeSize", "8 GB, too small"),
+    ("us-west-2b,", "us-west-1b,", "provider.availability_zone", "us-west-1b is no zone of us-west-2"),
+    ("GPU: 1", "GPU: 2", "gpu-spot.resources", "GPU: 2 here, but a g6.2xlarge has 1"),
+    ("g6.2xlarge", "g6.12xlarge", "gpu-spot.resources", "GPU: 1 here, but a g6.12xlarge has 4"),
+    ("g6.2xlarge", "m6i.large", "gpu-spot.resources", "GPU: 1 here, but a m6i.large has 0"),
 ]
-E2 = "      machineType: e2-standard-2"
+E2, ENDS = "      machineType: e2-standard-2", "scheduling: {onHostMaintenance: TERMINATE}"
 GCP = [
     ("      autoDelete: true\n", "", "disks[0]", "autoDelete: true is missing"),
     ("instanceTerminationAction: DELETE, ", "", "scheduling", "instanceTerminationAction: DELETE is missing"),
     ("    serviceAccounts: [", "    labels: {}\n    # [", "gpu-spot.node_config", "no serviceAccounts"),
-    ("    resources: {CPU: 8, GPU: 1", "    resources: {CPU: 8", "available_node_types.gpu-spot.resources", "no GPU"),
-    (E2, f"{E2}\n      scheduling: {{provisioningModel: SPOT}}", f"{HEAD}.node_config", "a spot head"),
-    ("config: *gpu_node", "config: {<<: *gpu_node, machineType: g2-x}", "gpu-spot.node_config", "in machineType"),
-    ("  project_id: EDIT-ME\n", "", "provider", "project_id is missing"),
+    ("    resources: {CPU: 8, GPU: 1", "    resources: {CPU: 8", "gpu-spot.resources", "GPU: 0 here, but a g2-standard-8 has 1"),
+    (E2, f"{E2}\n      scheduling: {{provisioningModel: SPOT, instanceTerminationAction: DELETE}}", HEAD, "a spot head"),
+    ("config: *gpu_node", "config: {<<: *gpu_node, machineType: g2-x}", "gpu-spot", "gpu-ondemand differs in machineType"),
+    (ENDS, "scheduling: {}", "gpu-ondemand.node_config.scheduling", "onHostMaintenance: TERMINATE is missing"),
+    (f"    {ENDS}", "    labels: {}", "gpu-ondemand.node_config.scheduling", "onHostMaintenance: TERMINATE is missing"),
+    (" onHostMaintenance: TERMINATE,", "", "gpu-spot.node_config.scheduling", "onHostMaintenance: TERMINATE is missing"),
+    ("diskSizeGb: 150", "diskSizeGb: 8", "gpu-spot.node_config.disks[0].initializeParams.diskSizeGb", "8 GB, too small"),
+    ("diskSizeGb: 150", "diskSizeGb: '8'", "head.node_config.disks[0].initializeParams.diskSizeGb", "8 GB, too small"),
+    ("zone: us-central1-a", "zone: us-east1-a", "", "us-east1-a"),
+    ("zone: us-central1-a", "zone: us-central1-b", "initializeParams.diskType", "of us-central1-a, but nodes start in"),
+    ("zone: us-central1-a", "zone: us-central10-a", "provider.availability_zone", "us-central10-a"),
 ]
 LOCAL = [("RAY_enable_autoscaler_v2=0 ", "", START, "autoscaler v2 starts no worker here")]
 AFFINITY, ON_SPOT = "          affinity: &not_on_spot", "          nodeSelector: {cloud.google.com/gke-spot: 'true'}\n"
-CLUSTER, WORKER = "spec.rayClusterSpec", "workerGroupSpecs[0].template.spec.containers[0]"
+CLUSTER, WORKER = "spec.rayClusterSpec", "workerGroupSpecs[0].template.spec"
 ONDEMAND = 'resources: \'"{\\"ondemand\\": 1}"\''
 IMAGE = f"rayproject/ray:{RAY}-py312-gpu"
 FINISHES, AUTOSCALING, HEAD_SPEC = "shutdownAfterJobFinishes", "enableInTreeAutoscaling", "    headGroupSpec:"
 RESULTS = "--results s3://EDIT-ME/results"
 KUBERAY = [
-    (f"{FINISHES}: true", f"{FINISHES}: false", f"spec.{FINISHES}", "cluster stays"),
+    (f"{FINISHES}: true", f"{FINISHES}: false", "spec", "cluster stays"),
     (f"{AUTOSCALING}: true", f"{AUTOSCALING}: false", f"{CLUSTER}.{AUTOSCALING}", "all replicas"),
     ("      mode: token", "      mode: disabled", f"{CLUSTER}.authOptions", "mode: token is missing"),
     (f'    rayVersion: "{RAY}" # the image\'s\n', "", CLUSTER, "rayVersion is missing"),
     ('num-cpus: "0"', 'num-cpus: "2"', "headGroupSpec", "or trials run on the head"),
     (IMAGE, "mine:latest", "headGroupSpec.template.spec.containers[0].image", "from day to day"),
-    (f'rayVersion: "{RAY}"', 'rayVersion: "2.41.0"', f"{CLUSTER}.rayVersion", f"Ray 2.41.0 here, {RAY} in"),
-    ("image: *image", f"image: rayproject/ray:{RAY}-py311-gpu", "image", "Python py312 here, py311 in"),
-    (ONDEMAND, "num-gpus: '1'", "workerGroupSpecs[1]", "it needs resources: {CPU: 7, GPU: 1"),
+    (f'rayVersion: "{RAY}"', 'rayVersion: "2.41.0"', f"{CLUSTER}.rayVersion", f"Ray 2.41.0, but {RAY} in"),
+    ("image: *image", f"image: rayproject/ray:{RAY}-py311-gpu", "image", "Python py312, but py311 in"),
+    (ONDEMAND, "num-gpus: '1'", "workerGroupSpecs[0]", "no on-demand twin: the same machine, not spot"),
+    ("rayStartParams: {}", 'rayStartParams: {resources: \'"{\\"gpu\\": 1}"\'}', "resources.gpu", "trials ask for GPU"),
+    ("idleTimeoutSeconds: 600", "idleTimeoutSeconds: 0", "autoscalerOptions.idleTimeoutSeconds", "pods would end"),
     (ONDEMAND, "resources: '{ondemand: 1}'", CLUSTER, "Ray's autoscaler cannot read its groups"),
-    (AFFINITY, ON_SPOT + AFFINITY, "headGroupSpec.template", "a spot head"),
+    (AFFINITY, ON_SPOT + AFFINITY, "headGroupSpec", "a spot head"),
     ("mountPath: /dev/shm", "mountPath: /scratch", WORKER, "no volume in memory at /dev/shm"),
     ("medium: Memory, ", "", WORKER, "no volume in memory at /dev/shm"),
     ("'the pod is taken away'", "the pod's taken away", "lifecycle.preStop.exec.command[2]", "no valid shell"),
@@ -237,6 +269,11 @@ def without(data: dict, *keys: str) -> dict:
     return {key: value for key, value in data.items() if key not in keys}
 
 
+def started(command: str) -> dict:
+    """gcp.yaml with this start of its workers."""
+    return of_gcp() | {"worker_start_ray_commands": ["ray stop", f"RAY_AUTH_MODE=token; {command}"]}
+
+
 AZURE = {"provider": {"type": "azure", "location": "westus2", "resource_group": "mine"}}
 SHARED, FROM_SECRET = {"secretKeyRef": {"name": "mine", "key": "auth_token"}}, "the cluster's token, readable by all"
 
@@ -245,6 +282,15 @@ SHARED, FROM_SECRET = {"secretKeyRef": {"name": "mine", "key": "auth_token"}}, "
     ("content", "status", "words"),
     [
         (of_gcp(**{"gpu-ondemand": None}), 1, ["gpu-spot: no on-demand twin: ", "{CPU: 8, GPU: 1, ondemand: 1}"]),
+        (of_gcp() | {"worker_setup_commands": None}, 1, ["worker_setup_commands: Ray refuses it: None is not of type 'a"]),
+        (of_gcp() | {"head_node_type": {"a": 1}}, 1, ["head_node_type: Ray refuses it: {'a': 1} is not of type 'string'"]),
+        (of_gcp() | {"auth": None, 5: 1}, 1, ["auth: Ray refuses it: None is not of type 'object'"]),
+        (of_gcp() | {"provider": None}, 1, ["provider: Ray refuses it: None is not of type 'object'"]),
+        (without(of_gcp(), "provider"), 1, ["Ray refuses it: 'provider' is a required property"]),
+        (of_gcp() | {"available_node_types": {"head": None}}, 1, ["available_node_types.head: Ray refuses it: None is"]),
+        (started('bash -c "ray start --address=$RAY_HEAD_IP:6379"'), 0, ["ok"]),
+        (started("bash -lc 'ray start --address=$RAY_HEAD_IP:6379'"), 0, ["ok"]),
+        (started("""echo 'a' "it's"; ray start --address="${RAY_HEAD_IP}:6379" # '"""), 0, ["ok"]),
         (of_gcp(**{"gpu-spot": None, "gpu-ondemand": {"resources": {"CPU": 8, "GPU": 1}}}), 0, ["ok"]),
         (without(of_gcp(), "worker_start_ray_commands"), 1, ["no `ray start` here: Ray's default commands start it"]),
         (of_gcp() | AZURE, 0, ["not checked: provider 'azure'", "ok"]),
@@ -255,7 +301,6 @@ SHARED, FROM_SECRET = {"secretKeyRef": {"name": "mine", "key": "auth_token"}}, "
         (with_results_in(3), 0, ["ok"]),
         (two_documents(), 1, ["a Secret with its values", "spec.authOptions: mode: token is missing"]),
     ],
-    ids=range(10),
 )  # fmt: skip
 def test_files_of_other_forms(check, tmp_path, content, status, words):
     found, lines, errors = check(written(tmp_path, content), "--template")
@@ -294,11 +339,18 @@ def test_images_that_move_are_told_from_those_that_stay(check, tmp_path, image, 
     assert status == moves and ("from day to day" in lines[0]) == moves
 
 
+BOMB = "a0: &a0 [x, x]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 9))
+
+
 @pytest.mark.parametrize(
     ("content", "words"),
     [
         ("a: [1, 2", "no YAML: line"), ("- 1\n- 2\n", "no cluster file"), ("name: mine\non: push\n", "no cluster file"),
         ("apiVersion: v1\nkind: ConfigMap\n", "no cluster file"), ("provider: &p\n  type: *p\n", "no YAML: line 1"),
+        (BOMB, "no YAML: line 1: more than 100,000 values, aliases written out"), ("a: !!int ''\n", "no YAML: line 1: "),
+        (BOMB.replace("[", "{<<: [").replace("]", "]}").replace("{<<: [x, x]}", "{x: 1}"), "no YAML: line 1: more than 1"),
+        ("[" * 5000 + "]" * 5000, "no YAML: nested"), ("a: " + "[" * 60 + "]" * 60, "no YAML: line 1: nested in more than"),
+        ("? {a: 1}\n: 1\n", "no YAML: line 1"), ("a: 2026-13-01", "no YAML: line 1: ValueError: month must be in 1..12"),
         ("", "no cluster file"), (b"\xff\xfe\x00", "cannot be read: not UTF-8, byte 0"),
         (None, "cannot be read: No such file or directory"),
     ],
@@ -311,17 +363,6 @@ def test_a_file_that_cannot_be_read_is_named_beside_findings_in_others(check, tm
     status, lines, errors = check(path, broken, "--template")
     assert status == 2 and len(errors) == 1 and errors[0].startswith(f"{path}: ") and words in errors[0]
     assert lines and all("autoDelete: true is missing" in line for line in lines)
-
-
-def test_files_of_one_call_must_agree_on_ray(check, tmp_path):
-    files = [written(tmp_path, shipped(name), name) for name in ("gcp.yaml", "kuberay.yaml")]
-    other = written(tmp_path, shipped("gcp.yaml").replace(RAY, "2.41.0"), "other.yaml")
-    status, lines, _ = check(*files, other, "--template")
-    (found,) = [line for line in lines if "Ray 2.41.0 here" in line]
-    assert status == 1 and found.startswith(f"{other}: ") and f", {RAY} in {files[0]}: setup_commands" in found
-    old = [written(tmp_path, shipped(file.name).replace(RAY, "2.41.0"), file.name) for file in files]
-    (found,) = [line for line in check(*old, "--template")[1] if f"{RAY} installed here" in line]
-    assert found.startswith(f"{old[0]}: "), "a RayJob does not depend on this machine"
 
 
 @pytest.mark.parametrize(
@@ -381,11 +422,31 @@ def test_no_file_however_wrong_makes_the_check_itself_fail(check, tmp_path, name
 def test_the_provider_keys_are_those_that_rays_providers_read():
     folder = Path(pytest.importorskip("ray.autoscaler._private").__path__[0])
     read = re.compile(r"""(?:provider_config|\["provider"\]|provider_cfg)(?:\.get\(|\[)\s*"([a-z]\w+)\"""")
-    for kind, known in ray_up.PROVIDER_KEYS.items():
-        sources = [*(folder / kind).rglob("*.py"), *folder.glob("*.py")]
-        found = {key for path in sources for key in read.findall(path.read_text())}
-        assert {"type"} < found and found <= known | ray_up.ANY_PROVIDER, kind
-        assert set(ray_up.NEEDED.get(kind, [])) <= found
+    sources = [path for kind in ("aws", "gcp", "local") for path in (folder / kind).rglob("*.py")]
+    found = {key for path in [*sources, *folder.glob("*.py")] for key in read.findall(path.read_text())}
+    assert {"type", "region", "head_ip"} < found <= ray_up.PROVIDER_KEYS
+
+
+def test_the_gpus_of_ec2s_types_are_those_that_amazon_lists():
+    moto = pytest.importorskip("moto", reason="it has EC2's list of instance types")
+    listed = json.loads(gzip.decompress((Path(moto.__path__[0]) / "ec2/resources/instance_types.json.gz").read_bytes()))
+    gpus = {name: sum(gpu["Count"] for gpu in kind.get("GpuInfo", {}).get("Gpus", ())) for name, kind in listed.items()}
+    known = {name: ray_up.gpus_of({"InstanceType": name}) for name in gpus}
+    assert {name: (known[name], gpus[name]) for name in gpus if known[name] not in (None, gpus[name])} == {}
+    nvidia = [name for name in gpus if re.match("p|g[4-9]", name) and gpus[name]]
+    assert len(nvidia) > 30 and [name for name in nvidia if known[name] is None and not re.match("g4ad|g5g", name)] == []
+
+
+@pytest.mark.parametrize(
+    ("config", "gpus"),
+    [
+        ({"machineType": "g2-standard-24"}, 2), ({"machineType": "zones/x/machineTypes/a2-highgpu-8g"}, 8),
+        ({"machineType": "a2-megagpu-16g"}, 16), ({"machineType": "e2-standard-2"}, 0), ({"machineType": "g2-x"}, None),
+        ({"machineType": "n1-standard-8", "guestAccelerators": [{"acceleratorCount": 2}]}, 2), ({}, None),
+    ],
+)  # fmt: skip
+def test_the_gpus_of_googles_types(config, gpus):
+    assert ray_up.gpus_of(config) == gpus
 
 
 def test_the_environment_may_choose_the_autoscaler(check, tmp_path, monkeypatch):

@@ -4,8 +4,12 @@ Called in Ray 2.60.0 (`tests/cluster/test_ray_internals.py` calls every function
 2.40.0, with one exception, noted below. All exceptions come from Ray.
 """
 
+import contextlib
+import copy
+import io
 import json
 from collections import Counter
+from pathlib import Path
 
 
 def draining_nodes() -> set[str]:
@@ -57,8 +61,28 @@ def starting_nodes() -> Counter[str]:
     return Counter(kind for _, kind, _ in report.get("pending_nodes", []))
 
 
-def prepare_and_validate(config: dict) -> None:
-    """Prepare and validate a file as `ray up` does before it contacts anything. Raises whatever Ray raises."""
+def schema_errors(config: dict) -> list[tuple[tuple, str]]:
+    """(place, message) of what Ray's schema refuses in a file as it is written. Ray applies it after it has filled in
+    defaults, which fails for values of the wrong kind, and names none of them. Keys that it knows not are left to it."""
+    import jsonschema
+    import ray.autoscaler
+
+    schema = json.loads(Path(ray.autoscaler.__file__).with_name("ray-schema.json").read_text("utf-8"))
+    known = {key: value for key, value in config.items() if key in schema["properties"]}
+    errors = jsonschema.Draft7Validator(schema | {"required": ["provider"]}).iter_errors(known)
+    return [(tuple(error.absolute_path), error.message) for error in errors]
+
+
+def refusal(config: dict) -> str | None:
+    """The error of `ray up` before it contacts anything: Ray's preparation and validation of a file; None without."""
     from ray.autoscaler._private import util
 
-    util.validate_config(util.prepare_config(config))
+    said = io.StringIO()
+    try:
+        with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+            util.validate_config(util.prepare_config(copy.deepcopy(config)))
+    except ModuleNotFoundError:
+        raise
+    except Exception as error:  # a ValidationError, or whatever else Ray raises, its own abort included
+        return getattr(error, "message", "") or str(error) or said.getvalue() or type(error).__name__
+    return None

@@ -1,7 +1,2 @@
-"""Checks a cluster file before anything is started or billed: `python -m tune_cd.cluster check FILE...`.
-
-`documents` reads files. Rules are functions from a document to findings: `common` has the rules for several kinds of
-file, `ray_up` and `kuberay` those for one kind, `versions` compares files. `command` applies them and prints. The rules
-cover mistakes that fail silently or cost money. Fields are left to existing validators: Ray's, botocore's, and
-`kubectl create --dry-run=server`.
-"""
+"""Checks cluster files before anything is billed: Ray's and botocore's own validation, and the rules whose breach fails
+silently or costs money. `rules` says how a rule is written; `command` applies and prints them."""

@@ -1,4 +1,4 @@
-"""Cluster files as documents: their kind, their data, and places in them."""
+"""Cluster files as documents: YAML that is small once its aliases are written out, and places in it."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import yaml
 
 RAY_UP, KUBERAY, KUBERNETES = "ray up", "KubeRay", "Kubernetes"
-PLACEHOLDER = "EDIT-ME"
 UNKNOWN = "no cluster file: neither one for `ray up`, nor a RayJob or RayCluster"
+MOST_VALUES, MOST_LEVELS = 100_000, 50
 
 Place = tuple[str | int, ...]
 """Keys and indices from the top of a document; () is the document itself."""
@@ -23,31 +23,61 @@ class Finding(NamedTuple):
 
 
 class Document(NamedTuple):
-    """One YAML document of a file."""
+    """One YAML document of a file. text: the file's lines. repeated: keys given twice, of which YAML keeps the last."""
 
     file: str
     kind: str
     data: dict
-    text: list[str]  # the file's lines, with comments
-    repeated: list[Finding]  # keys given twice, of which YAML silently keeps the last
+    text: list[str]
+    repeated: list[Finding]
 
 
 class _Loader(yaml.SafeLoader):
-    """Loads YAML and notes the keys that are given twice."""
+    """Loads YAML with every key as text, and notes the keys that are given twice."""
 
     repeated: list[Finding]
 
     def compose_mapping_node(self, anchor):
         node = super().compose_mapping_node(anchor)
-        keys = [key.value for key, _ in node.value if key.value != "<<"]
-        twice = sorted({str(key) for key in keys if keys.count(key) > 1})
-        self.repeated += [Finding((key,), "given twice: only the last counts") for key in twice]
+        keys = [key for key, _ in node.value if isinstance(key, yaml.ScalarNode) and key.value != "<<"]
+        for key in keys:
+            key.tag = self.DEFAULT_SCALAR_TAG
+        names = [key.value for key in keys]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        self.repeated += [Finding((name,), "given twice: only the last counts") for name in twice]
         return node
 
+    def documents(self) -> Iterator[tuple[Any, list[Finding]]]:
+        """(value, keys given twice) of each document. Raises YAMLError, or RecursionError."""
+        while self.check_node():
+            self.repeated = []
+            node = self.get_node()
+            _refuse_large(node)
+            try:
+                value = self.construct_document(node)
+            except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:  # a month of 13
+                raise _refused(f"{type(error).__name__}: {error}", node) from error
+            yield value, self.repeated
 
-# deep, so that an alias within its own anchor is refused
-_Loader.add_constructor("tag:yaml.org,2002:map", lambda loader, node: loader.construct_mapping(node, deep=True))
-_Loader.add_constructor("tag:yaml.org,2002:seq", lambda loader, node: loader.construct_sequence(node, deep=True))
+
+def _refused(problem: str, node: yaml.Node) -> yaml.YAMLError:
+    return yaml.constructor.ConstructorError(None, None, problem, node.start_mark)
+
+
+def _refuse_large(node: yaml.Node) -> None:
+    """Raise YAMLError for a document that aliases, perhaps within their own anchors, make too large or too deep."""
+    left = [(node, 1)]
+    for _ in range(MOST_VALUES):
+        if not left:
+            return
+        one, level = left.pop()
+        if level > MOST_LEVELS:
+            raise _refused(f"nested in more than {MOST_LEVELS} levels, aliases written out", one)
+        if isinstance(one, yaml.MappingNode):
+            left += [(part, level + 1) for pair in one.value for part in pair]
+        elif isinstance(one, yaml.SequenceNode):
+            left += [(part, level + 1) for part in one.value]
+    raise _refused(f"more than {MOST_VALUES:,} values, aliases written out", node)
 
 
 def load(path: str) -> list[Document]:
@@ -55,23 +85,20 @@ def load(path: str) -> list[Document]:
 
     Raises ValueError, without the file's name, for a file that cannot be read or is not a cluster file.
     """
-    documents = []
     try:
         text = Path(path).read_text(encoding="utf-8")
-        loader = _Loader(text)
-        loader.repeated = []
-        while loader.check_data():
-            loader.repeated = []
-            if (value := loader.get_data()) is not None:
-                documents.append(Document(path, _kind(value), value, text.splitlines(), loader.repeated))
+        found = [one for one in _Loader(text).documents() if one[0] is not None]
     except OSError as error:
-        raise ValueError(f"cannot be read: {error.strerror or error}") from error
+        raise ValueError(f"cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise ValueError(f"cannot be read: not UTF-8, byte {error.start}") from error
-    except (yaml.YAMLError, TypeError) as error:  # a mapping as a key is a TypeError
+    except RecursionError:
+        raise ValueError(f"no YAML: nested in more than {MOST_LEVELS} levels") from None
+    except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f"line {mark.line + 1}: " if mark else ""
         raise ValueError(f"no YAML: {where}{getattr(error, 'problem', None) or error}") from error
+    documents = [Document(path, _kind(value), value, text.splitlines(), repeated) for value, repeated in found]
     if not any(document.kind != KUBERNETES for document in documents):
         raise ValueError(UNKNOWN)
     return documents
@@ -86,20 +113,6 @@ def _kind(value: Any) -> str:
     raise ValueError(UNKNOWN)
 
 
-def strings(value: Any, place: Place = ()) -> Iterator[tuple[Place, str]]:
-    """Every string in parsed YAML, keys included, with its place."""
-    if isinstance(value, dict):
-        for key, item in value.items():
-            if isinstance(key, str):
-                yield (*place, key), key
-            yield from strings(item, (*place, key))
-    elif isinstance(value, list):
-        for index, item in enumerate(value):
-            yield from strings(item, (*place, index))
-    elif isinstance(value, str):
-        yield place, value
-
-
 def at(value: Any, *place: str | int, default: Any = None) -> Any:
     """The value at a place; `default` if there is none, or if the default is a mapping or list and the value is not."""
     for key in place:
@@ -109,6 +122,24 @@ def at(value: Any, *place: str | int, default: Any = None) -> Any:
             return default
     other = isinstance(default, dict | list) and not isinstance(value, type(default))
     return default if value is None or other else value
+
+
+def matches(value: Any, path: str, place: Place = ()) -> Iterator[tuple[Place, Any]]:
+    """(place, value) of all that a path such as `disks.*.boot|autoDelete` names; None where a mapping lacks the key."""
+    key, _, rest = path.partition(".")
+    inner: list[tuple[str | int, Any]] = []
+    if isinstance(value, dict):
+        inner = list(value.items()) if key == "*" else [(name, value.get(name)) for name in key.split("|")]
+    elif isinstance(value, list):
+        inner = [(index, item) for index, item in enumerate(value) if key in ("*", str(index))]
+    for name, item in inner:
+        yield from matches(item, rest, (*place, name)) if rest else [((*place, name), item)]
+
+
+def strings(value: Any, place: Place = ()) -> Iterator[tuple[Place, str]]:
+    """Every string in parsed YAML with its place, without keys."""
+    for inner, item in matches(value, "*", place):
+        yield from [(inner, item)] if isinstance(item, str) else strings(item, inner)
 
 
 def written(place: Place) -> str:

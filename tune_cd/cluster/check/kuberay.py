@@ -5,8 +5,9 @@ from collections.abc import Iterator
 
 from tune_cd.cluster import ray_internals
 
-from . import common
-from .documents import Document, Finding, Place, at
+from . import rules
+from .documents import Document, Finding, Place, at, matches
+from .rules import Group, Rule, said
 
 SPOT = {
     "cloud.google.com/gke-spot": "true", "cloud.google.com/gke-preemptible": "true",
@@ -15,146 +16,112 @@ SPOT = {
 }  # fmt: skip
 """Label -> value of spot nodes on GKE, EKS, Karpenter and AKS."""
 PLACEMENT = ("nodeSelector", "tolerations", "affinity")  # the fields in which a spot group and its twin differ
-TERMS = ("affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms")
-HOOKS = (("command",), ("lifecycle", "preStop", "exec", "command"), ("lifecycle", "postStart", "exec", "command"))
-SHM = "/dev/shm"
+REQUIRED = "affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms.*.matchExpressions.*"
+POD, SHM = "template.spec", "/dev/shm"
+CONTAINERS = f"{POD}.containers|initContainers.*"
+HOOKS = [f"{CONTAINERS}.{hook}" for hook in ("command", "lifecycle.preStop|postStart.exec.command")]
+
+JOB: list[Rule] = [
+    ("spec", lambda spec: at(spec, "shutdownAfterJobFinishes") is not True and not at(spec, "clusterSelector")
+     and not at(spec, "deletionStrategy"),
+     "shutdownAfterJobFinishes: true is missing: the cluster stays, and is billed, when the search is done"),
+]  # fmt: skip
+CLUSTER: list[Rule] = [
+    ("enableInTreeAutoscaling", lambda grows: grows is not True,
+     "must be true: otherwise all replicas are billed from beginning to end"),
+    ("autoscalerOptions.idleTimeoutSeconds", lambda seconds: seconds == 0,
+     "must be more than 0: pods would end between two trials"),
+    ("headGroupSpec.serviceType|enableIngress", lambda kind: kind in ("LoadBalancer", "NodePort", True),
+     "opens the dashboard, which runs anybody's jobs, beyond the cluster: use `kubectl port-forward` to see it"),
+    (f"workerGroupSpecs.*.{POD}", lambda pod: not shares_memory(pod),
+     f"no volume in memory at {SHM}: Kubernetes gives 64 MB, too little for torch's loaders and Ray's objects"),
+]  # fmt: skip
 
 
-def cluster_place(document: Document) -> Place:
-    return ("spec", "rayClusterSpec") if document.data["kind"] == "RayJob" else ("spec",)
+def shares_memory(pod: dict) -> bool:
+    in_memory = [at(volume, "name") for volume in at(pod, "volumes", default=[])
+                 if at(volume, "emptyDir", "medium") == "Memory"]  # fmt: skip
+    mounts = at(pod, "containers", 0, "volumeMounts", default=[])
+    return any(at(mount, "mountPath") == SHM and at(mount, "name") in in_memory for mount in mounts)
 
 
 def specs(document: Document) -> list[tuple[Place, dict]]:
-    """(place, group) of the head, then of each type of worker."""
-    place = cluster_place(document)
+    """(place, value) of the cluster, of the head's group, then of each type of worker."""
+    place: Place = ("spec", "rayClusterSpec") if document.data["kind"] == "RayJob" else ("spec",)
     cluster = at(document.data, *place, default={})
-    workers = enumerate(at(cluster, "workerGroupSpecs", default=[]))
-    found = [((*place, "headGroupSpec"), at(cluster, "headGroupSpec", default={}))]
-    return found + [((*place, "workerGroupSpecs", index), group) for index, group in workers if isinstance(group, dict)]
+    found = [*matches(cluster, "headGroupSpec", place), *matches(cluster, "workerGroupSpecs.*", place)]
+    return [(place, cluster), *((where, group) for where, group in found if isinstance(group, dict))]
 
 
-def groups(document: Document) -> list[common.Group]:
-    """The head and the workers. Raises whatever Ray raises where its autoscaler cannot read them."""
-    resource = {
-        "metadata": {"name": "x", "namespace": "x"},
-        "spec": at(document.data, *cluster_place(document), default={}),
-    }
-    read = list(ray_internals.kuberay_config(resource)["available_node_types"].items())
-    made = []
-    for (name, kind), (place, group) in zip(read, specs(document), strict=True):
-        pod = at(group, "template", "spec", default={})
-        machine = {key: value for key, value in pod.items() if key not in PLACEMENT}
-        made.append(common.Group(name, place, "template", kind["resources"], _is_spot(pod), machine))
-    return made
-
-
-def _is_spot(pod: dict) -> bool:
+def group_of(name: str, resources: dict, place: Place, group: dict) -> Group:
+    pod = at(group, "template", "spec", default={})
     asked = list(at(pod, "nodeSelector", default={}).items())
-    for term in at(pod, *TERMS, default=[]):
-        for expression in at(term, "matchExpressions", default=[]):
-            if at(expression, "operator") == "In":
-                asked += [(at(expression, "key"), value) for value in at(expression, "values", default=[])]
-    return any(SPOT.get(key) == value for key, value in asked)
-
-
-def containers(document: Document) -> Iterator[tuple[Place, dict]]:
-    """(place, container) for every container of every group, init containers included."""
-    for place, group in specs(document):
-        for name in ("initContainers", "containers"):
-            for index, container in enumerate(at(group, "template", "spec", name, default=[])):
-                yield (*place, "template", "spec", name, index), container
+    for _, expression in matches(pod, REQUIRED):
+        if at(expression, "operator") == "In":
+            asked += [(f"{at(expression, 'key')}", value) for value in at(expression, "values", default=[])]
+    machine = {key: value for key, value in pod.items() if key not in PLACEMENT}
+    return Group(name, place, rules.spelt(resources), any(SPOT.get(key) == value for key, value in asked), machine)
 
 
 def findings(document: Document) -> Iterator[Finding]:
     """All findings of a RayJob or RayCluster. Its fields are not validated."""
+    (place, cluster), *groups = specs(document)
     try:
-        head, *workers = groups(document)
+        read = ray_internals.kuberay_config({"metadata": {"name": "x", "namespace": "x"}, "spec": cluster})
+        kinds = [(name, kind["resources"]) for name, kind in read["available_node_types"].items()]
+        made = [group_of(*kind, *group) for kind, group in zip(kinds, groups, strict=True)]
     except ModuleNotFoundError:
         raise
     except Exception as error:  # Ray raises exceptions of any type here
-        text = f"Ray's autoscaler cannot read its groups: {type(error).__name__}: {' '.join(str(error).split())}"
-        yield Finding(cluster_place(document), text)
+        yield Finding(place, f"Ray's autoscaler cannot read its groups: {type(error).__name__}: {error}")
     else:
-        yield from common.head_drives(head, 'rayStartParams: {num-cpus: "0"}, without GPUs,')
-        yield from common.spot_has_a_twin(workers)
-    for rule in (it_ends, commands_are_valid, containers_are_good, token_is_asked_for, service_is_private):
-        yield from rule(document)
+        for (_, resources), (where, _) in zip(kinds, groups):
+            yield from rules.misspelt((*where, "rayStartParams", "resources"), resources)
+        yield from rules.groups_are_good(made[0], made[1:], 'rayStartParams: {num-cpus: "0"}, without GPUs,')
+    yield from rules.broken(CLUSTER, cluster, place)
+    for where, group in groups:
+        yield from pods_are_good(where, group)
+    yield from token_is_asked_for(document)
     if document.data["kind"] == "RayJob":
+        yield from rules.broken(JOB, document.data)
         yield from results_stay(document)
 
 
-def it_ends(document: Document) -> Iterator[Finding]:
-    """Without the autoscaler all replicas run, and are billed, to the end. A RayJob keeps its cluster by default."""
-    spec, place = document.data.get("spec"), cluster_place(document)
-    if at(document.data, *place, "enableInTreeAutoscaling") is not True:
-        text = "must be true: otherwise all replicas are billed from beginning to end"
-        yield Finding((*place, "enableInTreeAutoscaling"), text)
-    kept = document.data["kind"] == "RayJob" and not at(spec, "clusterSelector") and not at(spec, "deletionStrategy")
-    if kept and at(spec, "shutdownAfterJobFinishes") is not True:
-        text = "must be true: otherwise the cluster stays, and is billed, when the search is done"
-        yield Finding(("spec", "shutdownAfterJobFinishes"), text)
-
-
-def commands_are_valid(document: Document) -> Iterator[Finding]:
-    """The entrypoint and the containers' commands, `[bash, -c, TEXT]`, must be valid shell. A hook that fails says
-    nothing."""
-    texts = [(("spec", "entrypoint"), at(document.data, "spec", "entrypoint"))]
-    for place, container in containers(document):
-        for where in HOOKS:
-            words = [str(word) for word in at(container, *where, default=[])]
-            if len(words) >= 3 and words[0].endswith("sh") and re.fullmatch("-[a-z]*c", words[1]):
-                texts.append(((*place, *where, 2), words[2]))
-    for place, text in texts:
-        if isinstance(text, str) and (wrong := common.shell_error(text)):
-            yield Finding(place, wrong)
-
-
-def containers_are_good(document: Document) -> Iterator[Finding]:
-    """Images must name a version, and workers need shared memory. Kubernetes gives a container 64 MB of /dev/shm; Ray's
-    objects and torch's loaders exceed them, so training fails or falls back to disk."""
-    for place, container in containers(document):
-        if wrong := common.image_error(str(at(container, "image") or "")):
-            yield Finding((*place, "image"), wrong)
-    for place, group in specs(document)[1:]:
-        pod = at(group, "template", "spec", default={})
-        volumes, mounts = at(pod, "volumes", default=[]), at(pod, "containers", 0, "volumeMounts", default=[])
-        in_memory = [at(it, "name") for it in volumes if at(it, "emptyDir", "medium") == "Memory"]
-        if not any(at(it, "mountPath") == SHM and at(it, "name") in in_memory for it in mounts):
-            where = (*place, "template", "spec", "containers", 0)
-            yield Finding(where, f"no volume in memory at {SHM}: Kubernetes gives 64 MB, too little for training")
+def pods_are_good(place: Place, group: dict) -> Iterator[Finding]:
+    """Images stay, and commands, `[bash, -c, TEXT]`, are valid: a hook that fails says nothing."""
+    yield from rules.broken([(f"{CONTAINERS}.image", rules.moves, rules.MOVES)], group, place)
+    for where, words in (found for hook in HOOKS for found in matches(group, hook, place)):
+        match [str(word) for word in words or ()] if isinstance(words, list) else []:
+            case [shell, flags, text, *_] if shell.endswith("sh") and re.fullmatch("-[a-z]*c", flags):
+                wrong = rules.shell_error(text)
+                yield from said((*where, 2), {wrong: wrong})
 
 
 def results_stay(document: Document) -> Iterator[Finding]:
     """Results must not lie in a pod's own file system: they are lost with the pod, and other pods do not see them."""
     entrypoint = str(at(document.data, "spec", "entrypoint", default=""))
-    match = re.search(r"--results[= ]['\"]?(\S+)", entrypoint)
-    place = match[1] if match else "results"
-    mounts = [at(it, "volumeMounts", default=[]) for where, it in containers(document) if where[-2] == "containers"]
-    shared = all(any(place.startswith(str(at(mount, "mountPath"))) for mount in listed) for listed in mounts)
-    if "tune_cd.run" in entrypoint and "://" not in place and not shared:
-        yield Finding(("spec", "entrypoint"), f"--results {place} lies in a pod and is lost with it: give a URI")
+    found = re.search(r"--results[= ]['\"]?(\S+)", entrypoint)
+    results = found[1] if found else "results"
+    pods = [pod for _, group in specs(document)[1:] for _, pod in matches(group, f"{POD}.containers.*")]
+    shared = [any(results.startswith(f"{mount}") for _, mount in matches(pod, "volumeMounts.*.mountPath")) for pod in pods]
+    lost = "tune_cd.run" in entrypoint and "://" not in results and not all(shared)
+    wrong = rules.shell_error(entrypoint)
+    sentences = {f"--results {results} lies in a pod and is lost with it: give a URI": lost, wrong: wrong}
+    yield from said(("spec", "entrypoint"), sentences)
 
 
 def token_is_asked_for(document: Document) -> Iterator[Finding]:
     """Without a token every pod of the Kubernetes cluster may run code here. `authOptions` makes one for all pods."""
-    place = cluster_place(document)
-    options, version = (at(document.data, *place, name) for name in ("authOptions", "rayVersion"))
+    (place, cluster), *groups = specs(document)
+    options = at(cluster, "authOptions")
     if isinstance(options, dict) and at(options, "mode", default="token") == "token":
-        if not version:
-            yield Finding(place, "rayVersion is missing: KubeRay makes no token without it")
+        missing = "rayVersion is missing: KubeRay makes no token without it"
+        yield from said(place, {missing: not at(cluster, "rayVersion")})
         return
-    for _, group in specs(document):
-        env = {at(it, "name"): it for it in at(group, "template", "spec", "containers", 0, "env", default=[])}
+    asked = []
+    for _, group in groups:
+        env = {f"{at(it, 'name')}": it for it in at(group, "template", "spec", "containers", 0, "env", default=[])}
         secret = at(env, "RAY_AUTH_TOKEN", "valueFrom", "secretKeyRef") or at(env, "RAY_AUTH_TOKEN", "value")
-        if at(env, "RAY_AUTH_MODE", "value") != "token" or not secret:
-            text = "mode: token is missing: without it whoever reaches the head's port may run anything"
-            yield Finding((*place, "authOptions"), text)
-            return
-
-
-def service_is_private(document: Document) -> Iterator[Finding]:
-    """The dashboard runs jobs, so it stays private: `kubectl port-forward` reaches it without any open port."""
-    place, head = specs(document)[0]
-    opened = [name for name in ("serviceType", "enableIngress") if at(head, name) in ("LoadBalancer", "NodePort", True)]
-    for name in opened:
-        yield Finding((*place, name), "opens the dashboard beyond the cluster: use `kubectl port-forward` to see it")
+        asked.append(at(env, "RAY_AUTH_MODE", "value") == "token" and secret)
+    text = "mode: token is missing: without it whoever reaches the head's port may run anything"
+    yield from said((*place, "authOptions"), {text: not all(asked)})

@@ -1,8 +1,5 @@
 """Rules for the files of `ray up`: on AWS, Google Cloud and machines of one's own (provider `local`)."""
 
-import contextlib
-import copy
-import io
 import os
 import re
 from collections.abc import Iterator
@@ -11,122 +8,149 @@ from typing import Any
 
 from tune_cd.cluster import ray_internals
 
-from . import common
-from .documents import Document, Finding, Place, at
+from . import rules
+from .documents import Document, Finding, Place, at, matches, strings
+from .rules import Group, Rule, broken, said
 
-ANY_PROVIDER = {
-    "type", "module", "use_internal_ips", "use_external_head_ip", "disable_node_updaters", "cache_stopped_nodes",
-    "disable_launch_config_check", "foreground_node_launch", "worker_liveness_check", "worker_rpc_drain",
-}  # fmt: skip
 PROVIDER_KEYS = {
-    "aws": {"region", "availability_zone", "key_pair", "security_group", "cloudwatch", "aws_credentials"},
-    "gcp": {"project_id", "region", "availability_zone", "gcp_credentials"},
-    "local": {"head_ip", "worker_ips", "external_head_ip", "coordinator_address", "list_of_node_ips"},
-}
-"""Keys that Ray's node providers read from `provider`, beside ANY_PROVIDER. Ray's schema lets any key through there."""
-NEEDED = {"aws": ["region"], "gcp": ["project_id", "region", "availability_zone"]}
+    "type", "module", "region", "availability_zone", "cache_stopped_nodes", "use_internal_ips", "use_external_head_ip",
+    "disable_node_updaters", "disable_launch_config_check", "foreground_node_launch", "worker_liveness_check",
+    "worker_rpc_drain", "key_pair", "security_group", "cloudwatch", "aws_credentials", "project_id", "gcp_credentials",
+    "head_ip", "worker_ips", "external_head_ip", "coordinator_address", "list_of_node_ips",
+}  # fmt: skip
+"""Keys that Ray's providers for AWS, Google Cloud and `local` read. Its schema lets any key through there."""
 MARKET = {"aws": "InstanceMarketOptions", "gcp": "scheduling"}  # the one field in which spot and on-demand differ
 ACCOUNT = {"aws": ("s3://", "IamInstanceProfile"), "gcp": ("gs://", "serviceAccounts")}
-GPU_MACHINES = ("a2-", "a3-", "a4-", "a4x-", "g2-", "g4-")
-"""Google's machines that have GPUs without `guestAccelerators`."""
-COMMANDS = ["initialization_commands", "setup_commands", "head_setup_commands", "worker_setup_commands",
-            "head_start_ray_commands", "worker_start_ray_commands"]  # fmt: skip
-STARTS = ("head_start_ray_commands", "worker_start_ray_commands")
-START, TOKEN, TOKEN_FILE = r"\bray start\b", r"\bRAY_AUTH_MODE=['\"]?token\b", ".ray/auth_token"
+GPUS = {
+    r"(g4dn|g5|g6|g6e|gr6)\.(|2|4|8|16)xlarge|g7e?\.[248]xlarge|p2\.xlarge|p3\.2xlarge|p5\.4xlarge": 1,
+    r"a[234]x?-\w+-1g|g2-standard-(4|8|12|16|32)|g4-standard-48": 1,
+    r"g7e?\.12xlarge|a[234]x?-\w+-2g|g2-standard-24|g4-standard-96": 2,
+    r"(g4dn|g5|g6|g6e)\.12xlarge|(g5|g6|g6e|g7e?)\.24xlarge|p3\.8xlarge": 4,
+    r"a[234]x?-\w+-4g|g2-standard-48|g4-standard-192": 4,
+    r"g4dn\.metal|(g5|g6|g6e|g7e?|p5|p5en?|p6-b[23]00)\.48xlarge|p2\.8xlarge|p3\.16xlarge|p(3dn|4de?)\.24xlarge": 8,
+    r"a[234]x?-\w+-8g|g2-standard-96|g4-standard-384": 8,
+    r"a2-\w+-16g|p2\.16xlarge": 16,
+    r"[acdhimrtxz]\d\w*\.\w+|[cehmntz]\d\w?-.*": 0,
+}
+"""Machine type of EC2 or Compute Engine -> its GPUs, without those that `guestAccelerators` add. Others are not known."""
+DISK_GB = 30
+DISKS = ("BlockDeviceMappings.0.Ebs.VolumeSize", "disks.0.initializeParams.diskSizeGb")
+HEAD, WORKER = "head_start_ray_commands", "worker_start_ray_commands"
+COMMANDS = f"initialization_commands|setup_commands|head_setup_commands|worker_setup_commands|{HEAD}|{WORKER}"
+TOKEN, TOKEN_FILE = r"\bRAY_AUTH_MODE=['\"]?token\b", ".ray/auth_token"
 OLD_AUTOSCALER = "RAY_enable_autoscaler_v2=0"
+QUOTED = re.compile(r"\b(?:ba)?sh(?:\s+-\w+)+\s+'[^']*'|\"(?:\\.|[^\"\\])*\"|('[^']*'|\\\$\w+)")
+"""Parts of a command. The group: those whose variables no shell expands."""
+
+ANYWHERE: list[Rule] = [
+    ("docker.image|head_image|worker_image", rules.moves, rules.MOVES),
+    ("available_node_types.*.docker.worker_image", rules.moves, rules.MOVES),
+    ("file_mounts.*", lambda source: isinstance(source, str) and not os.path.exists(os.path.expanduser(source)),
+     "{} does not exist in the current folder, where `ray up` looks for it once the head is billed"),
+]  # fmt: skip
+GROWING: list[Rule] = [
+    ("max_workers", lambda most: most is None, "is missing: Ray's default is two nodes"),
+    ("max_workers", lambda most: most == 0, "must be more than 0: no worker would be started"),
+    ("available_node_types", lambda kinds: not any(at(kind, "max_workers", default=1) for kind in kinds.values()),
+     "max_workers is 0 in all of them: no worker would be started"),
+    ("available_node_types.*", lambda kind: at(kind, "min_workers", default=0) > at(kind, "max_workers", default=1e9),
+     "min_workers is more than max_workers: Ray starts and ends nodes over and over"),
+    ("idle_timeout_minutes", lambda minutes: minutes == 0, "must be more than 0: nodes would end between two trials"),
+    ("available_node_types.*.idle_timeout_s", lambda s: s == 0, "must be more than 0: nodes would end between two trials"),
+]  # fmt: skip
+CONFIG = "available_node_types.*.node_config"
+BILLED: list[Rule] = [
+    ("provider.cache_stopped_nodes", lambda kept: kept is not False,
+     "must be false: stopped nodes keep their disks, which are billed"),
+    (f"{CONFIG}.BlockDeviceMappings.*.Ebs.DeleteOnTermination", lambda ends: ends is False,
+     "must be true: a disk that outlives its node is billed"),
+    (f"{CONFIG}.disks.*", lambda disk: at(disk, "autoDelete") is not True,
+     "autoDelete: true is missing: the disk outlives its node"),
+    *((f"{CONFIG}.{disk}", lambda gb: re.fullmatch(r"\d+", f"{gb}") and int(gb) < DISK_GB,
+       f"{{}} GB, too small for the system, torch with CUDA and a dataset: {DISK_GB} or more") for disk in DISKS),
+]  # fmt: skip
+AWS: list[Rule] = [
+    (CONFIG, lambda config: at(config, "ImageId") in (None, "latest_dlami") and "LaunchTemplate" not in config,
+     "no ImageId: Ray's default is Ubuntu 18.04 with CUDA 11.2, too old for torch"),
+]  # fmt: skip
 
 
 def provider(document: Document) -> str:
     return str(at(document.data, "provider", "type", default=""))
 
 
-def node_types(document: Document) -> dict[str, dict]:
-    """Name -> node type, of those that are mappings; Ray's schema reports the others."""
-    kinds = at(document.data, "available_node_types", default={})
-    return {name: kind for name, kind in kinds.items() if isinstance(kind, dict)}
-
-
-def configs(document: Document) -> Iterator[tuple[str, Place, dict]]:
-    """Name, place and value of each node_config."""
-    for name, kind in node_types(document).items():
-        yield name, ("available_node_types", name, "node_config"), at(kind, "node_config", default={})
-
-
-def groups(document: Document) -> tuple[common.Group | None, list[common.Group]]:
-    """(the head, the workers); (None, []) if the head's type is not among the node types."""
-    cloud, head, made = provider(document), at(document.data, "head_node_type"), {}
-    for name, place, config in configs(document):
+def groups(document: Document) -> tuple[list[Group], list[Group]]:
+    """(the head, alone; the workers). Both are empty where Ray finds no head."""
+    cloud, heads, workers = provider(document), [], []
+    for name, kind in at(document.data, "available_node_types", default={}).items():
+        config = kind["node_config"]
         spot = at(config, "InstanceMarketOptions", "MarketType") == "spot"
         if cloud == "gcp":
             scheduling = at(config, "scheduling", default={})
             spot = scheduling.get("provisioningModel") == "SPOT" or bool(scheduling.get("preemptible"))
-        resources = {key: value for key, value in at(node_types(document)[name], "resources", default={}).items()
-                     if isinstance(value, int | float)}  # fmt: skip
         machine = {key: value for key, value in config.items() if key != MARKET.get(cloud)}
-        made[name] = common.Group(name, place[:-1], "node_config", resources, spot, machine)
-    return made.get(head), [group for name, group in made.items() if name != head] if head in made else []
+        place = ("available_node_types", name)
+        group = Group(name, place, rules.spelt(kind["resources"]), spot, machine)
+        (heads if name == document.data.get("head_node_type") else workers).append(group)
+    return (heads, workers) if heads else ([], [])
 
 
-def commands(document: Document) -> Iterator[tuple[Place, str]]:
-    """(place, command) for every command, those of node types included."""
-    for place in [(), *(("available_node_types", name) for name in node_types(document))]:
-        for name in COMMANDS:
-            for index, text in enumerate(at(document.data, *place, name, default=[])):
-                if isinstance(text, str):
-                    yield (*place, name, index), text
+def commands(document: Document, *names: str) -> list[tuple[Place, str]]:
+    """(place, command) for every command of these names, those of node types included; of all without a name."""
+    keys = "|".join(names) or COMMANDS
+    found = [matches(document.data, f"{above}{keys}.*") for above in ("", "available_node_types.*.")]
+    return [(place, text) for group in found for place, text in group if isinstance(text, str)]
 
 
 def starts(document: Document, *names: str) -> list[tuple[Place, str, str]]:
     """(place, text before `ray start`, its options) for each such command."""
-    found = [(place, re.split(START, text, maxsplit=1)) for place, text in commands(document) if place[0] in names]
+    found = [(place, re.split(r"\bray start\b", text, maxsplit=1)) for place, text in commands(document, *names)]
     return [(place, parts[0], re.split(r"[;&|]", parts[1])[0]) for place, parts in found if len(parts) == 2]
 
 
 def findings(document: Document) -> Iterator[Finding]:
-    """Everything wrong with a file of `ray up`."""
-    cloud = provider(document)
-    yield from list(provider_keys(document)) or ray_accepts(document)
-    for rule in (sources_exist, commands_are_valid, ray_starts, token_reaches_the_nodes, images_are_fixed):
-        yield from rule(document)
-    head, workers = groups(document)
-    for name, kind in node_types(document).items():
-        least, most = at(kind, "min_workers", default=0), at(kind, "max_workers")
-        if isinstance(least, int) and isinstance(most, int) and least > most:
-            place = ("available_node_types", name, "min_workers")
-            yield Finding(place, f"{least}, more than max_workers, {most}: Ray starts and ends nodes over and over")
-    if cloud == "local":
-        yield from local_nodes(document)
+    """Everything wrong with a file of `ray up`. Where a value is of the wrong kind, that alone."""
+    if errors := ray_internals.schema_errors(document.data):
+        yield from (Finding(place, f"Ray refuses it: {text}") for place, text in errors)
         return
-    yield from common.head_drives(head, "resources: {CPU: 0, GPU: 0}")
+    unknown = list(provider_keys(document))
+    refusal = None if unknown else ray_internals.refusal(document.data)
+    yield from unknown
+    yield from said((), {f"Ray refuses it: {refusal}": refusal})
+    yield from broken(ANYWHERE, document.data)
+    for rule in (commands_are_valid, ray_starts, workers_reach_the_head, token_reaches_the_nodes):
+        yield from rule(document)
+    if provider(document) != "local":
+        yield from grows(document)
+
+
+def grows(document: Document) -> Iterator[Finding]:
+    """Rules for clouds."""
+    cloud, (heads, workers) = provider(document), groups(document)
+    yield from broken(GROWING, document.data)
+    yield from rules.groups_are_good(next(iter(heads), None), workers, "resources: {CPU: 0, GPU: 0}")
+    for place, resources in matches(document.data, "available_node_types.*.resources"):
+        yield from rules.misspelt(place, resources)
     if cloud in MARKET:
-        yield from common.spot_has_a_twin(workers)
-        yield from nothing_stays_billed(document)
+        yield from broken(BILLED, document.data)
         yield from workers_may_write(document, workers)
-        yield from aws_nodes(document) if cloud == "aws" else gcp_nodes(document, workers)
+        yield from zones_fit(document)
+        yield from gpus_are_there(document, heads, workers)
+    if cloud == "aws":
+        yield from broken(AWS, document.data)
+        yield from ec2_accepts(document)
 
 
-def ray_accepts(document: Document) -> Iterator[Finding]:
-    """Apply Ray's own preparation and validation, by its JSON schema. `ray up` begins with them."""
-    said = io.StringIO()
-    try:
-        with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
-            ray_internals.prepare_and_validate(copy.deepcopy(document.data))
-    except ModuleNotFoundError:
-        raise
-    except Exception as error:  # a jsonschema.ValidationError, or whatever else Ray raises, its own abort included
-        text = " ".join((getattr(error, "message", "") or str(error) or said.getvalue()).split())
-        yield Finding(tuple(getattr(error, "absolute_path", ())), f"Ray refuses it: {text or type(error).__name__}")
-
-
-def ec2_accepts(config: dict, place: Place) -> Iterator[Finding]:
+def ec2_accepts(document: Document) -> Iterator[Finding]:
     """Fields that botocore would refuse in a call of EC2's RunInstances, when the first node of the type is
     requested."""
     from botocore.validate import ParamValidator
 
     own = {"MinCount": 1, "MaxCount": 1}  # Ray adds these, and uses SubnetIds for SubnetId
-    config = {key: value for key, value in config.items() if key != "SubnetIds"} | own
-    for line in ParamValidator().validate(config, _run_instances()).generate_report().splitlines():
-        yield Finding(place, f"EC2's RunInstances refuses it: {line.partition(', must be one of: ')[0]}")
+    for place, config in matches(document.data, CONFIG):
+        config = {key: value for key, value in config.items() if key != "SubnetIds"} | own
+        for line in ParamValidator().validate(config, _run_instances()).generate_report().splitlines():
+            yield Finding(place, f"EC2's RunInstances refuses it: {line.partition(', must be one of: ')[0]}")
 
 
 @cache
@@ -138,87 +162,69 @@ def _run_instances() -> Any:
 
 
 def provider_keys(document: Document) -> Iterator[Finding]:
-    """Find unknown keys under `provider`: Ray ignores them, and the cluster starts elsewhere or with a default."""
-    kind, given = provider(document), at(document.data, "provider", default={})
-    known = PROVIDER_KEYS.get(kind, set(given)) | ANY_PROVIDER
-    unknown = [key for key in given if key not in known]
-    for key in unknown:
-        yield Finding(("provider", key), f"Ray's provider {kind} does not read it: {', '.join(sorted(known))}")
-    for key in NEEDED.get(kind, []):
-        if not given.get(key) and not unknown:
-            yield Finding(("provider",), f"{key} is missing")
-
-
-def sources_exist(document: Document) -> Iterator[Finding]:
-    """Sources of `file_mounts` must exist in the current folder. `ray up` looks for them only when the head is running
-    and billed."""
-    for remote, source in at(document.data, "file_mounts", default={}).items():
-        if isinstance(source, str) and not os.path.exists(os.path.expanduser(source)):
-            yield Finding(("file_mounts", remote), f"{source} does not exist in the current folder, {os.getcwd()}")
+    """Ray ignores unknown keys under `provider`, and the cluster starts elsewhere or with a default."""
+    for key in document.data["provider"].keys() - PROVIDER_KEYS if provider(document) in ("local", *MARKET) else ():
+        yield Finding(("provider", key), "Ray's providers do not read it")
 
 
 def commands_are_valid(document: Document) -> Iterator[Finding]:
-    """Commands must be valid: a worker whose command fails is billed, ended and started again. An open dashboard runs
-    anybody's jobs."""
+    """A worker whose command fails is billed, ended and started again. An open dashboard runs anybody's jobs."""
+    needed = "whoever reaches the dashboard runs jobs: --dashboard-host=127.0.0.1, and `ray dashboard` to see it"
     for place, text in commands(document):
-        if wrong := common.shell_error(text):
-            yield Finding(place, wrong)
-        if re.search(r"--dashboard-host[= ]['\"]?(0\.0\.0\.0|::)", text):
-            needed = "--dashboard-host=127.0.0.1, and `ray dashboard` to see it"
-            yield Finding(place, f"whoever reaches the dashboard runs jobs: {needed}")
+        wrong = rules.shell_error(text)
+        yield from said(place, {wrong: wrong, needed: re.search(r"--dashboard-host[= ]['\"]?(0\.0\.0\.0|::)", text)})
 
 
 def ray_starts(document: Document) -> Iterator[Finding]:
     """Ray must be started with the autoscaler and a token. Its default commands have no token."""
-    for name in STARTS:
-        if not starts(document, name):
-            yield Finding((name,), "no `ray start` here: Ray's default commands start it without a token")
-    for place, before, after in starts(document, *STARTS):
-        if not re.search(TOKEN, before):
-            yield Finding(place, "RAY_AUTH_MODE=token is missing: without it whoever reaches the port may run anything")
-        if place[0] == STARTS[0] and "--autoscaling-config" not in after:
-            text = "--autoscaling-config=~/ray_bootstrap_config.yaml is missing: no worker would be started"
-            yield Finding(place, text)
+    old = provider(document) == "local" and os.environ.get("RAY_UP_enable_autoscaler_v2") != "0"  # noqa: SIM112, Ray's
+    for name in (HEAD, WORKER):
+        missing = "no `ray start` here: Ray's default commands start it without a token"
+        yield from said((name,), {missing: not starts(document, name)})
+        for place, before, after in starts(document, name):
+            options, head = re.findall(r"--[\w-]+", after), name == HEAD
+            yield from said(place, {
+                "RAY_AUTH_MODE=token is missing: without it whoever reaches the port may run anything":
+                    not re.search(TOKEN, before),
+                "--autoscaling-config=~/ray_bootstrap_config.yaml is missing: no worker would be started":
+                    head and "--autoscaling-config" not in options,
+                "--head is missing: there would be no cluster": head and "--head" not in options,
+                "--head on a worker: each would be a cluster of its own, billed and never used":
+                    not head and "--head" in options,
+                "--address=$RAY_HEAD_IP:PORT is missing: the worker would never join":
+                    not head and not {"--head", "--address"} & {*options},
+                "--block never ends: `ray up` would wait for it, and no trial would begin": "--block" in options,
+                f"{OLD_AUTOSCALER} is missing before: autoscaler v2 starts no worker here":
+                    head and old and OLD_AUTOSCALER not in before,
+            })  # fmt: skip
+
+
+def workers_reach_the_head(document: Document) -> Iterator[Finding]:
+    """A worker that looks for the head elsewhere is started and billed, and never joins."""
+    asked = [re.search(r"--port[= ]['\"]?([^\s'\"]+)", after) for _, _, after in starts(document, HEAD)]
+    port = next((found[1] for found in asked if found), "6379")
+    for place, text in commands(document, WORKER):
+        kept = [found[1] for found in QUOTED.finditer(text) if found[1] and "RAY_HEAD_IP" in found[1]]
+        yield from said(place, {f"{part} is not expanded: use double quotes or none": part for part in kept})
+        ports = re.findall(r"(?:RAY_HEAD_IP\}?\"?|--address[= ]\S*):(\d+)", text) if port.isdigit() else []
+        wrong = [other for other in ports if other != port]
+        yield from said(place, {f"port {other}, but the head listens at {port}": True for other in wrong})
 
 
 def token_reaches_the_nodes(document: Document) -> Iterator[Finding]:
     """Workers need the head's token. With another one, or none, they are started and billed but never join."""
-    asked = any(re.search(TOKEN, before) for _, before, _ in starts(document, *STARTS))
-    if not asked or any(TOKEN_FILE in str(remote) for remote in at(document.data, "file_mounts", default={})):
+    asked = any(re.search(TOKEN, before) for _, before, _ in starts(document, HEAD, WORKER))
+    if not asked or any(TOKEN_FILE in remote for remote in at(document.data, "file_mounts", default={})):
         return
-    if not any(TOKEN_FILE in str(path) for path in at(document.data, "cluster_synced_files", default=[])):
-        yield Finding(("cluster_synced_files",), f"~/{TOKEN_FILE} is missing: workers would lack the head's token")
-    if not any("get-auth-token --generate" in text or TOKEN_FILE in text for _, text in commands(document)):
-        text = "nothing makes the token: add `ray get-auth-token --generate > /dev/null`"
-        yield Finding(("head_setup_commands",), text)
+    synced = any(TOKEN_FILE in f"{path}" for path in at(document.data, "cluster_synced_files", default=[]))
+    made = any("get-auth-token --generate" in text or TOKEN_FILE in text for _, text in commands(document))
+    text = f"~/{TOKEN_FILE} is missing: workers would lack the head's token"
+    yield from said(("cluster_synced_files",), {text: not synced})
+    text = "nothing makes the token: add `ray get-auth-token --generate > /dev/null`"
+    yield from said(("head_setup_commands",), {text: not made})
 
 
-def images_are_fixed(document: Document) -> Iterator[Finding]:
-    """All nodes of a cluster need the same Docker image."""
-    places = [("docker", name) for name in ("image", "head_image", "worker_image")]
-    places += [("available_node_types", name, "docker", "worker_image") for name in node_types(document)]
-    for place in places:
-        image = at(document.data, *place)
-        if isinstance(image, str) and (wrong := common.image_error(image)):
-            yield Finding(place, wrong)
-
-
-def nothing_stays_billed(document: Document) -> Iterator[Finding]:
-    """Nodes must be deleted. By default they are stopped, and their disks are billed until somebody finds them."""
-    if at(document.data, "provider", "cache_stopped_nodes") is not False:
-        text = "must be false: stopped nodes keep their disks, which are billed"
-        yield Finding(("provider", "cache_stopped_nodes"), text)
-    for _, place, config in configs(document):
-        for index, device in enumerate(at(config, "BlockDeviceMappings", default=[])):
-            if at(device, "Ebs", "DeleteOnTermination") is False:
-                where = (*place, "BlockDeviceMappings", index, "Ebs", "DeleteOnTermination")
-                yield Finding(where, "must be true: a disk that outlives its node is billed")
-        for index, disk in enumerate(at(config, "disks", default=[])):
-            if at(disk, "autoDelete") is not True:
-                yield Finding((*place, "disks", index), "autoDelete: true is missing: the disk outlives its node")
-
-
-def workers_may_write(document: Document, workers: list[common.Group]) -> Iterator[Finding]:
+def workers_may_write(document: Document, workers: list[Group]) -> Iterator[Finding]:
     """Workers need an account: Ray gives one to the head only, so the first row to a bucket fails."""
     scheme, field = ACCOUNT[provider(document)]
     fields = {field, "LaunchTemplate", "sourceInstanceTemplate"}
@@ -228,31 +234,44 @@ def workers_may_write(document: Document, workers: list[common.Group]) -> Iterat
         yield Finding(place, f"no {field}: workers get none by default, and could not write results to {scheme}")
 
 
-def aws_nodes(document: Document) -> Iterator[Finding]:
-    """Ray's default image has a driver that is too old for current torch. Misspelt fields start no node, or another."""
-    for _, place, config in configs(document):
-        if at(config, "ImageId") in (None, "latest_dlami") and "LaunchTemplate" not in config:
-            yield Finding(place, "no ImageId: Ray's default is Ubuntu 18.04 with CUDA 11.2, too old for torch")
-        yield from ec2_accepts(config, place)
+def zones_fit(document: Document) -> Iterator[Finding]:
+    """Zones must be of the region, and disks of the zone; otherwise no node starts."""
+    given = document.data["provider"]
+    region, zones = given.get("region") or "", given.get("availability_zone") or ""
+    if rules.PLACEHOLDER in region + zones:
+        return
+    for zone in filter(None, map(str.strip, zones.split(","))):
+        elsewhere = not re.fullmatch(rf"{re.escape(region)}\D.*", zone)
+        yield from said(("provider", "availability_zone"), {f"{zone} is no zone of {region}": elsewhere})
+    for place, text in strings(document.data.get("available_node_types"), ("available_node_types",)):
+        for zone in re.findall(r"\bzones/([\w-]+)/", text):
+            yield from said(place, {f"of {zone}, but nodes start in {zones}": zone != zones})
 
 
-def gcp_nodes(document: Document, workers: list[common.Group]) -> Iterator[Finding]:
-    """GPUs must be declared: Ray does not detect those of Google's machines. A lost spot node is only stopped."""
-    for group in workers:
-        config = at(node_types(document)[group.name], "node_config", default={})
-        machine = str(config.get("machineType", "")).rpartition("/")[2]
-        has_gpus = config.get("guestAccelerators") or machine.startswith(GPU_MACHINES)
-        if has_gpus and not group.resources.get("GPU"):
-            where = (*group.place, "resources")
-            yield Finding(where, "no GPU: Ray cannot tell on Google Cloud, and starts no such node for a trial")
-        if group.is_spot and at(config, "scheduling", "instanceTerminationAction") != "DELETE":
-            text = "instanceTerminationAction: DELETE is missing: a lost spot node keeps its disk, billed"
-            yield Finding((*group.place, "node_config", "scheduling"), text)
+def machine_of(config: dict) -> str:
+    return str(config.get("InstanceType") or config.get("machineType") or "").rpartition("/")[2]
 
 
-def local_nodes(document: Document) -> Iterator[Finding]:
-    """Autoscaler v2, Ray's default, has no provider `local`: no worker starts, without a message."""
-    if os.environ.get("RAY_UP_enable_autoscaler_v2") != "0":  # noqa: SIM112, as Ray spells it
-        for place, before, _ in starts(document, STARTS[0]):
-            if OLD_AUTOSCALER not in before:
-                yield Finding(place, f"{OLD_AUTOSCALER} is missing before: autoscaler v2 starts no worker here")
+def gpus_of(config: dict) -> int | None:
+    """The GPUs of a node; None if they are not known here."""
+    added = [at(one, "acceleratorCount") for one in at(config, "guestAccelerators", default=[])]
+    known = next((gpus for name, gpus in GPUS.items() if re.fullmatch(name, machine_of(config))), None)
+    return sum(count for count in added if isinstance(count, int)) or known
+
+
+def gpus_are_there(document: Document, heads: list[Group], workers: list[Group]) -> Iterator[Finding]:
+    """Trials wait for GPUs that a node promises and lacks; GPUs that it has and Ray does not know are billed and idle."""
+    google = provider(document) == "gcp"
+    for group in [*heads, *workers]:
+        config = at(document.data, *group.place, "node_config")
+        gpus = gpus_of(config)
+        promised = group.resources.get("GPU", 0 if google else gpus)  # Ray asks EC2, and not Compute Engine
+        wrong = group in workers and gpus is not None and promised != gpus
+        yield from said((*group.place, "resources"), {f"GPU: {promised} here, but a {machine_of(config)} has {gpus}": wrong})
+        scheduling = at(config, "scheduling", default={})
+        yield from said((*group.place, "node_config", "scheduling"), {
+            "onHostMaintenance: TERMINATE is missing: without it Google starts no machine that has GPUs":
+                google and (gpus or promised) and scheduling.get("onHostMaintenance") != "TERMINATE",
+            "instanceTerminationAction: DELETE is missing: a lost spot node keeps its disk, billed":
+                google and group.is_spot and scheduling.get("instanceTerminationAction") != "DELETE",
+        })  # fmt: skip

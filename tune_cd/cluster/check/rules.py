@@ -1,0 +1,136 @@
+"""How rules are written, and those for several kinds of files: secrets, commands, images, versions, groups of nodes."""
+
+import functools
+import re
+import subprocess
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib.metadata import version
+from typing import Any, NamedTuple
+
+from .documents import RAY_UP, Document, Finding, Place, at, matches, strings, written
+
+PLACEHOLDER = "EDIT-ME"
+SECRETS = {
+    "an AWS access key": r"\b(AKIA|ASIA)[0-9A-Z]{16}\b",
+    "an AWS secret key": r"(?i)aws_?secret_?access_?key\W{1,4}[A-Za-z0-9/+]{40}",
+    "a private key": r"-----BEGIN [A-Z ]*PRIVATE KEY",
+    "a GitHub token": r"\bgh[pousr]_[A-Za-z0-9]{36}",
+    "a Hugging Face token": r"\bhf_[A-Za-z0-9]{30,}",
+    "a token": r"(?i)(token|password|secret)\W{1,4}['\"]?[0-9a-f]{32,}",
+}
+NUMBER = r"(\d+\.\d+\.\d+\w*)"
+PINS = {  # where commands and image tags name a version
+    "Ray": rf"\bray(?:\[[^\]]*\])?\s*==\s*{NUMBER}|\brayproject/ray[\w-]*:{NUMBER}",
+    "Python": r"\brayproject/ray[\w-]*:[\w.]+-(py\d+)",
+}
+SPELT = {"cpu": "CPU", "gpu": "GPU"}
+
+Rule = tuple[str, Callable[[Any], Any], str]
+"""A path of `matches`, what is wrong there, and the sentence that says so, with {} for the value."""
+
+
+def broken(rules: Sequence[Rule], value: Any, place: Place = ()) -> Iterator[Finding]:
+    """A finding for each place in a value at which a rule is broken. place: the value's own."""
+    for path, wrong, sentence in rules:
+        for where, found in matches(value, path, place):
+            if wrong(found):
+                yield Finding(where, sentence.replace("{}", f"{found}"))
+
+
+def said(place: Place, sentences: Mapping[str | None, Any]) -> Iterator[Finding]:
+    """A finding at a place for each sentence that holds: sentence -> whether it does."""
+    yield from (Finding(place, f"{sentence}") for sentence, holds in sentences.items() if holds)
+
+
+def of_any_file(document: Document) -> Iterator[Finding]:
+    """Placeholders; and secrets, since a cluster file is committed, mailed and copied to every node. They are never
+    printed."""
+    yield from document.repeated
+    for number, line in enumerate(document.text, 1):
+        if name := next((name for name, pattern in SECRETS.items() if re.search(pattern, line)), None):
+            yield Finding((), f"line {number} looks like {name}: keep it out of the file")
+        if PLACEHOLDER in (used := line.partition("#")[0]):
+            yield Finding((), f"line {number}: {used.strip()}", edit=True)
+    if document.data.get("kind") == "Secret" and (document.data.get("data") or document.data.get("stringData")):
+        yield Finding(("kind",), "a Secret with its values: make it with `kubectl create secret` instead")
+    for place, text in strings(document.data):
+        where = (*place[:-1], "value")
+        if text == "RAY_AUTH_TOKEN" and place[-1] == "name" and at(document.data, *where):
+            yield Finding(where, "the cluster's token, readable by all who have the file: take it from a Secret")
+
+
+@functools.cache
+def shell_error(text: str) -> str | None:
+    """The syntax error that bash finds in a command, without running it. It would show only on a billed node."""
+    checked = subprocess.run(["bash", "-n"], input=text, capture_output=True, text=True)
+    error = checked.stderr.strip().partition("\n")[0].removeprefix("bash: ")
+    return f"no valid shell: {error}" if checked.returncode else None
+
+
+def moves(image: Any) -> bool:
+    """Whether an image's tag moves, so that nodes get different images, and versions of Ray. A digest stays."""
+    tag = str(image).rpartition("/")[2].partition(":")[2]
+    return bool(image) and "@" not in str(image) and (not tag or bool(re.match(r"(latest|nightly)\b", tag)))
+
+
+MOVES = "{} changes from day to day: name a version"
+
+
+def versions(document: Document) -> Iterator[Finding]:
+    """Nodes of two versions of Ray or Python do not work together, and `ray up` needs the nodes' Ray."""
+    named: dict[str, list[tuple[Place, str]]] = {what: [] for what in PINS}
+    for place, text in strings(document.data):
+        for what, pattern in PINS.items():
+            named[what] += [(place, next(filter(None, found.groups()))) for found in re.finditer(pattern, text)]
+        if place[-1] == "rayVersion" and re.fullmatch(NUMBER, text):
+            named["Ray"].append((place, text))
+    if not named["Ray"]:
+        yield Finding((), "no version of Ray is named: every node must have the same one, 'ray[default]==2.x.y'")
+    for what, pins in named.items():
+        installed = what == "Ray" and document.kind == RAY_UP
+        numbers = [version("ray")] if installed else [number for _, number in pins]
+        usual = max(numbers, key=numbers.count, default="")
+        where = next((written(place) for place, number in pins if number == usual), "what is installed here")
+        for place, number in pins:
+            yield from said(place, {f"{what} {number}, but {usual} in {where}": number != usual})
+
+
+class Group(NamedTuple):
+    """Nodes of one type. resources: as Ray names them. machine: what a spot type and its on-demand twin share."""
+
+    name: str
+    place: Place
+    resources: dict
+    is_spot: bool
+    machine: dict
+
+
+def spelt(resources: Mapping[str, Any]) -> dict[str, Any]:
+    """Resources under Ray's names."""
+    return {SPELT.get(name.lower(), name): amount for name, amount in resources.items()}
+
+
+def misspelt(place: Place, resources: Mapping[str, Any]) -> Iterator[Finding]:
+    """Ray takes any name for a resource, so a node with `gpu` has none that a trial asks for."""
+    for name in resources.keys() - spelt(resources).keys():
+        yield Finding((*place, name), f"trials ask for {SPELT[name.lower()]}, which is another resource to Ray")
+
+
+def groups_are_good(head: Group | None, workers: Sequence[Group], none: str) -> Iterator[Finding]:
+    """The head holds the search: a trial there takes its memory, and a spot machine may go. A spot type needs a twin: where
+    spot is short Ray goes on asking for spot, but for work that asks for a resource which on-demand nodes alone have.
+    none: the text that sets the head's resources to none."""
+    if head:
+        trains = head.resources.get("CPU") != 0 or head.resources.get("GPU", 0) != 0
+        sentences = {f"{none} is needed here, or trials run on the head": trains,
+                     "a spot head: with it the whole search is lost": head.is_spot}  # fmt: skip
+        yield from said(head.place, sentences)
+    for spot in (group for group in workers if group.is_spot):
+        wanted = spot.resources | {"ondemand": 1}
+        twins = [group for group in workers if (group.resources, group.is_spot) == (wanted, False)]
+        if spot.machine not in [group.machine for group in twins]:
+            needed = "{" + ", ".join(f"{name}: {amount:g}" for name, amount in wanted.items()) + "}"
+            keys = [key for twin in twins[:1] for key in spot.machine.keys() | twin.machine.keys()
+                    if spot.machine.get(key) != twin.machine.get(key)]  # fmt: skip
+            differs = f"; {twins[0].name} differs in {', '.join(sorted(keys))}" if keys else ""
+            yield Finding(spot.place, f"no on-demand twin: the same machine, not spot, with resources: {needed}{differs}")

@@ -116,7 +116,12 @@ MOST, IDLE = "\nmax_workers: 8\n", "\nidle_timeout_minutes: 10\n"
 CLOUD = [
     ("  cache_stopped_nodes: false", "  cache_stopped_nodes: true", "provider.cache_stopped_nodes", "keep their disks"),
     ("resources: {CPU: 0, GPU: 0}", "resources: {CPU: 2, GPU: 0}", HEAD, "{CPU: 0, GPU: 0} is needed"),
-    (TWIN, "resources: {CPU: 8, GPU: 1}", f"{KINDS}.gpu-spot", "no on-demand twin: the same machine, not spot, with res"),
+    (
+        TWIN,
+        "resources: {CPU: 8, GPU: 1}",
+        f"{KINDS}.gpu-spot",
+        "no on-demand twin: the same machine, not spot, with res",
+    ),
     (COUNTS.format(0, 8), COUNTS.format(8, 4), "gpu-spot", "min_workers is more than max_workers"),
     ("    max_workers: 8\n", "    max_workers: 0\n", f"{KINDS}: ", "max_workers is 0 in all of them"),
     ("head_node_type: head", "head_node_type: haed", "", "Ray refuses it: `head_node_type` must be one of"),
@@ -149,7 +154,12 @@ AWS = [
     ("    ImageId: *image\n", "", ".node_config", "Ray's default is Ubuntu 18.04"),
     (PROFILE, "    # ", "gpu-spot.node_config", "could not write results"),
     (SPOT, ANOTHER, "available_node_types.gpu-spot2", "on-demand twin"),
-    ("VolumeSize: 150", "VolumeSize: 8", "gpu-spot.node_config.BlockDeviceMappings[0].Ebs.VolumeSize", "8 GB, too small"),
+    (
+        "VolumeSize: 150",
+        "VolumeSize: 8",
+        "gpu-spot.node_config.BlockDeviceMappings[0].Ebs.VolumeSize",
+        "8 GB, too small",
+    ),
     ("us-west-2b,", "us-west-1b,", "provider.availability_zone", "us-west-1b is no zone of us-west-2"),
     ("GPU: 1", "GPU: 2", "gpu-spot.resources", "GPU: 2 here, but a g6.2xlarge has 1"),
     ("g6.2xlarge", "g6.12xlarge", "gpu-spot.resources", "GPU: 1 here, but a g6.12xlarge has 4"),
@@ -160,13 +170,38 @@ GCP = [
     ("      autoDelete: true\n", "", "disks[0]", "autoDelete: true is missing"),
     ("instanceTerminationAction: DELETE, ", "", "scheduling", "instanceTerminationAction: DELETE is missing"),
     ("    serviceAccounts: [", "    labels: {}\n    # [", "gpu-spot.node_config", "no serviceAccounts"),
-    ("    resources: {CPU: 8, GPU: 1", "    resources: {CPU: 8", "gpu-spot.resources", "GPU: 0 here, but a g2-standard-8 has 1"),
-    (E2, f"{E2}\n      scheduling: {{provisioningModel: SPOT, instanceTerminationAction: DELETE}}", HEAD, "a spot head"),
-    ("config: *gpu_node", "config: {<<: *gpu_node, machineType: g2-x}", "gpu-spot", "gpu-ondemand differs in machineType"),
+    (
+        "    resources: {CPU: 8, GPU: 1",
+        "    resources: {CPU: 8",
+        "gpu-spot.resources",
+        "GPU: 0 here, but a g2-standard-8 has 1",
+    ),
+    (
+        E2,
+        f"{E2}\n      scheduling: {{provisioningModel: SPOT, instanceTerminationAction: DELETE}}",
+        HEAD,
+        "a spot head",
+    ),
+    (
+        "config: *gpu_node",
+        "config: {<<: *gpu_node, machineType: g2-x}",
+        "gpu-spot",
+        "gpu-ondemand differs in machineType",
+    ),
     (ENDS, "scheduling: {}", "gpu-ondemand.node_config.scheduling", "onHostMaintenance: TERMINATE is missing"),
     (f"    {ENDS}", "    labels: {}", "gpu-ondemand.node_config.scheduling", "onHostMaintenance: TERMINATE is missing"),
-    (" onHostMaintenance: TERMINATE,", "", "gpu-spot.node_config.scheduling", "onHostMaintenance: TERMINATE is missing"),
-    ("diskSizeGb: 150", "diskSizeGb: 8", "gpu-spot.node_config.disks[0].initializeParams.diskSizeGb", "8 GB, too small"),
+    (
+        " onHostMaintenance: TERMINATE,",
+        "",
+        "gpu-spot.node_config.scheduling",
+        "onHostMaintenance: TERMINATE is missing",
+    ),
+    (
+        "diskSizeGb: 150",
+        "diskSizeGb: 8",
+        "gpu-spot.node_config.disks[0].initializeParams.diskSizeGb",
+        "8 GB, too small",
+    ),
     ("diskSizeGb: 150", "diskSizeGb: '8'", "head.node_config.disks[0].initializeParams.diskSizeGb", "8 GB, too small"),
     ("zone: us-central1-a", "zone: us-east1-a", "", "us-east1-a"),
     ("zone: us-central1-a", "zone: us-central1-b", "initializeParams.diskType", "of us-central1-a, but nodes start in"),
@@ -434,7 +469,9 @@ def test_the_gpus_of_ec2s_types_are_those_that_amazon_lists():
     known = {name: ray_up.gpus_of({"InstanceType": name}) for name in gpus}
     assert {name: (known[name], gpus[name]) for name in gpus if known[name] not in (None, gpus[name])} == {}
     nvidia = [name for name in gpus if re.match("p|g[4-9]", name) and gpus[name]]
-    assert len(nvidia) > 30 and [name for name in nvidia if known[name] is None and not re.match("g4ad|g5g", name)] == []
+    assert (
+        len(nvidia) > 30 and [name for name in nvidia if known[name] is None and not re.match("g4ad|g5g", name)] == []
+    )
 
 
 @pytest.mark.parametrize(

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from tune_cd import submit
 from tune_cd.cluster import __main__ as cluster
 from tune_cd.report.__main__ import parser as report_parser
 from tune_cd.run import options
-from tune_cd.submit import __main__ as submit
-from tune_cd.submit.submission import check_submission
+from tune_cd.submit import check_submission
 
 CLUSTERS = Path(__file__).parents[2] / "clusters"
 README = (CLUSTERS / "README.md").read_text(encoding="utf-8")
@@ -42,7 +42,7 @@ def test_a_command_is_understood(words):
     else:
         assert module == "tune_cd.submit"
         _, rest = submit.parser().parse_known_args(argv)
-        assert not rest or check_submission(rest).study == "mine"
+        assert not rest or check_submission(rest)["metadata"]["study"] == "mine"
 
 
 def test_every_kind_of_command_is_shown():

@@ -17,10 +17,9 @@ import pytest
 from studies import row
 
 from tune_cd import results
+from tune_cd import submit as command
 from tune_cd.run.options import parse
-from tune_cd.submit import __main__ as command
-from tune_cd.submit import connection, jobs, status
-from tune_cd.submit.submission import STOP_SECONDS, check_submission
+from tune_cd.submit import STOP_SECONDS, check_submission
 
 ENOUGH = ["--results", "/shared/results", "--workers", "2"]
 
@@ -83,7 +82,7 @@ def server(monkeypatch) -> Server:
     """The double, where every command looks for a cluster."""
     made = Server()
     monkeypatch.setattr(command, "connect", lambda address: made)
-    monkeypatch.setattr(jobs, "POLL_SECONDS", 0.0)
+    monkeypatch.setattr(command, "POLL_SECONDS", 0.0)
     return made
 
 
@@ -112,10 +111,11 @@ def inner(entrypoint: str) -> list[str]:
 )  # fmt: skip
 def test_the_cluster_reads_the_options_that_were_typed(argv):
     made = request(*argv)
-    here, there = parse([*ENOUGH, *argv]), parse(inner(made.entrypoint))
-    assert there.call.address == "auto" and there.call.study == made.study == (here.call.study or made.study)
-    assert here.call.study or made.study.startswith("glyphs-margin-"), "one without a name gets one"
-    assert list(made.argv)[: len(ENOUGH) + len(argv)] == [*ENOUGH, *argv]
+    here, there = parse([*ENOUGH, *argv]), parse(inner(made["entrypoint"]))
+    study = made["metadata"]["study"]
+    assert there.call.address == "auto" and there.call.study == study == (here.call.study or study)
+    assert here.call.study or study.startswith("glyphs-margin-"), "one without a name gets one"
+    assert json.loads(made["metadata"]["options"])[: len(ENOUGH) + len(argv)] == [*ENOUGH, *argv]
     assert there.config == here.config and there.written == here.written
     assert replace(there.call, address=None, study=None) == replace(here.call, study=None)
 
@@ -153,14 +153,14 @@ def test_a_method_that_is_not_installed_here_may_be_there(monkeypatch):
     def absent(*_):
         raise ImportError("optuna")
 
-    monkeypatch.setattr("tune_cd.submit.submission.searches_of", absent)
-    assert request("--search", "tpe", "--study", "x").study == "x"
+    monkeypatch.setattr("tune_cd.submit.searches_of", absent)
+    assert request("--search", "tpe", "--study", "x")["metadata"]["study"] == "x"
 
 
 def test_a_working_directory_is_sent_only_where_asked_for(tmp_path):
     (tmp_path / "file").touch()
-    assert "working_dir" not in request().runtime_env
-    assert request(working_dir=str(tmp_path)).runtime_env["working_dir"] == str(tmp_path)
+    assert "working_dir" not in request()["runtime_env"]
+    assert request(working_dir=str(tmp_path))["runtime_env"]["working_dir"] == str(tmp_path)
     for wrong in (tmp_path / "absent", tmp_path / "file"):
         with pytest.raises(ValueError, match="no folder"):
             request(working_dir=str(wrong))
@@ -169,19 +169,12 @@ def test_a_working_directory_is_sent_only_where_asked_for(tmp_path):
 def test_the_command_that_goes_on_is_a_whole_one(tmp_path):
     """It repeats what was asked, and asks for its continuation; that one's is itself."""
     made = request("--study", "mine", "--set", "k=4", working_dir=str(tmp_path), python="/opt/venv/bin/python")
-    words = shlex.split(made.metadata(1)["again"])
+    words = shlex.split(made["metadata"]["again"])
     assert words[:4] == ["python", "-m", "tune_cd.submit", "start"]
     options, argv = command.parser().parse_known_args(words[3:])
     again = check_submission(argv, options.python, options.working_dir)
-    assert replace(again, argv=made.argv) == made and list(again.argv) == [*made.argv, "--resume"]
-    assert again.metadata(2)["again"] == made.metadata(1)["again"]
-
-
-def test_examples_of_the_help_are_understood():
-    for line in command.EPILOG.splitlines():
-        if "tune_cd.submit " in line:
-            options, argv = command.parser().parse_known_args(shlex.split(line)[3:])
-            assert options.command is not command._start or check_submission(argv).study == "mine"
+    assert again["metadata"]["again"] == made["metadata"]["again"] and again["runtime_env"] == made["runtime_env"]
+    assert again["entrypoint"] == made["entrypoint"] + " --resume"
 
 
 # The study in Ray's shell
@@ -191,7 +184,7 @@ def shell(tmp_path: Path, program: str) -> subprocess.Popen:
     """The entrypoint, with a program in its Python's place."""
     (tmp_path / "python").write_text(f"#!{sys.executable}\n{program}")
     (tmp_path / "python").chmod(0o755)
-    entrypoint = request(python=str(tmp_path / "python")).entrypoint
+    entrypoint = request(python=str(tmp_path / "python"))["entrypoint"]
     return subprocess.Popen(entrypoint, shell=True, stdout=subprocess.PIPE, text=True, start_new_session=True)
 
 
@@ -216,30 +209,28 @@ def test_a_stopped_study_says_its_last_words_in_the_process_that_ray_watches(tmp
 
 def test_a_study_is_one_job_and_keeps_its_name(server):
     made = request("--study", "a.2-b")
-    job = jobs.start(server, made)
-    sent = server.jobs[job.id]
-    assert (job.study, job.attempt, job.status) == ("a.2-b", 1, "PENDING")
+    job = command.submit(server, made)
+    sent = server.jobs[job.submission_id]
+    assert command.attempt_of(job) == ("a.2-b", 1) and job.status == "PENDING"
     assert sent.num_cpus == 0, "it takes no trial's place"
     assert int(sent.runtime_env["env_vars"]["RAY_JOB_STOP_WAIT_TIME_S"]) == STOP_SECONDS
-    assert set(sent.metadata) >= {"study", "options", "user", "submitted_at"} and all(
-        isinstance(text, str) for text in sent.metadata.values()
-    )
-    assert json.loads(sent.metadata["options"]) == list(made.argv)
+    assert {type(text) for text in sent.metadata.values()} == {str}, "as Ray wants it"
+    assert sent.metadata == made["metadata"]
 
 
 def test_a_study_under_way_is_refused_with_who_runs_it(server):
-    jobs.start(server, request("--study", "mine"))
+    command.submit(server, request("--study", "mine"))
     with pytest.raises(ValueError, match="'mine' is running.*2 workers, PENDING"):
-        jobs.start(server, request("--study", "mine", "--resume"))
-    jobs.start(server, request("--study", "other"))
+        command.submit(server, request("--study", "mine", "--resume"))
+    command.submit(server, request("--study", "other"))
     assert sorted(server.jobs) == ["tune_cd~mine~1", "tune_cd~other~1"]
 
 
 def test_of_two_that_start_a_study_at_the_same_moment_one_gets_it(server):
-    jobs.start(server, request("--study", "mine"))
+    command.submit(server, request("--study", "mine"))
     server.hidden = 1
     with pytest.raises(ValueError, match="'mine' is running"):
-        jobs.start(server, request("--study", "mine"))
+        command.submit(server, request("--study", "mine"))
     assert len(server.jobs) == 1
 
 
@@ -249,50 +240,25 @@ def test_what_else_the_cluster_refuses_is_said_as_it_is(server):
 
     server.submit_job = full
     with pytest.raises(RuntimeError, match="no room"):
-        jobs.start(server, request())
+        command.submit(server, request())
 
 
-def test_options_of_all_attempts_hold(server):
-    """A resumed study has its own options, of whichever attempt."""
-    for options in (["--num-samples", "40", "--no-baseline"], ["--resume"], ["--resume"]):
-        job = jobs.start(server, request("--study", "mine", *options))
-        server.end(job.id, "STOPPED")
-        assert job.metadata["trials"] == "40"
-
-
-def test_an_ended_study_goes_on_as_its_next_attempt(server):
-    for attempt in (1, 2, 3):
-        job = jobs.start(server, request("--study", "mine", "--resume"))
-        assert job.attempt == attempt
-        server.end(job.id, "STOPPED")
-    jobs.start(server, request("--study", "other"))
-    assert [job.attempt for job in jobs.attempts(server, "mine")] == [3, 2, 1]
-    latest = [(job.study, job.attempt) for job in jobs.latest_of_each(jobs.all_jobs(server))]
-    assert latest == [("other", 1), ("mine", 3)]
+def test_an_ended_study_goes_on_as_its_next_attempt_and_keeps_its_options(server):
+    for attempt, options in enumerate((["--num-samples", "40", "--no-baseline"], ["--resume"], ["--resume"]), 1):
+        job = command.submit(server, request("--study", "mine", *options))
+        assert command.attempt_of(job) == ("mine", attempt) and job.metadata["trials"] == "40"
+        server.end(job.submission_id, "STOPPED")
+    command.submit(server, request("--study", "other"))
+    last = [command.attempt_of(job) for job in command.studies(server).values()]
+    assert last == [("other", 1), ("mine", 3)], "the latest first"
     with pytest.raises(ValueError, match="no study 'nobody'.*other, mine"):
-        jobs.attempts(server, "nobody")
+        command.job_of(server, "nobody")
 
 
 def test_jobs_of_others_are_no_studies(server):
     for name in (None, "raysubmit_4Lam", "tune_cd", "tune_cd~x", "tune_cd~x~y", "other~x~1"):
         server.jobs[name] = SimpleNamespace(submission_id=name)
-    assert jobs.all_jobs(server) == []
-
-
-def test_waiting_has_an_end_and_each_job_its_own_time(server, monkeypatch):
-    slow, quick = (jobs.start(server, request("--study", study)) for study in ("slow", "quick"))
-    with pytest.raises(TimeoutError, match="'slow' has not ended within 0 s"):
-        jobs.wait(server, [slow], 0.0)
-    server.end(quick.id, "STOPPED")
-    clock = [0.0]
-    monkeypatch.setattr(jobs.time, "monotonic", lambda: clock[0])
-
-    def sleep(seconds):
-        clock[0] += 200.0
-        server.end(slow.id, "SUCCEEDED", 0)
-
-    ended = jobs.wait(server, [slow, quick], 1e6, sleep)
-    assert (ended[slow][1], ended[quick][1]) == (200.0, 0.0) and ended[slow][0].code == 0
+    assert command.studies(server) == {}
 
 
 # How far, and how it ended
@@ -304,29 +270,33 @@ FIRST = [*ENOUGH, "--study", "s", "--no-baseline", "--num-samples", "6"]
 @pytest.mark.parametrize(
     "argv, earlier, most",
     [
-        ("--no-baseline", [], "10"), ("--no-baseline --full-length", [], "20"),
-        ("--no-baseline --num-samples 7", [], "7"), ("--no-baseline --replicates 3", [], "30"),
-        ("--baseline-trials 5", [], "20"),  # two averages beside the search
-        ("--search grid --range 0.01,1 --grid-step 100 --no-baseline", [], "4"),
-        ("--resume", [], ""),  # started otherwise: not known here
-        ("--resume", FIRST, "6"), ("--resume --num-samples 9", FIRST, "9"), ("--resume", ["--no-such-option"], ""),
+        ("--no-baseline", None, "10"), ("--no-baseline --full-length", None, "20"),
+        ("--no-baseline --num-samples 7", None, "7"), ("--no-baseline --replicates 3", None, "30"),
+        ("--baseline-trials 5", None, "20"),  # two averages beside the search
+        ("--search grid --range 0.01,1 --grid-step 100 --no-baseline", None, "4"),
+        ("--resume", None, "?"),  # started otherwise: not known here
+        ("--resume", FIRST, "6"), ("--resume --num-samples 9", FIRST, "9"), ("--resume", ["--no-such-option"], "?"),
     ],
 )  # fmt: skip
 def test_the_job_knows_how_many_trainings_the_study_has_at_most(argv, earlier, most):
-    assert request("--study", "s", *argv.split()).metadata(1, earlier)["trials"] == most
+    found = request("--study", "s", *argv.split())["metadata"]
+    found = command.extended(found, {"options": json.dumps(earlier)}) if earlier else found
+    assert found["trials"] == most
 
 
-def job_at(place="", status="RUNNING", code=None, message="", **metadata) -> jobs.Job:
-    ended = None if status in jobs.ALIVE else 60.0
-    return jobs.Job("tune_cd~s~1", "s", 1, status, 0.0, ended, code, message, {"results": str(place), **metadata})
-
-
-def shown(job) -> tuple[str, str]:
-    progress = status.progress_of(job, set())
-    return status.trials_text(job, progress), progress.best
+def job_at(place="", status="RUNNING", code=None, message="", trials="?"):
+    ended = None if status in command.ALIVE else 60_000
+    metadata = {"results": str(place), "trials": trials, "workers": "2", "user": "me"}
+    return SimpleNamespace(
+        submission_id="tune_cd~s~1", status=status, start_time=1, end_time=ended, driver_exit_code=code,
+        message=message, metadata=metadata,
+    )  # fmt: skip
 
 
 def test_the_table_tells_how_far_a_study_is(tmp_path):
+    def shown(job):
+        return command.line_of(job, set())[4:6]
+
     place = tmp_path / "results"
     assert shown(job_at(place, trials="43")) == ("?/43", "-"), "there is no table yet, or not on this machine"
     results.write_trial(place, row(0, "completed", 0.25) | {"study": "another"})
@@ -334,27 +304,27 @@ def test_the_table_tells_how_far_a_study_is(tmp_path):
     for index, score in enumerate([0.25, 0.875, None]):
         results.write_trial(place, row(index, "completed" if score else "failed", score))
     assert shown(job_at(place, trials="43")) == ("3/43", "r_map 0.8750")
-    assert shown(job_at(place)) == ("3/?", "r_map 0.8750")
     assert shown(job_at("ftp://no/where")) == ("?/?", "-")
 
 
 def test_a_store_that_does_not_answer_is_asked_once(monkeypatch):
-    asked = []
+    asked, unreachable = [], set()
 
     def away(place, study):
         asked.append(place)
         raise OSError("timed out")
 
     monkeypatch.setattr(results, "read", away)
-    lines = status.overview([job_at("s3://one/x"), job_at("s3://one/x"), job_at("s3://two/x")])
-    assert asked == ["s3://one/x", "s3://two/x"] and [line[4] for line in lines] == ["?/?"] * 3
+    places = ("s3://one/x", "s3://one/x", "s3://two/x")
+    assert [command.line_of(job_at(place), unreachable)[4] for place in places] == ["?/?"] * 3
+    assert asked == ["s3://one/x", "s3://two/x"]
 
 
 FAILURE = "Job entrypoint command failed with exit code {}, last available logs (truncated to 20,000 chars):\n"
 
 
 @pytest.mark.parametrize(
-    "said, status_, code, message",
+    "said, status, code, message",
     [
         ("", "RUNNING", None, ""),
         ("0: finished", "SUCCEEDED", 0, ""),
@@ -370,8 +340,8 @@ FAILURE = "Job entrypoint command failed with exit code {}, last available logs 
         ("lost: ", "FAILED", None, ""),
     ],
 )
-def test_how_a_study_ended_is_explained(said, status_, code, message):
-    assert re.match(said or "$", status.ending(job_at(status=status_, code=code, message=message)))
+def test_how_a_study_ended_is_explained(said, status, code, message):
+    assert re.match(said or "$", command.ending(job_at(status=status, code=code, message=message)))
 
 
 # The commands
@@ -381,7 +351,7 @@ def test_start_list_logs_and_stop(server, capsys, tmp_path):
     place = tmp_path / "results"
     enough = ["--results", str(place), "--workers", "2", "--num-samples", "5", "--no-baseline"]
     assert command.main(["start", "--study", "mine", *enough]) == 0
-    assert "submitted as tune_cd~mine~1, 2 settings at a time" in capsys.readouterr().out
+    assert "submitted as tune_cd~mine~1; results in " in capsys.readouterr().out
     assert command.main(["start", "--study", "other", *enough]) == 0
     assert "running as well: mine (" in capsys.readouterr().out
     results.write_trial(place, row(0, "completed", 0.5) | {"study": "mine"})
@@ -390,9 +360,6 @@ def test_start_list_logs_and_stop(server, capsys, tmp_path):
     heading, *lines = capsys.readouterr().out.splitlines()
     assert heading.split()[:2] == ["study", "status"] and [line.split()[0] for line in lines] == ["other", "mine"]
     assert "0/5" in lines[0] and "1/5" in lines[1] and "r_map 0.5000" in lines[1]
-    assert command.main(["status", "mine"]) == 0
-    card = capsys.readouterr().out
-    assert re.search("^trials +1/5$", card, re.MULTILINE) and re.search("^attempts +1 PENDING$", card, re.MULTILINE)
     assert command.main(["logs", "mine"]) == 0 and capsys.readouterr().out == "first line\nsecond line\n"
     assert [line.index("PENDING") for line in lines] == [heading.index("status")] * 2
     server.jobs["tune_cd~mine~1"].status = "RUNNING"
@@ -407,7 +374,7 @@ def test_start_list_logs_and_stop(server, capsys, tmp_path):
 
 def test_a_study_that_had_to_be_killed_is_no_good_order(server, capsys, monkeypatch):
     clock = iter(range(0, 10**6, STOP_SECONDS))
-    monkeypatch.setattr(jobs.time, "monotonic", lambda: float(next(clock)))
+    monkeypatch.setattr(command.time, "monotonic", lambda: float(next(clock)))
     command.main(["start", "--study", "mine", *ENOUGH])
     assert command.main(["stop", "mine"]) == 1 and "killed, it did not end within 120 s" in capsys.readouterr().out
 
@@ -442,14 +409,12 @@ def test_who_follows_gets_the_studys_log_and_exit_status(server, code, capsys):
     assert command.main(["logs", "mine", "-f"]) == 0 and capsys.readouterr().out.startswith("one line\nanother\n")
 
 
-@pytest.mark.parametrize(
-    "argv", [["status", "nobody"], ["logs", "nobody"], ["stop", "nobody"], ["start", "--study", "x"]]
-)
+@pytest.mark.parametrize("argv", [["logs", "nobody"], ["stop", "nobody"], ["start", "--study", "x"]])
 def test_what_cannot_be_done_is_an_error(server, capsys, argv):
     assert command.main(argv) == 2 and capsys.readouterr().err.startswith("error: ")
 
 
-@pytest.mark.parametrize("argv", [["list", "--nun"], ["logs"], ["stop"], ["status"], []])
+@pytest.mark.parametrize("argv", [["list", "--nun"], ["logs"], ["stop"], ["stop", "a", "b"], []])
 def test_a_line_that_cannot_be_read_ends_with_2(server, argv, capsys):
     with pytest.raises(SystemExit) as ended:
         command.main(argv)
@@ -461,16 +426,6 @@ def test_nothing_submitted_is_said(server, capsys):
 
 
 # The way there
-
-
-def test_the_address_given_comes_first_then_the_environments(monkeypatch):
-    for name in connection.VARIABLES:
-        monkeypatch.delenv(name, raising=False)
-    assert connection.address_of(None) == "http://127.0.0.1:8265"
-    monkeypatch.setenv("RAY_ADDRESS", "http://b:1")
-    assert connection.address_of(None) == "http://b:1"
-    monkeypatch.setenv("RAY_API_SERVER_ADDRESS", "http://c:1")
-    assert (connection.address_of(None), connection.address_of("http://d:1")) == ("http://c:1", "http://d:1")
 
 
 @pytest.fixture
@@ -511,17 +466,20 @@ def test_a_server_that_cannot_be_used(web, state, text, words):
     pytest.importorskip("aiohttp", reason="ray[default] is not installed")
     web.answer = state, text
     with pytest.raises(ConnectionError, match=f"{web.url} {words}"):
-        connection.connect(web.url)
+        command.connect(web.url)
 
 
 def test_a_server_that_is_none(web, monkeypatch):
     pytest.importorskip("aiohttp", reason="ray[default] is not installed")
     web.answer = 200, RAY
-    assert connection.connect(web.url).get_address() == web.url
+    assert command.connect(web.url).get_address() == web.url, "the address given comes before the environment's"
+    monkeypatch.delenv("RAY_API_SERVER_ADDRESS")
+    monkeypatch.setenv("RAY_ADDRESS", web.url)
+    assert command.connect(None).get_address() == web.url
     web.shutdown()
     web.server_close()
     with pytest.raises(ConnectionError, match="nothing answers.*ray dashboard clusters/gpu.yaml"):
-        connection.connect(web.url)
-    monkeypatch.setattr(connection, "find_spec", lambda name: None if name == "aiohttp" else object())
+        command.connect(web.url)
+    monkeypatch.setattr(command, "find_spec", lambda name: None if name == "aiohttp" else object())
     with pytest.raises(ImportError, match=r"aiohttp not installed: pip install \"ray\[default\]\""):
-        connection.connect(None)
+        command.connect(None)

@@ -51,7 +51,7 @@ ANYWHERE: list[Rule] = [
 GROWING: list[Rule] = [
     ("max_workers", lambda most: most is None, "is missing: Ray's default is two nodes"),
     ("max_workers", lambda most: most == 0, "must be more than 0: no worker would be started"),
-    ("available_node_types", lambda kinds: not any(at(kind, "max_workers", default=1) for kind in kinds.values()),
+    ("available_node_types", lambda kinds: kinds and not any(at(kind, "max_workers", default=1) for kind in kinds.values()),
      "max_workers is 0 in all of them: no worker would be started"),
     ("available_node_types.*", lambda kind: at(kind, "min_workers", default=0) > at(kind, "max_workers", default=1e9),
      "min_workers is more than max_workers: Ray starts and ends nodes over and over"),

@@ -116,12 +116,7 @@ MOST, IDLE = "\nmax_workers: 8\n", "\nidle_timeout_minutes: 10\n"
 CLOUD = [
     ("  cache_stopped_nodes: false", "  cache_stopped_nodes: true", "provider.cache_stopped_nodes", "keep their disks"),
     ("resources: {CPU: 0, GPU: 0}", "resources: {CPU: 2, GPU: 0}", HEAD, "{CPU: 0, GPU: 0} is needed"),
-    (
-        TWIN,
-        "resources: {CPU: 8, GPU: 1}",
-        f"{KINDS}.gpu-spot",
-        "no on-demand twin: the same machine, not spot, with res",
-    ),
+    (TWIN, "resources: {CPU: 8, GPU: 1}", f"{KINDS}.gpu-spot", "no on-demand twin: the same machine, not spot"),
     (COUNTS.format(0, 8), COUNTS.format(8, 4), "gpu-spot", "min_workers is more than max_workers"),
     ("    max_workers: 8\n", "    max_workers: 0\n", f"{KINDS}: ", "max_workers is 0 in all of them"),
     ("head_node_type: head", "head_node_type: haed", "", "Ray refuses it: `head_node_type` must be one of"),
@@ -130,9 +125,9 @@ CLOUD = [
     (MOST, "\nmax_workers: 0\n", "max_workers", "no worker would be started"),
     (IDLE, "\nidle_timeout_minutes: 0\n", "idle_timeout_minutes", "must be more than 0: nodes would end"),
     ("    min_workers: 0\n", "    min_workers: 0\n    idle_timeout_s: 0\n", "gpu-spot.idle_timeout_s", "would end"),
-    ("GPU: 1", "gpu: 1", "gpu-spot.resources.gpu", "trials ask for GPU, which is another resource to Ray"),
-    ("CPU: 8", "cpu: 8", "gpu-ondemand.resources.cpu", "trials ask for CPU"),
-    ("GPU: 1", "GPU: 4", "gpu-ondemand.resources", "GPU: 4 here, but a g"),
+    ("GPU: 1", "gpu: 1", "gpu-spot.resources", "gpu is another resource to Ray"),
+    ("CPU: 8", "cpu: 8", "gpu-ondemand.resources", "cpu is another resource"),
+    ("GPU: 1", "GPU: 4", "gpu-ondemand", "GPU: 4 here, but a g"),
     ("region: us-", "region: eu-", "provider.availability_zone", " is no zone of eu-"),
 ]
 SPOT = "InstanceMarketOptions: {MarketType: spot}"
@@ -144,7 +139,7 @@ ANOTHER = """InstanceMarketOptions: {MarketType: capacity-block}
     node_config:
       <<: *gpu_node
       InstanceMarketOptions: {MarketType: spot}"""
-PROFILE = "    IamInstanceProfile: {Name: tune-cd-worker-us-west-2}"
+SMALL, PROFILE = "a disk of 8 GB is too small", "    IamInstanceProfile: {Name: tune-cd-worker-us-west-2}"
 AWS = [
     (PIN, PIN.replace(RAY, "2.41.0"), "setup_commands", f"Ray 2.41.0, but {RAY} in what is installed here"),
     ("Type: g6.2x", "Typ: g6.2x", ".node_config", 'RunInstances refuses it: Unknown parameter in input: "InstanceTyp"'),
@@ -154,55 +149,33 @@ AWS = [
     ("    ImageId: *image\n", "", ".node_config", "Ray's default is Ubuntu 18.04"),
     (PROFILE, "    # ", "gpu-spot.node_config", "could not write results"),
     (SPOT, ANOTHER, "available_node_types.gpu-spot2", "on-demand twin"),
-    (
-        "VolumeSize: 150",
-        "VolumeSize: 8",
-        "gpu-spot.node_config.BlockDeviceMappings[0].Ebs.VolumeSize",
-        "8 GB, too small",
-    ),
+    ("VolumeSize: 150", "VolumeSize: 8", "gpu-spot.node_config", SMALL),
     ("us-west-2b,", "us-west-1b,", "provider.availability_zone", "us-west-1b is no zone of us-west-2"),
-    ("GPU: 1", "GPU: 2", "gpu-spot.resources", "GPU: 2 here, but a g6.2xlarge has 1"),
-    ("g6.2xlarge", "g6.12xlarge", "gpu-spot.resources", "GPU: 1 here, but a g6.12xlarge has 4"),
-    ("g6.2xlarge", "m6i.large", "gpu-spot.resources", "GPU: 1 here, but a m6i.large has 0"),
+    ("GPU: 1", "GPU: 2", "gpu-spot", "GPU: 2 here, but a g6.2xlarge has 1"),
+    ("g6.2xlarge", "g6.12xlarge", "gpu-spot", "GPU: 1 here, but a g6.12xlarge has 4"),
+    ("g6.2xlarge", "m6i.large", "gpu-spot", "GPU: 1 here, but a m6i.large has 0"),
 ]
 E2, ENDS = "      machineType: e2-standard-2", "scheduling: {onHostMaintenance: TERMINATE}"
+SPOT_HEAD = "scheduling: {provisioningModel: SPOT, instanceTerminationAction: DELETE}"
+DELETES, KEEPS = (f"scheduling: {field} is missing" for field in
+                  ("instanceTerminationAction: DELETE", "onHostMaintenance: TERMINATE"))  # fmt: skip
 GCP = [
     ("      autoDelete: true\n", "", "disks[0]", "autoDelete: true is missing"),
-    ("instanceTerminationAction: DELETE, ", "", "scheduling", "instanceTerminationAction: DELETE is missing"),
+    ("instanceTerminationAction: DELETE, ", "", "gpu-spot.node_config", DELETES),
     ("    serviceAccounts: [", "    labels: {}\n    # [", "gpu-spot.node_config", "no serviceAccounts"),
-    (
-        "    resources: {CPU: 8, GPU: 1",
-        "    resources: {CPU: 8",
-        "gpu-spot.resources",
-        "GPU: 0 here, but a g2-standard-8 has 1",
-    ),
-    (
-        E2,
-        f"{E2}\n      scheduling: {{provisioningModel: SPOT, instanceTerminationAction: DELETE}}",
-        HEAD,
-        "a spot head",
-    ),
+    ("    resources: {CPU: 8, GPU: 1", "    resources: {CPU: 8", "gpu-spot", "GPU: 0 here, but a g2-standard-8 has 1"),
+    (E2, f"{E2}\n      {SPOT_HEAD}", HEAD, "a spot head"),
     (
         "config: *gpu_node",
         "config: {<<: *gpu_node, machineType: g2-x}",
         "gpu-spot",
-        "gpu-ondemand differs in machineType",
+        "gpu-ondemand differs in machineTy",
     ),
-    (ENDS, "scheduling: {}", "gpu-ondemand.node_config.scheduling", "onHostMaintenance: TERMINATE is missing"),
-    (f"    {ENDS}", "    labels: {}", "gpu-ondemand.node_config.scheduling", "onHostMaintenance: TERMINATE is missing"),
-    (
-        " onHostMaintenance: TERMINATE,",
-        "",
-        "gpu-spot.node_config.scheduling",
-        "onHostMaintenance: TERMINATE is missing",
-    ),
-    (
-        "diskSizeGb: 150",
-        "diskSizeGb: 8",
-        "gpu-spot.node_config.disks[0].initializeParams.diskSizeGb",
-        "8 GB, too small",
-    ),
-    ("diskSizeGb: 150", "diskSizeGb: '8'", "head.node_config.disks[0].initializeParams.diskSizeGb", "8 GB, too small"),
+    (ENDS, "scheduling: {}", "gpu-ondemand.node_config", KEEPS),
+    (f"    {ENDS}", "    labels: {}", "gpu-ondemand.node_config", KEEPS),
+    (" onHostMaintenance: TERMINATE,", "", "gpu-spot.node_config", KEEPS),
+    ("diskSizeGb: 150", "diskSizeGb: 8", "gpu-spot.node_config", SMALL),
+    ("diskSizeGb: 150", "diskSizeGb: '8'", "head.node_config", SMALL),
     ("zone: us-central1-a", "zone: us-east1-a", "", "us-east1-a"),
     ("zone: us-central1-a", "zone: us-central1-b", "initializeParams.diskType", "of us-central1-a, but nodes start in"),
     ("zone: us-central1-a", "zone: us-central10-a", "provider.availability_zone", "us-central10-a"),
@@ -210,6 +183,7 @@ GCP = [
 LOCAL = [("RAY_enable_autoscaler_v2=0 ", "", START, "autoscaler v2 starts no worker here")]
 AFFINITY, ON_SPOT = "          affinity: &not_on_spot", "          nodeSelector: {cloud.google.com/gke-spot: 'true'}\n"
 CLUSTER, WORKER = "spec.rayClusterSpec", "workerGroupSpecs[0].template.spec"
+LOWER = 'resources: \'"{\\"gpu\\": 1}"\''
 ONDEMAND = 'resources: \'"{\\"ondemand\\": 1}"\''
 IMAGE = f"rayproject/ray:{RAY}-py312-gpu"
 FINISHES, AUTOSCALING, HEAD_SPEC = "shutdownAfterJobFinishes", "enableInTreeAutoscaling", "    headGroupSpec:"
@@ -224,7 +198,7 @@ KUBERAY = [
     (f'rayVersion: "{RAY}"', 'rayVersion: "2.41.0"', f"{CLUSTER}.rayVersion", f"Ray 2.41.0, but {RAY} in"),
     ("image: *image", f"image: rayproject/ray:{RAY}-py311-gpu", "image", "Python py312, but py311 in"),
     (ONDEMAND, "num-gpus: '1'", "workerGroupSpecs[0]", "no on-demand twin: the same machine, not spot"),
-    ("rayStartParams: {}", 'rayStartParams: {resources: \'"{\\"gpu\\": 1}"\'}', "resources.gpu", "trials ask for GPU"),
+    ("rayStartParams: {}", f"rayStartParams: {{{LOWER}}}", "rayStartParams.resources", "gpu is another resource"),
     ("idleTimeoutSeconds: 600", "idleTimeoutSeconds: 0", "autoscalerOptions.idleTimeoutSeconds", "pods would end"),
     (ONDEMAND, "resources: '{ondemand: 1}'", CLUSTER, "Ray's autoscaler cannot read its groups"),
     (AFFINITY, ON_SPOT + AFFINITY, "headGroupSpec", "a spot head"),
@@ -317,12 +291,12 @@ SHARED, FROM_SECRET = {"secretKeyRef": {"name": "mine", "key": "auth_token"}}, "
     ("content", "status", "words"),
     [
         (of_gcp(**{"gpu-ondemand": None}), 1, ["gpu-spot: no on-demand twin: ", "{CPU: 8, GPU: 1, ondemand: 1}"]),
-        (of_gcp() | {"worker_setup_commands": None}, 1, ["worker_setup_commands: Ray refuses it: None is not of type 'a"]),
-        (of_gcp() | {"head_node_type": {"a": 1}}, 1, ["head_node_type: Ray refuses it: {'a': 1} is not of type 'string'"]),
+        (of_gcp() | {"worker_setup_commands": None}, 1, ["worker_setup_commands: Ray refuses it: None is not of type"]),
+        (of_gcp() | {"head_node_type": {"a": 1}}, 1, ["head_node_type: Ray refuses it: {'a': 1} is not of type"]),
         (of_gcp() | {"auth": None, 5: 1}, 1, ["auth: Ray refuses it: None is not of type 'object'"]),
         (of_gcp() | {"provider": None}, 1, ["provider: Ray refuses it: None is not of type 'object'"]),
         (without(of_gcp(), "provider"), 1, ["Ray refuses it: 'provider' is a required property"]),
-        (of_gcp() | {"available_node_types": {"head": None}}, 1, ["available_node_types.head: Ray refuses it: None is"]),
+        (of_gcp() | {"available_node_types": {"head": None}}, 1, ["available_node_types.head: Ray refuses it: None"]),
         (started('bash -c "ray start --address=$RAY_HEAD_IP:6379"'), 0, ["ok"]),
         (started("bash -lc 'ray start --address=$RAY_HEAD_IP:6379'"), 0, ["ok"]),
         (started("""echo 'a' "it's"; ray start --address="${RAY_HEAD_IP}:6379" # '"""), 0, ["ok"]),
@@ -375,6 +349,8 @@ def test_images_that_move_are_told_from_those_that_stay(check, tmp_path, image, 
 
 
 BOMB = "a0: &a0 [x, x]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 9))
+MERGED = BOMB.replace("[", "{<<: [").replace("]", "]}").replace("{<<: [x, x]}", "{x: 1}")
+MANY = "no YAML: line 1: more than 100,000 values, aliases written out"
 
 
 @pytest.mark.parametrize(
@@ -382,10 +358,10 @@ BOMB = "a0: &a0 [x, x]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9
     [
         ("a: [1, 2", "no YAML: line"), ("- 1\n- 2\n", "no cluster file"), ("name: mine\non: push\n", "no cluster file"),
         ("apiVersion: v1\nkind: ConfigMap\n", "no cluster file"), ("provider: &p\n  type: *p\n", "no YAML: line 1"),
-        (BOMB, "no YAML: line 1: more than 100,000 values, aliases written out"), ("a: !!int ''\n", "no YAML: line 1: "),
-        (BOMB.replace("[", "{<<: [").replace("]", "]}").replace("{<<: [x, x]}", "{x: 1}"), "no YAML: line 1: more than 1"),
-        ("[" * 5000 + "]" * 5000, "no YAML: nested"), ("a: " + "[" * 60 + "]" * 60, "no YAML: line 1: nested in more than"),
-        ("? {a: 1}\n: 1\n", "no YAML: line 1"), ("a: 2026-13-01", "no YAML: line 1: ValueError: month must be in 1..12"),
+        (f"cluster_name: a\n{BOMB}", MANY), (f"cluster_name: a\n{MERGED}", MANY), ("[" * 5000, "no YAML: nested in more than"),
+        (f"cluster_name: {'[' * 60}{']' * 60}", "no YAML: line 1: nested in more than 50 levels"),
+        ("a: !!int ''\n", "no YAML: line 1: "), ("? {a: 1}\n: 1\n", "no YAML: line 1"),
+        ("a: 2026-13-01", "no YAML: line 1: ValueError: month must be in 1..12"),
         ("", "no cluster file"), (b"\xff\xfe\x00", "cannot be read: not UTF-8, byte 0"),
         (None, "cannot be read: No such file or directory"),
     ],

@@ -63,7 +63,7 @@ def starting_nodes() -> Counter[str]:
 
 def schema_errors(config: dict) -> list[tuple[tuple, str]]:
     """(place, message) of what Ray's schema refuses in a file as it is written. Ray applies it after it has filled in
-    defaults, which fails for values of the wrong kind, and names none of them. Keys that it knows not are left to it."""
+    defaults, which fails for values of the wrong kind, and names none. Keys that it does not know are left to it."""
     import jsonschema
     import ray.autoscaler
 

@@ -38,7 +38,8 @@ def run(args: argparse.Namespace) -> int:
         except ModuleNotFoundError as error:
             if (error.name or "").partition(".")[0] not in PACKAGES:
                 raise
-            print(f"{error.name} is not installed, and the check needs it: pip install 'tune_cd[cluster]'", file=sys.stderr)
+            missing = f"{error.name} is not installed, and the check needs it: pip install 'tune_cd[cluster]'"
+            print(missing, file=sys.stderr)
             return UNREADABLE
         else:
             status = max(status, _report(file, found, args.template))
@@ -59,7 +60,7 @@ def unchecked(document: Document) -> str | None:
     if document.kind == KUBERNETES:
         return f"{at(document.data, 'kind')}, but for secrets"
     cloud = ray_up.provider(document) if document.kind == RAY_UP else "local"
-    return None if cloud in ("local", *ray_up.MARKET) else f"provider {cloud!r}: its fields and node_config"
+    return None if cloud in ("local", *ray_up.CLOUDS) else f"provider {cloud!r}: its fields and node_config"
 
 
 def _report(file: str, found: list[Finding], template: bool) -> int:

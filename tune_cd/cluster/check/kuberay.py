@@ -25,6 +25,7 @@ JOB: list[Rule] = [
     ("spec", lambda spec: at(spec, "shutdownAfterJobFinishes") is not True and not at(spec, "clusterSelector")
      and not at(spec, "deletionStrategy"),
      "shutdownAfterJobFinishes: true is missing: the cluster stays, and is billed, when the search is done"),
+    ("spec.entrypoint", lambda text: rules.shell_error(f"{text}"), "no valid shell: {}"),
 ]  # fmt: skip
 CLUSTER: list[Rule] = [
     ("enableInTreeAutoscaling", lambda grows: grows is not True,
@@ -76,7 +77,8 @@ def findings(document: Document) -> Iterator[Finding]:
         yield Finding(place, f"Ray's autoscaler cannot read its groups: {type(error).__name__}: {error}")
     else:
         for (_, resources), (where, _) in zip(kinds, groups):
-            yield from rules.misspelt((*where, "rayStartParams", "resources"), resources)
+            wrong = rules.misspelt(resources)
+            yield from said((*where, "rayStartParams", "resources"), {rules.MISSPELT.replace("{}", wrong): wrong})
         yield from rules.groups_are_good(made[0], made[1:], 'rayStartParams: {num-cpus: "0"}, without GPUs,')
     yield from rules.broken(CLUSTER, cluster, place)
     for where, group in groups:
@@ -93,8 +95,8 @@ def pods_are_good(place: Place, group: dict) -> Iterator[Finding]:
     for where, words in (found for hook in HOOKS for found in matches(group, hook, place)):
         match [str(word) for word in words or ()] if isinstance(words, list) else []:
             case [shell, flags, text, *_] if shell.endswith("sh") and re.fullmatch("-[a-z]*c", flags):
-                wrong = rules.shell_error(text)
-                yield from said((*where, 2), {wrong: wrong})
+                error = rules.shell_error(text)
+                yield from said((*where, 2), {f"no valid shell: {error}": error})
 
 
 def results_stay(document: Document) -> Iterator[Finding]:
@@ -103,11 +105,11 @@ def results_stay(document: Document) -> Iterator[Finding]:
     found = re.search(r"--results[= ]['\"]?(\S+)", entrypoint)
     results = found[1] if found else "results"
     pods = [pod for _, group in specs(document)[1:] for _, pod in matches(group, f"{POD}.containers.*")]
-    shared = [any(results.startswith(f"{mount}") for _, mount in matches(pod, "volumeMounts.*.mountPath")) for pod in pods]
-    lost = "tune_cd.run" in entrypoint and "://" not in results and not all(shared)
-    wrong = rules.shell_error(entrypoint)
-    sentences = {f"--results {results} lies in a pod and is lost with it: give a URI": lost, wrong: wrong}
-    yield from said(("spec", "entrypoint"), sentences)
+    mounts = [[f"{mount}" for _, mount in matches(pod, "volumeMounts.*.mountPath")] for pod in pods]
+    shared = all(any(map(results.startswith, paths)) for paths in mounts)
+    lost = "tune_cd.run" in entrypoint and "://" not in results and not shared
+    text = f"--results {results} lies in a pod and is lost with it: give a URI"
+    yield from said(("spec", "entrypoint"), {text: lost})
 
 
 def token_is_asked_for(document: Document) -> Iterator[Finding]:

@@ -19,8 +19,8 @@ PROVIDER_KEYS = {
     "head_ip", "worker_ips", "external_head_ip", "coordinator_address", "list_of_node_ips",
 }  # fmt: skip
 """Keys that Ray's providers for AWS, Google Cloud and `local` read. Its schema lets any key through there."""
-MARKET = {"aws": "InstanceMarketOptions", "gcp": "scheduling"}  # the one field in which spot and on-demand differ
-ACCOUNT = {"aws": ("s3://", "IamInstanceProfile"), "gcp": ("gs://", "serviceAccounts")}
+CLOUDS = {"aws": ("s3://", "IamInstanceProfile"), "gcp": ("gs://", "serviceAccounts")}  # buckets, and who may write
+MARKET = ("InstanceMarketOptions", "scheduling")  # the fields in which spot and on-demand nodes differ
 GPUS = {
     r"(g4dn|g5|g6|g6e|gr6)\.(|2|4|8|16)xlarge|g7e?\.[248]xlarge|p2\.xlarge|p3\.2xlarge|p5\.4xlarge": 1,
     r"a[234]x?-\w+-1g|g2-standard-(4|8|12|16|32)|g4-standard-48": 1,
@@ -32,80 +32,130 @@ GPUS = {
     r"a2-\w+-16g|p2\.16xlarge": 16,
     r"[acdhimrtxz]\d\w*\.\w+|[cehmntz]\d\w?-.*": 0,
 }
-"""Machine type of EC2 or Compute Engine -> its GPUs, without those that `guestAccelerators` add. Others are not known."""
+"""Machine type of EC2 or Compute Engine -> its GPUs, without those of `guestAccelerators`. Others are not known."""
 DISK_GB = 30
-DISKS = ("BlockDeviceMappings.0.Ebs.VolumeSize", "disks.0.initializeParams.diskSizeGb")
 HEAD, WORKER = "head_start_ray_commands", "worker_start_ray_commands"
-COMMANDS = f"initialization_commands|setup_commands|head_setup_commands|worker_setup_commands|{HEAD}|{WORKER}"
+COMMANDS = f"initialization_commands|setup_commands|head_setup_commands|worker_setup_commands|{HEAD}|{WORKER}.*"
+KINDS, CONFIG = "available_node_types.*", "available_node_types.*.node_config"
 TOKEN, TOKEN_FILE = r"\bRAY_AUTH_MODE=['\"]?token\b", ".ray/auth_token"
 OLD_AUTOSCALER = "RAY_enable_autoscaler_v2=0"
 QUOTED = re.compile(r"\b(?:ba)?sh(?:\s+-\w+)+\s+'[^']*'|\"(?:\\.|[^\"\\])*\"|('[^']*'|\\\$\w+)")
 """Parts of a command. The group: those whose variables no shell expands."""
 
+
+def unexpanded(command: Any) -> str | None:
+    return next((part[1] for part in QUOTED.finditer(f"{command}") if part[1] and "RAY_HEAD_IP" in part[1]), None)
+
+
+def opens_dashboard(command: Any) -> bool:
+    return bool(re.search(r"--dashboard-host[= ]['\"]?(0\.0\.0\.0|::)", f"{command}"))
+
+
+def small_disk(config: dict) -> str | None:
+    google = at(config, "disks", 0, "initializeParams", "diskSizeGb")  # a number, or its digits as text
+    size = f"{at(config, 'BlockDeviceMappings', 0, 'Ebs', 'VolumeSize', default=google)}"
+    return size if re.fullmatch(r"\d{1,9}", size) and int(size) < DISK_GB else None
+
+
+def is_spot(config: dict) -> bool:
+    market, scheduling = at(config, "InstanceMarketOptions", "MarketType"), at(config, "scheduling", default={})
+    return market == "spot" or scheduling.get("provisioningModel") == "SPOT" or bool(scheduling.get("preemptible"))
+
+
+def machine_of(config: dict) -> str:
+    return str(config.get("InstanceType") or config.get("machineType") or "").rpartition("/")[2]
+
+
+def gpus_of(config: dict) -> int | None:
+    """The GPUs of a node; None if they are not known here."""
+    added = [at(one, "acceleratorCount") for one in at(config, "guestAccelerators", default=[])]
+    known = next((gpus for name, gpus in GPUS.items() if re.fullmatch(name, machine_of(config))), None)
+    return sum(count for count in added if isinstance(count, int)) or known
+
+
+def other_gpus(kind: dict) -> str | None:
+    """The GPUs that a node type promises, and has, if they differ. On EC2 alone Ray finds out itself."""
+    config, gpus = kind["node_config"], gpus_of(kind["node_config"])
+    promised = rules.spelt(kind["resources"]).get("GPU", gpus if "InstanceType" in config else 0)
+    return None if gpus in (None, promised) else f"GPU: {promised} here, but a {machine_of(config)} has {gpus}"
+
+
+@cache
+def _run_instances() -> Any:
+    """The parameters of EC2's RunInstances. Cached, since botocore reads 13 MB of JSON for them."""
+    from botocore.session import get_session
+
+    return get_session().get_service_model("ec2").operation_model("RunInstances").input_shape
+
+
+def ec2_refuses(config: dict) -> str | None:
+    from botocore.validate import ParamValidator
+
+    own = {"MinCount": 1, "MaxCount": 1}  # Ray adds these, and uses SubnetIds for SubnetId
+    config = {key: value for key, value in config.items() if key != "SubnetIds"} | own
+    return re.sub(", must be one of: .*", "", ParamValidator().validate(config, _run_instances()).generate_report())
+
+
+MOST, IDLE = "no worker would be started", "must be more than 0: nodes would end between two trials"
 ANYWHERE: list[Rule] = [
     ("docker.image|head_image|worker_image", rules.moves, rules.MOVES),
-    ("available_node_types.*.docker.worker_image", rules.moves, rules.MOVES),
-    ("file_mounts.*", lambda source: isinstance(source, str) and not os.path.exists(os.path.expanduser(source)),
+    (f"{KINDS}.docker.worker_image", rules.moves, rules.MOVES),
+    ("file_mounts.*", lambda source: not os.path.exists(os.path.expanduser(f"{source}")),
      "{} does not exist in the current folder, where `ray up` looks for it once the head is billed"),
+    *((f"{above}{COMMANDS}", wrong, sentence) for above in ("", f"{KINDS}.") for wrong, sentence in [
+        (rules.shell_error, "no valid shell: {}"),
+        (opens_dashboard, "whoever reaches the dashboard runs jobs: --dashboard-host=127.0.0.1, and `ray dashboard`")]),
+    (f"{WORKER}.*", unexpanded, "{} is not expanded: use double quotes or none"),
+    ("max_workers", lambda most: most == 0, f"must be more than 0: {MOST}"),
 ]  # fmt: skip
 GROWING: list[Rule] = [
     ("max_workers", lambda most: most is None, "is missing: Ray's default is two nodes"),
-    ("max_workers", lambda most: most == 0, "must be more than 0: no worker would be started"),
-    ("available_node_types", lambda kinds: kinds and not any(at(kind, "max_workers", default=1) for kind in kinds.values()),
-     "max_workers is 0 in all of them: no worker would be started"),
-    ("available_node_types.*", lambda kind: at(kind, "min_workers", default=0) > at(kind, "max_workers", default=1e9),
+    ("available_node_types", lambda kinds: kinds and all(at(kind, "max_workers") == 0 for kind in kinds.values()),
+     f"max_workers is 0 in all of them: {MOST}"),
+    (KINDS, lambda kind: at(kind, "min_workers", default=0) > at(kind, "max_workers", default=1e9),
      "min_workers is more than max_workers: Ray starts and ends nodes over and over"),
-    ("idle_timeout_minutes", lambda minutes: minutes == 0, "must be more than 0: nodes would end between two trials"),
-    ("available_node_types.*.idle_timeout_s", lambda s: s == 0, "must be more than 0: nodes would end between two trials"),
+    (f"{KINDS}.resources", rules.misspelt, rules.MISSPELT),
+    ("idle_timeout_minutes", lambda minutes: minutes == 0, IDLE),
+    (f"{KINDS}.idle_timeout_s", lambda seconds: seconds == 0, IDLE),
 ]  # fmt: skip
-CONFIG = "available_node_types.*.node_config"
 BILLED: list[Rule] = [
     ("provider.cache_stopped_nodes", lambda kept: kept is not False,
      "must be false: stopped nodes keep their disks, which are billed"),
-    (f"{CONFIG}.BlockDeviceMappings.*.Ebs.DeleteOnTermination", lambda ends: ends is False,
-     "must be true: a disk that outlives its node is billed"),
-    (f"{CONFIG}.disks.*", lambda disk: at(disk, "autoDelete") is not True,
-     "autoDelete: true is missing: the disk outlives its node"),
-    *((f"{CONFIG}.{disk}", lambda gb: re.fullmatch(r"\d+", f"{gb}") and int(gb) < DISK_GB,
-       f"{{}} GB, too small for the system, torch with CUDA and a dataset: {DISK_GB} or more") for disk in DISKS),
+    (CONFIG, small_disk, f"a disk of {{}} GB is too small for system, torch with CUDA and dataset: {DISK_GB} or more"),
+    (KINDS, other_gpus, "{}"),
 ]  # fmt: skip
-AWS: list[Rule] = [
-    (CONFIG, lambda config: at(config, "ImageId") in (None, "latest_dlami") and "LaunchTemplate" not in config,
-     "no ImageId: Ray's default is Ubuntu 18.04 with CUDA 11.2, too old for torch"),
-]  # fmt: skip
+OWN: dict[str, list[Rule]] = {
+    "aws": [
+        (f"{CONFIG}.BlockDeviceMappings.*.Ebs.DeleteOnTermination", lambda ends: ends is False,
+         "must be true: a disk that outlives its node is billed"),
+        (CONFIG, lambda config: config.get("ImageId") in (None, "latest_dlami") and "LaunchTemplate" not in config,
+         "no ImageId: Ray's default is Ubuntu 18.04 with CUDA 11.2, too old for torch"),
+        (CONFIG, ec2_refuses, "EC2's RunInstances refuses it: {}"),
+    ],
+    "gcp": [
+        (f"{CONFIG}.disks.*", lambda disk: at(disk, "autoDelete") is not True,
+         "autoDelete: true is missing: the disk outlives its node"),
+        (CONFIG, lambda config: is_spot(config) and at(config, "scheduling", "instanceTerminationAction") != "DELETE",
+         "scheduling: instanceTerminationAction: DELETE is missing: a lost spot node keeps its disk, billed"),
+        (CONFIG, lambda config: gpus_of(config) and at(config, "scheduling", "onHostMaintenance") != "TERMINATE",
+         "scheduling: onHostMaintenance: TERMINATE is missing: without it Google starts no machine that has GPUs"),
+    ],
+}  # fmt: skip
 
 
 def provider(document: Document) -> str:
     return str(at(document.data, "provider", "type", default=""))
 
 
-def groups(document: Document) -> tuple[list[Group], list[Group]]:
-    """(the head, alone; the workers). Both are empty where Ray finds no head."""
-    cloud, heads, workers = provider(document), [], []
-    for name, kind in at(document.data, "available_node_types", default={}).items():
-        config = kind["node_config"]
-        spot = at(config, "InstanceMarketOptions", "MarketType") == "spot"
-        if cloud == "gcp":
-            scheduling = at(config, "scheduling", default={})
-            spot = scheduling.get("provisioningModel") == "SPOT" or bool(scheduling.get("preemptible"))
-        machine = {key: value for key, value in config.items() if key != MARKET.get(cloud)}
+def groups(document: Document) -> tuple[Group | None, list[Group]]:
+    """(the head, the workers); (None, []) if Ray finds no head."""
+    made = {}
+    for (_, name), kind in matches(document.data, KINDS):
+        machine = {key: value for key, value in kind["node_config"].items() if key not in MARKET}
         place = ("available_node_types", name)
-        group = Group(name, place, rules.spelt(kind["resources"]), spot, machine)
-        (heads if name == document.data.get("head_node_type") else workers).append(group)
-    return (heads, workers) if heads else ([], [])
-
-
-def commands(document: Document, *names: str) -> list[tuple[Place, str]]:
-    """(place, command) for every command of these names, those of node types included; of all without a name."""
-    keys = "|".join(names) or COMMANDS
-    found = [matches(document.data, f"{above}{keys}.*") for above in ("", "available_node_types.*.")]
-    return [(place, text) for group in found for place, text in group if isinstance(text, str)]
-
-
-def starts(document: Document, *names: str) -> list[tuple[Place, str, str]]:
-    """(place, text before `ray start`, its options) for each such command."""
-    found = [(place, re.split(r"\bray start\b", text, maxsplit=1)) for place, text in commands(document, *names)]
-    return [(place, parts[0], re.split(r"[;&|]", parts[1])[0]) for place, parts in found if len(parts) == 2]
+        made[name] = Group(name, place, rules.spelt(kind["resources"]), is_spot(kind["node_config"]), machine)
+    head = made.pop(document.data.get("head_node_type"), None)
+    return head, list(made.values()) if head else []
 
 
 def findings(document: Document) -> Iterator[Finding]:
@@ -113,66 +163,28 @@ def findings(document: Document) -> Iterator[Finding]:
     if errors := ray_internals.schema_errors(document.data):
         yield from (Finding(place, f"Ray refuses it: {text}") for place, text in errors)
         return
-    unknown = list(provider_keys(document))
-    refusal = None if unknown else ray_internals.refusal(document.data)
-    yield from unknown
-    yield from said((), {f"Ray refuses it: {refusal}": refusal})
+    cloud = provider(document)
+    known = cloud in (*CLOUDS, "local")
+    unknown = [("provider", key) for key in document.data["provider"].keys() - PROVIDER_KEYS if known]
+    yield from (Finding(place, "Ray's providers do not read it") for place in unknown)
+    if not unknown and (refusal := ray_internals.refusal(document.data)):
+        yield Finding((), f"Ray refuses it: {refusal}")
     yield from broken(ANYWHERE, document.data)
-    for rule in (commands_are_valid, ray_starts, workers_reach_the_head, token_reaches_the_nodes):
+    for rule in (ray_starts, workers_reach_the_head, token_reaches_the_nodes):
         yield from rule(document)
-    if provider(document) != "local":
-        yield from grows(document)
-
-
-def grows(document: Document) -> Iterator[Finding]:
-    """Rules for clouds."""
-    cloud, (heads, workers) = provider(document), groups(document)
-    yield from broken(GROWING, document.data)
-    yield from rules.groups_are_good(next(iter(heads), None), workers, "resources: {CPU: 0, GPU: 0}")
-    for place, resources in matches(document.data, "available_node_types.*.resources"):
-        yield from rules.misspelt(place, resources)
-    if cloud in MARKET:
-        yield from broken(BILLED, document.data)
-        yield from workers_may_write(document, workers)
+    if cloud != "local":
+        yield from broken(GROWING, document.data)
+        yield from rules.groups_are_good(*groups(document), "resources: {CPU: 0, GPU: 0}")
+    if cloud in CLOUDS:
+        yield from broken([*BILLED, *OWN[cloud]], document.data)
+        yield from workers_may_write(document)
         yield from zones_fit(document)
-        yield from gpus_are_there(document, heads, workers)
-    if cloud == "aws":
-        yield from broken(AWS, document.data)
-        yield from ec2_accepts(document)
 
 
-def ec2_accepts(document: Document) -> Iterator[Finding]:
-    """Fields that botocore would refuse in a call of EC2's RunInstances, when the first node of the type is
-    requested."""
-    from botocore.validate import ParamValidator
-
-    own = {"MinCount": 1, "MaxCount": 1}  # Ray adds these, and uses SubnetIds for SubnetId
-    for place, config in matches(document.data, CONFIG):
-        config = {key: value for key, value in config.items() if key != "SubnetIds"} | own
-        for line in ParamValidator().validate(config, _run_instances()).generate_report().splitlines():
-            yield Finding(place, f"EC2's RunInstances refuses it: {line.partition(', must be one of: ')[0]}")
-
-
-@cache
-def _run_instances() -> Any:
-    """The parameters of RunInstances. Cached, since botocore reads 13 MB of JSON for them."""
-    from botocore.session import get_session
-
-    return get_session().get_service_model("ec2").operation_model("RunInstances").input_shape
-
-
-def provider_keys(document: Document) -> Iterator[Finding]:
-    """Ray ignores unknown keys under `provider`, and the cluster starts elsewhere or with a default."""
-    for key in document.data["provider"].keys() - PROVIDER_KEYS if provider(document) in ("local", *MARKET) else ():
-        yield Finding(("provider", key), "Ray's providers do not read it")
-
-
-def commands_are_valid(document: Document) -> Iterator[Finding]:
-    """A worker whose command fails is billed, ended and started again. An open dashboard runs anybody's jobs."""
-    needed = "whoever reaches the dashboard runs jobs: --dashboard-host=127.0.0.1, and `ray dashboard` to see it"
-    for place, text in commands(document):
-        wrong = rules.shell_error(text)
-        yield from said(place, {wrong: wrong, needed: re.search(r"--dashboard-host[= ]['\"]?(0\.0\.0\.0|::)", text)})
+def starts(document: Document, name: str) -> list[tuple[Place, str, str]]:
+    """(place, text before `ray start`, its options) for each such command."""
+    found = [(place, text.partition("ray start")) for place, text in matches(document.data, f"{name}.*")]
+    return [(place, before, re.split(r"[;&|]", after)[0]) for place, (before, start, after) in found if start]
 
 
 def ray_starts(document: Document) -> Iterator[Finding]:
@@ -203,9 +215,7 @@ def workers_reach_the_head(document: Document) -> Iterator[Finding]:
     """A worker that looks for the head elsewhere is started and billed, and never joins."""
     asked = [re.search(r"--port[= ]['\"]?([^\s'\"]+)", after) for _, _, after in starts(document, HEAD)]
     port = next((found[1] for found in asked if found), "6379")
-    for place, text in commands(document, WORKER):
-        kept = [found[1] for found in QUOTED.finditer(text) if found[1] and "RAY_HEAD_IP" in found[1]]
-        yield from said(place, {f"{part} is not expanded: use double quotes or none": part for part in kept})
+    for place, text in matches(document.data, f"{WORKER}.*"):
         ports = re.findall(r"(?:RAY_HEAD_IP\}?\"?|--address[= ]\S*):(\d+)", text) if port.isdigit() else []
         wrong = [other for other in ports if other != port]
         yield from said(place, {f"port {other}, but the head listens at {port}": True for other in wrong})
@@ -213,25 +223,25 @@ def workers_reach_the_head(document: Document) -> Iterator[Finding]:
 
 def token_reaches_the_nodes(document: Document) -> Iterator[Finding]:
     """Workers need the head's token. With another one, or none, they are started and billed but never join."""
-    asked = any(re.search(TOKEN, before) for _, before, _ in starts(document, HEAD, WORKER))
-    if not asked or any(TOKEN_FILE in remote for remote in at(document.data, "file_mounts", default={})):
-        return
-    synced = any(TOKEN_FILE in f"{path}" for path in at(document.data, "cluster_synced_files", default=[]))
-    made = any("get-auth-token --generate" in text or TOKEN_FILE in text for _, text in commands(document))
-    text = f"~/{TOKEN_FILE} is missing: workers would lack the head's token"
-    yield from said(("cluster_synced_files",), {text: not synced})
-    text = "nothing makes the token: add `ray get-auth-token --generate > /dev/null`"
-    yield from said(("head_setup_commands",), {text: not made})
+    asked = any(re.search(TOKEN, before) for name in (HEAD, WORKER) for _, before, _ in starts(document, name))
+    if asked and TOKEN_FILE not in f"{list(at(document.data, 'file_mounts', default={}))}":
+        synced = TOKEN_FILE in f"{document.data.get('cluster_synced_files')}"
+        texts = [text for _, text in matches(document.data, COMMANDS)]
+        made = any("get-auth-token --generate" in text or TOKEN_FILE in text for text in texts)
+        text = f"~/{TOKEN_FILE} is missing: workers would lack the head's token"
+        yield from said(("cluster_synced_files",), {text: not synced})
+        text = "nothing makes the token: add `ray get-auth-token --generate > /dev/null`"
+        yield from said(("head_setup_commands",), {text: not made})
 
 
-def workers_may_write(document: Document, workers: list[Group]) -> Iterator[Finding]:
+def workers_may_write(document: Document) -> Iterator[Finding]:
     """Workers need an account: Ray gives one to the head only, so the first row to a bucket fails."""
-    scheme, field = ACCOUNT[provider(document)]
+    scheme, field = CLOUDS[provider(document)]
     fields = {field, "LaunchTemplate", "sourceInstanceTemplate"}
-    without = [group for group in workers if not group.machine.keys() & fields]
+    without = [group for group in groups(document)[1] if not group.machine.keys() & fields]
     if without and any(scheme in line for line in document.text):
-        place = (*without[0].place, "node_config")
-        yield Finding(place, f"no {field}: workers get none by default, and could not write results to {scheme}")
+        text = f"no {field}: workers get none by default, and could not write results to {scheme}"
+        yield Finding((*without[0].place, "node_config"), text)
 
 
 def zones_fit(document: Document) -> Iterator[Finding]:
@@ -246,32 +256,3 @@ def zones_fit(document: Document) -> Iterator[Finding]:
     for place, text in strings(document.data.get("available_node_types"), ("available_node_types",)):
         for zone in re.findall(r"\bzones/([\w-]+)/", text):
             yield from said(place, {f"of {zone}, but nodes start in {zones}": zone != zones})
-
-
-def machine_of(config: dict) -> str:
-    return str(config.get("InstanceType") or config.get("machineType") or "").rpartition("/")[2]
-
-
-def gpus_of(config: dict) -> int | None:
-    """The GPUs of a node; None if they are not known here."""
-    added = [at(one, "acceleratorCount") for one in at(config, "guestAccelerators", default=[])]
-    known = next((gpus for name, gpus in GPUS.items() if re.fullmatch(name, machine_of(config))), None)
-    return sum(count for count in added if isinstance(count, int)) or known
-
-
-def gpus_are_there(document: Document, heads: list[Group], workers: list[Group]) -> Iterator[Finding]:
-    """Trials wait for GPUs that a node promises and lacks; GPUs that it has and Ray does not know are billed and idle."""
-    google = provider(document) == "gcp"
-    for group in [*heads, *workers]:
-        config = at(document.data, *group.place, "node_config")
-        gpus = gpus_of(config)
-        promised = group.resources.get("GPU", 0 if google else gpus)  # Ray asks EC2, and not Compute Engine
-        wrong = group in workers and gpus is not None and promised != gpus
-        yield from said((*group.place, "resources"), {f"GPU: {promised} here, but a {machine_of(config)} has {gpus}": wrong})
-        scheduling = at(config, "scheduling", default={})
-        yield from said((*group.place, "node_config", "scheduling"), {
-            "onHostMaintenance: TERMINATE is missing: without it Google starts no machine that has GPUs":
-                google and (gpus or promised) and scheduling.get("onHostMaintenance") != "TERMINATE",
-            "instanceTerminationAction: DELETE is missing: a lost spot node keeps its disk, billed":
-                google and group.is_spot and scheduling.get("instanceTerminationAction") != "DELETE",
-        })  # fmt: skip

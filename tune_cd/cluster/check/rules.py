@@ -26,20 +26,20 @@ PINS = {  # where commands and image tags name a version
 SPELT = {"cpu": "CPU", "gpu": "GPU"}
 
 Rule = tuple[str, Callable[[Any], Any], str]
-"""A path of `matches`, what is wrong there, and the sentence that says so, with {} for the value."""
+"""A path of `matches`; whether a value there is wrong, or a text that says what; the sentence, {} for text or value."""
 
 
 def broken(rules: Sequence[Rule], value: Any, place: Place = ()) -> Iterator[Finding]:
     """A finding for each place in a value at which a rule is broken. place: the value's own."""
     for path, wrong, sentence in rules:
         for where, found in matches(value, path, place):
-            if wrong(found):
-                yield Finding(where, sentence.replace("{}", f"{found}"))
+            if verdict := wrong(found):
+                yield Finding(where, sentence.replace("{}", verdict if isinstance(verdict, str) else f"{found}"))
 
 
-def said(place: Place, sentences: Mapping[str | None, Any]) -> Iterator[Finding]:
+def said(place: Place, sentences: Mapping[str, Any]) -> Iterator[Finding]:
     """A finding at a place for each sentence that holds: sentence -> whether it does."""
-    yield from (Finding(place, f"{sentence}") for sentence, holds in sentences.items() if holds)
+    yield from (Finding(place, sentence) for sentence, holds in sentences.items() if holds)
 
 
 def of_any_file(document: Document) -> Iterator[Finding]:
@@ -60,11 +60,10 @@ def of_any_file(document: Document) -> Iterator[Finding]:
 
 
 @functools.cache
-def shell_error(text: str) -> str | None:
+def shell_error(text: str) -> str:
     """The syntax error that bash finds in a command, without running it. It would show only on a billed node."""
     checked = subprocess.run(["bash", "-n"], input=text, capture_output=True, text=True)
-    error = checked.stderr.strip().partition("\n")[0].removeprefix("bash: ")
-    return f"no valid shell: {error}" if checked.returncode else None
+    return checked.stderr.strip().partition("\n")[0].removeprefix("bash: ") if checked.returncode else ""
 
 
 def moves(image: Any) -> bool:
@@ -110,16 +109,18 @@ def spelt(resources: Mapping[str, Any]) -> dict[str, Any]:
     return {SPELT.get(name.lower(), name): amount for name, amount in resources.items()}
 
 
-def misspelt(place: Place, resources: Mapping[str, Any]) -> Iterator[Finding]:
-    """Ray takes any name for a resource, so a node with `gpu` has none that a trial asks for."""
-    for name in resources.keys() - spelt(resources).keys():
-        yield Finding((*place, name), f"trials ask for {SPELT[name.lower()]}, which is another resource to Ray")
+def misspelt(resources: Mapping[str, Any]) -> str:
+    """The resources under other names than Ray's: it takes any name, and no trial asks for `gpu`."""
+    return ", ".join(sorted(resources.keys() - spelt(resources).keys()))
+
+
+MISSPELT = "{} is another resource to Ray than CPU or GPU, for which trials ask"
 
 
 def groups_are_good(head: Group | None, workers: Sequence[Group], none: str) -> Iterator[Finding]:
-    """The head holds the search: a trial there takes its memory, and a spot machine may go. A spot type needs a twin: where
-    spot is short Ray goes on asking for spot, but for work that asks for a resource which on-demand nodes alone have.
-    none: the text that sets the head's resources to none."""
+    """The head holds the search: a trial there takes its memory, and a spot machine may go. A spot type needs a twin:
+    where spot is short Ray goes on asking for spot, but for work that asks for what on-demand nodes alone have. none:
+    the text that sets the head's resources to none."""
     if head:
         trains = head.resources.get("CPU") != 0 or head.resources.get("GPU", 0) != 0
         sentences = {f"{none} is needed here, or trials run on the head": trains,
@@ -133,4 +134,5 @@ def groups_are_good(head: Group | None, workers: Sequence[Group], none: str) -> 
             keys = [key for twin in twins[:1] for key in spot.machine.keys() | twin.machine.keys()
                     if spot.machine.get(key) != twin.machine.get(key)]  # fmt: skip
             differs = f"; {twins[0].name} differs in {', '.join(sorted(keys))}" if keys else ""
-            yield Finding(spot.place, f"no on-demand twin: the same machine, not spot, with resources: {needed}{differs}")
+            text = f"no on-demand twin: the same machine, not spot, with resources: {needed}{differs}"
+            yield Finding(spot.place, text)

@@ -7,7 +7,7 @@ if __name__ == "__main__":  # before the imports, during which Ctrl-C is quiet a
 
 import argparse
 import asyncio
-import json
+import contextlib
 import logging
 import os
 import shlex
@@ -62,14 +62,10 @@ def check_submission(argv: list[str], python: str = "python", working_dir: str |
     Raises ValueError naming what is wrong or missing; options that cannot be read end the process with status 2."""
     made, place = parse(argv), _check_paths(argv)
     if made.call.address is not None:
-        raise ValueError(
-            f"--address {made.call.address}: written in full it is the job server's, and goes before these"
-        )
+        raise ValueError(f"--address {made.call.address}: written in full it is the job server's, not the study's")
     if made.call.workers is None:
         shared = "the cluster is shared, and without a limit the first study keeps whatever becomes free to its end"
         raise ValueError(f"--workers is missing, the settings trained at a time: {shared}")
-    if working_dir is not None and not Path(working_dir).is_dir():
-        raise ValueError(f"--working-dir {working_dir}: no folder of this machine")
     study, total = _check_study(made)
     argv = list(argv) if made.call.study else [*argv, "--study", study]
     code = {} if working_dir is None else {"working_dir": str(Path(working_dir).resolve())}
@@ -78,8 +74,7 @@ def check_submission(argv: list[str], python: str = "python", working_dir: str |
     again = ["python", "-m", "tune_cd.submit", "start", *own, *argv, *["--resume"] * (not made.call.resume)]
     metadata = {
         "study": study, "results": place, "workers": str(made.call.workers), "trials": str(total or "?"),
-        "user": user(), "submitted_at": f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC",
-        "options": json.dumps(argv), "again": shlex.join(again),
+        "user": user(), "submitted_at": f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC", "again": shlex.join(again),
     }  # fmt: skip
     # exec: the study itself gets Ray's signals, and its exit status is the job's
     entrypoint = shlex.join(["exec", python, "-m", "tune_cd.run", "--address", "auto", *argv])
@@ -109,29 +104,18 @@ def _check_paths(argv: list[str]) -> str:
 
 
 def _check_study(made: Request) -> tuple[str, int | None]:
-    """(the study's name, its most trainings or None if unknown). Raises ValueError as `tune_cd.run` does without data
-    and cluster."""
+    """(the study's name, its most trainings, None if the options do not determine them). Raises ValueError as
+    `tune_cd.run` does without data and cluster."""
     config, call = made.config, made.call
     _ = config.space  # refuses an impossible box
 
     def checked(setup):
         name = study_name(call, setup)
-        try:
+        with contextlib.suppress(ImportError):  # the method may be installed on the cluster
             return name, None if call.resume else trainings_of(config, searches_of(config, setup))
-        except ImportError:  # the method may be installed on the cluster
-            return name, None
+        return name, None
 
     return config.first_form(checked)
-
-
-def extended(metadata: dict[str, str], earlier: dict[str, str]) -> dict[str, str]:
-    """The metadata of a study that was submitted before: the options of all attempts hold when it resumes."""
-    options = [*json.loads(earlier["options"]), *json.loads(metadata["options"])]
-    try:
-        total = _check_study(parse([text for text in options if text != "--resume"]))[1]
-    except (ValueError, SystemExit):
-        total = None
-    return metadata | {"options": json.dumps(options), "trials": str(total or "?")}
 
 
 def connect(given: str | None):
@@ -181,29 +165,24 @@ def job_of(client, study: str):
     return known[study]
 
 
-def owner(job) -> str:
-    return "{user}, submitted at {submitted_at}, {workers} workers, ".format(**job.metadata) + str(job.status)
-
-
 def submit(client, request: dict):
     """Submit a study's next attempt; returns its job. Ray accepts a name once, so one of two simultaneous starts fails.
     Raises ValueError naming the owner of a running one, RuntimeError if the cluster refuses."""
     study = request["metadata"]["study"]
 
-    def ended():
+    def next_attempt() -> int:
         job = studies(client).get(study)
         if job and job.status in ALIVE:
+            owner = "{user}, submitted at {submitted_at}, {workers} workers, ".format(**job.metadata) + str(job.status)
             follow = f"`python -m tune_cd.submit logs {study} -f` follows it, `stop` ends it"
-            raise ValueError(f"study {study!r} is running ({owner(job)}): {follow}")
-        return job
+            raise ValueError(f"study {study!r} is running ({owner}): {follow}")
+        return attempt_of(job)[1] + 1 if job else 1
 
-    if earlier := ended():
-        request = request | {"metadata": extended(request["metadata"], earlier.metadata)}
-    name = f"tune_cd~{study}~{attempt_of(earlier)[1] + 1 if earlier else 1}"
+    name = f"tune_cd~{study}~{next_attempt()}"
     try:
         client.submit_job(submission_id=name, **request)
     except RuntimeError:
-        ended()  # another user may have started it meanwhile
+        next_attempt()  # another user may have started it meanwhile
         raise
     return client.get_job_info(name)
 
@@ -292,11 +271,8 @@ def follow(client, job) -> None:
 def _start(options: argparse.Namespace, argv: list[str]) -> int:
     request = check_submission(argv, options.python, options.working_dir)
     client, said = connect(options.address), request["metadata"]
-    others = [job for study, job in studies(client).items() if job.status in ALIVE and study != said["study"]]
     job = submit(client, request)
     print(f"study {said['study']} is submitted as {job.submission_id}; results in {said['results']}")
-    for other in others:
-        print(f"running as well: {attempt_of(other)[0]} ({owner(other)}); trials without a free place wait for theirs")
     if not options.follow:
         print(f"follow it with: python -m tune_cd.submit logs {said['study']} -f", flush=True)
         return 0

@@ -38,15 +38,8 @@ def test_what_describes_no_cluster_is_named(described):
         from_description(described, "the file")
 
 
-def test_rays_own_record_comes_first(tmp_path, monkeypatch):
-    from ray.core.generated.autoscaler_pb2 import ClusterConfig, NodeGroupConfig
-
-    groups = [NodeGroupConfig(name="a", resources={"CPU": 4}, max_count=-1), NodeGroupConfig(name="b", max_count=0)]
-    record = ClusterConfig(node_group_configs=groups)
+def test_the_file_of_ray_up_on_the_head(tmp_path):
     (tmp_path / "b.yaml").write_text(yaml.safe_dump({"available_node_types": {"c": {"resources": {"CPU": 2}}}}))
-    monkeypatch.setattr("ray._private.state.state.get_cluster_config", lambda: record)
-    assert capacity.cluster_growth(tmp_path / "b.yaml") == Growth((NodeType("a", {"CPU": 4}, math.inf),))
-    monkeypatch.setattr("ray._private.state.state.get_cluster_config", lambda: None)
     assert [kind.name for kind in capacity.cluster_growth(tmp_path / "b.yaml").types] == ["c"]
     assert capacity.cluster_growth(tmp_path / "absent") == Growth()
     (tmp_path / "b.yaml").write_text("a: [")
@@ -75,7 +68,6 @@ def test_a_raycluster_of_kubernetes_is_read_as_kuberay_does(tmp_path, monkeypatc
             return {"metadata": {"name": "mine", "namespace": self.namespace}, "spec": spec}
 
     monkeypatch.setattr("ray.autoscaler._private.kuberay.node_provider.KubernetesHttpApiClient", Client)
-    monkeypatch.setattr("ray._private.state.state.get_cluster_config", lambda: None)
     monkeypatch.setattr(capacity, "NAMESPACE", tmp_path / "namespace")
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
     monkeypatch.setenv("RAY_CLUSTER_NAME", "mine")

@@ -358,7 +358,8 @@ MANY = "no YAML: line 1: more than 100,000 values, aliases written out"
     [
         ("a: [1, 2", "no YAML: line"), ("- 1\n- 2\n", "no cluster file"), ("name: mine\non: push\n", "no cluster file"),
         ("apiVersion: v1\nkind: ConfigMap\n", "no cluster file"), ("provider: &p\n  type: *p\n", "no YAML: line 1"),
-        (f"cluster_name: a\n{BOMB}", MANY), (f"cluster_name: a\n{MERGED}", MANY), ("[" * 5000, "no YAML: nested in more than"),
+        (f"cluster_name: a\n{BOMB}", MANY), (f"cluster_name: a\n{MERGED}", MANY),
+        ("[" * 5000, "no YAML: nested in more than"),
         (f"cluster_name: {'[' * 60}{']' * 60}", "no YAML: line 1: nested in more than 50 levels"),
         ("a: !!int ''\n", "no YAML: line 1: "), ("? {a: 1}\n: 1\n", "no YAML: line 1"),
         ("a: 2026-13-01", "no YAML: line 1: ValueError: month must be in 1..12"),

@@ -13,17 +13,10 @@ from tune_cd.cluster import ray_internals
 ROOT = Path(__file__).parents[2]
 
 
-def test_a_ray_without_a_record_of_node_types_has_none(monkeypatch):
-    monkeypatch.setattr("ray._private.state.state", object())
-    assert ray_internals.cluster_config() is None
-
-
 @pytest.mark.ray
 @pytest.mark.slow
 def test_what_a_connected_cluster_is_asked(ray_session):
     assert ray_internals.draining_nodes() == set()
-    config = ray_internals.cluster_config()
-    assert config is None or not config.node_group_configs, "open-source Ray leaves no record of node types"
     assert ray_internals.starting_nodes() == {}, "without an autoscaler"
 
 
@@ -44,9 +37,11 @@ def test_starting_nodes_are_read_from_either_autoscaler(monkeypatch, version):
 def test_a_file_is_validated_as_ray_up_does():
     provider = {"type": "local", "head_ip": "1", "worker_ips": []}
     good = {"cluster_name": "a", "provider": provider, "auth": {"ssh_user": "u"}}
-    ray_internals.prepare_and_validate(good)
-    with pytest.raises(Exception, match="max_wokers"):
-        ray_internals.prepare_and_validate(good | {"max_wokers": 1})
+    assert ray_internals.schema_errors(good) == [] and ray_internals.refusal(good) is None
+    assert "max_wokers" in ray_internals.refusal(good | {"max_wokers": 1})
+    assert "head_ip" in ray_internals.refusal(good | {"provider": {"type": "local"}}), "what Ray aborts with"
+    wrong = good | {"setup_commands": None, "auth": {"ssh_user": 5}}
+    assert {place for place, _ in ray_internals.schema_errors(wrong)} == {("setup_commands",), ("auth", "ssh_user")}
 
 
 def test_no_other_module_uses_rays_private_api():

@@ -601,7 +601,6 @@ def test_gpus_the_cluster_may_still_grow_count(tmp_path, monkeypatch):
         "available_node_types:\n  head: {resources: {CPU: 2}, max_workers: 0}\n  spot: {resources: {CPU: 8, GPU: "
         "1}, max_workers: 4}\n"
     )
-    monkeypatch.setattr("ray._private.state.state.get_cluster_config", lambda: None)
     head = [{"CPU": 2.0, "node:__internal_head__": 1.0}]
     usual = StudyConfig(), Call(), head
     grown = check_resources(*usual, cluster_growth(bootstrap), trials=20)

@@ -115,7 +115,7 @@ def test_the_cluster_reads_the_options_that_were_typed(argv):
     study = made["metadata"]["study"]
     assert there.call.address == "auto" and there.call.study == study == (here.call.study or study)
     assert here.call.study or study.startswith("glyphs-margin-"), "one without a name gets one"
-    assert json.loads(made["metadata"]["options"])[: len(ENOUGH) + len(argv)] == [*ENOUGH, *argv]
+    assert inner(made["entrypoint"])[2:][: len(ENOUGH) + len(argv)] == [*ENOUGH, *argv]
     assert there.config == here.config and there.written == here.written
     assert replace(there.call, address=None, study=None) == replace(here.call, study=None)
 
@@ -161,9 +161,6 @@ def test_a_working_directory_is_sent_only_where_asked_for(tmp_path):
     (tmp_path / "file").touch()
     assert "working_dir" not in request()["runtime_env"]
     assert request(working_dir=str(tmp_path))["runtime_env"]["working_dir"] == str(tmp_path)
-    for wrong in (tmp_path / "absent", tmp_path / "file"):
-        with pytest.raises(ValueError, match="no folder"):
-            request(working_dir=str(wrong))
 
 
 def test_the_command_that_goes_on_is_a_whole_one(tmp_path):
@@ -243,10 +240,10 @@ def test_what_else_the_cluster_refuses_is_said_as_it_is(server):
         command.submit(server, request())
 
 
-def test_an_ended_study_goes_on_as_its_next_attempt_and_keeps_its_options(server):
-    for attempt, options in enumerate((["--num-samples", "40", "--no-baseline"], ["--resume"], ["--resume"]), 1):
-        job = command.submit(server, request("--study", "mine", *options))
-        assert command.attempt_of(job) == ("mine", attempt) and job.metadata["trials"] == "40"
+def test_an_ended_study_goes_on_as_its_next_attempt(server):
+    for attempt in (1, 2, 3):
+        job = command.submit(server, request("--study", "mine", "--resume"))
+        assert command.attempt_of(job) == ("mine", attempt)
         server.end(job.submission_id, "STOPPED")
     command.submit(server, request("--study", "other"))
     last = [command.attempt_of(job) for job in command.studies(server).values()]
@@ -264,24 +261,17 @@ def test_jobs_of_others_are_no_studies(server):
 # How far, and how it ended
 
 
-FIRST = [*ENOUGH, "--study", "s", "--no-baseline", "--num-samples", "6"]
-
-
 @pytest.mark.parametrize(
-    "argv, earlier, most",
+    "argv, most",
     [
-        ("--no-baseline", None, "10"), ("--no-baseline --full-length", None, "20"),
-        ("--no-baseline --num-samples 7", None, "7"), ("--no-baseline --replicates 3", None, "30"),
-        ("--baseline-trials 5", None, "20"),  # two averages beside the search
-        ("--search grid --range 0.01,1 --grid-step 100 --no-baseline", None, "4"),
-        ("--resume", None, "?"),  # started otherwise: not known here
-        ("--resume", FIRST, "6"), ("--resume --num-samples 9", FIRST, "9"), ("--resume", ["--no-such-option"], "?"),
+        ("--no-baseline", "10"), ("--no-baseline --full-length", "20"), ("--no-baseline --num-samples 7", "7"),
+        ("--no-baseline --replicates 3", "30"), ("--baseline-trials 5", "20"),  # two averages beside the search
+        ("--search grid --range 0.01,1 --grid-step 100 --no-baseline", "4"),
+        ("--resume", "?"),  # the options of its first attempt hold
     ],
 )  # fmt: skip
-def test_the_job_knows_how_many_trainings_the_study_has_at_most(argv, earlier, most):
-    found = request("--study", "s", *argv.split())["metadata"]
-    found = command.extended(found, {"options": json.dumps(earlier)}) if earlier else found
-    assert found["trials"] == most
+def test_the_job_knows_how_many_trainings_the_study_has_at_most(argv, most):
+    assert request("--study", "s", *argv.split())["metadata"]["trials"] == most
 
 
 def job_at(place="", status="RUNNING", code=None, message="", trials="?"):
@@ -353,7 +343,7 @@ def test_start_list_logs_and_stop(server, capsys, tmp_path):
     assert command.main(["start", "--study", "mine", *enough]) == 0
     assert "submitted as tune_cd~mine~1; results in " in capsys.readouterr().out
     assert command.main(["start", "--study", "other", *enough]) == 0
-    assert "running as well: mine (" in capsys.readouterr().out
+    capsys.readouterr()
     results.write_trial(place, row(0, "completed", 0.5) | {"study": "mine"})
     server.logs["tune_cd~mine~1"] = "first line\nsecond line\n"
     assert command.main(["list"]) == 0

@@ -252,4 +252,4 @@ def test_a_study_stopped_in_its_middle_ends_as_one_that_never_was(head, side_by_
     assert "[cd  3/3]" in head.run("logs", "stopped", "-f")
     assert same(results.read(head.results, "stopped"), results.read(head.results, "one"))
     (line,) = [line for line in head.run("list").splitlines() if line.startswith("stopped ")]
-    assert "SUCCEEDED" in line and "3/3" in line, "the last attempt, with the options of the first"
+    assert "SUCCEEDED" in line and "3/?" in line, "the last attempt; how many there may be, the first one's options say"

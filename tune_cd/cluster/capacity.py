@@ -1,8 +1,8 @@
 """The capacity of the connected cluster, now and as far as it may grow.
 
-The node types are in one of three places at most: Ray's own record (`ray_internals.cluster_config`); the file that `ray
-up` leaves on its head, for drivers there; the RayCluster resource of Kubernetes, for drivers in a pod that may read it,
-as the head's. A driver elsewhere, or on a cluster without an autoscaler, counts the nodes that are alive.
+The node types are in one of two places: the file that `ray up` leaves on its head, for drivers there; the RayCluster
+resource of Kubernetes, for drivers in a pod that may read it, as the head's. A driver elsewhere, or on a cluster
+without an autoscaler, counts the nodes that are alive.
 """
 
 import math
@@ -87,16 +87,10 @@ def alive_nodes() -> list[dict]:
 
 
 def cluster_growth(bootstrap: Path = RAY_BOOTSTRAP) -> Growth:
-    """The growth of the connected cluster, from the first of the three places that has it; none without any.
+    """The growth of the connected cluster; none if neither place describes it.
 
     Raises ValueError for a description that cannot be read, OSError if Kubernetes does not answer.
     """
-    reported = ray_internals.cluster_config()
-    if reported is not None and reported.node_group_configs:
-        groups = [
-            (group, math.inf if group.max_count == -1 else group.max_count) for group in reported.node_group_configs
-        ]
-        return Growth(tuple(NodeType(group.name, dict(group.resources), float(most)) for group, most in groups if most))
     if bootstrap.expanduser().exists():
         try:
             return from_description(yaml.safe_load(bootstrap.expanduser().read_text("utf-8")), str(bootstrap))

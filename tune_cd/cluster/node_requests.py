@@ -24,23 +24,21 @@ Bundles = list[dict[str, float]]
 
 class NodeRequests:
     """The requests of all studies, and their sum. send: makes the cluster's request. fresh: none was ever sent, so none
-    has to be taken back. expiry, linger: as the constants, in s. Times `now` are seconds of any clock that goes
-    forward."""
+    has to be taken back. expiry, linger: as the constants, in s. clock: seconds that go forward."""
 
     def __init__(
-        self, send: Callable[[Bundles], None], fresh: bool = True, expiry: float = EXPIRY, linger: float = LINGER
-    ):
+        self, send: Callable[[Bundles], None], fresh: bool = True, expiry: float = EXPIRY, linger: float = LINGER,
+        clock: Callable[[], float] = time.monotonic,
+    ):  # fmt: skip
         self._send, self._sent = send, [] if fresh else None
-        self._expiry, self._linger = expiry, linger
+        self._expiry, self._linger, self._clock = expiry, linger, clock
         self._studies: dict[str, tuple[float, Mapping[str, float], Bundles]] = {}  # (renewed at, wanted, requested)
         self._most = math.inf
         self._used_at: float | None = None  # when the actor was last needed
         self._lock = threading.Lock()
-        self.error: str | None = None
+        self._error: str | None = None
 
-    def renew(
-        self, study: str, wants: Mapping[str, float], bundles: Bundles, now: float, most: float = math.inf
-    ) -> dict[str, Any]:
+    def renew(self, study: str, wants: Mapping[str, float], bundles: Bundles, most: float = math.inf) -> dict[str, Any]:
         """Renew a study's part. wants: units that it can use in all, {"GPU": 8}. bundles: that it requests. most:
         bundles that the cluster may have now; autoscaler v2 ignores a larger request as a whole.
 
@@ -48,10 +46,10 @@ class NodeRequests:
         """
         with self._lock:
             self._most = most
-            self._studies[study] = (now, dict(wants), list(bundles))
+            self._studies[study] = (self._clock(), dict(wants), list(bundles))
             others = [want for name, (_, want, _) in self._studies.items() if name != study]
             self._update()
-            return {"others": {unit: sum(want.get(unit, 0) for want in others) for unit in wants}, "error": self.error}
+            return {"others": {unit: sum(want.get(unit, 0) for want in others) for unit in wants}, "error": self._error}
 
     def withdraw(self, study: str) -> None:
         """Remove the part of a study that has ended."""
@@ -59,8 +57,9 @@ class NodeRequests:
             self._studies.pop(study, None)
             self._update()
 
-    def expire(self, now: float) -> bool:
+    def expire(self) -> bool:
         """Forget dead studies; returns whether the actor is still needed."""
+        now = self._clock()
         with self._lock:
             self._studies = {name: study for name, study in self._studies.items() if now - study[0] <= self._expiry}
             self._update()
@@ -77,34 +76,27 @@ class NodeRequests:
             return
         try:
             self._send(total)
-            self._sent, self.error = total, None
+            self._sent, self._error = total, None
         except Exception as error:  # whatever Ray raises is told to the studies, which go on
-            self.error = f"{type(error).__name__}: {error}"
+            self._error = f"{type(error).__name__}: {error}"
 
 
-class RequestActor:
-    """`NodeRequests` as the cluster's actor."""
+class RequestActor(NodeRequests):
+    """`NodeRequests` as the cluster's actor, which ends itself."""
 
     def __init__(self, expiry: float = EXPIRY, linger: float = LINGER, interval: float = INTERVAL):
         import ray
         from ray.autoscaler.sdk import request_resources
 
         fresh = not ray.get_runtime_context().was_current_actor_reconstructed
-        self._requests = NodeRequests(lambda bundles: request_resources(bundles=bundles), fresh, expiry, linger)
-        self._interval = interval
-        threading.Thread(target=self._check, name="node-requests", daemon=True).start()
+        super().__init__(lambda bundles: request_resources(bundles=bundles), fresh, expiry, linger)
+        threading.Thread(target=self._watch, args=[interval], name="node-requests", daemon=True).start()
 
-    def renew(self, study: str, wants: dict, bundles: Bundles, most: float = math.inf) -> dict:
-        return self._requests.renew(study, wants, bundles, time.monotonic(), most)
-
-    def withdraw(self, study: str) -> None:
-        self._requests.withdraw(study)
-
-    def _check(self) -> None:
+    def _watch(self, interval: float) -> None:
         import ray
 
-        while self._requests.expire(time.monotonic()):
-            time.sleep(self._interval)
+        while self.expire():
+            time.sleep(interval)
         ray.kill(ray.get_actor(NAME, namespace=NAMESPACE), no_restart=True)
 
 

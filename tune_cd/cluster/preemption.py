@@ -86,32 +86,27 @@ def ask_metadata(path: str, *, method: str = "GET", headers: dict[str, str]) -> 
         raise
 
 
-def cloud_of(ask: Callable[..., str | None] = ask_metadata, patience: float = PATIENCE) -> str | None:
-    """The cloud whose metadata service answers on this machine; None if none does within `patience` seconds."""
-    deadline = time.monotonic() + patience
-    while True:
-        for name, notice in CLOUDS.items():
+def wait_for_notice(
+    ask: Callable[..., str | None] = ask_metadata, every: float = EVERY, patience: float = PATIENCE
+) -> Notice | None:
+    """Wait for the notice and return it; None if no metadata service answers within `patience` seconds. One that has
+    answered, and does not for a while, is asked again."""
+    deadline, known = time.monotonic() + patience, None
+    while known or time.monotonic() <= deadline:
+        for name in [known] if known else CLOUDS:
             try:
-                notice(ask)
-                return name
-            except (OSError, ValueError):
+                notice = CLOUDS[name](ask)
+            except (OSError, ValueError, KeyError) as error:
+                log.log(logging.WARNING if known else logging.DEBUG, "the metadata service of %s: %s", name, error)
                 continue
-        if time.monotonic() > deadline:
-            return None
-        time.sleep(min(EVERY, patience))
-
-
-def wait_for_notice(cloud: str, ask: Callable[..., str | None] = ask_metadata, every: float = EVERY) -> Notice:
-    """Wait for the notice and return it. A service that does not answer is asked again."""
-    while True:
-        try:
-            notice = CLOUDS[cloud](ask)
-        except (OSError, ValueError, KeyError) as error:
-            log.warning("the metadata service of %s: %s", cloud, error)
-            notice = None
-        if notice is not None:
-            return notice
+            if not known:
+                log.info("watching for a notice of %s", name)
+            known = name
+            if notice is not None:
+                return notice
+            break
         time.sleep(every)
+    return None
 
 
 def drain(address: str, notice: Notice, node: str | None = None) -> None:
@@ -155,12 +150,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Wait for the notice and pass it on; returns the exit status. Ends at once on a machine that gets none."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
-    cloud = cloud_of()
-    if cloud is None:
+    notice = wait_for_notice()
+    if notice is None:
         log.info("no metadata service answers at %s: no notice is given on this machine", METADATA)
         return 0
-    log.info("watching for a notice of %s", cloud)
-    notice = wait_for_notice(cloud)
     log.info("%s, in %d s", notice.reason, notice.seconds)
     notice_file().touch(mode=0o644)
     left = Notice(notice.reason, max(1, notice.seconds - MARGIN))

@@ -1,7 +1,7 @@
 """All private API of Ray that clusters need, in one place; where a public one falls short, the function says why.
 
 Called in Ray 2.60.0 (`tests/cluster/test_ray_internals.py` calls every function). The same names are in the source of
-2.40.0, with one exception, noted below. All exceptions come from Ray.
+2.40.0. All exceptions come from Ray.
 """
 
 import contextlib
@@ -17,16 +17,6 @@ def draining_nodes() -> set[str]:
     import ray
 
     return set(ray._private.state.state.get_draining_nodes())
-
-
-def cluster_config():
-    """The ClusterConfig in the head's store, or None. Managed Ray's autoscalers write it; those of open-source Ray and
-    KubeRay do not. It is the only record of node types that a driver can read on any node. 2.40.0 has no such
-    method."""
-    import ray
-
-    method = getattr(ray._private.state.state, "get_cluster_config", None)
-    return None if method is None else method()
 
 
 def kuberay_config(raycluster: dict) -> dict:

@@ -191,7 +191,7 @@ RESULTS = "--results s3://EDIT-ME/results"
 KUBERAY = [
     (f"{FINISHES}: true", f"{FINISHES}: false", "spec", "cluster stays"),
     (f"{AUTOSCALING}: true", f"{AUTOSCALING}: false", f"{CLUSTER}.{AUTOSCALING}", "all replicas"),
-    ("      mode: token", "      mode: disabled", f"{CLUSTER}.authOptions", "mode: token is missing"),
+    ("      mode: token", "      mode: disabled", CLUSTER, "authOptions: mode: token is missing"),
     (f'    rayVersion: "{RAY}" # the image\'s\n', "", CLUSTER, "rayVersion is missing"),
     ('num-cpus: "0"', 'num-cpus: "2"', "headGroupSpec", "or trials run on the head"),
     (IMAGE, "mine:latest", "headGroupSpec.template.spec.containers[0].image", "from day to day"),
@@ -204,10 +204,10 @@ KUBERAY = [
     (AFFINITY, ON_SPOT + AFFINITY, "headGroupSpec", "a spot head"),
     ("mountPath: /dev/shm", "mountPath: /scratch", WORKER, "no volume in memory at /dev/shm"),
     ("medium: Memory, ", "", WORKER, "no volume in memory at /dev/shm"),
-    ("'the pod is taken away'", "the pod's taken away", "lifecycle.preStop.exec.command[2]", "no valid shell"),
+    ("'the pod is taken away'", "the pod's taken away", "lifecycle.preStop.exec.command", "no valid shell"),
     ("--study mine", "--study 'mine", "spec.entrypoint", "no valid shell"),
-    (RESULTS, "--results /home/ray/results", "spec.entrypoint", "lies in a pod and is lost with it"),
-    (RESULTS, "", "spec.entrypoint", "--results results lies in a pod"),
+    (RESULTS, "--results /home/ray/results", "spec: entrypoint", "lies in a pod and is lost with it"),
+    (RESULTS, "", "spec: entrypoint", "--results results lies in a pod"),
     (HEAD_SPEC, f"{HEAD_SPEC}\n      serviceType: LoadBalancer", "serviceType", "opens the dashboard"),
 ]
 PLANTED = (
@@ -300,6 +300,7 @@ SHARED, FROM_SECRET = {"secretKeyRef": {"name": "mine", "key": "auth_token"}}, "
         (started('bash -c "ray start --address=$RAY_HEAD_IP:6379"'), 0, ["ok"]),
         (started("bash -lc 'ray start --address=$RAY_HEAD_IP:6379'"), 0, ["ok"]),
         (started("""echo 'a' "it's"; ray start --address="${RAY_HEAD_IP}:6379" # '"""), 0, ["ok"]),
+        (started("ray start --address=$RAY_HEAD_IP:6379; curl http://$RAY_HEAD_IP:8265/api/version"), 0, ["ok"]),
         (of_gcp(**{"gpu-spot": None, "gpu-ondemand": {"resources": {"CPU": 8, "GPU": 1}}}), 0, ["ok"]),
         (without(of_gcp(), "worker_start_ray_commands"), 1, ["no `ray start` here: Ray's default commands start it"]),
         (of_gcp() | AZURE, 0, ["not checked: provider 'azure'", "ok"]),
@@ -308,7 +309,7 @@ SHARED, FROM_SECRET = {"secretKeyRef": {"name": "mine", "key": "auth_token"}}, "
         (with_tokens({"value": "tea-for-two"}), 1, [FROM_SECRET]),
         (with_results_in(2), 1, ["--results /shared/results lies in a pod"]),
         (with_results_in(3), 0, ["ok"]),
-        (two_documents(), 1, ["a Secret with its values", "spec.authOptions: mode: token is missing"]),
+        (two_documents(), 1, ["a Secret with its values", "spec: authOptions: mode: token is missing"]),
     ],
 )  # fmt: skip
 def test_files_of_other_forms(check, tmp_path, content, status, words):

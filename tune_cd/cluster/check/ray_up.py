@@ -216,7 +216,7 @@ def workers_reach_the_head(document: Document) -> Iterator[Finding]:
     asked = [re.search(r"--port[= ]['\"]?([^\s'\"]+)", after) for _, _, after in starts(document, HEAD)]
     port = next((found[1] for found in asked if found), "6379")
     for place, text in matches(document.data, f"{WORKER}.*"):
-        ports = re.findall(r"(?:RAY_HEAD_IP\}?\"?|--address[= ]\S*):(\d+)", text) if port.isdigit() else []
+        ports = re.findall(r"--address[= ]['\"]?(?!http)\S*:(\d+)", text) if port.isdigit() else []
         wrong = [other for other in ports if other != port]
         yield from said(place, {f"port {other}, but the head listens at {port}": True for other in wrong})
 

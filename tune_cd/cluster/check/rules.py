@@ -26,13 +26,14 @@ PINS = {  # where commands and image tags name a version
 SPELT = {"cpu": "CPU", "gpu": "GPU"}
 
 Rule = tuple[str, Callable[[Any], Any], str]
-"""A path of `matches`; whether a value there is wrong, or a text that says what; the sentence, {} for text or value."""
+"""A path of `matches`, or "" for the whole; whether a value there is wrong, or a text that says what; the sentence,
+with {} for that text or the value."""
 
 
 def broken(rules: Sequence[Rule], value: Any, place: Place = ()) -> Iterator[Finding]:
     """A finding for each place in a value at which a rule is broken. place: the value's own."""
     for path, wrong, sentence in rules:
-        for where, found in matches(value, path, place):
+        for where, found in matches(value, path, place) if path else [(place, value)]:
             if verdict := wrong(found):
                 yield Finding(where, sentence.replace("{}", verdict if isinstance(verdict, str) else f"{found}"))
 

@@ -5,9 +5,9 @@ from functools import partial
 
 import pytest
 import torch
+from embedded import BATCHES, assert_equal, batches, gradient, unit_rows
 from pytorch_metric_learning import distances, losses, miners
 from reference import distance as distance_of
-from test_losses import BATCHES, assert_equal, batches, gradient, unit_rows
 
 from trainables.losses import infonce_terms, margin_terms
 from trainables.losses.mining import MINING, mined
@@ -42,14 +42,15 @@ EUCLIDEAN = distances.LpDistance(normalize_embeddings=True, p=2, power=1)
 def test_batch_hard_and_easy_positives_are_those_of_pytorch_metric_learning(labels):
     z, y = unit_rows(labels), torch.tensor(labels)
     hard = miners.BatchEasyHardMiner(pos_strategy="hard", neg_strategy="hard", distance=EUCLIDEAN)
-    theirs, (positives, negatives) = as_sets(*hard(z, y)), kept(z, labels, "hard")
-    with_positives = {i for i, _ in kept(z, labels, "none")[0]}  # it leaves out anchors that have none
-    assert [positives, {(i, k) for i, k in negatives if i in with_positives}] == theirs
     easy = miners.BatchEasyHardMiner(pos_strategy="easy", neg_strategy="all", distance=EUCLIDEAN)
-    positives, negatives = kept(z, labels, "easy_positive")
-    theirs = as_sets(*easy(z, y))
-    assert positives == theirs[0] and {(i, k) for i, k in negatives if i in with_positives} == theirs[1]
-    assert negatives == kept(z, labels, "none")[1]
+    with_positives = {i for i, _ in kept(z, labels, "none")[0]}  # of the others it keeps some negatives, and some not
+    for name, miner in (("hard", hard), ("easy_positive", easy)):
+        ours, theirs = (
+            [{(i, k) for i, k in pairs if i in with_positives} for pairs in both]
+            for both in (kept(z, labels, name), as_sets(*miner(z, y)))
+        )
+        assert ours == theirs, name
+    assert kept(z, labels, "easy_positive")[1] == kept(z, labels, "none")[1]
 
 
 @batches

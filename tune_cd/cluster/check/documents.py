@@ -23,45 +23,40 @@ class Finding(NamedTuple):
 
 
 class Document(NamedTuple):
-    """One YAML document of a file. text: the file's lines. repeated: keys given twice, of which YAML keeps the last."""
+    """One YAML document of a file. text: the file's lines, with comments."""
 
     file: str
     kind: str
     data: dict
     text: list[str]
-    repeated: list[Finding]
-
-
-class _Loader(yaml.SafeLoader):
-    """Loads YAML with every key as text, and notes the keys that are given twice."""
-
-    repeated: list[Finding]
-
-    def compose_mapping_node(self, anchor):
-        node = super().compose_mapping_node(anchor)
-        keys = [key for key, _ in node.value if isinstance(key, yaml.ScalarNode) and key.value != "<<"]
-        for key in keys:
-            key.tag = self.DEFAULT_SCALAR_TAG
-        names = [key.value for key in keys]
-        twice = sorted({name for name in names if names.count(name) > 1})
-        self.repeated += [Finding((name,), "given twice: only the last counts") for name in twice]
-        return node
-
-    def documents(self) -> Iterator[tuple[Any, list[Finding]]]:
-        """(value, keys given twice) of each document. Raises YAMLError, or RecursionError."""
-        while self.check_node():
-            self.repeated = []
-            node = self.get_node()
-            _refuse_large(node)
-            try:
-                value = self.construct_document(node)
-            except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:  # a month of 13
-                raise _refused(f"{type(error).__name__}: {error}", node) from error
-            yield value, self.repeated
 
 
 def _refused(problem: str, node: yaml.Node) -> yaml.YAMLError:
     return yaml.constructor.ConstructorError(None, None, problem, node.start_mark)
+
+
+class _Loader(yaml.SafeLoader):
+    """Loads YAML with every key as text. Refuses keys that are given twice, of which YAML silently keeps the last."""
+
+    def compose_mapping_node(self, anchor):
+        node = super().compose_mapping_node(anchor)
+        names = set()
+        for key in (key for key, _ in node.value if isinstance(key, yaml.ScalarNode) and key.value != "<<"):
+            key.tag = self.DEFAULT_SCALAR_TAG
+            if key.value in names:
+                raise _refused(f"{key.value} is given twice", key)
+            names.add(key.value)
+        return node
+
+    def documents(self) -> Iterator[Any]:
+        """The value of each document. Raises YAMLError, or RecursionError."""
+        while self.check_node():
+            node = self.get_node()
+            _refuse_large(node)
+            try:
+                yield self.construct_document(node)
+            except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:  # a month of 13
+                raise _refused(f"{type(error).__name__}: {error}", node) from error
 
 
 def _refuse_large(node: yaml.Node) -> None:
@@ -87,18 +82,16 @@ def load(path: str) -> list[Document]:
     """
     try:
         text = Path(path).read_text(encoding="utf-8")
-        found = [one for one in _Loader(text).documents() if one[0] is not None]
-    except OSError as error:
-        raise ValueError(f"cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise ValueError(f"cannot be read: not UTF-8, byte {error.start}") from error
+        values = [value for value in list(_Loader(text).documents()) if value is not None]
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(f"cannot be read: {getattr(error, 'strerror', None) or error}") from error
     except RecursionError:
         raise ValueError(f"no YAML: nested in more than {MOST_LEVELS} levels") from None
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f"line {mark.line + 1}: " if mark else ""
         raise ValueError(f"no YAML: {where}{getattr(error, 'problem', None) or error}") from error
-    documents = [Document(path, _kind(value), value, text.splitlines(), repeated) for value, repeated in found]
+    documents = [Document(path, _kind(value), value, text.splitlines()) for value in values]
     if not any(document.kind != KUBERNETES for document in documents):
         raise ValueError(UNKNOWN)
     return documents

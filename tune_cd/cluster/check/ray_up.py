@@ -19,7 +19,7 @@ PROVIDER_KEYS = {
     "head_ip", "worker_ips", "external_head_ip", "coordinator_address", "list_of_node_ips",
 }  # fmt: skip
 """Keys that Ray's providers for AWS, Google Cloud and `local` read. Its schema lets any key through there."""
-CLOUDS = {"aws": ("s3://", "IamInstanceProfile"), "gcp": ("gs://", "serviceAccounts")}  # buckets, and who may write
+CLOUDS = ("aws", "gcp")
 MARKET = ("InstanceMarketOptions", "scheduling")  # the fields in which spot and on-demand nodes differ
 GPUS = {
     r"(g4dn|g5|g6|g6e|gr6)\.(|2|4|8|16)xlarge|g7e?\.[248]xlarge|p2\.xlarge|p3\.2xlarge|p5\.4xlarge": 1,
@@ -147,15 +147,14 @@ def provider(document: Document) -> str:
     return str(at(document.data, "provider", "type", default=""))
 
 
-def groups(document: Document) -> tuple[Group | None, list[Group]]:
-    """(the head, the workers); (None, []) if Ray finds no head."""
+def groups_are_good(document: Document) -> Iterator[Finding]:
+    """The head and the workers; nothing if Ray finds no head."""
     made = {}
-    for (_, name), kind in matches(document.data, KINDS):
+    for place, kind in matches(document.data, KINDS):
         machine = {key: value for key, value in kind["node_config"].items() if key not in MARKET}
-        place = ("available_node_types", name)
-        made[name] = Group(name, place, rules.spelt(kind["resources"]), is_spot(kind["node_config"]), machine)
-    head = made.pop(document.data.get("head_node_type"), None)
-    return head, list(made.values()) if head else []
+        made[place[-1]] = Group(place[-1], place, rules.spelt(kind["resources"]), is_spot(kind["node_config"]), machine)
+    if head := made.pop(document.data.get("head_node_type"), None):
+        yield from rules.groups_are_good(head, list(made.values()), "resources: {CPU: 0, GPU: 0}")
 
 
 def findings(document: Document) -> Iterator[Finding]:
@@ -174,10 +173,9 @@ def findings(document: Document) -> Iterator[Finding]:
         yield from rule(document)
     if cloud != "local":
         yield from broken(GROWING, document.data)
-        yield from rules.groups_are_good(*groups(document), "resources: {CPU: 0, GPU: 0}")
+        yield from groups_are_good(document)
     if cloud in CLOUDS:
         yield from broken([*BILLED, *OWN[cloud]], document.data)
-        yield from workers_may_write(document)
         yield from zones_fit(document)
 
 
@@ -232,16 +230,6 @@ def token_reaches_the_nodes(document: Document) -> Iterator[Finding]:
         yield from said(("cluster_synced_files",), {text: not synced})
         text = "nothing makes the token: add `ray get-auth-token --generate > /dev/null`"
         yield from said(("head_setup_commands",), {text: not made})
-
-
-def workers_may_write(document: Document) -> Iterator[Finding]:
-    """Workers need an account: Ray gives one to the head only, so the first row to a bucket fails."""
-    scheme, field = CLOUDS[provider(document)]
-    fields = {field, "LaunchTemplate", "sourceInstanceTemplate"}
-    without = [group for group in groups(document)[1] if not group.machine.keys() & fields]
-    if without and any(scheme in line for line in document.text):
-        text = f"no {field}: workers get none by default, and could not write results to {scheme}"
-        yield Finding((*without[0].place, "node_config"), text)
 
 
 def zones_fit(document: Document) -> Iterator[Finding]:

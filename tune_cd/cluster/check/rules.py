@@ -46,7 +46,6 @@ def said(place: Place, sentences: Mapping[str, Any]) -> Iterator[Finding]:
 def of_any_file(document: Document) -> Iterator[Finding]:
     """Placeholders; and secrets, since a cluster file is committed, mailed and copied to every node. They are never
     printed."""
-    yield from document.repeated
     for number, line in enumerate(document.text, 1):
         if name := next((name for name, pattern in SECRETS.items() if re.search(pattern, line)), None):
             yield Finding((), f"line {number} looks like {name}: keep it out of the file")
@@ -118,15 +117,13 @@ def misspelt(resources: Mapping[str, Any]) -> str:
 MISSPELT = "{} is another resource to Ray than CPU or GPU, for which trials ask"
 
 
-def groups_are_good(head: Group | None, workers: Sequence[Group], none: str) -> Iterator[Finding]:
+def groups_are_good(head: Group, workers: Sequence[Group], none: str) -> Iterator[Finding]:
     """The head holds the search: a trial there takes its memory, and a spot machine may go. A spot type needs a twin:
     where spot is short Ray goes on asking for spot, but for work that asks for what on-demand nodes alone have. none:
     the text that sets the head's resources to none."""
-    if head:
-        trains = head.resources.get("CPU") != 0 or head.resources.get("GPU", 0) != 0
-        sentences = {f"{none} is needed here, or trials run on the head": trains,
-                     "a spot head: with it the whole search is lost": head.is_spot}  # fmt: skip
-        yield from said(head.place, sentences)
+    trains = head.resources.get("CPU") != 0 or head.resources.get("GPU", 0) != 0
+    yield from said(head.place, {f"{none} is needed here, or trials run on the head": trains})
+    yield from said(head.place, {"a spot head: with it the whole search is lost": head.is_spot})
     for spot in (group for group in workers if group.is_spot):
         wanted = spot.resources | {"ondemand": 1}
         twins = [group for group in workers if (group.resources, group.is_spot) == (wanted, False)]

@@ -126,7 +126,7 @@ CLOUD = [
     ("    min_workers: 0\n", "    min_workers: 0\n    idle_timeout_s: 0\n", "gpu-spot.idle_timeout_s", "would end"),
     ("GPU: 1", "gpu: 1", "gpu-spot.resources", "gpu is another resource to Ray"),
     ("CPU: 8", "cpu: 8", "gpu-ondemand.resources", "cpu is another resource"),
-    ("GPU: 1", "GPU: 4", "gpu-ondemand", "GPU: 4 here, but a g"),
+    ("GPU: 1", "GPU: 4", "gpu-ondemand", "resources: GPU: 4, but a g"),
     ("region: us-", "region: eu-", "provider.availability_zone", " is no zone of eu-"),
 ]
 SPOT = "InstanceMarketOptions: {MarketType: spot}"
@@ -140,7 +140,7 @@ ANOTHER = """InstanceMarketOptions: {MarketType: capacity-block}
       InstanceMarketOptions: {MarketType: spot}"""
 SMALL = "a disk of 8 GB is too small"
 AWS = [
-    (PIN, PIN.replace(RAY, "2.41.0"), "setup_commands", f"Ray 2.41.0, but {RAY} in what is installed here"),
+    (PIN, PIN.replace(RAY, "2.41.0"), "setup_commands", f"Ray 2.41.0, but {RAY} is installed here"),
     ("Type: g6.2x", "Typ: g6.2x", ".node_config", 'RunInstances refuses it: Unknown parameter in input: "InstanceTyp"'),
     ("VolumeType:", "VolumTyp:", ".node_config", 'in BlockDeviceMappings[0].Ebs: "VolumTyp"'),
     ("OnTermination: true", "OnTermination: 'true'", ".node_config", "Ebs.DeleteOnTermination, value: true"),
@@ -149,9 +149,9 @@ AWS = [
     (SPOT, ANOTHER, "available_node_types.gpu-spot2", "on-demand twin"),
     ("VolumeSize: 150", "VolumeSize: 8", "gpu-spot.node_config", SMALL),
     ("us-west-2b,", "us-west-1b,", "provider.availability_zone", "us-west-1b is no zone of us-west-2"),
-    ("GPU: 1", "GPU: 2", "gpu-spot", "GPU: 2 here, but a g6.2xlarge has 1"),
-    ("g6.2xlarge", "g6.12xlarge", "gpu-spot", "GPU: 1 here, but a g6.12xlarge has 4"),
-    ("g6.2xlarge", "m6i.large", "gpu-spot", "GPU: 1 here, but a m6i.large has 0"),
+    ("GPU: 1", "GPU: 2", "gpu-spot", "resources: GPU: 2, but a g6.2xlarge has 1"),
+    ("g6.2xlarge", "g6.12xlarge", "gpu-spot", "resources: GPU: 1, but a g6.12xlarge has 4"),
+    ("g6.2xlarge", "m6i.large", "gpu-spot", "resources: GPU: 1, but a m6i.large has 0"),
 ]
 E2, ENDS = "      machineType: e2-standard-2", "scheduling: {onHostMaintenance: TERMINATE}"
 SPOT_HEAD = "scheduling: {provisioningModel: SPOT, instanceTerminationAction: DELETE}"
@@ -160,7 +160,12 @@ DELETES, KEEPS = (f"scheduling: {field} is missing" for field in
 GCP = [
     ("      autoDelete: true\n", "", "disks[0]", "autoDelete: true is missing"),
     ("instanceTerminationAction: DELETE, ", "", "gpu-spot.node_config", DELETES),
-    ("    resources: {CPU: 8, GPU: 1", "    resources: {CPU: 8", "gpu-spot", "GPU: 0 here, but a g2-standard-8 has 1"),
+    (
+        "    resources: {CPU: 8, GPU: 1",
+        "    resources: {CPU: 8",
+        "gpu-spot",
+        "resources: GPU: 0, but a g2-standard-8 has 1",
+    ),
     (E2, f"{E2}\n      {SPOT_HEAD}", HEAD, "a spot head"),
     (
         "config: *gpu_node",

@@ -77,7 +77,7 @@ def other_gpus(kind: dict) -> str | None:
     """The GPUs that a node type promises, and has, if they differ. On EC2 alone Ray finds out itself."""
     config, gpus = kind["node_config"], gpus_of(kind["node_config"])
     promised = rules.spelt(kind["resources"]).get("GPU", gpus if "InstanceType" in config else 0)
-    return None if gpus in (None, promised) else f"GPU: {promised} here, but a {machine_of(config)} has {gpus}"
+    return None if gpus in (None, promised) else f"resources: GPU: {promised}, but a {machine_of(config)} has {gpus}"
 
 
 @cache

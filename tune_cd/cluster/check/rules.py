@@ -89,9 +89,9 @@ def versions(document: Document) -> Iterator[Finding]:
         installed = what == "Ray" and document.kind == RAY_UP
         numbers = [version("ray")] if installed else [number for _, number in pins]
         usual = max(numbers, key=numbers.count, default="")
-        where = next((written(place) for place, number in pins if number == usual), "what is installed here")
+        where = next((f"in {written(place)}" for place, number in pins if number == usual), "is installed here")
         for place, number in pins:
-            yield from said(place, {f"{what} {number}, but {usual} in {where}": number != usual})
+            yield from said(place, {f"{what} {number}, but {usual} {where}": number != usual})
 
 
 class Group(NamedTuple):

@@ -176,6 +176,8 @@ GCP = [
     (ENDS, "scheduling: {}", "gpu-ondemand.node_config", KEEPS),
     (f"    {ENDS}", "    labels: {}", "gpu-ondemand.node_config", KEEPS),
     (" onHostMaintenance: TERMINATE,", "", "gpu-spot.node_config", KEEPS),
+    (ENDS, "scheduling: [{onHostMaintenance: MIGRATE}]", "gpu-ondemand.node_config", KEEPS),
+    (E2, f"{E2}\n      scheduling: [{{preemptible: true, instanceTerminationAction: DELETE}}]", HEAD, "a spot head"),
     ("diskSizeGb: 150", "diskSizeGb: 8", "gpu-spot.node_config", SMALL),
     ("diskSizeGb: 150", "diskSizeGb: '8'", "head.node_config", SMALL),
     ("zone: us-central1-a", "zone: us-east1-a", "", "us-east1-a"),

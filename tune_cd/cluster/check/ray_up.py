@@ -57,9 +57,14 @@ def small_disk(config: dict) -> str | None:
     return size if re.fullmatch(r"\d{1,9}", size) and int(size) < DISK_GB else None
 
 
+def scheduling(config: dict) -> dict:
+    """Of a machine of Google's: an object, or the only element of a list, as in Ray's own files."""
+    return at(config, "scheduling", 0, default={}) or at(config, "scheduling", default={})
+
+
 def is_spot(config: dict) -> bool:
-    market, scheduling = at(config, "InstanceMarketOptions", "MarketType"), at(config, "scheduling", default={})
-    return market == "spot" or scheduling.get("provisioningModel") == "SPOT" or bool(scheduling.get("preemptible"))
+    market, google = at(config, "InstanceMarketOptions", "MarketType"), scheduling(config)
+    return market == "spot" or google.get("provisioningModel") == "SPOT" or bool(google.get("preemptible"))
 
 
 def machine_of(config: dict) -> str:
@@ -135,9 +140,9 @@ OWN: dict[str, list[Rule]] = {
     "gcp": [
         (f"{CONFIG}.disks.*", lambda disk: at(disk, "autoDelete") is not True,
          "autoDelete: true is missing: the disk outlives its node"),
-        (CONFIG, lambda config: is_spot(config) and at(config, "scheduling", "instanceTerminationAction") != "DELETE",
+        (CONFIG, lambda config: is_spot(config) and scheduling(config).get("instanceTerminationAction") != "DELETE",
          "scheduling: instanceTerminationAction: DELETE is missing: a lost spot node keeps its disk, billed"),
-        (CONFIG, lambda config: gpus_of(config) and at(config, "scheduling", "onHostMaintenance") != "TERMINATE",
+        (CONFIG, lambda config: gpus_of(config) and scheduling(config).get("onHostMaintenance") != "TERMINATE",
          "scheduling: onHostMaintenance: TERMINATE is missing: without it Google starts no machine that has GPUs"),
     ],
 }  # fmt: skip

@@ -446,6 +446,12 @@ def test_the_provider_keys_are_those_that_rays_providers_read():
     assert {"type", "region", "head_ip"} < found <= ray_up.PROVIDER_KEYS
 
 
+def test_only_the_systems_disk_has_to_be_large(check, tmp_path):
+    old = "      - DeviceName: /dev/sda1\n"
+    data = f"      - {{DeviceName: /dev/sdf, Ebs: {{VolumeSize: 8, DeleteOnTermination: true}}}}\n{old}"
+    assert check(written(tmp_path, shipped("gpu.yaml").replace(old, data)))[0] == 0
+
+
 def test_the_gpus_of_ec2s_types_are_those_that_amazon_lists():
     moto = pytest.importorskip("moto", reason="it has EC2's list of instance types")
     listed = json.loads(gzip.decompress((Path(moto.__path__[0]) / "ec2/resources/instance_types.json.gz").read_bytes()))

@@ -33,7 +33,7 @@ GPUS = {
     r"[acdhimrtxz]\d\w*\.\w+|[cehmntz]\d\w?-.*": 0,
 }
 """Machine type of EC2 or Compute Engine -> its GPUs, without those of `guestAccelerators`. Others are not known."""
-DISK_GB = 30
+DISK_GB, ROOT = 30, ("/dev/sda1", "/dev/xvda")
 HEAD, WORKER = "head_start_ray_commands", "worker_start_ray_commands"
 COMMANDS = f"initialization_commands|setup_commands|head_setup_commands|worker_setup_commands|{HEAD}|{WORKER}.*"
 KINDS, CONFIG = "available_node_types.*", "available_node_types.*.node_config"
@@ -52,9 +52,11 @@ def opens_dashboard(command: Any) -> bool:
 
 
 def small_disk(config: dict) -> str | None:
-    google = at(config, "disks", 0, "initializeParams", "diskSizeGb")  # a number, or its digits as text
-    size = f"{at(config, 'BlockDeviceMappings', 0, 'Ebs', 'VolumeSize', default=google)}"
-    return size if re.fullmatch(r"\d{1,9}", size) and int(size) < DISK_GB else None
+    """The GB of a disk that holds the system, a number or its digits as text, if they are too few."""
+    mappings = matches(config, "BlockDeviceMappings.*")
+    disks = [at(it, "Ebs", "VolumeSize") for _, it in mappings if at(it, "DeviceName") in ROOT]
+    disks += [at(it, "initializeParams", "diskSizeGb") for _, it in matches(config, "disks.*") if at(it, "boot")]
+    return next((f"{gb}" for gb in disks if re.fullmatch(r"\d{1,9}", f"{gb}") and int(gb) < DISK_GB), None)
 
 
 def scheduling(config: dict) -> dict:

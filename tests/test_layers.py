@@ -14,7 +14,7 @@ ARROWS = {  # room: the rooms it may import, of its own package where none is na
     "tune_cd": "",
     "tune_cd.process": "",
     "tune_cd.search": "",
-    "tune_cd.balance": "process search",
+    "tune_cd.balance": "process search trainables.losses",
     "tune_cd.results": "process search",
     "tune_cd.analysis": "balance search results",
     "tune_cd.landscapes": "process balance search results analysis",

@@ -189,12 +189,6 @@ def test_members_that_point_outside_of_the_archive_are_refused(tmp_path, name):
         check_source("omniglot", path)
 
 
-def test_large_members_are_refused(archive, monkeypatch):
-    monkeypatch.setattr(source, "MAX_MEMBER_BYTES", 50)
-    with pytest.raises(ValueError, match="bytes, at most 50 are read"):
-        check_source("omniglot", archive)
-
-
 @pytest.mark.parametrize(
     ("name", "origin"),
     [

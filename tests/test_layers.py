@@ -41,6 +41,7 @@ ARROWS = {  # room: the rooms it may import, of its own package where none is na
     "trainables.training": "console losses datasets models data metrics own training.setup training.setups "
     "training.preemption_notice",
     "trainables.trained": "data datasets models training training.setup",
+    "trainables.embed": "console datasets trained training",
     "trainables.train": "console datasets data losses trained training training.setup training.setups",
     "trainables.trial": "data trained training training.setup training.preemption_notice",
     "trainables.probe": "metrics",
@@ -53,7 +54,7 @@ OUTSIDE = {  # library: the rooms that may import it, with all that is in them
     "torchvision": "trainables.models",
     "pandas": "tune_cd.results tune_cd.landscapes tune_cd.analysis tune_cd.plots tune_cd.report "
     "tune_cd.tune tune_cd.run",
-    "pyarrow": "tune_cd.results tune_cd.landscapes trainables.datasets",
+    "pyarrow": "tune_cd.results tune_cd.landscapes trainables.datasets trainables.embed",
     "matplotlib": "tune_cd.plots tune_cd.report trainables.datasets",
     "plotly": "tune_cd.report",
 }

@@ -20,7 +20,6 @@ from trainables.datasets import (
     glyphs,
     load_dataset,
     omniglot,
-    source,
     tinyimagenet,
 )
 from trainables.datasets.structure import fixed_order

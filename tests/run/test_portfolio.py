@@ -133,6 +133,27 @@ def test_a_training_goes_on_for_whoever_wants_it_longer_under_the_name_it_has():
     assert one.history == [(START, pytest.approx(bowl(START)))]
 
 
+@pytest.mark.parametrize("seeds", [(0,), (0, 1)])
+def test_what_is_trained_and_what_is_left_never_exceed_the_budgets(seeds):
+    """But for what is trained of a search's settings for another one, which has its name in the account."""
+    asking = portfolio(2, seeds=seeds, cd=pausing(budget=2), one=line([1, 1], budget=2))
+    limits = {name: search.budget for name, search in asking.searches.items()}
+    trained, running = 0.0, []
+    while True:
+        running += asking.ask()
+        spent = {name: search.spent for name, search in asking.searches.items()}
+        most = sum(max(limit, spent[name]) for name, limit in limits.items()) + sum(asking.lent.values())
+        under_way = sum(one.until - asking.reached(one) for one in running)
+        assert under_way - 1e-9 <= asking.left and trained + asking.left <= len(seeds) * most + 1e-9
+        if not running:
+            break
+        one = running.pop(0)
+        trained += one.until - asking.reached(one)
+        asking.tell(one, until(one))
+    assert asking.finished and asking.left == 0 and asking.lent["cd"] == 1 - LENGTHS[0]
+    assert trained == pytest.approx(len(seeds) * sum(search.spent for search in asking.searches.values()))
+
+
 def test_what_another_has_trained_is_told_and_costs_nothing():
     known = {(PLANE.key(START), 0): bowl(START)}
     asking = portfolio(1, known, cd=pausing(budget=2))

@@ -3,7 +3,7 @@
 if __name__ == "__main__":  # before the imports, during which Ctrl-C is quiet as well
     from tune_cd.process import run
 
-    run("tune_cd.run.__main__")
+    run("tune_cd.run.__main__", "checking the options and the data ...")
 
 import logging
 import os
@@ -56,7 +56,6 @@ def _absent(call: Call) -> list[Path]:
 
 
 def _checked(request: Request) -> int:
-    print("checking the options and the data ...", flush=True)
     with ENDING.at_once():
         from tune_cd.results.study_files import DRIVER
         from tune_cd.run import preflight

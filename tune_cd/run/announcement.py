@@ -21,7 +21,7 @@ def announced(study: Study, resources: Resources) -> Iterator[str]:
     weights = "from scratch" if setup.weights == "none" else f"from weights {setup.weights}"
     yield f"study {study.name}: results in {study.results}"
     yield f"training: {study.dataset}, {TASKS[setup.task]} ({setup.task}), {setup.loss} loss{distance}"
-    yield f"network: {setup.network} at {setup.image_size} px, {weights}; set-up {config.setup}"
+    yield f"set-up {config.setup}: {setup.network} at {setup.image_size} px, {weights}"
     yield f"a full training sees {setup.images_seen:,} images" + _seeds(resources)
     chosen = [search for search in study.searches if search.name == CONFIRM]
     yield f"searches: {' + '.join(_search(search) for search in study.searches if search not in chosen)}"

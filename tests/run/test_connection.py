@@ -27,7 +27,7 @@ def closed():
     """An address on this machine at which nobody listens."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
-        yield "127.0.0.1:{}".format(taken.getsockname()[1])
+        yield f"127.0.0.1:{taken.getsockname()[1]}"
 
 
 def never(said):
@@ -59,7 +59,7 @@ def test_a_cluster_that_does_not_take_the_driver_is_given_up(monkeypatch, capsys
     monkeypatch.setattr(connection, "PATIENCE", 0.2)
     monkeypatch.setattr(connection, "_init", lambda address, verbose: time.sleep(1))
     with socket.create_server(("127.0.0.1", 0)) as server:
-        connect("127.0.0.1:{}".format(server.getsockname()[1]), False, told.append)
+        connect(f"127.0.0.1:{server.getsockname()[1]}", False, told.append)
     assert len(told) == 1 and told[0].startswith("no Ray cluster answers at 127.0.0.1:")
 
 
@@ -83,8 +83,8 @@ def test_a_temporary_folder_with_too_long_a_name_is_told_with_the_remedy(monkeyp
 def test_the_cpus_of_a_ray_of_its_own_are_those_that_the_process_may_use():
     """As under `taskset -c 0`, or in a SLURM job with part of a node."""
     code = (
-        "import os; from tune_cd.run.connection import own_cpus; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})"
-        "; print(own_cpus())"
+        "import os; from tune_cd.run.connection import own_cpus; "
+        "os.sched_setaffinity(0, {min(os.sched_getaffinity(0))}); print(own_cpus())"
     )
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert said.stdout.strip() == str({"num_cpus": 1} if os.cpu_count() > 1 else {}), said.stderr

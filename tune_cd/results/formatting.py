@@ -25,8 +25,8 @@ def studies_table(trials: pd.DataFrame) -> str:
         counts = " ".join(f"{number:>{max(6, len(name))}}" for name, number in numbers.items())
         best: Mapping[Any, Any] = {"val_score": None, "test_score": None, "metric_name": "-"}
         if completed:
-            whole = rows[rows["status"] == "completed"].sort_values("val_score", ascending=False, kind="stable")
-            best = whole.to_dict("records")[0]
+            ended = rows[rows["status"] == "completed"].sort_values("val_score", ascending=False, kind="stable")
+            best = ended.to_dict("records")[0]
         scores = f"{_number(best['val_score']):>9} {_number(best['test_score']):>9}  {best['metric_name']:<14}"
         times = f"{_minute(rows['started_at'].min()):<16} {_minute(rows['ended_at'].max())}"
         lines.append(f"{study!s:<34} {counts} {scores} {times}")

@@ -1,6 +1,7 @@
 """What a study shows while it runs."""
 
 import io
+import pickle
 import re
 import sys
 from types import SimpleNamespace
@@ -234,6 +235,11 @@ def test_members_of_a_pack_are_counted_once():
     assert told([one, one]) is None
     pack["2"] = ended(2, RAISED.format(2, 2)).last_result
     assert told([one, one]).startswith("3 settings")
+
+
+def test_tune_may_pickle_it_whatever_the_searches_hold():
+    held = (number for number in range(3))
+    pickle.dumps(Progress({"tpe": None}, lambda: next(held), empty(), "r_map"))
 
 
 def test_what_was_done_before_counts(capsys):

@@ -53,7 +53,7 @@ def _space(space: Space) -> str:
     """The axes, those of one range together."""
     ranges: dict[str, list[str]] = {}
     for axis in space.axes:
-        grows = f", at first: it may grow by {axis.growth:g} octaves" if axis.growth else ""
+        grows = f", which may grow by {axis.growth:g} octaves" if axis.growth else ""
         text = f"from {axis.low:g} to {axis.high:g}{grows}"
         if axis.values is not None:
             text = f"among {', '.join(f'{value:g}' for value in axis.values)}"

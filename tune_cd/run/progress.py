@@ -53,6 +53,10 @@ class Progress(Callback):
         self._status: tqdm | None = None
         self._titled, self._changed = False, False
 
+    def __getstate__(self) -> dict:
+        """Empty: Tune pickles a copy with a Tuner, and never reads it. The searches cannot all be pickled."""
+        return {}
+
     def setup(self, **info) -> None:
         if sys.stdout.isatty() and sys.stderr.isatty():
             done = self._done()

@@ -222,8 +222,8 @@ def _account(search: Search, optimiser: Optimiser, lent: float = 0.0) -> str:
     """What a search has trained, and why it ended if it has. lent: what was trained of its settings for other searches,
     in full trainings."""
     why = optimiser.ending if optimiser.finished else "it goes on"
-    if search.make is given and optimiser.spent < search.num_samples:
-        return "its setting was trained by another search"
+    if search.make is given:
+        return "its settings are trained" if optimiser.spent else "its setting was trained by another search"
     if not (search.pauses or search.line):
         return f"{optimiser.spent:.0f} of {search.num_samples} settings trained; {why}"
     own = [one for one in optimiser.trainings if one.curve and not one.external]

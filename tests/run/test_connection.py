@@ -17,6 +17,7 @@ from tune_cd.run.connection import connect, own_cpus
 def joined(monkeypatch):
     """Addresses that Ray was asked to join; it takes no time."""
     asked = []
+    monkeypatch.setattr(connection, "recorded_cluster", lambda: None)
     monkeypatch.setattr(connection, "_init", lambda address, verbose: asked.append(address))
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     return asked
@@ -68,6 +69,18 @@ def test_a_ray_of_its_own_is_started_at_once(joined, monkeypatch, capsys, addres
     monkeypatch.setenv("RAY_ADDRESS", environ)
     connect(address, False, never)
     assert joined == [address] and capsys.readouterr().out == "starting Ray ...\n"
+
+
+def test_the_ray_of_this_machine_is_joined_if_it_lives(joined, closed, monkeypatch, capsys):
+    """`ray start` leaves a record, which outlives it."""
+    monkeypatch.setattr(connection, "recorded_cluster", lambda: closed)
+    connect(None, False, never)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        alive = f"127.0.0.1:{server.getsockname()[1]}"
+        monkeypatch.setattr(connection, "recorded_cluster", lambda: alive)
+        connect(None, False, never)
+    assert joined == [None, alive]
+    assert capsys.readouterr().out == f"starting Ray ...\nconnecting to Ray at {alive} (of this machine) ...\n"
 
 
 def test_a_temporary_folder_with_too_long_a_name_is_told_with_the_remedy(monkeypatch):

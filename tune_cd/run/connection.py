@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from tune_cd.cluster.ray_internals import recorded_cluster
 from tune_cd.results.location import is_uri
 from tune_cd.results.redaction import redact
 from tune_cd.run.ending import ENDING
@@ -35,13 +36,15 @@ def connect(address: str | None, verbose: bool, give_up: Callable[[str], None]) 
     """
     given = address or os.environ.get("RAY_ADDRESS") or None
     named = f"{given} (RAY_ADDRESS)" if given != address else f"{given} (--address)"
+    if given is None and (recorded := recorded_cluster()) is not None and _answers(recorded):
+        given, named = recorded, f"{recorded} (of this machine)"
     late = threading.Timer(PATIENCE, give_up, (_unanswered(named, PATIENCE),))
     late.daemon = True
     if given in (None, "local"):
         print("starting Ray ...", flush=True)
     else:
         print(fold(redact(f"connecting to Ray at {named} ...")), flush=True)
-        _await_port(given, named)
+        _await(given, named)
         late.start()
     try:
         _init(given, verbose)
@@ -68,17 +71,11 @@ def _init(address: str | None, verbose: bool) -> None:
 
     level = logging.INFO if verbose else logging.ERROR
     usual = {"runtime_env": WORKERS, "log_to_driver": False, "logging_level": level}
-    if address == "local":
-        ray.init(address, include_dashboard=False, **own_cpus(), **usual)
-    elif address is not None or not own_cpus():
-        ray.init(address, **usual)
+    if address in (None, "local"):
+        dashboard = {} if address is None else {"include_dashboard": False}
+        ray.init("local", **own_cpus(), **dashboard, **usual)
     else:
-        try:
-            ray.init(**own_cpus(), **usual)
-        except ValueError as error:
-            if "existing cluster" not in str(error):
-                raise
-            ray.init(**usual)
+        ray.init(address, **usual)
 
 
 def own_cpus() -> dict[str, int]:
@@ -88,21 +85,25 @@ def own_cpus() -> dict[str, int]:
     return {"num_cpus": usable} if usable and usable < (os.cpu_count() or 1) else {}
 
 
-def _await_port(address: str, named: str) -> None:
-    """Wait until the address accepts a connection. Raises ConnectionError if it does not in ANSWER; an address without
-    a port, as "auto", is Ray's to understand."""
+def _await(address: str, named: str) -> None:
+    """Wait until the address answers. Raises ConnectionError if it does not in ANSWER."""
+    end = time.monotonic() + ANSWER
+    while not _answers(address):
+        if time.monotonic() > end:
+            raise ConnectionError(_unanswered(named, ANSWER))
+        time.sleep(0.5)
+
+
+def _answers(address: str) -> bool:
+    """Whether it accepts a connection; an address without a port, as "auto", is Ray's to understand."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if not host or not port.isdecimal():
-        return
-    end = time.monotonic() + ANSWER
-    while True:
-        try:
-            socket.create_connection((host.strip("[]"), int(port)), timeout=5.0).close()
-            return
-        except OSError as error:
-            if time.monotonic() > end:
-                raise ConnectionError(_unanswered(named, ANSWER)) from error
-        time.sleep(0.5)
+        return True
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=5.0).close()
+    except OSError:
+        return False
+    return True
 
 
 def _unanswered(named: str, seconds: float) -> str:

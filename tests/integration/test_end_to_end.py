@@ -197,7 +197,7 @@ def test_ones_own_network_and_weights_from_the_directory_one_is_in_and_an_odd_te
     said = process.stdout
     assert process.returncode == 0 and "Traceback" not in process.stderr, said + process.stderr
     config = json.loads(results.read(tmp_path / "r")["config"].iloc[0])
-    assert "1 trainings: 1 completed" in said and re.search(r"^report:  .+report.html$", said, re.MULTILINE)
+    assert "1 training: 1 completed" in said and re.search(r"^report:  .+report.html$", said, re.MULTILINE)
     assert (config["network"], config["weights"]) == ("mynets:flat", str(tmp_path / "mine.pt"))
     picture = re.search(r"^picture: (.+)$", said, re.MULTILINE)[1]
     assert Path(picture).read_bytes().startswith(b"\x89PNG")

@@ -2,6 +2,7 @@
 
 import math
 import pickle
+import re
 
 import pytest
 from portfolios import BEST, PLANE, START, bowl, line, pausing, portfolio, until, whole
@@ -9,6 +10,8 @@ from ray.tune.search import Searcher
 
 from tune_cd import LENGTHS, CoordinateDescent
 from tune_cd.run.portfolio import ORIGIN
+from tune_cd.run.resumption import say_ended
+from tune_cd.run.searches import Search
 from tune_cd.run.study_search import StudySearch
 from tune_cd.tune.packs import PACK
 
@@ -152,6 +155,25 @@ def test_what_is_trained_and_what_is_left_never_exceed_the_budgets(seeds):
         asking.tell(one, until(one))
     assert asking.finished and asking.left == 0 and asking.lent["cd"] == 1 - LENGTHS[0]
     assert trained == pytest.approx(len(seeds) * sum(search.spent for search in asking.searches.values()))
+
+
+def test_each_search_says_what_it_trained_for_itself_and_for_others_and_why_it_ended(capsys):
+    asking = portfolio(1, cd=pausing(budget=2), one=line([1, 1], budget=2))
+    steps(asking)
+    searches = [Search(name, 2, None, None, None, pauses=name == "cd", line=name == "one") for name in ("cd", "one")]
+    say_ended(asking, searches)
+    said = capsys.readouterr().out
+    assert max(map(len, said.splitlines())) <= 80
+    cd, one = re.findall(r"(?:cd|one): .*?goes on", " ".join(said.split()))
+    settings, whole, paused, spent = re.match(
+        r"cd: (\d+) settings \((\d) trained whole, (\d+) paused\), images of ([\d.]+) full trainings \(of 2\), "
+        r"0.875 of it for other searches; its budget of 2 full trainings is spent; a larger one goes on",
+        cd,
+    ).groups()
+    trained = [one for one in asking.searches["cd"].trainings if one.curve]
+    assert int(settings) == int(whole) + int(paused) == len(trained)
+    assert float(spent) == pytest.approx(sum(one.share for one in trained), abs=0.005)
+    assert one.startswith("one: 2 settings (2 trained whole), images of 2 full trainings (of at most 2); its budget")
 
 
 def test_what_another_has_trained_is_told_and_costs_nothing():

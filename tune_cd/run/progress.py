@@ -114,11 +114,8 @@ class Progress(Callback):
             self._print(f"warning: {name}{' '.join(redact(said).split())}")
 
     def _ended(self, config: dict, result: dict, seconds: float) -> None:
-        score, search, images = (
-            result.get("val_score", math.nan),
-            config[ORIGIN]["search"],
-            result.get("images_seen", 0),
-        )
+        search, images = config[ORIGIN]["search"], result.get("images_seen", 0)
+        score = result.get("val_score", math.nan)
         if math.isnan(score):
             said = redact(f"{result.get('error') or result.get('status', 'no score')}")
             self._row(config, images, said.splitlines()[0])

@@ -235,6 +235,5 @@ def _account(search: Search, optimiser: Optimiser, lent: float = 0.0) -> str:
     if optimiser.budget < search.num_samples:
         limit += f", {optimiser.budget:.3g} within its share of --budget"
     elsewhere = f", {lent:.3g} of it for other searches" if lent else ""
-    return (
-        f"{len(own)} settings ({counts}), images of {optimiser.spent:.3g} full trainings (of {limit}){elsewhere}; {why}"
-    )
+    settings = f"{len(own)} setting{'s' * (len(own) != 1)} ({counts})"
+    return f"{settings}, images of {optimiser.spent:.3g} full trainings (of {limit}){elsewhere}; {why}"

@@ -37,7 +37,8 @@ def summarise(study: Study) -> str:
 def counted_by_status(table: pd.DataFrame) -> str:
     """How many trainings there are, and how each of them ended."""
     counts = table["status"].replace("stopped", "paused").value_counts()
-    return f"{len(table)} training{'s' * (len(table) != 1)}: {', '.join(f'{number} {status}' for status, number in counts.items())}"
+    trainings = f"{len(table)} training{'s' * (len(table) != 1)}"
+    return f"{trainings}: {', '.join(f'{number} {status}' for status, number in counts.items())}"
 
 
 def _balance_table(trials: pd.DataFrame, study: Study) -> list[str]:

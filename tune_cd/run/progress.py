@@ -145,8 +145,9 @@ class Progress(Callback):
     def _cells(self, config: Mapping, images: int) -> dict[str, tuple[str, int]]:
         """Title of a column -> (value, width), for the columns that tell trainings apart."""
         search, cells = config[ORIGIN]["search"], {}
-        if (full := self._full.get(search)) is not None:
-            cells["length"] = f"{images / full:.0%}", 6
+        if any(self._full.values()):
+            full = self._full.get(search)
+            cells["length"] = f"{images / full:.0%}" if full else "", 6
         for name, value in config.items():
             if name.startswith(WEIGHT):
                 cells[name] = f"{value:.4g}", max(10, len(name) + 1)

@@ -4,7 +4,9 @@ import itertools
 
 import pytest
 
+from trainables.losses import LOSSES
 from tune_cd import balance
+from tune_cd.balance.__main__ import main
 
 
 @pytest.mark.parametrize("b, k", [(64, 2), (16, 2), (64, 4), (6, 3)])
@@ -49,6 +51,7 @@ def test_impossible_recipes(arguments):
         ("lr=0.1,average=global,b=128", balance.from_recipe(0.1, "global", 128) | {"batch_size": 128}),
         ("lr=0.1, average=separate", {"Lambda_p": 0.1, "Lambda_e": 0.1, "batch_size": 64}),
         ("average=global,lr=2,b=32,k=4", balance.from_recipe(2.0, "global", 32, 4) | {"batch_size": 32}),
+        ("lr=63,average=global,lambda_p=2,lambda_e=1,b=64", {"Lambda_p": 2.0, "Lambda_e": 62.0, "batch_size": 64}),
         ("lr=0.01,lambda_p=3,lambda_e=60", {"Lambda_p": 0.03, "Lambda_e": 0.6, "batch_size": 64}),
     ],
 )
@@ -71,6 +74,8 @@ def test_the_xbm_authors_balance_is_the_global_averages():
         "lr=0.1,average=mean",
         "lr=0.1,lambda_p=1",
         "lr=0.1,average=global,lambda_p=1",
+        "lr=0.1,average=global,lambda_p=1,lambda_e=0",
+        "lr=0.1,lambda_sim=25,lambda_std=25,lambda_cov=1",
         "lr=0.1,average=global,b=64.5",
         "lr=0.1,lr=0.2,average=global",
         "lr=0.1,average=global,momentum=0.9",
@@ -85,11 +90,89 @@ def test_recipes_that_do_not_fit(text):
 
 
 def test_the_command_says_where_a_recipe_lies(capsys):
-    assert balance.main(["lr=0.1,average=separate,b=64"]) == 0
+    assert main(["lr=0.1,average=separate,b=64"]) == 0
     said = capsys.readouterr().out
     assert (
         "Lambda_p=0.1,Lambda_e=0.1,batch_size=64" in said
         and "+0.00 from separate" in said
         and "-5.95 from global" in said
     )
-    assert balance.main(["lr=0.1"]) == 2 and "lr=0.1" in capsys.readouterr().err
+    assert main(["lr=0.1"]) == 2 and "lr=0.1" in capsys.readouterr().err
+
+
+H = {"Lambda_p": 0.7, "Lambda_e": 17.0}
+
+
+@pytest.mark.parametrize("k", [2, 4])
+def test_the_recipes_for_weights_lead_back_to_them(k):
+    """Against sums over counted pairs: lr times the gradient's weight of each pair is the weight of its term's mean."""
+    separate, everywhere = balance.recipes(H, 64, k)
+    positive, negative = 64 * (k - 1), 64 * (64 - k)
+    assert separate.learning_rate == 0.7 and separate.factors["Lambda_e"] == pytest.approx(17 / 0.7)
+    for name, pairs in (("Lambda_p", positive), ("Lambda_e", negative)):
+        a_pair = everywhere.learning_rate * everywhere.factors[name] / (positive + negative)
+        assert a_pair * pairs == pytest.approx(H[name])
+        assert everywhere.learning_rate * everywhere.weights[name] == pytest.approx(H[name])
+    assert not separate.reached and not everywhere.reached
+
+
+def test_what_the_learning_rate_alone_does_not_reach():
+    """It comes nearest where both weights are equally many octaves away."""
+    separate, _ = balance.recipes(H, 64)
+    assert separate.nearest == pytest.approx((0.7 * 17) ** 0.5) and set(separate.off) == {"Lambda_e"}
+    assert balance.recipes(balance.from_recipe(0.3, "global", 64), 64)[1].reached
+    (published,) = balance.recipes(
+        {"Lambda_a": 5.0, "Lambda_b": 2.0}, 64, published={"Lambda_a": 25.0, "Lambda_b": 1.0}
+    )
+    assert published.learning_rate == 0.2 and published.weights == {"Lambda_a": 25.0, "Lambda_b": 10.0}
+    assert published.off == {"Lambda_b": 10.0}
+
+
+WEIGHTS = ["Lambda_p=0.7,Lambda_e=17,b=64", "Lambda_p=3e-05,Lambda_e=0.123456789,batch_size=20,k=5"] + [
+    ",".join(f"{name}={0.0123 * weight * 2**n}" for n, (name, weight) in enumerate(loss.coefficients.items()))
+    for loss in LOSSES.values()
+    if not loss.pairwise
+]
+
+
+@pytest.mark.parametrize("weights", WEIGHTS)
+def test_the_command_reads_the_recipes_that_it_prints(weights, capsys):
+    expected = {
+        part.partition("=")[0]: float(part.partition("=")[2]) for part in weights.split(",") if "Lambda" in part
+    }
+    assert main([weights]) == 0
+    printed = capsys.readouterr().out.splitlines()
+    recipes = [line for line in printed if line.startswith("lr=")]
+    assert len(recipes) == 1 + ("Lambda_p=" in weights) and max(map(len, printed)) <= 80
+    for recipe in recipes:
+        assert main([recipe]) == 0
+        head = capsys.readouterr().out.splitlines()[0]
+        found = {name: float(value) for name, value in (part.split("=") for part in head.split(","))}
+        assert {name: found[name] for name in expected} == pytest.approx(expected, rel=1e-6)
+        assert found.get("batch_size", 64) == int(
+            next((p.split("=")[1] for p in weights.split(",") if p[0] == "b"), 64)
+        )
+
+
+def test_the_command_explains_itself(capsys):
+    assert main(["--help"]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("usage: python -m tune_cd.balance RECIPE") and max(map(len, said.splitlines())) <= 80
+    assert main([]) == 2
+
+
+@pytest.mark.parametrize(
+    "weights, message",
+    [
+        ("Lambda_p=0.7", "Lambda_p=...,Lambda_e=..."),
+        ("Lambda_p=0.7,Lambda_e=0", "finite numbers > 0"),
+        ("Lambda_p=0.7,Lambda_e=inf", "finite numbers > 0"),
+        ("Lambda_p=0.7,Lambda_e=1,b=63", "batch_size 63"),
+        ("Lambda_p=0.7,Lambda_e=1,b=64,batch_size=64", "is needed"),
+        ("Lambda_p=0.7,Lambda_x=1", "vicreg: sim, std, cov"),
+        ("Lambda_p=0.7,Lambda_e=1,lr=3", "'lr=3' is not one of"),
+    ],
+)
+def test_weights_that_do_not_fit(weights, message, capsys):
+    assert main([weights]) == 2
+    assert message in capsys.readouterr().err

@@ -15,7 +15,7 @@ ARROWS = {  # room: the rooms it may import, of its own package where none is na
     "tune_cd.__main__": "",
     "tune_cd.process": "",
     "tune_cd.search": "",
-    "tune_cd.balance": "process search",
+    "tune_cd.balance": "process search trainables.losses",
     "tune_cd.optuna": "search",
     "tune_cd.results": "process search",
     "tune_cd.analysis": "balance search results",
@@ -43,6 +43,7 @@ ARROWS = {  # room: the rooms it may import, of its own package where none is na
     "trainables.training": "console losses datasets models data metrics own training.setup training.setups "
     "training.preemption_notice",
     "trainables.trained": "data datasets models training training.setup",
+    "trainables.embed": "console datasets trained training",
     "trainables.train": "console datasets data losses trained training training.setup training.setups",
     "trainables.trial": "data trained training training.setup training.preemption_notice",
     "trainables.probe": "metrics",
@@ -55,7 +56,7 @@ OUTSIDE = {  # library: the rooms that may import it, with all that is in them
     "torchvision": "trainables.models",
     "pandas": "tune_cd.results tune_cd.landscapes tune_cd.analysis tune_cd.plots tune_cd.report "
     "tune_cd.tune tune_cd.run",
-    "pyarrow": "tune_cd.results tune_cd.landscapes trainables.datasets",
+    "pyarrow": "tune_cd.results tune_cd.landscapes trainables.datasets trainables.embed",
     "matplotlib": "tune_cd.plots tune_cd.report trainables.datasets",
     "plotly": "tune_cd.report",
 }

@@ -21,7 +21,7 @@ from pathlib import Path
 import torch
 
 from trainables import trained
-from trainables.console import run
+from trainables.console import chosen_device, run
 from trainables.data.resident import DeviceData
 from trainables.datasets import pin_source
 from trainables.datasets.structure import local_path
@@ -49,7 +49,7 @@ def main(argv: list[str] | None = None) -> int:
     open_queues()
     try:
         options = _parser().parse_args(argv)
-        device = _device(options.device)
+        device = chosen_device(options.device)
         form = options.setup or ("paper" if device.type == "cuda" else "small")
         assignments = options.assignments + ([] if options.weights is None else [f"weights={options.weights}"])
         setup = override(find_setup(options.dataset, form, options.task, options.loss), assignments)
@@ -79,19 +79,6 @@ def main(argv: list[str] | None = None) -> int:
         print(f"warning: {warning}", file=sys.stderr)
     print(f"{data.name}: {setup.images_seen:,} images each on {device}, {setup}", flush=True)
     return _train(pack, states, network)
-
-
-def _device(name: str | None) -> torch.device:
-    """The device of this name; None: a GPU, else the CPU. Raises ValueError for a device that is not there."""
-    gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    allowed = ["cpu", *["cuda"][:gpus], *(f"cuda:{index}" for index in range(gpus))]
-    if name is None:
-        return torch.device("cuda" if gpus else "cpu")
-    if name not in allowed:
-        raise ValueError(
-            f"--device {name!r}: one of {', '.join(allowed)} on this machine, which has {gpus} GPUs for torch"
-        )
-    return torch.device(name)
 
 
 def _writable(option: str, place: str | None) -> Path | None:

@@ -54,13 +54,17 @@ class TrainedNetwork(nn.Module):
         """The input of a linear probe, [n, feature_dim]: the features before the projection head, if there is one."""
         return self.embedder.features(self._prepared(images))
 
+    def check_photos(self) -> None:
+        """Raise ValueError for a network of one channel, which takes no photographs."""
+        if self.channels != 3:
+            raise ValueError(f"the network takes images of {self.channels} channel: prepare them as {self.data}'s")
+
     def photo(self, file: str | Path | bytes) -> Tensor:
         """Decode an image file, path or bytes, as the training's photographs were: uint8 [3, s, s].
 
         Raises ValueError if it cannot be decoded, and for a network of one channel, which takes no photographs.
         """
-        if self.channels != 3:
-            raise ValueError(f"the network takes images of {self.channels} channel: prepare them as {self.data}'s")
+        self.check_photos()
         data = file if isinstance(file, bytes) else Path(file).read_bytes()
         try:
             image = decode_image(data, "RGB", self.setup.image_size)

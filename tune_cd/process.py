@@ -46,14 +46,19 @@ class Output(io.FileIO):
             return len(data)
 
 
-def run(module: str) -> NoReturn:
-    """Import a command's module, call its `main()`, and end the process with the exit status that it returns."""
+def run(module: str, first: str = "") -> NoReturn:
+    """Import a command's module, call its `main()`, and end the process with the exit status that it returns.
+
+    first: a line to print before the imports, which may take long; left out where the arguments ask for help.
+    """
     status: int | str | None = FAILED
     os.environ["MPLBACKEND"] = "agg"  # one that is not installed, as a notebook's, refuses every import of matplotlib
     _open_streams()
     if heeded := signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, leave)  # an exception in an import of compiled code would be printed
     try:
+        if first and not {"-h", "--help"} & {*sys.argv}:
+            print(first, flush=True)
         main = import_module(module).main
         if heeded:
             signal.signal(signal.SIGINT, signal.default_int_handler)

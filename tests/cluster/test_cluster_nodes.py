@@ -189,6 +189,17 @@ def test_one_that_joins_is_checked_then_and_one_that_does_not_answer_is_named(no
     assert "no answer within 0 s" in said[1] and watched.joined(alive_nodes()) == []
 
 
+@pytest.mark.parametrize("lost", [1, 2])
+def test_one_lost_process_is_no_fault_of_its_node(node, tmp_path, lost):
+    """It may be killed for memory that others take."""
+    node(num_cpus=1, env_vars={"LOSES": str(lost), "LOST_IN": str(tmp_path)})
+    ready, wrong = nodes_of(tmp_path).check(alive_nodes())
+    if lost == 1:
+        assert len(ready) == 1 and not wrong
+    else:
+        assert not ready and len(wrong) == 1 and "could not be checked: " in wrong[0]
+
+
 # on-demand nodes
 
 

@@ -13,6 +13,14 @@ from tune_cd.cluster import ray_internals
 ROOT = Path(__file__).parents[2]
 
 
+def test_the_record_of_a_cluster_is_read_whether_it_lives_or_not(tmp_path, monkeypatch):
+    monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
+    assert ray_internals.recorded_cluster() is None
+    (tmp_path / "ray").mkdir()
+    (tmp_path / "ray" / "ray_current_cluster").write_text("127.0.0.1:1\n")
+    assert ray_internals.recorded_cluster() == "127.0.0.1:1"
+
+
 @pytest.mark.ray
 @pytest.mark.slow
 def test_what_a_connected_cluster_is_asked(ray_session):

@@ -123,8 +123,8 @@ class FaultyTrial(TrainTrial):
 def main(argv: list[str]) -> int:
     from tune_cd.report import writing
     from tune_cd.run import summary, trials
-    from tune_cd.run.__main__ import WORKERS
     from tune_cd.run.__main__ import main as run
+    from tune_cd.run.connection import WORKERS
 
     if "DRAWN" not in os.environ:
         summary.draw = writing.write_report = lambda *_: "none"

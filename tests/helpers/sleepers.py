@@ -7,6 +7,7 @@ slept, with "ended" as well, in seconds since 1970. While there is a file `hold`
 import json
 import math
 import os
+import signal
 import time
 from pathlib import Path
 
@@ -84,10 +85,14 @@ def diary(folder: Path, study: str) -> list[dict]:
 
 def look_from_here(question: dict, name: str, gpus: bool) -> dict:
     """`nodes.look` on a node whose $RESULTS_HERE, if it is set, is what the results' folder is there; with $DEAF it
-    hangs."""
+    hangs, and its first $LOSES processes are lost, which are counted in $LOST_IN."""
     from tune_cd.results.store import Folder
 
     if os.environ.get("DEAF"):
         time.sleep(3600)
+    before = len(list(Path(os.environ.get("LOST_IN", "/none")).glob("lost-*")))
+    if before < int(os.environ.get("LOSES", 0)):
+        Path(os.environ["LOST_IN"], f"lost-{before}").touch()
+        os.kill(os.getpid(), signal.SIGKILL)
     here = os.environ.get("RESULTS_HERE")
     return nodes.look(question, name, gpus, **({"store": lambda results: Folder(Path(here))} if here else {}))

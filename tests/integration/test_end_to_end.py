@@ -55,10 +55,13 @@ def test_the_main_job_ends_in_a_table_a_picture_a_report_and_a_comparison(uninte
     plain = pd.read_parquet(folder / "trials")
     assert len(plain) == len(table) and set(plain.columns) == set(results.TRIALS.names)
     assert not table.duplicated(["Lambda_p", "Lambda_e", "batch_size", "seed"]).any(), "nothing is trained twice"
-    lines = re.findall(r"^\[(cd|separate|global) +[\d.]+/\d+\]", said, re.MULTILINE)
+    lines = re.findall(r"^(cd|separate|global) +\d+% ", said, re.MULTILINE)
     assert len(lines) == len(runs) > len(table), "one line a run"
-    assert re.search(rf"\[cd\]  {counts['cd']} settings for [\d.]+ full trainings' worth of images \(of 4\)", said)
-    assert len(re.findall(r"^\[(separate|global)\]  \d+ settings for .* \(at most 4\)", said, re.MULTILINE)) == 2
+    plainly = " ".join(said.split())  # sentences are broken into lines
+    assert re.search(rf"cd: {counts['cd']} settings \(.*?\), images of [\d.]+ full trainings \(of 4\)", plainly)
+    for average in ("separate", "global"):
+        assert re.search(rf"{average}: {counts[average]} settings \([^()]*\), images of .*? \(of at most 4\)", plainly)
+    assert f"{len(table)} trainings: " in said and max(map(len, said.split("table:")[0].splitlines())) <= 80
     best = table.loc[table[(table["search"] == "cd") & (table["status"] == "completed")]["val_score"].idxmax()]
     assert re.search(
         rf"best balance found +{best['Lambda_p']:.4g} +{best['Lambda_e']:.4g} +64 +{best['val_score']:.4f} "
@@ -156,7 +159,7 @@ def test_the_xbm_experiment_resumed_is_as_never_stopped(run, tmp_path):
     run(tmp_path, *XBM_STUDY, "--num-samples", "1")
     first = results.read(tmp_path, "xbm")
     said = run(tmp_path, *XBM_STUDY, "--num-samples", "4", "--resume")
-    assert "[without]  its setting is in the table already" in said
+    assert "without: its setting is in the table already" in said
     run(tmp_path / "whole", *XBM_STUDY, "--num-samples", "4")
     tables = [results.read(folder, "xbm") for folder in (tmp_path, tmp_path / "whole")]
     for name in ("without-tuned", "S1-tuned", "S3"):
@@ -194,7 +197,7 @@ def test_ones_own_network_and_weights_from_the_directory_one_is_in_and_an_odd_te
     said = process.stdout
     assert process.returncode == 0 and "Traceback" not in process.stderr, said + process.stderr
     config = json.loads(results.read(tmp_path / "r")["config"].iloc[0])
-    assert "1 trials: 1 completed" in said and re.search(r"^report:  .+report.html$", said, re.MULTILINE)
+    assert "1 training: 1 completed" in said and re.search(r"^report:  .+report.html$", said, re.MULTILINE)
     assert (config["network"], config["weights"]) == ("mynets:flat", str(tmp_path / "mine.pt"))
     picture = re.search(r"^picture: (.+)$", said, re.MULTILINE)[1]
     assert Path(picture).read_bytes().startswith(b"\x89PNG")

@@ -279,7 +279,8 @@ def test_the_first_command_finds_a_better_balance_than_the_separate_average(fini
     check_main_job(finished, worth=8, gain=0.01)
     confirmed = results.read(finished.folder / "results").query("search == 'confirm'")
     assert len(confirmed) == 6 and set(confirmed["seed"]) == {1, 2} and (confirmed["status"] == "completed").all()
-    gain = re.search(r"^with fresh seeds, separate average: .*; gain \+([\d.]+) \(95 % interval", finished.said, re.M)
+    said = " ".join(finished.said.split())
+    gain = re.search(r"with fresh seeds, separate average: [^;]*; gain \+([\d.]+) \(95 % interval", said)
     assert float(gain[1]) > 0.01
 
 

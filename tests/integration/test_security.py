@@ -495,10 +495,10 @@ URIS = [
 def test_a_uri_where_a_path_belongs_is_refused_and_not_repeated(tmp_path, uri, capsys, monkeypatch):
     """It may hold a secret, which would stand in study.json and in messages. Of data, a URI without one is allowed."""
 
-    def connect(address, verbose):
+    def connect(address, verbose, give_up):
         raise ConnectionError("the study was not refused")
 
-    monkeypatch.setattr("tune_cd.run.__main__._connect", connect)
+    monkeypatch.setattr("tune_cd.run.connection.connect", connect)
     for option, dataset in (("--data-root", "glyphs"), ("--data-root", "omniglot"), ("--weights", "glyphs")):
         assert run.main([option, uri, "--dataset", dataset, "--results", str(tmp_path / "results")]) == 2
     for name in ("TUNE_CD_DATA", "TUNE_CD_CACHE"):

@@ -1,6 +1,8 @@
 """What a study shows while it runs."""
 
 import io
+import pickle
+import re
 import sys
 from types import SimpleNamespace
 
@@ -30,30 +32,43 @@ def run(progress):
     progress.on_step_end(0, trials)
     progress.on_trial_result(0, trials, trials[0], {"done": True, "val_score": 0.5, "time_total_s": 2.0})
     progress.on_trial_result(0, trials, trials[1], {"done": True, "status": "diverged"})
-    progress._status and progress._status.refresh()
     progress.on_step_end(1, trials)
+    progress._status and progress._status.refresh()
     progress.on_experiment_end(trials)
 
 
-LINE = "[cd  {}/3]  balance +1.50    Lambda_p=0.1       Lambda_e=2         b=64  {:<20} best 0.5000 {}    {} s"
-LINES = [LINE.format(1, "r_map 0.5000", "*", " 2.0"), LINE.format(2, "diverged", " ", " 0.0")]
+LINES = [
+    "scores: r_map on validation; * a new best of its search",
+    "search     Lambda_p  Lambda_e    b   score    best      time  along",
+    "cd              0.1         2   64  0.5000  0.5000*    2.0 s  balance",
+    "cd              0.1         2   64  diverged",
+]
+
+
+def progress_of(*searches, left=1.0, table=None, **more):
+    """Of searches whose trainings do not pause."""
+    return Progress(
+        dict.fromkeys(searches or ["cd"]), lambda: left, empty() if table is None else table, "r_map", **more
+    )
 
 
 def test_on_a_terminal_a_status_stays_below_the_lines(monkeypatch):
     terminal = Terminal()
     monkeypatch.setattr(sys, "stdout", terminal)
     monkeypatch.setattr(sys, "stderr", terminal)
-    run(Progress({"cd": 3}, empty(), "r_map"))
+    run(progress_of())
     screen = terminal.getvalue()
     assert all(f"{line}\n" in screen for line in LINES)
-    statuses = [part for part in screen.replace("\n", "\r").split("\r") if "elapsed" in part]
-    assert statuses[0].startswith("0/3 trials") and statuses[-1].startswith("2/3 trials, 2 running")
-    assert "elapsed, about" in statuses[-1]
+    statuses = [part for part in screen.replace("\n", "\r").split("\r") if " left" in part]
+    assert (
+        "0 of at most 1 trainings, 0 running" in statuses[0] and "2 of at most 3 trainings, 2 running" in statuses[-1]
+    )
+    assert max(map(len, statuses)) <= 80
 
 
 def test_a_training_s_error_is_told_without_its_secret(capsys, monkeypatch):
     monkeypatch.setenv("STORE_SECRET", "first-line\nof-two-lines-AbC")
-    progress, trials = Progress({"cd": 3}, empty(), "r_map"), [trial(0), trial(1), trial(2)]
+    progress, trials = progress_of(), [trial(0), trial(1), trial(2)]
     for failed, error in zip(trials, ("403: token=ghp_abc", "key first-line\nof-two-lines-AbC", "Bearer xyz refused")):
         progress.on_trial_result(0, trials, failed, {"done": True, "status": "failed", "error": error})
     said = capsys.readouterr().out
@@ -61,14 +76,70 @@ def test_a_training_s_error_is_told_without_its_secret(capsys, monkeypatch):
     assert not any(part in said for part in ("ghp_abc", "first-line", "xyz"))
 
 
+def test_the_account_is_what_was_trained_and_what_may_still_come(monkeypatch):
+    """Whoever asked for it: a paused training that another search trains on counts once, and a search that ends early
+    leaves less to come."""
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stdout", terminal)
+    monkeypatch.setattr(sys, "stderr", terminal)
+    left = [2.0]
+    progress = Progress({"cd": 512, "global": 512}, lambda: left[0], empty(), "r_map")
+    progress.setup()
+    for told, (images, after) in enumerate([(64, 1.875), (128, 1.75), (512, 0.0)]):
+        again, left[0] = trial(0), after
+        again.trial_id = str(told)
+        progress.on_trial_result(0, [], again, {"done": True, "val_score": 0.5, "images_seen": images})
+        progress.on_step_end(0, [again])
+        progress._status.refresh()
+        expected = f"{images / 512:.3g} of at most {images / 512 + after:.3g} full trainings, 1 running"
+        assert expected in terminal.getvalue()
+    assert re.findall(r"cd +(\d+)%", terminal.getvalue()) == ["12", "25", "100"]
+
+
+TERMS = {
+    "two": {"Lambda_p": 2.345e-05, "Lambda_e": 1234.5678},
+    "vicreg": {"Lambda_sim": 2.345e-05, "Lambda_std": 1234.5678, "Lambda_cov": 0.00012345},
+    "alignment_uniformity": {"Lambda_align": 2.345e-05, "Lambda_uniform": 1234.5678},
+}
+
+
+@pytest.mark.parametrize("weights", TERMS.values(), ids=TERMS)
+@pytest.mark.parametrize("search", ["cd", "separate", "confirm"])
+def test_rows_fit_into_80_columns(weights, search, capsys):
+    """A direction that finds no room is left out; a long message goes below."""
+    progress = Progress({search: None if search == "confirm" else 512}, lambda: 1.0, empty(), "probe_accuracy")
+    origin = {"search": search, "direction": "sim*std/cov", "trial_index": 0, "line_position": 1.5}
+    config = {ORIGIN: origin, **weights, "batch_size": 512, "seed": 4}
+    for number, report in enumerate(
+        [
+            {"val_score": 0.51234},
+            {"val_score": 0.4, "images_seen": 512},
+            {"status": "failed", "error": "odd word " * 30},
+        ]
+    ):
+        one = SimpleNamespace(config=config, trial_id=str(number))
+        progress.on_trial_result(0, [], one, {"done": True, "time_total_s": 12345.6, **report})
+    title, first, second, failed, *reason = capsys.readouterr().out.splitlines()[1:]
+    for name, value in weights.items():  # columns stand under their titles
+        assert first[: title.index(name) + len(name)].endswith(f" {value:.4g}")
+    assert first[: title.index("score") + 5].endswith("0.5123") and first[: title.index("time") + 4].endswith("45.6 s")
+    assert (
+        first[: title.index("best") + 5].endswith("0.5123*")
+        and "0.5123 " in second
+        and ("100%" in second) == (search != "confirm")
+    )
+    assert max(map(len, (title, first, second, failed, *reason))) <= 80
+    assert " ".join(" ".join(reason).split()) == ("odd word " * 30).strip()
+
+
 def test_elsewhere_there_are_lines_and_nothing_else(capsys):
-    run(Progress({"cd": 3}, empty(), "r_map"))
+    run(progress_of())
     assert capsys.readouterr().out.splitlines() == LINES
 
 
 def test_troubles_of_trainings_are_said_once_and_each_new_beginning(monkeypatch, capsys):
     monkeypatch.setenv("MY_TOKEN", "hunter2hunter2")
-    progress = Progress({"cd": 3}, empty(), "r_map")
+    progress = progress_of()
     reason = "No space left\non hunter2hunter2"
     for number in (0, 1):
         packed = trial(number)
@@ -83,19 +154,19 @@ def test_troubles_of_trainings_are_said_once_and_each_new_beginning(monkeypatch,
     assert [line for line in told if "again at" in line] == [
         f"warning: cd-0000{n} begins again at image 0: it is damaged" for n in (0, 1)
     ]
-    assert len(told) == 4 and not any("hunter2" in line for line in told)
+    assert sum(line.startswith("warning: ") for line in told) == 4 and not any("hunter2" in line for line in told)
 
 
 def test_a_training_that_goes_on_before_where_it_paused_is_named_once(capsys):
     """Its last state was lost, and an older one was found: of this run, and of one that the table has."""
-    progress = Progress({"cd": 3}, empty(), "r_map", pausing={"cd": 512})
+    progress = Progress({"cd": 512}, lambda: 1.0, empty(), "r_map")
     for number, (images, done) in enumerate([(128, False), (256, True), (256, False), (384, False), (512, True)]):
         report = {"val_score": 0.5, "images_seen": images, "done": done}
         again = trial(0)
         again.trial_id = str(number > 1)
         progress.on_trial_result(0, [], again, report)
-    warnings = [line for line in capsys.readouterr().out.splitlines() if "warning" in line]
-    assert len(warnings) == 1 and "cd-00000 goes on before image 256, where it paused" in warnings[0]
+    said = " ".join(capsys.readouterr().out.split())
+    assert said.count("warning") == 1 and "warning: cd-00000 goes on before image 256, where it paused" in said
 
 
 DATA = """The actor died because of an error raised in its creation task, ray::TrainTrial.__init__() (pid=1)
@@ -110,7 +181,7 @@ def test_data_that_cannot_be_used_end_the_run_with_what_is_wrong_with_them(tmp_p
     failed.error_file, failed.pickled_error_file = str(tmp_path / "error.txt"), str(tmp_path / "error.pkl")
     for text, broken in (("The actor died unexpectedly", None), (DATA, "photos: 2 of 9 images do not decode")):
         (tmp_path / "error.txt").write_text(f"Failure # 1 (occurred at 2026-01-01_00-00-00)\n{text}\n")
-        losses, progress = LossesInARow(1), Progress({"cd": 3}, empty(), "r_map")
+        losses, progress = LossesInARow(1), progress_of()
         for callback in (losses, progress):
             (callback.on_trial_recover if retried else callback.on_trial_error)(0, [failed], failed)
         assert (losses.broken, losses.stop_all()) == (broken, broken is not None)
@@ -166,11 +237,19 @@ def test_members_of_a_pack_are_counted_once():
     assert told([one, one]).startswith("3 settings")
 
 
+def test_tune_may_pickle_it_whatever_the_searches_hold():
+    held = (number for number in range(3))
+    pickle.dumps(Progress({"tpe": None}, lambda: next(held), empty(), "r_map"))
+
+
 def test_what_was_done_before_counts(capsys):
     """Trials of a resumed study that are in the table already; a confirming trial says its seed."""
-    progress = Progress({"confirm": 2}, empty(), "r_map", replicates=1)
+    progress = progress_of("confirm", replicates=1)
     progress.on_trial_error(0, [], trial(7, "confirm"))
-    assert "seed 4  failed, see e.txt" in capsys.readouterr().out
+    title, row = capsys.readouterr().out.splitlines()[1:]
+    assert title.split()[-5:] == ["seed", "score", "best", "time", "along"] and row.endswith(
+        "   64    4  failed, see e.txt"
+    )
 
 
 def test_messages_of_one_error_differ_in_numbers_alone():

@@ -9,6 +9,7 @@ import sys
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -32,7 +33,7 @@ from tune_cd.run.options import parse
 from tune_cd.run.resources import Resources, check_resources
 from tune_cd.run.searches import groups_of
 from tune_cd.run.study import store_config
-from tune_cd.run.summary import summarise
+from tune_cd.run.summary import counted_by_status, summarise
 
 
 def test_the_default_is_the_documented_one(tmp_path):
@@ -72,10 +73,34 @@ def test_the_summary_tells_of_the_searchs_choice_where_a_baseline_is_better_by_v
     said = summarise(made).splitlines()
     assert said[2].split() == ["best", "balance", "found", "1", "4", "64", "0.8000", "0.8000"]
     assert said[3].split()[-2:] == ["0.9000", "0.9000"]
-    [own] = [line for line in said if line.startswith("with fresh seeds, the best balance")]
-    [gain] = [line for line in said if line.startswith("with fresh seeds, separate average")]
+    own, gain = re.findall(r"with fresh seeds, .*?(?=with fresh seeds|$)", " ".join(" ".join(said).split()))
     assert "test 0.7800" in own and "test 0.7500" in gain and "gain +0.0300 (95 % interval +0.0" in gain
-    assert "best balance: Λe is at the upper end of its range; a wider --range may hold better." in said
+    assert "best balance: Λe is at the upper end of its range; a wider --range may hold better." in gain
+    assert max(map(len, said[: said.index("scores are r_map")])) <= 80
+    assert "8 trainings: 8 completed" in said
+
+
+def test_the_summary_accounts_for_every_training():
+    """Whatever became of them: the numbers add up to the total."""
+    statuses = ["completed"] * 3 + ["stopped"] * 4 + ["diverged", "failed"]
+    assert counted_by_status(pd.DataFrame({"status": statuses})) == (
+        "9 trainings: 4 paused, 3 completed, 1 diverged, 1 failed"
+    )
+
+
+def test_the_first_line_comes_before_the_imports(tmp_path):
+    """Which take ten seconds; `--help` is the help alone. Python lists each import on stderr."""
+    command = [sys.executable, "-X", "importtime", "-m", "tune_cd.run"]
+    both = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    with subprocess.Popen([*command, "--dry-run", "--results", str(tmp_path)], **both) as process:
+        imported = set()
+        for line in process.stdout:
+            if not line.startswith("import time:"):
+                break
+            imported.add(line.rpartition("|")[2].strip().partition(".")[0])
+        process.kill()
+    assert line == "checking the options and the data ...\n" and not imported & {"torch", "ray", "scipy", "pandas"}
+    assert subprocess.run([*command, "--help"], **both).stdout.count("checking the options") == 0
 
 
 def test_starts(tmp_path):
@@ -227,8 +252,11 @@ def test_table_xbm_on_sop_is_the_papers(tmp_path, capsys):
     assert [search.num_samples for search in made.searches] == [1, 20] * 3 + [1] * 6, "69 trainings at most"
     _announce(made, Resources(cpus=1, gpus=0.0, workers=1))
     said = capsys.readouterr().out
-    assert "resnet50_xbm at 256 px" in said and "trials of 4,480,000 images" in said
-    assert "1 without + up to 20 without-tuned + 1 S1 + up to 20 S1-tuned + 1 S2 + up to 20 S3 + 1 without-d" in said
+    assert "resnet50_xbm at 256 px" in said and "a full training sees 4,480,000 images" in said
+    searches = (
+        "without (1 training) + without-tuned (up to 20 trainings) + S1 (1 training) + S1-tuned (up to 20 trainings)"
+    )
+    assert searches in " ".join(said.split()) and max(map(len, said.splitlines())) <= 80
 
 
 def test_a_folders_study_is_continued_with_the_same_images_alone(tmp_path):
@@ -318,7 +346,9 @@ def test_under_adam_no_baseline_tunes_a_scale_without_effect(tmp_path, capsys):
         assert [search.name for search in made.searches] == ["cd"]
         assert [search.name for search in study(tmp_path, *argv).searches] == ["cd", *usual]
     _announce(preflight.with_form(made, "small"), Resources(cpus=1, gpus=0.0, workers=1))
-    assert "no baselines: under Adam the joint scale of the weights has no effect" in capsys.readouterr().out
+    assert "no baselines: under Adam the joint scale of the weights has no effect" in " ".join(
+        capsys.readouterr().out.split()
+    )
 
 
 def test_data_that_cannot_be_had_on_the_cluster_is_an_error_not_a_traceback(tmp_path, monkeypatch, capsys):

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from datafiles import encoded, load_omniglot, omniglot_files, splits, write_folder, write_zip
 
-from trainables.datasets import cache, omniglot, source
+from trainables.datasets import cache, folder, omniglot, source
 from trainables.datasets.structure import in_order
 
 pytestmark = pytest.mark.usefixtures("own_cache")
@@ -237,9 +237,67 @@ def test_a_damaged_archive_member_counts_as_a_bad_image(tmp_path):
         load_omniglot(path)
 
 
-def test_a_class_that_loses_its_images_is_an_error(tmp_path, monkeypatch):
+def small_class(images=2):
+    """120 images and a class of a few; the order of classes is that of their names."""
+    few = {f"images_background/Greek/character04/0004_{n:02d}.png": encoded(np.zeros((105, 105), np.uint8), "PNG")
+           for n in range(images)}  # fmt: skip
+    return many_files() | few
+
+
+def test_a_class_that_damage_leaves_too_small_is_left_out_and_named(tmp_path):
+    files = small_class()
+    bad = "images_background/Greek/character04/0004_01.png"
+    whole = load_omniglot(write_zip(tmp_path / "whole" / "omniglot.zip", files))
+    damaged = write_zip(tmp_path / "omniglot.zip", files | {bad: b"?"})
+    for _ in range(2):
+        with pytest.warns(UserWarning, match=f"left out: {bad}, and with them the classes .* Greek/character04$"):
+            found = load_omniglot(damaged)
+    there = {name: found.train.images[found.train.labels == n] for n, name in enumerate(found.train.class_names)}
+    assert len(whole.train.class_names) == len(there) + 1 and "Greek/character04" not in there
+    for n, name in enumerate(whole.train.class_names):
+        if name in there:
+            assert np.array_equal(there[name], whole.train.images[whole.train.labels == n])
+    for kept, before in ((found.validation, whole.validation), (found.test, whole.test)):
+        assert np.array_equal(kept.images, before.images) and np.array_equal(kept.labels, before.labels)
+
+
+def test_in_ssl_a_class_that_one_split_lost_is_left_out_of_all(tmp_path):
+    """A label means the same in all splits: the probe learns it in one and is scored in another."""
+    files = {f"class {n}/{i}.png": encoded(np.full((8, 8, 3), 50 * n, np.uint8), "PNG")
+             for n in range(3) for i in range(40)}  # fmt: skip
+    made = folder.recipe([write_folder(tmp_path / "whole", files)], "ssl").plan()
+    [lost] = [item for item, label in zip(made.splits["test"].items, made.splits["test"].labels) if label == 1][:1]
+    one = {name: data for name, data in files.items() if not name.startswith("class 1/") or f"whole/{name}" == lost
+           or f"whole/{name}" not in made.splits["test"].items}  # fmt: skip
+    root = write_folder(tmp_path / "own", {})
+    for split, chosen in made.splits.items():
+        write_folder(root / split, {name: data for name, data in one.items() if f"whole/{name}" in chosen.items})
+    (root / "test" / lost.removeprefix("whole/")).write_bytes(b"?")
+    with pytest.warns(UserWarning, match=f"test/{lost.removeprefix('whole/')}, and with them .* class 1$"):
+        dataset = cache.load(folder.recipe([root], "ssl"), 8)
+    for split in splits(dataset):
+        assert split.class_names == ("class 0", "class 2")
+        colours = split.images.mean(axis=(1, 2, 3))
+        assert np.array_equal(colours, 100 * split.labels)
+
+
+def test_a_split_that_keeps_less_than_two_classes_is_an_error(tmp_path, monkeypatch):
     monkeypatch.setattr(cache, "MAX_UNDECODABLE", 0.5)
     files = omniglot_files(images=2)
-    files["images_background/Greek/character02/0002_01.png"] = b"?"
-    with pytest.raises(ValueError, match=r"Greek/character02 \(1\)"):
-        load_omniglot(write_zip(tmp_path / "omniglot.zip", files))
+    lost = [f"images_background/Greek/character0{n}/{n:04d}_01.png" for n in (1, 2)]
+    lost += [f"images_background/{name}/0001_01.png" for name in ("Balinese/character01", "Latin/character01")]
+    with pytest.raises(ValueError, match=r"is left with . classes of enough images, at least 2 are needed; .*_01\.png"):
+        load_omniglot(write_zip(tmp_path / "omniglot.zip", files | dict.fromkeys(lost, b"?")))
+
+
+def test_a_file_above_the_limit_counts_as_a_bad_image(tmp_path, monkeypatch):
+    bad = "images_background/Greek/character02/0002_05.png"
+    files = many_files() | {bad: bytes(20_000)}
+    monkeypatch.setattr(source, "MAX_MEMBER_BYTES", 10_000)
+    write_folder(tmp_path / "folder", files)
+    for place in (tmp_path / "folder", write_zip(tmp_path / "omniglot.zip", files)):
+        with pytest.warns(UserWarning, match=f"1 images do not decode and are left out: {bad}"):
+            assert len(load_omniglot(place).train.images) == 59
+    monkeypatch.setattr(source, "MAX_MEMBER_BYTES", 50)
+    with pytest.raises(ValueError, match="120 of 120 images do not decode.* bytes, at most 50 are read"):
+        load_omniglot(write_zip(tmp_path / "other.zip", many_files()))

@@ -20,7 +20,6 @@ from trainables.datasets import (
     glyphs,
     load_dataset,
     omniglot,
-    source,
     tinyimagenet,
 )
 from trainables.datasets.structure import fixed_order
@@ -187,12 +186,6 @@ def test_members_that_point_outside_of_the_archive_are_refused(tmp_path, name):
     path = write_zip(tmp_path / "omniglot.zip", omniglot_files() | {name: b""})
     with pytest.raises(ValueError, match="is refused"):
         check_source("omniglot", path)
-
-
-def test_large_members_are_refused(archive, monkeypatch):
-    monkeypatch.setattr(source, "MAX_MEMBER_BYTES", 50)
-    with pytest.raises(ValueError, match="bytes, at most 50 are read"):
-        check_source("omniglot", archive)
 
 
 @pytest.mark.parametrize(

@@ -124,6 +124,33 @@ def test_tasks_names_and_contents_are_cached_apart(tmp_path):
     assert recipe([root], "dml").identity not in identities
 
 
+def test_links_are_followed_and_those_that_lead_nowhere_spoil_nothing(tmp_path):
+    """A dangling link counts as a damaged image if its name is an image's, and else is not looked at."""
+    root = write_folder(tmp_path / "birds", files())
+    expected = recipe([root]).plan()
+    (root / "README.txt").symlink_to(tmp_path / "absent")
+    (root / "class 00" / "folder").symlink_to(tmp_path / "absent folder", target_is_directory=True)
+    (root / "class 00" / "itself").symlink_to("itself")
+    (root / "class 01" / "again").symlink_to("..", target_is_directory=True)
+    (root / "class 02" / "more" / "deep" / "again").symlink_to("../../../class 02", target_is_directory=True)
+    assert recipe([root]).plan() == expected
+    elsewhere = write_folder(tmp_path / "elsewhere", {"new.png": encoded(1)})
+    (root / "class 03" / "linked").symlink_to(elsewhere, target_is_directory=True)
+    linked = {item for split in recipe([root]).plan().splits.values() for item in split.items}
+    assert linked - {item for split in expected.splits.values() for item in split.items} == {
+        "birds/class 03/linked/new.png"
+    }
+
+
+@pytest.mark.parametrize("target", ["absent.png", "0_link.png"])
+def test_an_image_that_links_nowhere_is_left_out_and_named(tmp_path, target):
+    root = write_folder(tmp_path / "birds", files())
+    (root / "class 00" / "0_link.png").symlink_to(target)
+    with pytest.warns(UserWarning, match="birds: 1 images do not decode and are left out: birds/class 00/0_link.png"):
+        dataset = cache.load(recipe([root]), 8)
+    assert sum(len(split.images) for split in (dataset.train, dataset.validation, dataset.test)) == 200
+
+
 # --- the user's own split
 
 

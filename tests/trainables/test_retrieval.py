@@ -1,5 +1,6 @@
 """Retrieval scores: golden values, loops, pytorch-metric-learning, and the laws of a ranking in blocks."""
 
+import numpy as np
 import pytest
 import reference
 import torch
@@ -140,6 +141,15 @@ def test_the_callers_precision_neither_counts_nor_changes():
         torch.set_float32_matmul_precision(before)
 
 
+def test_arrays_and_names_of_classes_are_taken_as_they_are():
+    embeddings, labels = noisy_classes(UNEVEN, dtype=torch.float32)
+    expected, names = retrieval_scores(embeddings, labels), [f"class {label}" for label in labels.tolist()]
+    for kind in (labels.numpy(), names, np.array(names), np.array(names, dtype=object)):
+        assert retrieval_scores(embeddings.numpy(), kind) == expected
+    with pytest.raises(ValueError, match="embeddings are torch.int64"):
+        retrieval_scores(embeddings.numpy().astype(int), labels)
+
+
 def test_half_precision_extreme_lengths_and_gradients():
     embeddings, labels = noisy_classes(UNEVEN, dtype=torch.float32)
     expected, halves = retrieval_scores(embeddings, labels), embeddings.bfloat16()
@@ -158,7 +168,8 @@ NOT_FINITE = torch.tensor([[1.0, 1], [1, 1], [1, float("nan")], [float("inf"), 1
         (NOT_FINITE, PAIRS, {}, "2 of 4 embeddings are not finite, the first is row 2"),
         (torch.ones(4), PAIRS, {}, r"shape \(4,\).*\[N, d\]"),
         (TWO.long(), PAIRS, {}, "embeddings are torch.int64"),
-        (TWO, [0, 0, 1], {}, r"labels are torch.int64 of shape \(3,\); integers of shape \[4\]"),
+        (TWO, [0, 0, 1], {}, r"labels are torch.int64 of shape \(3,\); integers or strings of shape \[4\]"),
+        (TWO, ["a", "a", 1, None], {}, "labels are of several kinds"),
         (TWO, [0.0, 0.0, 1.0, 1.0], {}, "labels are torch.float32"),
         (TWO, [0, 1, 2, 3], {}, "no two of the 4 images have the same label"),
         (TWO, PAIRS, {"block_bytes": 0}, "block_bytes is 0"),

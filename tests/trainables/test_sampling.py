@@ -1,13 +1,15 @@
 """Sampling: what every batch holds, that nothing is preferred, and what is refused."""
 
+import math
 from collections import Counter
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2
 
+from trainables.data import sampling
 from trainables.data.sampling import KPerClass, ViewsPerImage, check_batch_size
 
 
@@ -15,7 +17,15 @@ def seeded(seed=0):
     return torch.Generator().manual_seed(seed)
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@pytest.fixture(params=["by keys", "one by one"])
+def both_ways(request, monkeypatch):
+    """Small classes are drawn by a key for each image, larger ones position by position."""
+    if request.param == "one by one":
+        monkeypatch.setattr(sampling, "KEYED", 0)
+
+
+@pytest.mark.usefixtures("both_ways")
+@settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data(), k=st.integers(2, 4), per_batch=st.integers(2, 5), seed=st.integers(0, 2**32))
 def test_every_batch_holds_k_different_images_of_different_classes(data, k, per_batch, seed):
     sizes = data.draw(st.lists(st.integers(k, 9), min_size=per_batch, max_size=8))
@@ -57,6 +67,7 @@ def test_every_pair_of_classes_is_equally_likely_whatever_their_sizes():
     assert_uniform([tuple(pair) for pair in drawn], cells=5 * 4)
 
 
+@pytest.mark.usefixtures("both_ways")
 def test_every_pair_of_images_of_a_class_is_equally_likely():
     sampler, generator = KPerClass([0, 1, 0, 1, 0, 1, 0, 1, 1], 4), seeded(2)
     drawn = [sampler.draw(generator) for _ in range(10_000)]
@@ -66,6 +77,43 @@ def test_every_pair_of_images_of_a_class_is_equally_likely():
             pairs[label].append(tuple(pair))
     assert_uniform(pairs[0], cells=4 * 3)
     assert_uniform(pairs[1], cells=5 * 4)
+
+
+def test_every_ordered_set_of_a_class_is_equally_likely(monkeypatch):
+    monkeypatch.setattr(sampling, "KEYED", 0)
+    sampler, generator = KPerClass([0] * 5 + [1] * 4, 6, 3), seeded(4)
+    drawn = [sampler.draw(generator) for _ in range(6000)]
+    sets = [tuple(indices[y == 0].tolist()) for indices, y in drawn]
+    assert_uniform(sets, cells=5 * 4 * 3)
+
+
+@pytest.mark.parametrize("sizes, k", [([12] * 40, 2), ([2, 3, 6, 9, 12] * 4, 4), ([2, 3, 2], 3), ([1024, 5, 5], 2)])
+def test_the_draws_of_a_seed_are_those_of_a_table_with_all_classes(sizes, k):
+    """With which the landscapes were measured: a row a class, a random key for each image, the k largest keys."""
+    order = torch.randperm(sum(sizes), generator=seeded(5))
+    labels = torch.arange(len(sizes)).repeat_interleave(torch.tensor(sizes))[order]
+    sampler, ours, theirs = KPerClass(labels, 2 * k, k), seeded(6), seeded(6)
+    rows = [(labels == label).nonzero().flatten() for label in range(len(sizes))]
+    for _ in range(30):
+        indices, y = sampler.draw(ours)
+        classes = torch.rand(len(sizes), generator=theirs).topk(2).indices
+        keys = torch.rand(2, max(sizes), generator=theirs)
+        expected = []
+        for label, key in zip(classes.tolist(), keys):
+            best = key[: sizes[label]].topk(min(k, sizes[label])).indices
+            expected += [int(rows[label][best[n % len(best)]]) for n in range(k)]
+        assert indices.tolist() == expected and torch.equal(y, classes.repeat_interleave(k))
+
+
+def test_one_large_class_costs_neither_memory_nor_time(monkeypatch):
+    """90,000 labels, one class of 30,000 among 20,000 of 3: a table of all classes would take 4.5 GiB."""
+    labels = torch.cat([torch.zeros(30_000).long(), torch.arange(1, 20_001).repeat_interleave(3)])
+    sampler, generator = KPerClass(labels, 64), seeded()
+    assert sum(value.nbytes for value in vars(sampler).values() if torch.is_tensor(value)) < 2e6
+    rand, asked = torch.rand, []
+    monkeypatch.setattr(torch, "rand", lambda *shape, **more: asked.append(math.prod(shape)) or rand(*shape, **more))
+    sampler.draw(generator)
+    assert sum(asked) <= 20_001 + 64 * 4, "random numbers: one a class, and a few an image"
 
 
 def test_every_pair_of_images_is_equally_likely_in_views():
@@ -122,6 +170,7 @@ def test_what_just_fits_is_drawn_and_classes_of_one_image_are_named():
         KPerClass([9, 9, 7, 8, 8, 8, 6], 4)
 
 
+@pytest.mark.usefixtures("both_ways")
 def test_small_classes_give_all_their_images_and_some_again():
     """As SOP with 4 per class, of whose classes many have 2 or 3 images; larger classes are drawn as before."""
     labels = torch.tensor([0] * 2 + [1] * 3 + [2] * 6)

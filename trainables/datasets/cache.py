@@ -21,6 +21,7 @@ from numpy.lib.format import open_memmap
 
 from trainables.datasets.structure import (
     Dataset,
+    Plan,
     Recipe,
     Render,
     Split,
@@ -51,10 +52,12 @@ def load(recipe: Recipe, image_size: int) -> Dataset:
     """
     folder = entry(recipe, image_size)
     dataset = made_once(folder, lambda: _read(folder, image_size), lambda place: _decode(recipe, image_size, place))
-    left_out = json.loads((folder / "meta.json").read_text())["undecodable"]
-    if left_out:
+    meta = json.loads((folder / "meta.json").read_text())
+    if left_out := meta["undecodable"]:
+        small = meta.get("too_small", [])  # absent in entries of earlier commits, which had none
+        with_them = f", and with them the classes that they leave too small: {preview(small)}" if small else ""
         warnings.warn(
-            f"{recipe.location}: {len(left_out)} images do not decode and are left out: {preview(left_out)}",
+            f"{recipe.location}: {len(left_out)} images do not decode and are left out: {preview(left_out)}{with_them}",
             stacklevel=3,
         )
     return dataset
@@ -96,7 +99,8 @@ def _read_split(folder: Path, split: str, meta: dict, image_size: int) -> Split:
 
 
 def _decode(recipe: Recipe, image_size: int, folder: Path) -> None:
-    """Fill the folder. ValueError if over MAX_UNDECODABLE of all images, or too many of one class, do not decode."""
+    """Fill the folder, without the images that do not decode and the classes that they leave too small. ValueError if
+    over MAX_UNDECODABLE of all images do not decode, or less than two classes of a split are left."""
     plan = recipe.plan()
     total = sum(len(split.items) for split in plan.splits.values())
     log.info("decoding %d images of %s into %s, once", total, plan.name, folder.parent)
@@ -107,17 +111,49 @@ def _decode(recipe: Recipe, image_size: int, folder: Path) -> None:
             shape = (len(chosen.items), plan.channels, image_size, image_size)
             decoded[split], failed = _decode_images(chosen.items, shape, render, folder / f"{split}_images.npy")
             undecodable |= failed
+    listed = preview(f"{item} ({reason})" for item, reason in undecodable.items())
     if len(undecodable) > MAX_UNDECODABLE * total:
-        listed = preview(f"{item} ({reason})" for item, reason in undecodable.items())
         raise ValueError(
             f"{recipe.location}: {len(undecodable)} of {total} images do not decode, at most 1 % may: {listed}"
         )
-    for split, rows in decoded.items():
-        labels = plan.splits[split].keep(rows).labels
-        np.save(folder / f"{split}_labels.npy", np.array(labels, dtype=np.int64))
-    class_names = {split: chosen.class_names for split, chosen in plan.splits.items()}
-    meta = {"name": plan.name, "channels": plan.channels, "class_names": class_names, "undecodable": list(undecodable)}
+    small = _too_small(plan, decoded)
+    class_names = {split: _keep(plan, split, rows, small[split], folder) for split, rows in decoded.items()}
+    if few := [split for split, names in class_names.items() if undecodable and len(names) < 2]:
+        raise ValueError(
+            f"{recipe.location}: {few[0]} is left with {len(class_names[few[0]])} classes of enough images, at least 2 "
+            f"are needed; {listed}"
+        )
+    gone = {plan.splits[split].class_names[label] for split, labels in small.items() for label in labels}
+    meta = {"name": plan.name, "channels": plan.channels, "class_names": class_names}
+    meta |= {"undecodable": list(undecodable), "too_small": sorted(gone)}
     (folder / "meta.json").write_text(json.dumps(meta))
+
+
+def _too_small(plan: Plan, decoded: dict[str, list[int]]) -> dict[str, set[int]]:
+    """Split -> the labels of which too few images have decoded. Where a label means the same in all splits, as in ssl,
+    it is left out of all."""
+    small = {}
+    for split, rows in decoded.items():
+        chosen = plan.splits[split]
+        count = np.bincount(np.array(chosen.labels, dtype=np.int64)[rows], minlength=len(chosen.class_names))
+        small[split] = {int(label) for label in np.flatnonzero(count < chosen.images_per_class)}
+    same = len({chosen.class_names for chosen in plan.splits.values()}) == 1
+    return dict.fromkeys(small, set().union(*small.values())) if same else small
+
+
+def _keep(plan: Plan, split: str, rows: list[int], small: set[int], folder: Path) -> list[str]:
+    """Write a split's labels, numbered anew, and shorten its images to those of the decoded `rows`, both without the
+    classes in `small`; returns the names of the classes."""
+    chosen, path = plan.splits[split], folder / f"{split}_images.npy"
+    labels = np.array(chosen.labels, dtype=np.int64)[rows]
+    names = [name for label, name in enumerate(chosen.class_names) if label not in small]
+    kept = ~np.isin(labels, list(small))
+    if kept.sum() < len(chosen.items):  # rare, so copying costs less than decoding everything twice to learn the length
+        shorter = path.with_suffix(".shorter.npy")
+        np.save(shorter, np.load(path, mmap_mode="r")[: len(rows)][kept])
+        os.replace(shorter, path)
+    np.save(folder / f"{split}_labels.npy", np.unique(labels[kept], return_inverse=True)[1].astype(np.int64))
+    return names
 
 
 def _decode_images(
@@ -126,7 +162,7 @@ def _decode_images(
     """Decode the images (uint8, shape [n, c, s, s]) with one thread per processor and write them to the path.
 
     Threads suffice, as Pillow and zlib release Python's lock. Their number does not change the result.
-    Returns the indices of the items that decode, whose images are in the file, and {item: reason} for the others.
+    Returns the indices of the items that decode, whose images are the file's first, and {item: reason} for the others.
     """
     images = open_memmap(path, mode="w+", dtype=np.uint8, shape=shape)
     good: list[int] = []
@@ -140,10 +176,6 @@ def _decode_images(
             images[len(good)] = outcome
             good.append(index)
     images.flush()
-    if undecodable:  # rare, so copying costs less than decoding everything twice to learn the length
-        shorter = path.with_suffix(".shorter.npy")
-        np.save(shorter, images[: len(good)])
-        os.replace(shorter, path)
     return good, undecodable
 
 

@@ -38,7 +38,7 @@ LAYOUT = (
     "class in each"
 )
 
-_IMAGE = re.compile(r"\.(jpe?g|jfif|png|webp|bmp|tiff?|gif)$", re.IGNORECASE)
+IMAGES = re.compile(r"\.(jpe?g|jfif|png|webp|bmp|tiff?|gif)$", re.IGNORECASE)
 _UNREAD = re.compile(
     r"\.(avif|hei[cf]|jxl|jp2|j2k|jpx|tga|psd|exr|hdr|p[bgnp]m|dng|cr[23w]|nef|arw|orf|rw2|raf)$", re.IGNORECASE
 )
@@ -56,7 +56,7 @@ def recipe(roots: list[Path], task: str | None = None) -> Recipe:
     root = roots[0]
     if not root.exists():
         raise missing_data("folder", [root], LAYOUT, "your own images")
-    source = Source((root,), _IMAGE)
+    source = Source((root,), IMAGES)
     name = f"folder-{_cleaned(root)}"
     # Includes the task, because the splits differ, and the name, because an archive's identity does not cover it.
     identity = blake2b(repr((source.identity(), task, name)).encode(), digest_size=16).hexdigest()

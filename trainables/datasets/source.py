@@ -3,6 +3,7 @@
 Archives are read in memory, never extracted.
 """
 
+import errno
 import os
 import re
 import stat
@@ -41,6 +42,9 @@ _UPRIGHT = {
 }
 """EXIF orientation -> the operation that turns the image upright."""
 
+ABSENT = (errno.ENOENT, errno.ELOOP)
+"""Errors of a link to a file that is absent, or to itself."""
+
 _NOT_PLAIN = re.compile(r"^/|^[A-Za-z]:|\\|(^|/)\.\.(/|$)")
 
 
@@ -65,27 +69,28 @@ class Source:
     wanted: re.Pattern[str]
 
     @cached_property
-    def listing(self) -> list[tuple[str, Member]]:
-        """(name, file) of every file, wanted or not, except those of tools (`_is_hidden`).
+    def listing(self) -> list[tuple[str, Member | None]]:
+        """(name, file) of every file, except those of tools (`_is_hidden`); None for one that is not wanted, which is
+        not looked at.
 
-        Raises ValueError for an incomplete archive and for a member's name that points outside of the archive.
+        Raises ValueError for an incomplete archive and for a member's name that points outside of the archive, OSError
+        for a folder that cannot be listed.
         """
-        return [file for root in self.roots for file in (_list_zip(root) if root.is_file() else _list_directory(root))]
+        found: list[tuple[str, Member | None]] = []
+        for root in self.roots:
+            found += _list_zip(root) if root.is_file() else _list_directory(root, self.wanted)
+        return found
 
     @cached_property
     def members(self) -> dict[str, Member]:
         """Every wanted file by its name.
 
-        Raises ValueError as `listing`, for a file above MAX_MEMBER_BYTES and for one name in two roots.
+        Raises as `listing`, and ValueError for one name in two roots.
         """
         members: dict[str, Member] = {}
         for name, member in self.listing:
-            if not self.wanted.search(name):
+            if member is None or not self.wanted.search(name):
                 continue
-            if member.size > MAX_MEMBER_BYTES:
-                raise ValueError(
-                    f"{member.root}: {name} has {member.size:,} bytes, at most {MAX_MEMBER_BYTES:,} are read"
-                )
             if name in members:
                 raise ValueError(f"{name} is both in {members[name].root} and in {member.root}")
             members[name] = member
@@ -106,9 +111,7 @@ class Source:
                 digest.update(known.encode())
             else:
                 files = sorted(
-                    (name, file.size, file.stamp)
-                    for name, file in self.listing
-                    if file.root == root and self.wanted.search(name)
+                    (name, file.size, file.stamp) for name, file in self.members.items() if file.root == root
                 )
                 digest.update(repr(files).encode())
         return digest.hexdigest()
@@ -117,7 +120,8 @@ class Source:
     def reader(self) -> Iterator[Callable[[str], bytes]]:
         """Yield a function name -> bytes that many threads may call.
 
-        It raises UndecodableImage for an archive member that is damaged, encrypted, or compressed but not by deflate.
+        It raises UndecodableImage for a file above MAX_MEMBER_BYTES, a link to a file that is absent, and an archive
+        member that is damaged, encrypted, or compressed but not by deflate.
         All threads share one handle of an archive: ZipFile locks it for a member's raw bytes only, and inflates and
         checks them outside of the lock. A handle of its own would cost each thread a listing of the archive.
         """
@@ -125,9 +129,11 @@ class Source:
             archives = {root: stack.enter_context(_open_zip(root)) for root in self.roots if root.is_file()}
 
             def read(name: str) -> bytes:
-                root = self.members[name].root
+                root, size = self.members[name].root, self.members[name].size
+                if size > MAX_MEMBER_BYTES:
+                    raise UndecodableImage(f"{root}: {name} has {size:,} bytes, at most {MAX_MEMBER_BYTES:,} are read")
                 if root not in archives:
-                    return (root.parent / name).read_bytes()
+                    return _read_file(root.parent / name)
                 try:
                     return _read_member(archives[root], name)
                 except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, NotImplementedError) as error:
@@ -237,6 +243,15 @@ def _open_zip(path: Path) -> zipfile.ZipFile:
         raise _incomplete(path) from error
 
 
+def _read_file(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        if error.errno not in ABSENT:
+            raise
+        raise UndecodableImage(f"{path}: {error.strerror}") from error
+
+
 def _read_member(archive: zipfile.ZipFile, name: str) -> bytes:
     """The member's bytes, inflated no further than its claimed size; `ZipFile.read` would inflate all, then cut."""
     info = archive.getinfo(name)
@@ -262,19 +277,45 @@ def _list_zip(path: Path) -> Iterator[tuple[str, Member]]:
                 yield info.filename, Member(path, info.file_size, info.CRC)
 
 
-def _list_directory(path: Path) -> Iterator[tuple[str, Member]]:
-    def stop(error: OSError) -> None:  # without it os.walk skips what it cannot list
-        raise error
+def _list_directory(top: Path, wanted: re.Pattern[str]) -> Iterator[tuple[str, Member | None]]:
+    """The files below a directory. Links are followed, but not to a folder that is already above itself."""
+    waiting: list[tuple[str, frozenset[tuple[int, int]]]] = [(top.name, frozenset())]
+    while waiting:
+        prefix, above = waiting.pop()
+        folder = top.parent / prefix
+        status = folder.stat()
+        if (own := (status.st_dev, status.st_ino)) in above:
+            continue
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                name = f"{prefix}/{entry.name}"
+                if _is_hidden(entry.name):
+                    continue
+                if _is_folder(entry):
+                    waiting.append((name, above | {own}))
+                elif not wanted.search(name):
+                    yield name, None
+                elif (member := _member_of(entry, top)) is not None:
+                    yield name, member
 
-    for folder, folders, files in os.walk(path, onerror=stop, followlinks=True):
-        folders[:] = [name for name in folders if not _is_hidden(name)]
-        prefix = Path(folder).relative_to(path.parent).as_posix()
-        for file in files:
-            if _is_hidden(file):
-                continue
-            status = os.stat(os.path.join(folder, file))
-            if stat.S_ISREG(status.st_mode):  # a pipe or a device would be read without end
-                yield f"{prefix}/{file}", Member(path, status.st_size, status.st_mtime_ns)
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # a link to itself
+        return False
+
+
+def _member_of(entry: os.DirEntry[str], root: Path) -> Member | None:
+    """A file of a directory; of size 0 if it is a link to a file that is absent. None for a pipe or a device, which
+    would be read without end."""
+    try:
+        status = entry.stat()
+    except OSError as error:
+        if error.errno not in ABSENT:
+            raise
+        return Member(root, 0, 0)
+    return Member(root, status.st_size, status.st_mtime_ns) if stat.S_ISREG(status.st_mode) else None
 
 
 def _is_hidden(name: str) -> bool:

@@ -88,16 +88,6 @@ class SplitPlan:
         items, labels = zip(*pairs, strict=True) if pairs else ((), ())
         return cls(items, labels, tuple(items_of_class), images_per_class)
 
-    def keep(self, rows: Iterable[int]) -> "SplitPlan":
-        """The same split with these rows only, checked anew."""
-        rows = list(rows)
-        return SplitPlan(
-            tuple(self.items[i] for i in rows),
-            tuple(self.labels[i] for i in rows),
-            self.class_names,
-            self.images_per_class,
-        )
-
 
 @dataclass(frozen=True)
 class Plan:

@@ -8,8 +8,11 @@ embeddings (with recall at 1,000). `revisited_map` is the protocol of revisited 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
+import numpy as np
 import torch
 from torch import Tensor
+
+Labels = Tensor | np.ndarray | Sequence[int] | Sequence[str]
 
 SCORES = ("r_map", "map_at_r", "precision_at_1", "r_precision")
 
@@ -32,8 +35,8 @@ RANKED_AT_ONCE = 2**23  # similarities that `revisited_map` sorts together: boun
 
 @torch.no_grad()
 def retrieval_scores(
-    embeddings: Tensor,
-    labels: Tensor | Sequence[int],
+    embeddings: Tensor | np.ndarray,
+    labels: Labels,
     *,
     recall_at: Sequence[int] = (),
     block_bytes: int | None = None,
@@ -44,8 +47,9 @@ def retrieval_scores(
     its cosine with everything is 0.
 
     Args:
-        embeddings: [N, d] floating point on any device, normalised here; half precision is computed in float32.
-        labels: [N] integers (tensor, array or list).
+        embeddings: [N, d] floating point, a tensor on any device or an array; normalised here. Half precision is
+            computed in float32.
+        labels: [N] integers or strings (tensor, array or list).
         recall_at: numbers of neighbours k, 1 <= k < N, each of which adds a score "recall_at_<k>".
         block_bytes: working memory of a block on the embeddings' device; changes no score. None: BLOCK_BYTES.
 
@@ -58,6 +62,7 @@ def retrieval_scores(
         ValueError: other shapes or kinds, embeddings that are not finite, no two equal labels, block_bytes below 1, k
             that is not an integer of 1 to N - 1.
     """
+    embeddings = torch.as_tensor(embeddings)
     _check_embeddings(embeddings)
     retrieval = Retrieval(labels, len(embeddings), embeddings.device, recall_at=recall_at, block_bytes=block_bytes)
     return dict(zip(retrieval.names, retrieval.scores(embeddings).tolist(), strict=True))
@@ -72,7 +77,7 @@ class Retrieval:
     """
 
     def __init__(
-        self, labels: Tensor | Sequence[int], images: int, device: torch.device, *, recall_at: Sequence[int] = (),
+        self, labels: Labels, images: int, device: torch.device, *, recall_at: Sequence[int] = (),
         block_bytes: int | None = None,
     ):  # fmt: skip
         usual = BLOCK_BYTES["cpu" if device.type == "cpu" else "gpu"]
@@ -236,12 +241,17 @@ def _unit_rows(embeddings: Tensor) -> Tensor:
     return z / norms.to(z.dtype).clamp(min=torch.finfo(z.dtype).tiny)
 
 
-def _classes(labels: Tensor | Sequence[int], images: int, device: torch.device) -> tuple[Tensor, Tensor]:
+def _classes(labels: Labels, images: int, device: torch.device) -> tuple[Tensor, Tensor]:
     """Class numbers [N] from 0 on, and the number R of relevant images [N], both on the device."""
+    if not isinstance(labels, Tensor) and (given := np.asarray(labels)).dtype.kind in "USO":
+        if not all(isinstance(label, (str, bytes)) for label in given.flat):
+            raise ValueError("labels are of several kinds; integers or strings are expected")
+        labels = np.unique(given, return_inverse=True)[1].reshape(given.shape)
     labels = torch.as_tensor(labels, device=device)
     if labels.shape != (images,) or labels.is_floating_point() or labels.is_complex():
         raise ValueError(
-            f"labels are {labels.dtype} of shape {tuple(labels.shape)}; integers of shape [{images}] are expected"
+            f"labels are {labels.dtype} of shape {tuple(labels.shape)}; "
+            f"integers or strings of shape [{images}] are expected"
         )
     _, classes, sizes = labels.unique(return_inverse=True, return_counts=True)
     return classes, sizes[classes] - 1

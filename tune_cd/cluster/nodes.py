@@ -23,6 +23,7 @@ from tune_cd.cluster.capacity import alive_nodes, processes_on
 from tune_cd.results.store import store_of
 
 ANSWER = 120.0  # seconds that nodes have to answer
+LOST = 1  # processes of a node that may be lost while it looks
 ATTEMPTS, PAUSE = 4, 1.0  # calls to the store until its error counts, and seconds between two
 GPU_SECONDS = 90  # that torch may take to list GPUs
 PACKAGES = ("tune_cd", "trainables")
@@ -251,7 +252,7 @@ class Nodes:
                     with_retries(lambda: self._store.write(self._token, self._token.encode()))
                 self._left |= {self._token, self._own(node)}
                 there = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
-                task = ray.remote(self._look).options(num_cpus=0, max_retries=0, scheduling_strategy=there)
+                task = ray.remote(self._look).options(num_cpus=0, max_retries=LOST, scheduling_strategy=there)
                 answer = task.remote(self._question, self._own(node), node["Resources"].get("GPU", 0) > 0)
                 self._asked[answer] = (node, time.monotonic())
             self._known.add(node["NodeID"])

@@ -19,6 +19,14 @@ def draining_nodes() -> set[str]:
     return set(ray._private.state.state.get_draining_nodes())
 
 
+def recorded_cluster() -> str | None:
+    """The address of the cluster that `ray start` last began on this machine, dead or alive; None without one.
+    `ray.init()` joins it, and tries for nine minutes if it is dead."""
+    from ray._private.services import find_bootstrap_address
+
+    return find_bootstrap_address(None)
+
+
 def kuberay_config(raycluster: dict) -> dict:
     """The cluster file that KubeRay's autoscaler makes of a RayCluster resource, resources of pods included."""
     from ray.autoscaler._private.kuberay import autoscaling_config

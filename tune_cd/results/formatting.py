@@ -7,21 +7,22 @@ from typing import Any
 import pandas as pd
 
 from tune_cd.results.json_text import as_json
-from tune_cd.results.schema import TRIALS
+from tune_cd.results.schema import STATUSES, TRIALS
 
 ERROR_LENGTH = 60  # longest error in the table of trials, in characters
 JSON_FIELDS = ("config", "software")
 
 
 def studies_table(trials: pd.DataFrame) -> str:
-    """One line a study: counts of trials, the best completed one, and when the study ran (UTC)."""
-    counts = f"{'trials':>6} {'completed':>9} {'failed':>6}"
+    """One line a study: how many trials, and how they ended; the best completed one, and when the study ran (UTC)."""
+    counts = " ".join(f"{name:>{max(6, len(name))}}" for name in ("trials", *STATUSES))
     scores = f"{'best val':>9} {'its test':>9}  {'metric':<14}"
     lines = [f"{'study':<34} {counts} {scores} {'from':<16} to"]
     for study, rows in trials.groupby("study"):
         statuses = rows["status"].value_counts()
         completed = int(statuses.get("completed", 0))
-        counts = f"{len(rows):>6} {completed:>9} {int(statuses.get('failed', 0)):>6}"
+        numbers = {"trials": len(rows)} | {status: int(statuses.get(status, 0)) for status in STATUSES}
+        counts = " ".join(f"{number:>{max(6, len(name))}}" for name, number in numbers.items())
         best: Mapping[Any, Any] = {"val_score": None, "test_score": None, "metric_name": "-"}
         if completed:
             ended = rows[rows["status"] == "completed"].sort_values("val_score", ascending=False, kind="stable")

@@ -3,7 +3,7 @@
 if __name__ == "__main__":  # before the imports, during which Ctrl-C is quiet as well
     from tune_cd.process import run
 
-    run("tune_cd.run.__main__")
+    run("tune_cd.run.__main__", "checking the options and the data ...")
 
 import logging
 import os
@@ -21,19 +21,11 @@ from tune_cd.results.terminal import redacted_output
 from tune_cd.run.config import Call, Request
 from tune_cd.run.ending import ENDING
 from tune_cd.run.options import idle_options, parse
+from tune_cd.run.screen import fold
 
 EXIT_FAILED = 1
+EXIT_BAD_INPUT = 2
 LEAVING = 15.0  # seconds that a run which did not come to its end waits for Ray to disconnect
-WORKERS = {
-    "env_vars": {"GOMP_SPINCOUNT": "3000", "MALLOC_MMAP_THRESHOLD_": "268435456", "MALLOC_TRIM_THRESHOLD_": "268435456"}
-}
-"""Environment of the trials' processes.
-
-OpenMP threads wait for each other by spinning, by default so long that a training of two threads takes twenty times as
-long once another process wants a core (Ray's workers run at a low priority). Yielding earlier costs an idle machine
-nothing. The C library gives activations of up to 32 MB back after every step and gets them again page by page. Keeping
-blocks below 256 MB makes a step of the small network 4 % shorter.
-"""
 
 
 @redacted_output()
@@ -67,6 +59,7 @@ def _checked(request: Request) -> int:
     with ENDING.at_once():
         from tune_cd.results.study_files import DRIVER
         from tune_cd.run import preflight
+        from tune_cd.run.connection import connect
         from tune_cd.run.lock import StudyLock
 
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
@@ -86,7 +79,7 @@ def _checked(request: Request) -> int:
         try:
             if not request.call.dry_run:
                 lock.acquire()
-            _connect(study.call.address, study.call.verbose)
+            connect(study.call.address, study.call.verbose, partial(_unanswered, lock))
         except (ValueError, OSError) as error:
             return _refuse(error)
         status = _on_cluster(study, lock)
@@ -121,22 +114,9 @@ def _end_now(lock, status: int) -> None:
     os._exit(status)
 
 
-def _connect(address: str | None, verbose: bool = False) -> None:
-    """Join the Ray cluster at the address, or start one here. verbose: show Ray's messages. Raises ConnectionError if
-    no cluster answers at the address."""
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    for name in ("TUNE_CD_DATA", "TUNE_CD_CACHE"):  # trials of a Ray started here inherit them, in other folders
-        if os.environ.get(name) and not is_uri(os.environ[name]):
-            os.environ[name] = str(Path(os.path.expanduser(os.environ[name])).absolute())
-    os.environ["TUNE_DISABLE_SIGINT_HANDLER"] = "1"  # Ctrl-C ends the study here, after a summary
-    os.environ.setdefault("TUNE_PRINT_ALL_TRIAL_ERRORS", "0")  # `Progress` prints where they are
-    os.environ.setdefault("RAY_AIR_NEW_OUTPUT", "0")  # Ray's plain status table, not a box for every trial and result
-    import ray
-
-    local = {"include_dashboard": False} if address == "local" else {}
-    level = logging.INFO if verbose else logging.ERROR
-    ray.init(address=address, runtime_env=WORKERS, log_to_driver=False, logging_level=level, **local)
-    ENDING.heed()  # after Ray, which sets a handler of its own
+def _unanswered(lock, said: str) -> None:
+    _refuse(said)
+    _end_now(lock, EXIT_BAD_INPUT)
 
 
 def _on_cluster(study, lock) -> int:
@@ -156,23 +136,23 @@ def _on_cluster(study, lock) -> int:
         study = preflight.with_form(study, study.config.setup or ("paper" if resources.gpus else "small"))
         _announce(study, resources)
         if study.call.dry_run and (said := estimate(study, resources)) is not None:
-            print(said, flush=True)
+            print(fold(said), flush=True)
         nodes = nodes_of(study, resources)
         ready, wrong = look_at(nodes, alive, growth, study.results)
     except (ValueError, OSError, ImportError) as error:
         return _refuse(error)
     for line in ready:
-        print(line, flush=True)
+        print(fold(redact(line)), flush=True)
     for line in wrong:
         _refuse(line)
     if wrong or study.call.dry_run:
-        return 2 if wrong else 0
+        return EXIT_BAD_INPUT if wrong else 0
     return _run(study, resources, lock, partial(watching, study, resources, growth, nodes), meter)
 
 
 def _refuse(error: Exception | str) -> int:
-    print(redact(f"error: {error}"), file=sys.stderr)
-    return 2
+    print(redact(f"error: {error}"), file=sys.stderr, flush=True)
+    return EXIT_BAD_INPUT
 
 
 def _run(study, resources, lock, watching, meter) -> int:
@@ -277,42 +257,11 @@ def _said(study) -> bool:
 
 
 def _announce(study, resources) -> None:
-    from trainables.losses import find_loss
     from trainables.training.setup import without_effect
-    from tune_cd.results.schema import CONFIRM
-    from tune_cd.run.curves import lengths_of
+    from tune_cd.run.announcement import announced
 
-    setup = study.setup
     # under SGD the start contains the learning rate
     fields = [text for text in study.config.assignments if not text.startswith("learning_rate=")]
     for warning in without_effect([search.setup for search in study.searches], fields):
         print(f"warning: {warning}", file=sys.stderr)
-    distance = f" ({setup.loss_distance})" if find_loss(setup.loss).pairwise else ""
-    chosen = [search for search in study.searches if search.name == CONFIRM]
-    searched = [search for search in study.searches if search not in chosen]
-    trials = " + ".join(
-        f"{'up to ' * search.line}{search.num_samples}{' whole' * search.pauses} {search.name}" for search in searched
-    )
-    seeds = f" with each of {resources.replicates} seeds" if resources.replicates > 1 else ""
-    at_once = f"{resources.workers} at a time" if resources.workers > 1 else "one at a time"
-    packs = f", up to {resources.pack} in a process" if resources.pack > 1 else ""
-    weights = "from scratch" if setup.weights == "none" else f"from weights {setup.weights}"
-    lines = [
-        f"study {study.name}: {study.dataset}, {setup.task}, {setup.loss} loss{distance}, "
-        f"{setup.network} at {setup.image_size} px {weights}, setup {study.config.setup}",
-        f"{trials} trials of {setup.images_seen:,} images{seeds}, {at_once}{packs}, "
-        f"{resources.cpus} CPU and {resources.gpus:g} GPU a process; {study.space}; results in {study.results}",
-    ]
-    if study.config.baseline and study.config.experiment == "balance" and setup.optimizer == "adam":
-        lines.append(
-            "no baselines: under Adam the joint scale of the weights has no effect, and Adam's own rate is fixed"
-        )
-    if study.config.pauses and len(lengths := lengths_of(setup)) > 1:
-        lines.append(
-            f"trainings pause at {', '.join(f'{share:.0%}' for share in lengths[:-1])} of their length and go on where "
-            "that is worth most; trials are counted in whole trainings' worth of images"
-        )
-    if study.call.budget:
-        lines.append(f"ends after {study.call.budget}, with what leads trained whole")
-    lines += [f"then the best setting of each search with {len(search.seeds)} fresh seeds" for search in chosen]
-    print("\n".join(lines), flush=True)
+    print("\n".join(fold(line) for line in announced(study, resources)), flush=True)

@@ -66,6 +66,7 @@ class Portfolio:
         self._waiting: dict[Key, list[_Wanted]] = {}  # searches to be told, by configuration
         self._handed: dict[str, dict[Key, Configuration]] = defaultdict(dict)  # what a search has asked for here
         self._budgets = {name: search.budget for name, search in searches.items()}
+        self.lent: dict[str, float] = defaultdict(float)  # what was trained of a search's settings for others
         self._last: dict[str, Key | None] = {}  # the training of a search that may exceed its budget
 
     @property
@@ -82,6 +83,17 @@ class Portfolio:
             for name, search in self.searches.items()
             for h, until in self._without_row(name, search)
         ]
+
+    @property
+    def left(self) -> float:
+        """The most that is still to be trained, in full trainings: what runs, and what the searches may ask for."""
+        running = sum(
+            max((wanted.until for wanted in self._waiting[key]), default=0.0) - self._reached(key, seed)
+            for key, seeds in self._running.items()
+            for seed in seeds
+        )
+        open_ones = (search for search in self.searches.values() if not search.finished)
+        return running + len(self.seeds) * sum(max(0.0, search.budget - search.spent) for search in open_ones)
 
     def ask(self) -> list[Asked]:
         """The trainings of the next configuration, one for each seed that is not as far yet. [] while all searches wait
@@ -122,7 +134,10 @@ class Portfolio:
 
     def reached(self, asked: Asked) -> float:
         """The share of its full length that an asked training has reached already."""
-        return max(self._known.get((self._space.key(asked.h), asked.seed), {}), default=0.0)
+        return self._reached(self._space.key(asked.h), asked.seed)
+
+    def _reached(self, key: Key, seed: int) -> float:
+        return max(self._known.get((key, seed), {}), default=0.0)
 
     def _next(self, name: str) -> list[Asked]:
         """The trainings of a search's next configuration that is neither trained nor in training so far. Those that are
@@ -149,6 +164,9 @@ class Portfolio:
         own = {**self.searches[wanted.search].annotation(wanted.h), "search": wanted.search}
         origin = self._origins.setdefault(key, own)
         self._running[key] = set(missing)
+        if origin["search"] != wanted.search:
+            further = sum(wanted.until - self._reached(key, seed) for seed in missing)
+            self.lent[origin["search"]] += further / len(self.seeds)
         return [Asked(wanted.h, seed, origin, wanted.until) for seed in missing]
 
     def _tell(self, name: str, h: Configuration) -> None:

@@ -1,8 +1,8 @@
-"""The output of a running study: a line for each training that ends, and on a terminal a status line below."""
+"""The output of a running study: a row for each training that pauses or ends, and on a terminal a bar below."""
 
 import math
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import pandas as pd
 from ray.tune import Callback
@@ -14,6 +14,7 @@ from tune_cd.results.redaction import redact
 from tune_cd.results.rows import trial_name
 from tune_cd.results.schema import CONFIRM
 from tune_cd.run.portfolio import ORIGIN
+from tune_cd.run.screen import WIDTH, fold
 from tune_cd.run.stopper import unusable_data
 from tune_cd.tune.packs import members_of
 
@@ -22,48 +23,59 @@ SAID = {
     UNKEPT: "a trained network was not kept",
     ANEW: "begins again at image 0",
 }
-STATUS = "{n:.3g}/{total_fmt} trials{postfix}, {elapsed} elapsed, about {remaining} left"
+STATUS = "{bar:10} {desc}, {elapsed}, about {remaining} left"
 
 
 class Progress(Callback):
-    """Prints a line whenever a training ends: its place, its score, the best so far. On a terminal the last line is the
-    status: trainings done and at most, trials running, the best score, elapsed and expected time.
+    """Prints a row whenever a training pauses or ends: its search, length, weights, score, the search's best so far. On
+    a terminal the last line is the status: how much is trained, at most to come, trials running, time.
 
-    totals: configurations of each search, or full trainings' worth. table: rows of earlier runs. replicates: trainings
-    of a configuration. pausing: searches whose trainings pause, with the images of a full training.
+    searches: each with the images of a full training if its trainings pause, else None. left: () -> what is still to
+    come at most, in full trainings. table: rows of earlier runs. metric: the score's name. replicates: trainings of a
+    configuration.
     """
 
     def __init__(
         self,
-        totals: dict[str, int],
+        searches: Mapping[str, int | None],
+        left: Callable[[], float],
         table: pd.DataFrame,
         metric: str,
         replicates: int = 1,
-        pausing: Mapping[str, int] | None = None,
     ):
-        self._totals = {name: total * replicates for name, total in totals.items()}
-        self._metric, self._replicates, self._pausing = metric, replicates, dict(pausing or {})
+        self._full, self._left, self._metric, self._replicates = dict(searches), left, metric, replicates
         self._seen = {
             (row.search, row.trial_index, row.seed): 0 if pd.isna(row.images_seen) else row.images_seen
             for row in table.itertuples()
         }
-        best = table.groupby("search")["val_score"].max().dropna()
-        self._best = {name: float(best.get(name, -math.inf)) for name in totals}
+        self._best: dict[str, float] = table.groupby("search")["val_score"].max().dropna().to_dict()
         self._said: set[tuple] = set()  # (trial id, index in its pack) of ended trainings; troubles that were told
         self._status: tqdm | None = None
+        self._titled, self._changed = False, False
+
+    def __getstate__(self) -> dict:
+        """Empty: Tune pickles a copy with a Tuner, and never reads it. The searches cannot all be pickled."""
+        return {}
 
     def setup(self, **info) -> None:
         if sys.stdout.isatty() and sys.stderr.isatty():
-            total = sum(self._totals.values())
-            self._status = tqdm(total=total, initial=self._done(), bar_format=STATUS, leave=False, mininterval=1.0)
+            done = self._done()
+            total = done + self._left()
+            self._status = tqdm(
+                desc=self._described(done, total, 0), total=total, initial=done, bar_format=STATUS, ncols=WIDTH,
+                leave=False, mininterval=1.0, smoothing=0,
+            )  # fmt: skip
 
     def on_step_end(self, iteration, trials, **info) -> None:
-        if self._status is not None:
-            running = sum(trial.status == trial.RUNNING for trial in trials)
-            best = max(self._best.values())
-            score = f", best {self._metric} {best:.4f}" if math.isfinite(best) else ""
-            self._status.set_postfix_str(f"{running} running{score}", refresh=False)
-            self._status.update(self._done() - self._status.n)
+        """Bring the status up to date, when the searches have been told as well."""
+        if (bar := self._status) is None:
+            return
+        done = self._done()
+        if self._changed:
+            bar.total, self._changed = done + self._left(), False
+        running = sum(trial.status == trial.RUNNING for trial in trials)
+        bar.set_description_str(self._described(done, bar.total, running), refresh=False)
+        bar.update(done - bar.n)  # draws once a second
 
     def on_experiment_end(self, trials, **info) -> None:
         if self._status is not None:
@@ -81,65 +93,91 @@ class Progress(Callback):
                 self._said.add((trial.trial_id, place))
                 self._ended(config, member, result.get("time_total_s", 0))
 
-    def _warn(self, kind: str, said: str, origin: Mapping, training: tuple[str, int]) -> None:
-        """Print a training's trouble: each new beginning, others once."""
-        key = (kind, *training) if kind == ANEW else (kind,)
-        if key not in self._said:
-            self._said.add(key)
-            name = f"{trial_name(origin['search'], origin['trial_index'])} " if kind == ANEW else ""
-            self._print(f"warning: {name}{' '.join(said.split())}")
-
     def on_trial_complete(self, iteration, trials, trial, **info) -> None:
         self.on_trial_result(iteration, trials, trial, trial.last_result)
 
     def on_trial_error(self, iteration, trials, trial, **info) -> None:
         for place, (config, _) in enumerate(members_of(trial.config, None)):
             if (trial.trial_id, place) not in self._said:
-                self._line(config, f"failed, see {trial.error_file}", 0)
+                self._row(config, 0, f"failed, see {trial.error_file}")
 
     def on_trial_recover(self, iteration, trials, trial, **info) -> None:
         if unusable_data(trial) is None:  # else the run ends, with a message of its own
             self._print(f"{trial}: its process was lost and is begun again")
 
+    def _warn(self, kind: str, said: str, origin: Mapping, training: tuple[str, int]) -> None:
+        """Print a training's trouble: each new beginning, others once."""
+        key = (kind, *training) if kind == ANEW else (kind,)
+        if key not in self._said:
+            self._said.add(key)
+            name = f"{trial_name(origin['search'], origin['trial_index'])} " if kind == ANEW else ""
+            self._print(f"warning: {name}{' '.join(redact(said).split())}")
+
     def _ended(self, config: dict, result: dict, seconds: float) -> None:
-        score, search = result.get("val_score", math.nan), config[ORIGIN]["search"]
-        better = score > self._best[search]
+        search, images = config[ORIGIN]["search"], result.get("images_seen", 0)
+        score = result.get("val_score", math.nan)
         if math.isnan(score):
-            said = redact(f"{result.get('error') or result.get('status', 'no score')}").splitlines()[0]
-        else:
-            said = f"{self._metric} {score:.4f}"
-        self._best[search] = score if better else self._best[search]
-        images = result.get("images_seen", 0)
-        if search in self._pausing:
-            said += f" at {images / self._pausing[search]:4.0%}"
-        best = f"best {self._best[search]:.4f}{' *' if better else '  '}"
-        self._line(config, f"{said:<20} {best}  {seconds:6.1f} s", images)
+            said = redact(f"{result.get('error') or result.get('status', 'no score')}")
+            self._row(config, images, said.splitlines()[0])
+            return
+        before = self._best.get(search, -math.inf)
+        best = self._best[search] = max(before, score)
+        self._row(
+            config, images, f"{score:8.4f}{best:8.4f}{'*' if score > before else ' '}{seconds:7.1f} s", scored=True
+        )
 
-    def _line(self, config: dict, outcome: str, images: int) -> None:
+    def _row(self, config: dict, images: int, outcome: str, scored: bool = False) -> None:
         training, origin = _training(config), config[ORIGIN]
-        search = origin["search"]
-        self._seen[training] = max(self._seen.get(training, 0), images)
-        place = "start" if origin["direction"] == "start" else f"{origin['direction']} {origin['line_position']:+.2f}"
-        seed = f" seed {config['seed']}" if self._replicates > 1 or search == CONFIRM else ""
-        weights = (f"{name}={value:<9.4g}" for name, value in config.items() if name.startswith(WEIGHT))
-        h = f"{' '.join(weights)} b={config['batch_size']}{seed}"
-        done = f"{self._done(search):{'4.1f' if search in self._pausing else '>2.0f'}}"
-        self._print(f"[{search} {done}/{self._totals[search]}]  {place:<16} {h}  {outcome}")
+        self._seen[training], self._changed = max(self._seen.get(training, 0), images), True
+        cells = self._cells(config, images)
+        if not self._titled:
+            self._titled = True
+            titles = "".join(f"{title:>{width}}" for title, (_, width) in cells.items())
+            self._print(f"scores: {self._metric} on validation; * a new best of its search")
+            self._print(_fitting(f"{'search':<9}{titles}   score    best      time", "  along"))
+        head = f"{origin['search']:<9}" + "".join(f"{value:>{width}}" for value, width in cells.values())
+        if scored:
+            self._print(_fitting(f"{head}{outcome}", f"  {origin['direction']}"))
+        else:
+            apart = "  " if len(head) + 2 + len(outcome) <= WIDTH else "\n    "
+            self._print(f"{head}{apart}{outcome}")
 
-    def _done(self, search: str | None = None) -> float:
-        """The trainings of a search, or of all, that have ended; where they pause, full trainings' worth of images."""
+    def _cells(self, config: Mapping, images: int) -> dict[str, tuple[str, int]]:
+        """Title of a column -> (value, width), for the columns that tell trainings apart."""
+        search, cells = config[ORIGIN]["search"], {}
+        if any(self._full.values()):
+            full = self._full.get(search)
+            cells["length"] = f"{images / full:.0%}" if full else "", 6
+        for name, value in config.items():
+            if name.startswith(WEIGHT):
+                cells[name] = f"{value:.4g}", max(10, len(name) + 1)
+        cells["b"] = str(config["batch_size"]), 5
+        if self._replicates > 1 or search == CONFIRM:
+            cells["seed"] = str(config["seed"]), 5
+        return cells
+
+    def _done(self) -> float:
+        """The trainings that have ended; where they pause, full trainings' worth of images."""
         return sum(
-            images / self._pausing[name] if name in self._pausing else 1.0
-            for (name, *_), images in self._seen.items() if search in (None, name) and name in self._totals
+            1.0 if (full := self._full[search]) is None else images / full
+            for (search, *_), images in self._seen.items() if search in self._full
         )  # fmt: skip
 
+    def _described(self, done: float, total: float, running: int) -> str:
+        what = "trainings" if all(images is None for images in self._full.values()) else "full trainings"
+        return f"{done:.3g} of at most {total:.3g} {what}, {running} running"
+
     def _print(self, line: str) -> None:
-        line = redact(line)
+        line = fold(redact(line), "    ")
         if self._status is None:
             print(line, flush=True)
         else:
             self._status.write(line, file=sys.stdout)
-            self._status.update(self._done() - self._status.n)
+
+
+def _fitting(line: str, more: str) -> str:
+    """The line, with more if there is room for it."""
+    return line + more if len(line + more) <= WIDTH else line
 
 
 def _training(config: Mapping) -> tuple[str, int, int]:

@@ -15,6 +15,7 @@ from tune_cd.results.attempts import UNFINISHED, next_attempt
 from tune_cd.run.curves import curve_so_far, failed, lengths_of, over_seeds, whole_length
 from tune_cd.run.portfolio import Asked, Portfolio, TrainingKey
 from tune_cd.run.resources import Resources
+from tune_cd.run.screen import fold
 from tune_cd.run.searches import Search, alike
 from tune_cd.run.study import Study
 from tune_cd.search.methods import given
@@ -65,7 +66,7 @@ def portfolio_of(
                 begun[search.name] = optimiser
                 continue
             reason = _account(search, optimiser)
-        print(f"[{search.name}]  {reason}")
+        print(fold(f"{search.name}: {reason}"), flush=True)
     origins = {
         study.space.key(row["params"]): {"search": row["search"], **{name: row[name] for name in ORIGIN_FIELDS}}
         for row in rows.sort_values(["ended_at"], ascending=False).to_dict("records")
@@ -95,13 +96,11 @@ def reported_by(study: Study, search: Search) -> Callable[[Asked, Mapping[str, A
 
 
 def say_ended(portfolio: Portfolio, searches: list[Search]) -> None:
-    """After a run, print what each search has spent, if it pauses, walks a line, or ended early, and why it ended."""
+    """After a run, print what each search has trained, and why it ended."""
+    print(flush=True)
     for search in searches:
-        optimiser = portfolio.searches.get(search.name)
-        if optimiser is not None:
-            early = optimiser.finished and optimiser.spent < search.num_samples
-            if search.pauses or search.line or early:
-                print(f"[{search.name}]  {_account(search, optimiser)}")
+        if (optimiser := portfolio.searches.get(search.name)) is not None:
+            print(fold(f"{search.name}: {_account(search, optimiser, portfolio.lent[search.name])}"), flush=True)
 
 
 def _rebuilt(
@@ -219,20 +218,22 @@ def _with_seeds(table: pd.DataFrame, seeds: int) -> pd.DataFrame:
     return table[table.groupby(["search", "trial_index"])["seed"].transform("nunique") >= seeds]
 
 
-def _account(search: Search, optimiser: Optimiser) -> str:
-    """What a search has spent, and why it ended if it has."""
+def _account(search: Search, optimiser: Optimiser, lent: float = 0.0) -> str:
+    """What a search has trained, and why it ended if it has. lent: what was trained of its settings for other searches,
+    in full trainings."""
     why = optimiser.ending if optimiser.finished else "it goes on"
-    if search.make is given and optimiser.spent < search.num_samples:
-        return "its setting was trained by another search"
+    if search.make is given:
+        return "its settings are trained" if optimiser.spent else "its setting was trained by another search"
     if not (search.pauses or search.line):
-        return f"{optimiser.spent:.0f} of {search.num_samples} trials: {why}"
-    shares = [one.share for one in optimiser.trainings if one.curve]
-    whole = sum(share == 1 for share in shares)
-    said = (
-        f"{len(shares)} settings for {optimiser.spent:.3g} full trainings' worth of images "
-        f"({'at most' if search.line else 'of'} {search.num_samples}): {whole} trained to the end, "
-        f"{len(shares) - whole} paused or given up"
-    )
+        return f"{optimiser.spent:.0f} of {search.num_samples} settings trained; {why}"
+    own = [one for one in optimiser.trainings if one.curve and not one.external]
+    failed = sum(one.failed for one in own)
+    whole = sum(one.share == 1 and not one.failed for one in own)
+    parts = {"trained whole": whole, "paused": len(own) - whole - failed, "failed or diverged": failed}
+    counts = ", ".join(f"{number} {kind}" for kind, number in parts.items() if number)
+    limit = f"{'at most ' * search.line}{search.num_samples}"
     if optimiser.budget < search.num_samples:
-        said += f"; {optimiser.budget:.3g} were within its share of --budget"
-    return f"{said}; {why}"
+        limit += f", {optimiser.budget:.3g} within its share of --budget"
+    elsewhere = f", {lent:.3g} of it for other searches" if lent else ""
+    settings = f"{len(own)} setting{'s' * (len(own) != 1)} ({counts})"
+    return f"{settings}, images of {optimiser.spent:.3g} full trainings (of {limit}){elsewhere}; {why}"

@@ -15,6 +15,7 @@ from tune_cd.analysis.tables import markdown, memory, memory_modes
 from tune_cd.report.findings import Findings, findings, grown, is_known
 from tune_cd.report.words import edges, fresh_score, interval, letters, recipe_words, tuned
 from tune_cd.results.networks import DIGITS, Networks, score_of
+from tune_cd.run.screen import fold
 from tune_cd.run.searches import averages_of
 from tune_cd.run.study import Study
 
@@ -28,9 +29,16 @@ def summarise(study: Study) -> str:
     metric, test_metric, replicates = study.setup.metric, study.setup.test_metric, study.config.replicates
     scores = metric if test_metric == metric else f"{metric} (validation) and {test_metric} (test)"
     over = f", means over {replicates} seeds" if replicates > 1 else ""
-    counts = ", ".join(f"{number} {status}" for status, number in table["status"].value_counts().items())
-    lines += [f"\nscores are {scores}{over}; {len(table)} trials: {counts}", f"table:   {table_path(study)}"]
-    return "\n".join(lines + _network(table, study))
+    lines += ["", f"scores are {scores}{over}", counted_by_status(table)]
+    files = [f"table:   {table_path(study)}", *_network(table, study)]
+    return "\n".join([*(fold(line) if "  " not in line else line for line in lines), *files])
+
+
+def counted_by_status(table: pd.DataFrame) -> str:
+    """How many trainings there are, and how each of them ended."""
+    counts = table["status"].replace("stopped", "paused").value_counts()
+    trainings = f"{len(table)} training{'s' * (len(table) != 1)}"
+    return f"{trainings}: {', '.join(f'{number} {status}' for status, number in counts.items())}"
 
 
 def _balance_table(trials: pd.DataFrame, study: Study) -> list[str]:

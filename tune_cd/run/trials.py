@@ -66,9 +66,8 @@ def _tune(
         portfolio, resources.pack, resources.processes, reported_by(study, searches[0]), attempts_of(table), meter,
         RunningFile(study),
     )  # fmt: skip
-    totals = {search.name: search.num_samples for search in searches}
-    pausing = {search.name: search.setup.images_seen for search in searches if search.pauses}
-    progress = Progress(totals, ended, study.setup.metric, len(portfolio.seeds), pausing)
+    full = {search.name: search.setup.images_seen if search.pauses else None for search in searches}
+    progress = Progress(full, lambda: portfolio.left, ended, study.setup.metric, len(portfolio.seeds))
     losses = LossesInARow(resources.processes, resources.workers, worked=bool((ended["status"] != "failed").any()))
     tuner = tune.Tuner(
         trainable(study, searches[0], resources, recorder),

@@ -1,0 +1,105 @@
+"""Joining a Ray cluster: a dead one, one that does not take the driver, and a Ray that is started here."""
+
+import os
+import socket
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tune_cd.run import connection
+from tune_cd.run.__main__ import main
+from tune_cd.run.connection import connect, own_cpus
+
+
+@pytest.fixture
+def joined(monkeypatch):
+    """Addresses that Ray was asked to join; it takes no time."""
+    asked = []
+    monkeypatch.setattr(connection, "recorded_cluster", lambda: None)
+    monkeypatch.setattr(connection, "_init", lambda address, verbose: asked.append(address))
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    return asked
+
+
+@pytest.fixture
+def closed():
+    """An address on this machine at which nobody listens."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        yield f"127.0.0.1:{taken.getsockname()[1]}"
+
+
+def never(said):
+    pytest.fail(said)
+
+
+def test_a_dead_cluster_is_told_in_a_sentence_with_the_remedy(tmp_path, joined, closed, monkeypatch, capsys):
+    monkeypatch.setattr(connection, "ANSWER", 0.5)
+    began = time.monotonic()
+    for address, environ, named in ((closed, None, "(--address)"), (None, closed, "(RAY_ADDRESS)")):
+        if environ:
+            monkeypatch.setenv("RAY_ADDRESS", environ)
+        with pytest.raises(ConnectionError, match="no Ray cluster answers at .*--address local") as refused:
+            connect(address, False, never)
+        assert f"{closed} {named}" in str(refused.value)
+        assert capsys.readouterr().out == f"connecting to Ray at {closed} {named} ...\n"
+    assert time.monotonic() - began < 20 and not joined
+    assert main(["--results", str(tmp_path), "--study", "s"]) == 2
+    assert "error: no Ray cluster answers at" in capsys.readouterr().err and not list(tmp_path.iterdir())
+
+
+def test_the_waiting_together_is_at_most_a_minute():
+    assert connection.ANSWER + 5 < connection.PATIENCE == 60
+
+
+def test_a_cluster_that_does_not_take_the_driver_is_given_up(monkeypatch, capsys):
+    """It answers, as a load balancer does, but Ray goes on trying."""
+    told = []
+    monkeypatch.setattr(connection, "PATIENCE", 0.2)
+    monkeypatch.setattr(connection, "_init", lambda address, verbose: time.sleep(1))
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        connect(f"127.0.0.1:{server.getsockname()[1]}", False, told.append)
+    assert len(told) == 1 and told[0].startswith("no Ray cluster answers at 127.0.0.1:")
+
+
+@pytest.mark.parametrize("address, environ", [(None, ""), ("local", ""), ("local", "127.0.0.1:1")])
+def test_a_ray_of_its_own_is_started_at_once(joined, monkeypatch, capsys, address, environ):
+    monkeypatch.setenv("RAY_ADDRESS", environ)
+    connect(address, False, never)
+    assert joined == [address] and capsys.readouterr().out == "starting Ray ...\n"
+
+
+def test_the_ray_of_this_machine_is_joined_if_it_lives(joined, closed, monkeypatch, capsys):
+    """`ray start` leaves a record, which outlives it."""
+    monkeypatch.setattr(connection, "recorded_cluster", lambda: closed)
+    connect(None, False, never)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        alive = f"127.0.0.1:{server.getsockname()[1]}"
+        monkeypatch.setattr(connection, "recorded_cluster", lambda: alive)
+        connect(None, False, never)
+    assert joined == [None, alive]
+    assert capsys.readouterr().out == f"starting Ray ...\nconnecting to Ray at {alive} (of this machine) ...\n"
+
+
+def test_a_temporary_folder_with_too_long_a_name_is_told_with_the_remedy(monkeypatch):
+    def fails(address, verbose):
+        raise OSError("validate_socket_filename failed: AF_UNIX path length cannot exceed 107 bytes: /long")
+
+    monkeypatch.setattr(connection, "_init", fails)
+    with pytest.raises(ValueError, match="set RAY_TMPDIR to a short one"):
+        connect("local", False, never)
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system has no CPU affinity")
+def test_the_cpus_of_a_ray_of_its_own_are_those_that_the_process_may_use():
+    """As under `taskset -c 0`, or in a SLURM job with part of a node."""
+    code = (
+        "import os; from tune_cd.run.connection import own_cpus; "
+        "os.sched_setaffinity(0, {min(os.sched_getaffinity(0))}); print(own_cpus())"
+    )
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert said.stdout.strip() == str({"num_cpus": 1} if os.cpu_count() > 1 else {}), said.stderr
+    if len(os.sched_getaffinity(0)) == os.cpu_count():
+        assert own_cpus() == {}

@@ -1,0 +1,87 @@
+"""`python -m trainables.embed`: a folder's vectors are those of one image at a time, whatever the batch."""
+
+from functools import cache
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+import torch
+from datafiles import photo, photos, write_folder, write_zip
+from trainings import DATA, SETUP, SSL_DATA, SSL_SETUP, finished
+
+from trainables import embed, trained
+
+
+@cache
+def saved(kind):
+    setup, data = {"photos": (SSL_SETUP, SSL_DATA), "one channel": (SETUP, DATA)}[kind]
+    return trained.dumps(finished(setup, data))
+
+
+@pytest.fixture
+def network(tmp_path):
+    (tmp_path / "n.pt").write_bytes(saved("photos"))
+    return tmp_path / "n.pt"
+
+
+def embedded(network, folder, output, *options):
+    status = embed.main([str(network), str(folder), "-o", str(output), *options])
+    table = pq.read_table(output)
+    assert status == 0 and table.schema.equals(embed.SCHEMA)
+    return table["path"].to_pylist(), np.stack(table["embedding"].to_pylist())
+
+
+def test_vectors_are_those_of_one_image_at_a_time_and_batches_change_none(tmp_path, network, capsys):
+    folder = photos(tmp_path)
+    paths, vectors = embedded(network, folder, tmp_path / "v.parquet", "--batch-size", "7")
+    assert paths == sorted(f"class {label}/{number}.jpg" for label in range(12) for number in range(10))
+    assert f"120 images of {folder} in {tmp_path / 'v.parquet'}" in capsys.readouterr().out
+    loaded = trained.load(network)
+    with torch.inference_mode():
+        alone = torch.cat([loaded(loaded.photo(folder / path)[None]) for path in paths]).numpy()
+    assert np.abs(vectors - alone).max() < 1e-6
+    assert np.abs(vectors[0] - vectors[-1]).max() > 1e-3
+    whole = embedded(network, folder, tmp_path / "whole.parquet")[1]
+    assert np.abs(whole - vectors).max() < 1e-6
+    features = embedded(network, folder, tmp_path / "features.parquet", "--features")[1]
+    assert features.shape == (120, 512)
+
+
+def test_an_archive_is_embedded_as_its_folder(tmp_path, network):
+    files = {f"deep/{n}.jpg": photo(n, 0) for n in range(3)} | {"notes.txt": b"no image"}
+    folder, archive = write_folder(tmp_path / "folder", files), write_zip(tmp_path / "some.zip", files)
+    one, other = (embedded(network, place, tmp_path / "v.parquet") for place in (folder, archive))
+    assert one[0] == other[0] == [f"deep/{n}.jpg" for n in range(3)] and np.array_equal(one[1], other[1])
+
+
+def test_a_damaged_image_is_named_and_left_out_up_to_one_in_a_hundred(tmp_path, network, capsys):
+    folder = photos(tmp_path)
+    (folder / "class 3" / "4.jpg").write_bytes(b"no image")
+    paths, vectors = embedded(network, folder, tmp_path / "v.parquet")
+    assert len(paths) == len(vectors) == 119 and "class 3/4.jpg" not in paths
+    said = capsys.readouterr()
+    assert "warning: mine/class 3/4.jpg is left out: " in said.err and "119 images" in said.out
+    before = (tmp_path / "v.parquet").read_bytes()
+    (folder / "class 3" / "55.jpg").symlink_to("absent")
+    assert embed.main([str(network), str(folder), "-o", str(tmp_path / "v.parquet")]) == 2
+    said = capsys.readouterr().err
+    assert "at most 1 % may: mine/class 3/4.jpg" in said and "mine/class 3/55.jpg" in said
+    assert (tmp_path / "v.parquet").read_bytes() == before and not list(tmp_path.glob("*.partial"))
+
+
+def test_what_cannot_be_embedded_is_refused_in_a_sentence(tmp_path, network, capsys):
+    (tmp_path / "one.pt").write_bytes(saved("one channel"))
+    (tmp_path / "empty").mkdir()
+    folder = photos(tmp_path)
+    for options, message in {
+        (tmp_path / "one.pt", folder): "takes images of 1 channel",
+        (network, tmp_path / "empty"): "no image is in it",
+        (network, tmp_path / "absent"): "there is no such folder",
+        (tmp_path / "absent.pt", folder): "No such file",
+        (network, folder, "--batch-size", "0"): "--batch-size 0: at least 1",
+        (network, folder, "--device", "tpu"): "--device 'tpu'",
+    }.items():
+        assert embed.main([*map(str, options), "-o", str(tmp_path / "v.parquet")]) == 2
+        said = capsys.readouterr().err
+        assert message in said and said.count("\n") == 1
+    assert not (tmp_path / "v.parquet").exists()

@@ -1,0 +1,155 @@
+"""Embed a folder of images with a trained network, as a Parquet table.
+
+python -m trainables.embed results/studies/mine/networks/cd~0.93720~cd-00014.pt MY/PHOTOS -o vectors.parquet
+"""
+
+import argparse
+import os
+import signal
+import sys
+
+if __name__ == "__main__" and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends the imports without a traceback
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import torch
+from torch import Tensor
+from tqdm import tqdm
+
+from trainables import trained
+from trainables.console import chosen_device, run
+from trainables.datasets.cache import AHEAD, MAX_UNDECODABLE
+from trainables.datasets.folder import IMAGES
+from trainables.datasets.source import Source
+from trainables.datasets.structure import in_order, local_path, preview
+from trainables.training.cuda_graphs import open_queues
+
+SCHEMA = pa.schema([("path", pa.string()), ("embedding", pa.list_(pa.float32()))])
+BATCH = 64
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Write the table; returns the exit status."""
+    open_queues()
+    try:
+        options = _parser().parse_args(argv)
+        device = chosen_device(options.device)
+        if options.batch_size < 1:
+            raise ValueError(f"--batch-size {options.batch_size}: at least 1")
+        network = trained.load(options.network, options.own_network).to(device)
+        damaged, images = embed(network, options.folder, options.output, options.batch_size, options.features)
+    except (ValueError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    for name, reason in damaged.items():
+        print(f"warning: {name} is left out: {reason}", file=sys.stderr)
+    print(f"{images:,} images of {options.folder} in {options.output}")
+    return 0
+
+
+def embed(
+    network: trained.TrainedNetwork, place: str | Path, output: str | Path, batch_size: int = BATCH,
+    features: bool = False,
+) -> tuple[dict[str, str], int]:  # fmt: skip
+    """Write the embeddings of all images below a folder, or in a zip archive, to a Parquet file.
+
+    Its columns are path (string, relative to the folder; in the order of the names) and embedding (list<float32>).
+    features: those before the projection head instead. Returns ({damaged image that is left out: reason}, number of
+    embedded images). Raises ValueError for a network of one channel, a place without images, and if more than
+    MAX_UNDECODABLE of the images are damaged; OSError if a file cannot be read or written. Then no file is written.
+    """
+    network.check_photos()
+    root = local_path(place, "the folder")
+    if not root.exists():
+        raise ValueError(f"{root}: there is no such folder or zip archive")
+    source = Source((root,), IMAGES)
+    names = sorted(source.members)
+    if not names:
+        raise ValueError(f"{root}: no image is in it")
+    damaged: dict[str, str] = {}
+    with _whole(Path(output)) as partial, pq.ParquetWriter(partial, SCHEMA) as writer:
+        for paths, vectors in _embedded(network, source, names, batch_size, features, damaged):
+            shown = [path if root.is_file() else path.removeprefix(f"{root.name}/") for path in paths]
+            # a name that is no UTF-8 keeps its bytes, as escapes
+            shown = [path.encode("utf-8", "backslashreplace").decode() for path in shown]
+            writer.write_table(pa.table({"path": shown, "embedding": list(vectors)}, SCHEMA))
+    return damaged, len(names) - len(damaged)
+
+
+def _embedded(
+    network: trained.TrainedNetwork, source: Source, names: list[str], batch_size: int, features: bool,
+    damaged: dict[str, str],
+) -> Iterator[tuple[list[str], np.ndarray]]:  # fmt: skip
+    """Yield (names, float32 [n, d]) of each batch; images that do not decode are added to `damaged`."""
+    device, threads = next(network.parameters()).device, os.cpu_count() or 1
+    function = network.features if features else network
+    waiting: list[tuple[str, Tensor]] = []
+
+    def flushed() -> tuple[list[str], np.ndarray]:
+        paths, images = zip(*waiting, strict=True)
+        waiting.clear()
+        with torch.inference_mode():
+            return list(paths), function(torch.stack(images).to(device)).float().cpu().numpy()
+
+    def decoded(name: str) -> Tensor | ValueError:
+        try:
+            return network.photo(read(name))
+        except ValueError as error:
+            return error
+
+    with source.reader() as read, tqdm(total=len(names), unit=" images", disable=None) as bar:
+        for name, image in zip(names, in_order(decoded, names, threads, AHEAD * threads + batch_size), strict=True):
+            bar.update()
+            if isinstance(image, ValueError):
+                damaged[name] = str(image)
+                if len(damaged) > MAX_UNDECODABLE * len(names):
+                    listed = preview(f"{one} ({reason})" for one, reason in damaged.items())
+                    raise ValueError(f"of {len(names)} images over 1 % do not decode, at most 1 % may: {listed}")
+                continue
+            waiting.append((name, image))
+            if len(waiting) == batch_size:
+                yield flushed()
+        if waiting:
+            yield flushed()
+
+
+@contextmanager
+def _whole(file: Path) -> Iterator[Path]:
+    """A file beside the given one, which takes its place if all goes well, and else is removed."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    partial = file.with_name(f"{file.name}.partial")
+    try:
+        yield partial
+        os.replace(partial, file)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m trainables.embed",
+        description="Embed a folder of images with a trained network. Writes a Parquet table with the columns path and "
+        "embedding. Images that do not decode are named and left out, up to one in a hundred.",
+    )
+    parser.add_argument("network", metavar="NETWORK", help="file in RESULTS/studies/STUDY/networks, or of --save")
+    parser.add_argument("folder", metavar="FOLDER", help="folder with images at any depth, or a zip archive")
+    parser.add_argument("-o", "--output", metavar="FILE", required=True, help="Parquet file to write, vectors.parquet")
+    parser.add_argument("--batch-size", type=int, default=BATCH, help="images at a time; default: %(default)s")
+    parser.add_argument("--features", action="store_true", help="features before the projection head of ssl")
+    parser.add_argument("--device", help="default: cuda where there is a GPU, else cpu")
+    parser.add_argument(
+        "--own-network", metavar="MODULE:FUNCTION", help="needed if the network is your own; is imported"
+    )
+    return parser
+
+
+if __name__ == "__main__":
+    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    sys.exit(run(main))

@@ -1,0 +1,113 @@
+"""Joins a running Ray cluster, or starts a Ray of the study's own."""
+
+import logging
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from tune_cd.cluster.ray_internals import recorded_cluster
+from tune_cd.results.location import is_uri
+from tune_cd.results.redaction import redact
+from tune_cd.run.ending import ENDING
+from tune_cd.run.screen import fold
+
+ANSWER = 20.0  # seconds in which a cluster's port must answer, as it may be starting
+PATIENCE = 60.0  # seconds in which it must take the driver; Ray itself tries for nine minutes
+WORKERS = {
+    "env_vars": {"GOMP_SPINCOUNT": "3000", "MALLOC_MMAP_THRESHOLD_": "268435456", "MALLOC_TRIM_THRESHOLD_": "268435456"}
+}
+"""Environment of the trials' processes.
+
+OpenMP threads wait for each other by spinning, by default so long that a training of two threads takes twenty times as
+long once another process wants a core (Ray's workers run at a low priority). Yielding earlier costs an idle machine
+nothing. The C library gives activations of up to 32 MB back after every step and gets them again page by page. Keeping
+blocks below 256 MB makes a step of the small network 4 % shorter.
+"""
+
+
+def connect(address: str | None, verbose: bool, give_up: Callable[[str], None]) -> None:
+    """Join the Ray cluster at the address, or of RAY_ADDRESS; else the one on this machine, or start one.
+
+    verbose: show Ray's messages. give_up: is told, in a thread, that the cluster does not take the driver in PATIENCE.
+    Raises ConnectionError if no cluster answers at the address, ValueError if Ray cannot be started here.
+    """
+    given = address or os.environ.get("RAY_ADDRESS") or None
+    named = f"{given} (RAY_ADDRESS)" if given != address else f"{given} (--address)"
+    if given is None and (recorded := recorded_cluster()) is not None and _answers(recorded):
+        given, named = recorded, f"{recorded} (of this machine)"
+    late = threading.Timer(PATIENCE, give_up, (_unanswered(named, PATIENCE),))
+    late.daemon = True
+    if given in (None, "local"):
+        print("starting Ray ...", flush=True)
+    else:
+        print(fold(redact(f"connecting to Ray at {named} ...")), flush=True)
+        _await(given, named)
+        late.start()
+    try:
+        _init(given, verbose)
+    except OSError as error:
+        if "AF_UNIX" not in str(error):
+            raise
+        raise ValueError(
+            f"Ray's folder has too long a name: set RAY_TMPDIR to a short one, as /tmp/ray ({error})"
+        ) from error
+    finally:
+        late.cancel()
+    ENDING.heed()  # after Ray, which sets a handler of its own
+
+
+def _init(address: str | None, verbose: bool) -> None:
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    for name in ("TUNE_CD_DATA", "TUNE_CD_CACHE"):  # trials of a Ray started here inherit them, in other folders
+        if os.environ.get(name) and not is_uri(os.environ[name]):
+            os.environ[name] = str(Path(os.path.expanduser(os.environ[name])).absolute())
+    os.environ["TUNE_DISABLE_SIGINT_HANDLER"] = "1"  # Ctrl-C ends the study here, after a summary
+    os.environ.setdefault("TUNE_PRINT_ALL_TRIAL_ERRORS", "0")  # `Progress` prints where they are
+    os.environ.setdefault("RAY_AIR_NEW_OUTPUT", "0")  # Ray's plain status table, not a box for every trial and result
+    import ray
+
+    level = logging.INFO if verbose else logging.ERROR
+    usual = {"runtime_env": WORKERS, "log_to_driver": False, "logging_level": level}
+    if address in (None, "local"):
+        dashboard = {} if address is None else {"include_dashboard": False}
+        ray.init("local", **own_cpus(), **dashboard, **usual)
+    else:
+        ray.init(address, **usual)
+
+
+def own_cpus() -> dict[str, int]:
+    """{"num_cpus": of a Ray that is started here} where this process may use fewer than the machine has, as under
+    taskset or SLURM: Ray counts them all. Else {}: Ray also knows the limits of containers."""
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return {"num_cpus": usable} if usable and usable < (os.cpu_count() or 1) else {}
+
+
+def _await(address: str, named: str) -> None:
+    """Wait until the address answers. Raises ConnectionError if it does not in ANSWER."""
+    end = time.monotonic() + ANSWER
+    while not _answers(address):
+        if time.monotonic() > end:
+            raise ConnectionError(_unanswered(named, ANSWER))
+        time.sleep(0.5)
+
+
+def _answers(address: str) -> bool:
+    """Whether it accepts a connection; an address without a port, as "auto", is Ray's to understand."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not host or not port.isdecimal():
+        return True
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=5.0).close()
+    except OSError:
+        return False
+    return True
+
+
+def _unanswered(named: str, seconds: float) -> str:
+    return (
+        f"no Ray cluster answers at {named} within {seconds:.0f} s: start it there (`ray start --head`), name another, "
+        "or take a Ray of this study's own with --address local"
+    )

@@ -137,7 +137,8 @@ def _number(name: str, said: Mapping[str, Any], values: Array) -> Axis:
     above = tried[tried > 0]
     if scale == "log":
         low, high = float(above[0]), float(above[-1])
-    ends = [float(end) for end in (said.get("low"), said.get("high")) if is_number(end) and (scale != "log" or end > 0)]
+    given = [float(str(end)) for end in (said.get("low"), said.get("high")) if is_number(end)]
+    ends = [end for end in given if scale != "log" or end > 0]
     if listed:
         ends = [value for value in listed if scale != "log" or value > 0]
     low, high = min([low, *ends]), max([high, *ends])
@@ -162,7 +163,7 @@ def _spaces(trials: pd.DataFrame) -> dict[str, dict[str, Any]]:
             held = found.setdefault(axis["name"], dict(axis))
             for end, widest in (("low", min), ("high", max)):
                 ends = [one.get(end) for one in (held, axis)]
-                held[end] = widest(ends) if all(map(is_number, ends)) else None
+                held[end] = widest(float(str(one)) for one in ends) if all(map(is_number, ends)) else None
     return found
 
 
@@ -183,8 +184,8 @@ def _readable(low: float, high: float, scale: str) -> list[float]:
     if not 0 < width < inf:
         return [low, high]
     rough = 2 * width / TICKS if width < 1e307 else width / TICKS
-    power = 10.0 ** floor(log10(rough))
-    step = next((power * n for n in (1, 2, 5) if power * n >= rough), 10 * power)
-    if not (step > 0 and abs(low / step) < 2**50 and abs(high / step) < 2**50):
+    power: float = 10.0 ** floor(log10(rough))
+    unit = next((power * n for n in (1, 2, 5) if power * n >= rough), 10 * power)
+    if not (unit > 0 and abs(low / unit) < 2**50 and abs(high / unit) < 2**50):
         return [low, high]
-    return [n * step for n in range(ceil(low / step - ROUND), floor(high / step + ROUND) + 1)]
+    return [n * unit for n in range(ceil(low / unit - ROUND), floor(high / unit + ROUND) + 1)]

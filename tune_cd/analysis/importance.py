@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import cho_solve, cholesky
 from scipy.optimize import minimize
 
@@ -61,7 +62,8 @@ class Response:
         base, *others = drawn.reshape(d + 1, SAMPLES, DRAWS + 1)
         shares = np.array([((base - other) ** 2).mean(0) / 2 for other in others]) / base.var(0)
         low, high = np.quantile(shares[:, 1:], [0.025, 0.975], axis=1)
-        return np.clip(np.column_stack([np.clip(shares[:, 0], low, high), low, high]), 0, 1)
+        found: Array = np.clip(np.column_stack([np.clip(shares[:, 0], low, high), low, high]), 0, 1)
+        return found
 
     def _sample(self, rng: np.random.Generator) -> Array:
         """Places [SAMPLES, n_axes], uniform on the axes; those of lists of values are among these."""
@@ -101,7 +103,7 @@ def response(axes: Sequence[Axis], places: Array, shares: Array, scores: Array, 
     return Response(tuple(axes), groups, fitted[:-1], inputs, factor, weights, mean, deviation)
 
 
-def _chosen(rows: Array, scores: Array, seed: int) -> Array:
+def _chosen(rows: NDArray[np.intp], scores: Array, seed: int) -> NDArray[np.intp]:
     if len(rows) <= MOST:
         return rows
     ranked = rows[np.argsort(-scores[rows], kind="stable")]

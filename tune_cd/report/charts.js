@@ -29,7 +29,7 @@ function filled(element, attributes, children) {
 /** A colour for t in [0, 1]: viridis without the end that the background swallows. */
 function shade(t) {
   const [from, to] = isDark() ? [0.25, 1] : [0, 0.9];
-  const at = (from + Math.min(1, Math.max(0, t)) * (to - from)) * (STOPS.length - 1);
+  const at = (from + (Number.isFinite(t) ? Math.min(1, Math.max(0, t)) : 0.5) * (to - from)) * (STOPS.length - 1);
   const [low, high] = [STOPS[Math.floor(at)], STOPS[Math.ceil(at)]].map((hex) => [1, 3, 5].map((n) => parseInt(hex.slice(n, n + 2), 16)));
   return `rgb(${low.map((value, n) => Math.round(value + (high[n] - value) * (at % 1))).join(" ")})`;
 }
@@ -53,12 +53,13 @@ function extent(values) {
 function numberAxis(label, values, fromZero = false, room = 0.04) {
   let [low, high] = extent(values) ?? [0, 1];
   if (fromZero) low = Math.min(0, low);
-  const width = high / 2 - low / 2 > 0 ? high - low : Math.abs(high) * 0.1 || 1;
-  if (!fromZero) low -= width * room;
-  high = low + width * (1 + (fromZero ? 1 : 2) * room);
+  const width = high > low ? high - low : Math.abs(high) * 0.1 || 1;
+  const margin = Number.isFinite(width) ? width * room : 0; // a range may be as wide as numbers allow
+  if (!fromZero) low -= margin;
+  high = (high > low ? high : low + width) + margin;
   const rough = (high - low) / 5, power = 10 ** Math.floor(Math.log10(rough));
   const step = power * ([1, 2, 5].find((n) => power * n >= rough) ?? 10);
-  const at = (value) => (isKnown(value) ? (value - low) / (high - low) : null);
+  const at = (value) => (isKnown(value) ? (value / 2 - low / 2) / (high / 2 - low / 2) : null);
   const ticks = [];
   if (Number.isFinite(step) && step > 0) for (let n = Math.ceil(low / step); n * step <= high && ticks.length < 12; n++) ticks.push([at(n * step), show(Number((n * step).toPrecision(10)))]);
   return { label, ticks, at };
@@ -123,7 +124,7 @@ function rows(items, { bars = false } = {}) {
     if (isKnown(value) && bars) track.append(put("bar", "0", percent(value)));
     if (isKnown(low)) track.append(put("span", percent(low), `${(100 * (axis.at(high) - axis.at(low))).toFixed(2)}%`));
     if (isKnown(value) && !bars) track.append(put("dot", percent(value)));
-    grid.append(make("span", { class: `name${first}` }, label), track, make("span", {}, text));
+    grid.append(make("span", { class: `name${first}` }, label), make("span", { class: "value" }, text), track);
   });
   if (!bars) {
     const every = Math.ceil(axis.ticks.length / 4);

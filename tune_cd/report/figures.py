@@ -14,7 +14,16 @@ from tune_cd import plots
 from tune_cd.analysis import Curve, balance_gain, curves_of, grid, mean_curve, parts_of, sublosses
 from tune_cd.analysis.comparison import grouped
 from tune_cd.analysis.curves import OVER
-from tune_cd.analysis.scores import BALANCE, judged_by, parameter, per_class, published_of, score_words, varied, weights_of
+from tune_cd.analysis.scores import (
+    BALANCE,
+    judged_by,
+    parameter,
+    per_class,
+    published_of,
+    score_words,
+    varied,
+    weights_of,
+)
 from tune_cd.report.findings import averages_of, grid_rows, is_grid
 from tune_cd.report.printed import searched, tables_of
 from tune_cd.results import check_name, publish

@@ -1,4 +1,4 @@
-"""What the page's first screen holds beside its sentences: gains as intervals, cost, sizes of the splits, code to use."""
+"""The first screen beside its sentences: gains as intervals, cost, sizes of the splits, code to use."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -123,10 +123,13 @@ def worth(found: Findings) -> dict[str, Any]:
         words = recipe_words(recipe.average)
         label = f"{words}, best rate" if recipe.learning_rate is not None else words
         gain = Mean(score, recipe.gain, recipe.low, recipe.high, recipe.pairs)
-        rows.append(_row(label, recipe.best, recipe.fresh, found, score) | _verdict(gain, words, best))
+        row = _row(label, recipe.best, recipe.fresh, found, score)
+        if recipe.best["setting"] == best["setting"]:
+            row |= {"gain": "Nothing", "verdict": f"over the {words}: its learning rate reaches the best setting."}
+        rows.append(_verdict(gain, words, best) | row)
     if found.first is not None and found.first_gain is not None:
         row = _row("first setting tried", found.first, None, found, score)
-        rows.append(row | _verdict(found.first_gain, "first setting tried", best))
+        rows.append(_verdict(found.first_gain, "first setting tried", best) | row)
     metric = str(best["metric_name"])
     words = score_words(found.trials, score)
     return {"label": words.replace(metric, metric.removeprefix("-")), "rows": rows}
@@ -137,7 +140,7 @@ def _verdict(gain: Mean, over: str, best: pd.Series) -> dict[str, str]:
     if not is_known(gain.value):
         return {"gain": "", "verdict": ""}
     sign = -1 if str(best["metric_name"]).startswith("-") else 1
-    said = f"over the {over}"
+    said = f"{'over' if sign > 0 else 'against'} the {over}"
     largest = max(abs(value) for value in (gain.value, gain.low, gain.high) if is_known(value))
     places = min(9, max(0, 2 - floor(log10(largest)))) if largest > 0 else 3  # three digits of the largest
     if not is_known(gain.low):
@@ -168,9 +171,7 @@ def _row(label: str, row: pd.Series, fresh: Mean | None, found: Findings, score:
 # Use it -----------------------------------------------------------------------------------------------------------
 
 
-def use_it(
-    found: Findings, axes: Sequence[Axis], command: str | None, network: str | None
-) -> list[tuple[str, str]]:
+def use_it(found: Findings, axes: Sequence[Axis], command: str | None, network: str | None) -> list[tuple[str, str]]:
     """(name, code) of each way to use the best setting; [] without one."""
     best = found.best
     if best is None:
@@ -228,4 +229,3 @@ def setting_words(axes: Sequence[Axis], row: pd.Series) -> list[list[str]]:
     """[label, value] of each parameter of a row."""
     values = [(axis, value_of(row, axis.name)) for axis in axes]
     return [[letters(axis.name), written(value)] for axis, value in values if value is not None and value == value]
-

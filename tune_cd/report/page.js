@@ -16,10 +16,10 @@ const study = () => payload.studies[state.study];
 
 const isShort = (one, row) => one.trials.state[row] === "paused" || one.trials.state[row] === "stopped";
 
-/** How a training ended, the same words everywhere: "paused at 25 %". */
+/** How a training ended, the same words everywhere: "paused at 25 %" of its full length. */
 function ending(one, row) {
   const [word, share] = [ENDS[one.trials.state[row]], one.trials.share[row]];
-  return isKnown(share) && share < 1 ? `${word} at ${show(Math.round(share * 1000) / 10)} % of its length` : word;
+  return isKnown(share) && share < 1 ? `${word} at ${show(Math.round(share * 1000) / 10)} %` : word;
 }
 
 function moment(seconds) {
@@ -94,7 +94,7 @@ function explain() {
   for (const section of document.querySelectorAll("section:not([hidden])")) {
     section.querySelector(".terms")?.remove();
     const text = `${section.innerText} ${section.querySelector("svg")?.textContent ?? ""}`;
-    const used = [...left].filter(([word]) => new RegExp(`(^|[^\\p{L}_-])${word}($|[^\\p{L}_-]${word.length > 2 ? "|s|\\d" : ""})`, "u").test(text));
+    const used = [...left].filter(([word]) => new RegExp(`(^|[^\\p{L}_-])${word}${word === "b" ? "(?= =| \\d)" : `($|s|\\d|[^\\p{L}_-])`}`, "u").test(text));
     for (const [word] of used) left.delete(word);
     if (used.length) section.append(make("p", { class: "terms" }, ...used.flatMap(([word, meaning]) => [make("b", {}, word), ` ${meaning}. `])));
   }
@@ -126,7 +126,7 @@ function drawFirst(one) {
     put("best", `Best setting, chosen by ${by.label}`,
       make("p", { class: "setting" }, ...one.best.setting.map(([label, text]) => make("span", {}, `${label} ${text}`))),
       make("p", { class: "score" }, `${one.worth.label} `, make("strong", {}, show(told.value)), make("span", { class: "quiet" }, half + sure)),
-      make("p", { class: "quiet" }, `${by.label} ${show(by.values[row])} in trial ${one.trials.trial_id[row]}, ${ending(one, row)}.`));
+      make("p", { class: "quiet" }, `${one.worth.label === by.label ? "" : `${by.label} ${show(by.values[row])}, `}trial ${one.trials.trial_id[row]} of ${one.trials.search[row]}, ${ending(one, row)}.`));
   }
   const compared = one.worth.rows.slice(1);
   const rest = words(one, /^(Over |Without balancing)/);
@@ -136,7 +136,7 @@ function drawFirst(one) {
     ...(rest.length ? [make("details", {}, make("summary", {}, "How it was compared"), ...rest)] : []),
   ] : rest));
   put("importance", "Which parameter matters: share of the score's variation", ...(one.params.length > 2 && one.importance.length ? [
-    rows(one.importance.map(([label, value, low, high]) => ({ label, value, low, high, text: show(value) })), { bars: true }),
+    rows(one.importance.map(([label, value, low, high]) => ({ label, value, low, high, text: value.toFixed(2) })), { bars: true }),
     make("p", { class: "quiet" }, "What goes when this parameter alone is held, over its whole range, with 95 % intervals (total Sobol index of a Gaussian process through all scores). Parameters that act together share, so the sum may exceed 1."),
   ] : []));
   put("sure", "How sure, and what next", ...words(one, /^(Few images|Better by|How sure|Trials that|Trained short|Stopped early|What to try)/));
@@ -222,8 +222,8 @@ function drawShade(one, score, i, j, inside, x, y) {
   pair.z.forEach((value, n) => {
     if (!isKnown(value)) return;
     const [u, v] = [pair.xs[n % pair.xs.length], pair.ys[Math.floor(n / pair.xs.length)]];
-    const [x0, x1, y0, y1] = turned ? [x(v - b), x(v + b), y(u + a), y(u - a)] : [x(u - a), x(u + a), y(v + b), y(v - b)];
-    inside.append(svg("rect", { x: x0.toFixed(1), y: y0.toFixed(1), width: (x1 - x0).toFixed(1), height: (y1 - y0).toFixed(1), fill: score.tint(sign * value), opacity: 0.28, "shape-rendering": "crispEdges" }));
+    const [x0, x1, y0, y1] = (turned ? [x(v - b), x(v + b), y(u + a), y(u - a)] : [x(u - a), x(u + a), y(v + b), y(v - b)]).map(Math.round);
+    inside.append(svg("rect", { x: x0, y: y0, width: x1 - x0, height: y1 - y0, fill: score.tint(sign * value), opacity: 0.28, "shape-rendering": "crispEdges" }));
   });
 }
 
@@ -284,7 +284,7 @@ function drawKey(one, score, beyond) {
   const has = (test) => one.trials.state.some((word, row) => test(word, row));
   const items = [[{ shape: "star" }, "best setting"]];
   if (has((word) => word === "finished")) items.push([{}, "trained to the end"]);
-  if (has((_, row) => isShort(one, row))) items.push([{ hollow: true }, "trained short"]);
+  if (has((_, row) => isShort(one, row))) items.push([{ hollow: true }, "trained short, to a share of the full length"]);
   if (has((_, row) => !isKnown(score.values[row]))) items.push([{ shape: "cross" }, "without a score"]);
   const { param, of } = shaped(one);
   for (const value of param?.order ?? []) items.push([{ shape: of(param.values.indexOf(value)) }, `${param.label} ${value}`]);
@@ -399,10 +399,11 @@ function drawTables(one) {
 function columns(one) {
   const { trials } = one;
   const column = (head, values, text = show) => ({ head, values, text });
+  const scores = one.scores.slice(0, 8).map(({ label, values }) => column(label, values));
   const date = (value) => (isKnown(value) ? moment(value) : "–");
   return [
-    column("trial", trials.trial_id), column("ended", trials.trial_id.map((_, row) => ending(one, row))),
-    ...one.params.map(({ label, values }) => column(label, values)), ...one.scores.slice(0, 8).map(({ label, values }) => column(label, values)),
+    column("trial", trials.trial_id), ...scores.slice(0, 1), column("ended", trials.trial_id.map((_, row) => ending(one, row))),
+    ...one.params.map(({ label, values }) => column(label, values)), ...scores.slice(1),
     column("search", trials.search), column("asked", trials.trial_index), column("seed", trials.seed), column("images seen", trials.images_seen),
     column("training, s", trials.train_seconds), column("direction", trials.direction), column("started (UTC)", trials.started, date), column("error", trials.error),
   ].filter(({ values }) => known(values).length);
@@ -411,7 +412,7 @@ function columns(one) {
 function drawTrials() {
   const one = study();
   const all = columns(one), count = one.trials.trial_id.length;
-  const same = count > 1 ? all.slice(2).filter(({ values }) => new Set(values).size === 1) : [];
+  const same = count > 1 ? all.slice(3).filter(({ values }) => new Set(values).size === 1) : [];
   const kept = all.filter((column) => !same.includes(column));
   const best = one.scores[0] && kept.find(({ head }) => head === one.scores[0].label);
   const sort = state.sort ?? { head: best?.head, down: !one.scores[0]?.down };
@@ -458,7 +459,7 @@ function drawCharts() {
 function drawStudy() {
   const one = study();
   const [param, row] = one.only.split(":@"); // the slice of the row
-  Object.assign(state, { x: "0", y: "1", colour: "0", only: row ? `${param}:${one.params[param].values[row]}` : "", whole: false, filter: "", ended: "", sort: null, shown: PAGE_ROWS });
+  Object.assign(state, { x: String(one.axes[0]), y: String(one.axes[1]), colour: "0", only: row ? `${param}:${one.params[param].values[row]}` : "", whole: false, filter: "", ended: "", sort: null, shown: PAGE_ROWS });
   drawHeader(one);
   drawFirst(one);
   drawChoices(one);

@@ -125,6 +125,7 @@ def _study(
     )
     images = images_of(trials)
     network = (networks or {}).get(found.best["search"]) if found.best is not None else None
+    important = _importance(fitted) if len(varied) > 1 else []
     params = [_param(axis, at[axis.name], trials, found) for axis in varied]
     first = trials.iloc[0]
     problem = ", ".join(str(first[field]) for field in ("dataset",) if pd.notna(first[field]) and first[field] != "")
@@ -138,8 +139,9 @@ def _study(
         "words": [hide(asdict(sentence)) for sentence in summarise(found, command, networks, images)],
         "best": None if found.best is None else {"setting": setting_words(axes, found.best), "rows": best},
         "worth": worth(found),
-        "importance": _importance(fitted) if len(varied) > 1 else [],
-        "use": use_it(found, axes, command, network),
+        "importance": important,
+        "axes": _first_axes(varied, important, trials),
+        "use": [list(way) for way in use_it(found, axes, command, network)],
         "params": params,
         "fixed": [[letters(axis.name), _common(axis, trials)] for axis in axes if axis not in varied],
         "scores": [_score(name, trials) for name in _scores(trials)],
@@ -188,7 +190,7 @@ def _ticks(axis: Axis, low: float, high: float, at: np.ndarray) -> list[list[Any
 
 
 def _near(axis: Axis, at: np.ndarray, found: Findings) -> dict[str, Any] | None:
-    """The part of an axis that holds the trainings that ended and the best others; None where it is nearly the whole."""
+    """The part of an axis with all whole trainings and the best others; None where it is nearly the whole."""
     rows = searching(found.trials).sort_values("val_score", ascending=False, kind="stable")
     kept = {*rows.index[:NEAR], *found.trials.index[found.trials["status"] == "completed"]}
     shown = at[sorted(kept)]
@@ -211,6 +213,14 @@ def _importance(fitted: Response | None) -> list[list[Any]]:
         return []
     found = zip(fitted.axes, fitted.importance())
     return sorted(([letters(axis.name), *numbers(row, 3)] for axis, row in found), key=lambda row: -(row[1] or 0))
+
+
+def _first_axes(varied: Sequence[Axis], important: Sequence[Sequence[Any]], trials: pd.DataFrame) -> list[int]:
+    """The pair of parameters that is shown first: the first weights, else those that matter most."""
+    labels, weights = [letters(axis.name) for axis in varied], weights_of(trials)
+    order = [n for n, axis in enumerate(varied) if axis.name in weights]
+    order += [] if len(order) > 1 else [labels.index(str(label)) for label, *_ in important]
+    return [*dict.fromkeys([*order, 0, 1])][:2]
 
 
 def _shades(
@@ -243,7 +253,7 @@ def _slice(varied: Sequence[Axis], at: Mapping[str, np.ndarray], best: Sequence[
     if len(varied) < 3 or not best:
         return ""
     places = pd.DataFrame({axis.name: at[axis.name] for axis in varied[:2]})
-    crowded = len(places) > 3 * len(places.drop_duplicates())
+    crowded = len(places) > 1.5 * len(places.drop_duplicates())
     few = [n for n, axis in enumerate(varied) if n > 1 and 1 < len(np.unique(at[axis.name])) <= 12]
     if not crowded or not few:
         return ""
@@ -267,7 +277,8 @@ def _score(name: str, trials: pd.DataFrame) -> dict[str, Any]:
     negated = metric.startswith("-") and name in ("val_score", "test_score")
     values = score_column(trials, name) * (-1 if negated else 1)
     labels = {"positive_term": "positive term", "entropy_term": "entropy term"}
-    label = f"term {name.removeprefix(TERM)}" if name.startswith(TERM) else labels.get(name) or score_words(trials, name)
+    label = labels.get(name) or score_words(trials, name)
+    label = f"term {name.removeprefix(TERM)}" if name.startswith(TERM) else label
     label = label.replace(metric, metric[1:]) if negated else label
     return {"name": name, "label": label, "down": negated or "term" in name, "values": numbers(values)}
 
@@ -350,8 +361,8 @@ def _counts(trials: pd.DataFrame) -> list[str]:
     stopped = int(status.get("stopped", 0)) - paused
     ends = {"to the end": int(status.get("completed", 0)), "paused": paused, "stopped early": stopped}
     ends |= {name: int(status.get(name, 0)) for name in ("diverged", "failed")}
-    said = ", ".join(f"{count} {end}" for end, count in ends.items() if count)
-    return [f"{len(trials)} training{'s' * (len(trials) != 1)}: {said}"]
+    said = ", ".join(f"{count:,} {end}" for end, count in ends.items() if count)
+    return [f"{len(trials):,} training{'s' * (len(trials) != 1)}: {said}"]
 
 
 def _splits(images: Images) -> list[str]:
@@ -379,5 +390,6 @@ def _facts(trials: pd.DataFrame) -> list[list[str]]:
         for name, value in configs[0].items()
         if name != "space" and all(name in config and config[name] == value for config in configs)
     }
-    said += [[name, json.dumps(value, ensure_ascii=False)] for name, value in sorted(shared.items()) if value is not None]
+    values = sorted((name, value) for name, value in shared.items() if value is not None)
+    said += [[name, json.dumps(value, ensure_ascii=False)] for name, value in values]
     return [[label, redact(str(text))] for label, text in said if pd.notna(text) and text != ""]

@@ -7,7 +7,7 @@ import pandas as pd
 from tune_cd.analysis import comparable, curves_of
 from tune_cd.analysis.believed import believed
 from tune_cd.analysis.comparison import grouped
-from tune_cd.analysis.tables import MEMORY_FIELDS, best_values, cell_text, memory_modes
+from tune_cd.analysis.tables import MEMORY_FIELDS, cell_text, memory_modes
 from tune_cd.report.findings import Findings, Ranges, findings, is_known
 from tune_cd.report.printed import HEADS, methods, readable, searched
 from tune_cd.report.words import setting
@@ -19,7 +19,9 @@ BELIEVED = (
     "deviation. On measured landscapes two of them hold 6 to 9 of 10 ends, which are 0.01 to 0.03 lower than expected."
 )
 MODES = "Best of each mode by validation; R@1 on the test split."
-STUDIES = "The setting that each study chose by validation; scores are means over its seeds, fresh ones where there are."
+STUDIES = (
+    "The setting that each study chose by validation; test scores are means over fresh seeds where there are any."
+)
 
 
 def of_study(found: Findings, ranges: Ranges | None = None) -> list[dict[str, Any]]:
@@ -41,7 +43,8 @@ def compared_studies(trials: pd.DataFrame) -> list[dict[str, Any]]:
     for part in comparable(trials):
         if part.trials["study"].nunique() > 1:
             rows = [_chosen(str(name), own) for name, own in part.trials.groupby("study")]
-            title = f"Studies of {part.words}" if part.words else "Studies of one task"
+            said = [part.problem[name] for name in ("dataset", "loss") if part.problem.get(name)]
+            title = f"Studies of {', '.join(filter(None, [*said, part.set_up]))}"
             frame = pd.DataFrame(rows).sort_values("validation", ascending=False, kind="stable")
             tables.append(_table(title, frame.dropna(axis=1, how="all"), STUDIES))
     for landscape, curves in grouped(curves_of(trials), "landscape").items():
@@ -64,14 +67,16 @@ def _chosen(study: str, trials: pd.DataFrame) -> dict[str, Any]:
     counts = {"trainings": len(trials), "to the end": found.status.get("completed", 0)}
     if found.best is None:
         return {"study": study, "best setting": "none", "validation": None, "test": None} | counts
-    fresh = found.fresh.value if found.fresh is not None and found.fresh.score == "test_score" else None
-    test = fresh if fresh is not None else found.best["test_score"]
+    test = f"{found.best['test_score']:.4f}" if is_known(found.best["test_score"]) else None
+    if found.fresh is not None and found.fresh.score == "test_score":
+        half = f" ±{found.fresh.value - found.fresh.low:.4f}" if is_known(found.fresh.low) else ""
+        test = f"{found.fresh.value:.4f}{half}"
     names = sorted(dict(found.best["params"]), key=lambda name: name == "batch_size")
     return {
         "study": study,
         "best setting": setting(found.best, names),
         "validation": round(float(found.best["val_score"]), 4),
-        "test": round(float(test), 4) if is_known(test) else None,
+        "test": test,
     } | counts
 
 

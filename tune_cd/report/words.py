@@ -65,7 +65,7 @@ def summarise(
     found: Findings,
     command: str | None = None,
     networks: Mapping[str, str] | None = None,
-    images: Images = Images(),  # noqa: B008 - it is frozen
+    images: Images = Images(),
 ) -> list[Sentence]:
     """The summary of a study, in reading order.
 

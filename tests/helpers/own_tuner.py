@@ -26,7 +26,8 @@ def own_tuner(number: int = 40) -> tuple[pd.DataFrame, pd.DataFrame]:
         score += {"sgd": -0.02, "adamw": 0.0, "lion": -0.05}[optimizer]
         status = {20: "failed", 24: "diverged"}.get(n, "completed" if epochs == EPOCHS else "stopped")
         rows.append(row(
-            n, status, float(score), study="my-net", search="cd", metric_name="accuracy", times=(n * 60.0, n * 60.0 + 99),
+            n, status, float(score), study="my-net", search="cd", metric_name="accuracy",
+            times=(n * 60.0, n * 60.0 + 99),
             params={"lr": lr, "momentum": momentum, "layers": float(layers)}, config={"space": SPACE},
             scores={"accuracy": float(score), "epoch": float(epochs)}, trial_id=f"cd-{n:05d}", gpus=1.0,
             error="ValueError: <b>no</b>" if status == "failed" else None,

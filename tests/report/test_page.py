@@ -24,7 +24,8 @@ CONTRASTS = """() => {
     const [r, g, b] = [1, 3, 5].map((n) => linear(parseInt(hex.slice(n, n + 2), 16) / 255));
     return 0.2126 * r + 0.7152 * g + 0.0722 * b;
   };
-  const pairs = ["ink", "muted", "accent", "caution"].flatMap((front) => ["paper", "card"].map((back) => [front, back]));
+  const pairs = ["ink", "muted", "accent", "caution", "lost"]
+    .flatMap((front) => ["paper", "card"].map((back) => [front, back]));
   const contrast = (a, b) => (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
   return pairs.map(([front, back]) => [front, back, contrast(light(front), light(back))]);
 }"""
@@ -61,8 +62,9 @@ def studies():
     own, curves = own_tuner()
     tables = {
         "main": main_job(), "three": searched_terms(VICREG), "grid": full_grid(7, (16, 64)), "hostile": hostile(),
-        "nothing": odd()["failed rows of nothing"], "one": odd()["one row"], "far": odd()["scores far apart"],
-        "both signs": odd()["scores of both signs"], "values": odd()["values far apart"], "equal": odd()["equal scores"],
+        "nothing": odd()["failed rows of nothing"], "one": odd()["one row"],
+        "far": odd()["scores far apart"], "both signs": odd()["scores of both signs"],
+        "values": odd()["values far apart"], "equal": odd()["equal scores"],
         "odd names": odd()["names"], "parameters": odd()["parameters changed"],
     }  # fmt: skip
     made = {"own": payload(own, "t", curves=curves)["studies"][0]}
@@ -228,13 +230,15 @@ def test_every_training_lies_at_its_place_filled_where_it_ended_and_a_star_is_th
         width = (sign * drawn[high]["at"][n] - sign * drawn[low]["at"][n]) / (places[high] - places[low])
         expected = [sign * drawn[low]["at"][n] + width * (places[row] - places[low]) for row in rows]
         assert width > 50 and pixels == pytest.approx(expected, abs=0.2)
-    for row in rows:
-        if one["scores"][0]["values"][row] is not None:
-            assert drawn[row]["filled"] == (one["trials"]["state"][row] == "finished"), row
+    for at in rows:
+        if one["scores"][0]["values"][at] is not None:
+            assert drawn[at]["filled"] == (one["trials"]["state"][at] == "finished"), at
     best = one["best"]["rows"][0]
     assert page.locator("#landscape .star").get_attribute("data-row") == str(best)
     if "3" not in (x, y):
-        shapes = {one["params"][3]["values"][row]: drawn[row]["d"] for row in rows if row != best and up[row] is not None}
+        shapes = {
+            one["params"][3]["values"][row]: drawn[row]["d"] for row in rows if row != best and up[row] is not None
+        }
         assert len(set(shapes.values())) == 3, "categories have shapes"
 
 

@@ -114,7 +114,7 @@ def written(value: Any) -> str:
         return str(value)
     number = float(value)
     whole = number == round(number) and abs(number) < 1e6
-    return f"{number:.0f}" if whole else f"{number:.4g}".replace("e-0", "e-").replace("e+0", "e+")
+    return f"{number:.0f}" if whole else f"{number:.4g}".replace("e-0", "e-").replace("e+0", "e").replace("e+", "e")
 
 
 def _category(name: str, said: Mapping[str, Any], tried: Sequence[str | None]) -> Axis:

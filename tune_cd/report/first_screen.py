@@ -21,7 +21,7 @@ from tune_cd.analysis.scores import (
     weights_of,
 )
 from tune_cd.report.findings import Findings, is_known
-from tune_cd.report.words import Images, letters, recipe_words, value_of
+from tune_cd.report.words import Images, letters, metric_of, recipe_words, sign_of, value_of
 from tune_cd.results.redaction import redact
 
 SHARES_OF_ONE = ("precision_at_1", "accuracy")
@@ -130,16 +130,15 @@ def worth(found: Findings) -> dict[str, Any]:
     if found.first is not None and found.first_gain is not None:
         row = _row("first setting tried", found.first, None, found, score)
         rows.append(_verdict(found.first_gain, "first setting tried", best) | row)
-    metric = str(best["metric_name"])
     words = score_words(found.trials, score)
-    return {"label": words.replace(metric, metric.removeprefix("-")), "rows": rows}
+    return {"label": words.replace(str(best["metric_name"]), metric_of(best)), "rows": rows}
 
 
 def _verdict(gain: Mean, over: str, best: pd.Series) -> dict[str, str]:
     """The gain over something in writing, and whether chance explains it."""
     if not is_known(gain.value):
         return {"gain": "", "verdict": ""}
-    sign = -1 if str(best["metric_name"]).startswith("-") else 1
+    sign = sign_of(best)
     said = f"{'over' if sign > 0 else 'against'} the {over}"
     largest = max(abs(value) for value in (gain.value, gain.low, gain.high) if is_known(value))
     places = min(9, max(0, 2 - floor(log10(largest)))) if largest > 0 else 3  # three digits of the largest
@@ -154,7 +153,7 @@ def _verdict(gain: Mean, over: str, best: pd.Series) -> dict[str, str]:
 
 def _row(label: str, row: pd.Series, fresh: Mean | None, found: Findings, score: str) -> dict[str, Any]:
     """One line of the picture: value, and where it is known the interval over seeds."""
-    sign = -1 if str(row["metric_name"]).startswith("-") else 1
+    sign = sign_of(row)
     trials = searching(found.trials)
     same = trials[(trials["setting"] == row["setting"]) & (trials["status"] == "completed") & trials["seed"].notna()]
     values = same.drop_duplicates("seed")[score].dropna().to_numpy(dtype=float)

@@ -35,7 +35,7 @@ from tune_cd.report.findings import Findings, Ranges, averages_of, findings
 from tune_cd.report.first_screen import cost_words, images_of, setting_words, shares_of, use_it, worth
 from tune_cd.report.numbers import numbers, plain
 from tune_cd.report.side_tables import compared_studies, of_study
-from tune_cd.report.words import GLOSSARY, Images, letters, summarise
+from tune_cd.report.words import GLOSSARY, Images, letters, metric_of, sign_of, summarise
 from tune_cd.results.redaction import hide, redact
 
 SCORES = 24  # largest number of scores to choose from
@@ -273,13 +273,12 @@ def _scores(trials: pd.DataFrame) -> list[str]:
 
 def _score(name: str, trials: pd.DataFrame) -> dict[str, Any]:
     """A score as the user reported it: with mode="min" the table holds its negative, as "-loss"."""
-    metric = str(trials["metric_name"].iloc[0])
-    negated = metric.startswith("-") and name in ("val_score", "test_score")
+    negated = sign_of(trials.iloc[0]) < 0 and name in ("val_score", "test_score")
     values = score_column(trials, name) * (-1 if negated else 1)
     labels = {"positive_term": "positive term", "entropy_term": "entropy term"}
     label = labels.get(name) or score_words(trials, name)
     label = f"term {name.removeprefix(TERM)}" if name.startswith(TERM) else label
-    label = label.replace(metric, metric[1:]) if negated else label
+    label = label.replace(str(trials["metric_name"].iloc[0]), metric_of(trials.iloc[0])) if negated else label
     return {"name": name, "label": label, "down": negated or "term" in name, "values": numbers(values)}
 
 
@@ -329,7 +328,7 @@ def _learning(trials: pd.DataFrame, curves: pd.DataFrame | None) -> list[dict[st
     """The learning curve of each row that has one of two looks or more."""
     if curves is None or curves.empty:
         return []
-    sign = -1 if str(trials["metric_name"].iloc[0]).startswith("-") else 1
+    sign = sign_of(trials.iloc[0])
     at = {name: row for row, name in enumerate(trials["trial_id"])}
     mine = curves[(curves["study"] == trials["study"].iloc[0]) & curves["trial_id"].isin(list(at))]
     return [
@@ -341,7 +340,7 @@ def _learning(trials: pd.DataFrame, curves: pd.DataFrame | None) -> list[dict[st
 
 def _curves(trials: pd.DataFrame) -> list[dict[str, Any]]:
     """The best score so far of every search, over whole trainings' worth of images."""
-    sign = -1 if str(trials["metric_name"].iloc[0]).startswith("-") else 1
+    sign = sign_of(trials.iloc[0])
     repeated = trials.groupby("search")["search_seed"].nunique().max() > 1
     return [
         {

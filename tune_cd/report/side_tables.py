@@ -10,7 +10,7 @@ from tune_cd.analysis.comparison import grouped
 from tune_cd.analysis.tables import MEMORY_FIELDS, cell_text, memory_modes
 from tune_cd.report.findings import Findings, Ranges, findings, is_known
 from tune_cd.report.printed import HEADS, methods, readable, searched
-from tune_cd.report.words import setting
+from tune_cd.report.words import setting, sign_of
 
 SEARCHES = ("AUC@5", "AUC@10", "AUC@20", "n-95")
 PAUSED = 8  # number of listed trainings
@@ -19,9 +19,7 @@ BELIEVED = (
     "deviation. On measured landscapes two of them hold 6 to 9 of 10 ends, which are 0.01 to 0.03 lower than expected."
 )
 MODES = "Best of each mode by validation; R@1 on the test split."
-STUDIES = (
-    "The setting that each study chose by validation; test scores are means over fresh seeds where there are any."
-)
+STUDIES = "The setting that each study chose by validation; test scores are means over fresh seeds where there are any."
 
 
 def of_study(found: Findings, ranges: Ranges | None = None) -> list[dict[str, Any]]:
@@ -29,7 +27,7 @@ def of_study(found: Findings, ranges: Ranges | None = None) -> list[dict[str, An
     tables = []
     paused = believed(found.trials, ranges)
     if len(paused):
-        tables.append(_table("Paused trainings", _promising(paused), BELIEVED))
+        tables.append(_table("Paused trainings", _promising(paused, sign_of(found.trials.iloc[0])), BELIEVED))
     curves = curves_of(found.trials)
     compared = methods(curves, SEARCHES) if len(curves) > 1 else None
     if compared is not None:
@@ -45,7 +43,8 @@ def compared_studies(trials: pd.DataFrame) -> list[dict[str, Any]]:
             rows = [_chosen(str(name), own) for name, own in part.trials.groupby("study")]
             said = [part.problem[name] for name in ("dataset", "loss") if part.problem.get(name)]
             title = f"Studies of {', '.join(filter(None, [*said, part.set_up]))}"
-            frame = pd.DataFrame(rows).sort_values("validation", ascending=False, kind="stable")
+            smaller = sign_of(part.trials.iloc[0]) < 0
+            frame = pd.DataFrame(rows).sort_values("validation", ascending=smaller, kind="stable")
             tables.append(_table(title, frame.dropna(axis=1, how="all"), STUDIES))
     for landscape, curves in grouped(curves_of(trials), "landscape").items():
         several = len({curve.study for curve in searched(curves)}) > 1
@@ -67,7 +66,7 @@ def _chosen(study: str, trials: pd.DataFrame) -> dict[str, Any]:
     counts = {"trainings": len(trials), "to the end": found.status.get("completed", 0)}
     if found.best is None:
         return {"study": study, "best setting": "none", "validation": None, "test": None} | counts
-    test = f"{found.best['test_score']:.4f}" if is_known(found.best["test_score"]) else None
+    test = f"{sign_of(found.best) * found.best['test_score']:.4f}" if is_known(found.best["test_score"]) else None
     if found.fresh is not None and found.fresh.score == "test_score":
         half = f" ±{found.fresh.value - found.fresh.low:.4f}" if is_known(found.fresh.low) else ""
         test = f"{found.fresh.value:.4f}{half}"
@@ -75,16 +74,16 @@ def _chosen(study: str, trials: pd.DataFrame) -> dict[str, Any]:
     return {
         "study": study,
         "best setting": setting(found.best, names),
-        "validation": round(float(found.best["val_score"]), 4),
+        "validation": round(sign_of(found.best) * float(found.best["val_score"]), 4),
         "test": test,
     } | counts
 
 
-def _promising(paused: pd.DataFrame) -> pd.DataFrame:
+def _promising(paused: pd.DataFrame, sign: int) -> pd.DataFrame:
     """The most promising paused trainings, formatted for the page."""
     top = paused.head(PAUSED)
-    end = [f"{end:.4f} ± {deviation:.4f}" for end, deviation in zip(top["end"], top["deviation"])]
-    share, score = top["share"].map("{:.0%}".format), top["val_score"].map("{:.4f}".format)
+    end = [f"{sign * end:.4f} ± {deviation:.4f}" for end, deviation in zip(top["end"], top["deviation"])]
+    share, score = top["share"].map("{:.0%}".format), (sign * top["val_score"]).map("{:.4f}".format)
     shown = top.assign(**{"paused at": share, "val_score": score, "believed to end at": end})
     return shown.drop(columns=["share", "end", "deviation"])
 

@@ -92,6 +92,16 @@ def setting(row: pd.Series, names: Iterable[str]) -> str:
     return ", ".join(f"{letters(name)} = {written(value)}" for name, value in values if value is not None)
 
 
+def sign_of(row: pd.Series) -> int:
+    """-1 for a metric that is the better the smaller: the table holds its negative, named "-loss"."""
+    return -1 if str(row["metric_name"]).startswith("-") else 1
+
+
+def metric_of(row: pd.Series) -> str:
+    """The metric as its user calls it."""
+    return str(row["metric_name"]).removeprefix("-")
+
+
 def value_of(row: pd.Series, name: str) -> Any:
     """A parameter of a row: a number, a category's text, or None."""
     choices = row.get("choices")
@@ -145,8 +155,9 @@ def _ahead(found: Findings) -> list[Sentence]:
 
 
 def _scores(row: pd.Series) -> str:
-    test = f", test {row['test_score']:.4f}" if is_known(row["test_score"]) else ""
-    return f"Validation {row['metric_name']} {row['val_score']:.4f}{test}"
+    sign = sign_of(row)
+    test = f", test {sign * row['test_score']:.4f}" if is_known(row["test_score"]) else ""
+    return f"Validation {metric_of(row)} {sign * row['val_score']:.4f}{test}"
 
 
 def _network(file: str | None) -> list[Sentence]:
@@ -189,8 +200,7 @@ def _gains(found: Findings) -> list[Sentence]:
 
 def _signed(found: Findings, *values: float) -> list[float]:
     """Differences of the table's score as those of the user's metric, ascending: a loss is stored as its negative."""
-    sign = -1 if str(found.best["metric_name"]).startswith("-") else 1
-    return sorted(sign * value for value in values)
+    return sorted(sign_of(found.best) * value for value in values)
 
 
 def _one_image(found: Findings, images: Images) -> list[Sentence]:

@@ -288,7 +288,8 @@ def _ahead_by(means: pd.DataFrame, best: pd.Series | None) -> float:
     if best is None:
         return np.nan
     others = means[(means["status"] == "completed") & (means["setting"] != best["setting"])]["val_score"].dropna()
-    return float(best["val_score"] - others.max()) if len(others) else np.nan
+    sign = sign_of(best)
+    return float(sign * best["val_score"] - (sign * others).max()) if len(others) else np.nan
 
 
 def _spent(trials: pd.DataFrame) -> int:
@@ -297,6 +298,11 @@ def _spent(trials: pd.DataFrame) -> int:
     if runs["pauses"].any():
         return ceil(runs.groupby(["search", "seed"], dropna=False)["share"].sum().max())
     return int(runs.groupby("search")["trial_index"].nunique().max())
+
+
+def sign_of(row: pd.Series) -> int:
+    """-1 where a smaller score is better (the column `mode`), else 1."""
+    return -1 if row.get("mode") == "min" else 1
 
 
 def is_known(value: float | None) -> bool:

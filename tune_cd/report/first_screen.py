@@ -20,9 +20,10 @@ from tune_cd.analysis.scores import (
     searching,
     weights_of,
 )
-from tune_cd.report.findings import Findings, is_known
-from tune_cd.report.words import Images, letters, metric_of, recipe_words, sign_of, value_of
+from tune_cd.report.findings import Findings, is_known, sign_of
+from tune_cd.report.words import Images, letters, recipe_words, value_of
 from tune_cd.results.redaction import redact
+from tune_cd.search.space import is_number
 
 SHARES_OF_ONE = ("precision_at_1", "accuracy")
 """Scores that are a share of the images, so they move in steps of one image."""
@@ -37,30 +38,25 @@ VALUES = 4  # different values of such a score, from which the number of images 
 def shares_of(trials: pd.DataFrame) -> np.ndarray:
     """The share of its full length that each training was trained [n_trials], NaN where that is not known.
 
-    Completed ones count as whole. A built-in configuration says the whole length in images; of a user's trainings it is
-    a score that all completed ones share, and stopped ones fall short of, as `epoch` of `full_length=("epoch", 16)`.
+    Completed ones count as whole. The configuration says the whole length: in images, or of a user's own trainings as
+    `full_length`, a score and its amount.
     """
     texts, at = np.unique(trials["config"].to_numpy(dtype=str), return_inverse=True)
-    said = [json.loads(text).get("images_seen") for text in texts]
-    whole = np.array([float(images) if type(images) is int and images > 0 else np.nan for images in said])[at]
-    length = trials["images_seen"].astype(float).to_numpy(dtype=float, na_value=np.nan)
-    if (key := _length_key(trials)) is not None and np.isnan(whole).all():
-        length = np.array([scores.get(key, np.nan) for scores in maps_of(trials, "scores")], dtype=float)
-        whole = np.full(len(trials), np.nanmax(length))
-    shares = np.clip(length / whole, 0, 1)
-    return np.where((trials["status"] == "completed").to_numpy(), 1.0, shares)
+    said = [length_in(json.loads(text)) for text in texts]
+    images = trials["images_seen"].astype(float).to_numpy(dtype=float, na_value=np.nan)
+    shares = np.full(len(trials), np.nan)
+    for row, (place, scores) in enumerate(zip(at, maps_of(trials, "scores"))):
+        key, whole = said[place]
+        shares[row] = (images[row] if key is None else scores.get(key, np.nan)) / whole
+    return np.where((trials["status"] == "completed").to_numpy(), 1.0, np.clip(shares, 0, 1))
 
 
-def _length_key(trials: pd.DataFrame) -> str | None:
-    stopped = maps_of(trials[trials["status"] == "stopped"], "scores")
-    ended = maps_of(trials[trials["status"] == "completed"], "scores")
-    if not stopped or not ended:
-        return None
-    for name, whole in ended[0].items():
-        same = whole > 0 and all(scores.get(name) == whole for scores in ended)
-        if same and all(0 < scores.get(name, -1) < whole for scores in stopped):
-            return name
-    return None
+def length_in(config: Mapping[str, Any]) -> tuple[str | None, float]:
+    """(key of the length among the scores, None: it is in images; the whole length, NaN if it is not known)."""
+    own, images = config.get("full_length"), config.get("images_seen")
+    if isinstance(own, list) and len(own) == 2 and is_number(own[1]) and own[1] > 0:
+        return str(own[0]), float(own[1])
+    return None, float(images) if type(images) is int and images > 0 else np.nan
 
 
 def cost_words(trials: pd.DataFrame, shares: np.ndarray) -> list[str]:
@@ -130,41 +126,37 @@ def worth(found: Findings) -> dict[str, Any]:
     if found.first is not None and found.first_gain is not None:
         row = _row("first setting tried", found.first, None, found, score)
         rows.append(_verdict(found.first_gain, "first setting tried", best) | row)
-    words = score_words(found.trials, score)
-    return {"label": words.replace(str(best["metric_name"]), metric_of(best)), "rows": rows}
+    return {"label": score_words(found.trials, score), "rows": rows}
 
 
 def _verdict(gain: Mean, over: str, best: pd.Series) -> dict[str, str]:
     """The gain over something in writing, and whether chance explains it."""
     if not is_known(gain.value):
         return {"gain": "", "verdict": ""}
-    sign = sign_of(best)
-    said = f"{'over' if sign > 0 else 'against'} the {over}"
+    said = f"{'over' if sign_of(best) > 0 else 'against'} the {over}"
     largest = max(abs(value) for value in (gain.value, gain.low, gain.high) if is_known(value))
     places = min(9, max(0, 2 - floor(log10(largest)))) if largest > 0 else 3  # three digits of the largest
     if not is_known(gain.low):
         said += ": one training each, so chance may explain it"
     else:
-        low, high = sorted((sign * gain.low, sign * gain.high))
-        beyond = "within chance" if low <= 0 <= high else "beyond chance"
-        said += f" (95 % interval {low:+.{places}f} to {high:+.{places}f}): {beyond}"
-    return {"gain": f"{sign * gain.value:+.{places}f}", "verdict": f"{said}."}
+        beyond = "within chance" if gain.low <= 0 <= gain.high else "beyond chance"
+        said += f" (95 % interval {gain.low:+.{places}f} to {gain.high:+.{places}f}): {beyond}"
+    return {"gain": f"{gain.value:+.{places}f}", "verdict": f"{said}."}
 
 
 def _row(label: str, row: pd.Series, fresh: Mean | None, found: Findings, score: str) -> dict[str, Any]:
     """One line of the picture: value, and where it is known the interval over seeds."""
-    sign = sign_of(row)
     trials = searching(found.trials)
     same = trials[(trials["setting"] == row["setting"]) & (trials["status"] == "completed") & trials["seed"].notna()]
     values = same.drop_duplicates("seed")[score].dropna().to_numpy(dtype=float)
     mean = fresh if fresh is not None and fresh.score == score else mean_of(values, score) if len(values) else None
     value = float(row[score]) if mean is None else mean.value
-    ends = [None, None] if mean is None or not is_known(mean.low) else sorted((sign * mean.low, sign * mean.high))
+    ends = [None, None] if mean is None or not is_known(mean.low) else [mean.low, mean.high]
     if not is_known(value):
         return {"label": label, "value": None, "low": None, "high": None, "seeds": ""}
     count = 1 if mean is None else mean.seeds
     seeds = f"{count} {'fresh ' if mean is not None and mean is fresh else ''}seed{'s' if count != 1 else ''}"
-    return {"label": label, "value": sign * value, "low": ends[0], "high": ends[1], "seeds": seeds}
+    return {"label": label, "value": value, "low": ends[0], "high": ends[1], "seeds": seeds}
 
 
 # Use it -----------------------------------------------------------------------------------------------------------

@@ -218,12 +218,11 @@ function drawShade(one, score, i, j, inside, x, y) {
   const turned = pair.x !== i;
   const half = (places) => (places.length > 1 ? Math.abs(places[1] - places[0]) / 2 : 0.25);
   const [a, b] = [half(pair.xs), half(pair.ys)];
-  const sign = score.axis && one.scores[0].down ? -1 : 1;
   pair.z.forEach((value, n) => {
     if (!isKnown(value)) return;
     const [u, v] = [pair.xs[n % pair.xs.length], pair.ys[Math.floor(n / pair.xs.length)]];
     const [x0, x1, y0, y1] = (turned ? [x(v - b), x(v + b), y(u + a), y(u - a)] : [x(u - a), x(u + a), y(v + b), y(v - b)]).map(Math.round);
-    inside.append(svg("rect", { x: x0, y: y0, width: x1 - x0, height: y1 - y0, fill: score.tint(sign * value), opacity: 0.28, "shape-rendering": "crispEdges" }));
+    inside.append(svg("rect", { x: x0, y: y0, width: x1 - x0, height: y1 - y0, fill: score.tint(value), opacity: 0.28, "shape-rendering": "crispEdges" }));
   });
 }
 

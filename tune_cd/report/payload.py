@@ -22,6 +22,7 @@ from tune_cd.analysis.importance import Response, response
 from tune_cd.analysis.parts import parts_of
 from tune_cd.analysis.runs import runs_of
 from tune_cd.analysis.scores import (
+    SPLITS,
     per_class,
     published_of,
     score_column,
@@ -31,11 +32,11 @@ from tune_cd.analysis.scores import (
     weights_of,
 )
 from tune_cd.balance import TERM
-from tune_cd.report.findings import Findings, Ranges, averages_of, findings
-from tune_cd.report.first_screen import cost_words, images_of, setting_words, shares_of, use_it, worth
+from tune_cd.report.findings import Findings, Ranges, averages_of, findings, sign_of
+from tune_cd.report.first_screen import cost_words, images_of, length_in, setting_words, shares_of, use_it, worth
 from tune_cd.report.numbers import numbers, plain
 from tune_cd.report.side_tables import compared_studies, of_study
-from tune_cd.report.words import GLOSSARY, Images, letters, metric_of, sign_of, summarise
+from tune_cd.report.words import GLOSSARY, Images, letters, summarise
 from tune_cd.results.redaction import hide, redact
 
 SCORES = 24  # largest number of scores to choose from
@@ -149,7 +150,7 @@ def _study(
         "shades": _shades(fitted, at, best[0], params) if best else [],
         "recipes": _recipes(trials, varied, found),
         "only": _slice(varied, at, best),
-        "lengths": "images seen" if trials["images_seen"].notna().any() else "length of training",
+        "lengths": length_in(json.loads(trials["config"].iloc[0]))[0] or "images seen",
         "learning": _learning(trials, curves),
         "curves": _curves(trials),
         "tables": of_study(found, ranges),
@@ -191,7 +192,8 @@ def _ticks(axis: Axis, low: float, high: float, at: np.ndarray) -> list[list[Any
 
 def _near(axis: Axis, at: np.ndarray, found: Findings) -> dict[str, Any] | None:
     """The part of an axis with all whole trainings and the best others; None where it is nearly the whole."""
-    rows = searching(found.trials).sort_values("val_score", ascending=False, kind="stable")
+    smaller = sign_of(found.trials.iloc[0]) < 0
+    rows = searching(found.trials).sort_values("val_score", ascending=smaller, kind="stable")
     kept = {*rows.index[:NEAR], *found.trials.index[found.trials["status"] == "completed"]}
     shown = at[sorted(kept)]
     shown = shown[~np.isnan(shown)]
@@ -272,14 +274,12 @@ def _scores(trials: pd.DataFrame) -> list[str]:
 
 
 def _score(name: str, trials: pd.DataFrame) -> dict[str, Any]:
-    """A score as the user reported it: with mode="min" the table holds its negative, as "-loss"."""
-    negated = sign_of(trials.iloc[0]) < 0 and name in ("val_score", "test_score")
-    values = score_column(trials, name) * (-1 if negated else 1)
+    """A score with its label; down: smaller is better."""
     labels = {"positive_term": "positive term", "entropy_term": "entropy term"}
     label = labels.get(name) or score_words(trials, name)
     label = f"term {name.removeprefix(TERM)}" if name.startswith(TERM) else label
-    label = label.replace(str(trials["metric_name"].iloc[0]), metric_of(trials.iloc[0])) if negated else label
-    return {"name": name, "label": label, "down": negated or "term" in name, "values": numbers(values)}
+    down = sign_of(trials.iloc[0]) < 0 if name in SPLITS else "term" in name
+    return {"name": name, "label": label, "down": down, "values": numbers(score_column(trials, name))}
 
 
 def _trials(trials: pd.DataFrame, shares: np.ndarray) -> dict[str, Any]:
@@ -328,11 +328,10 @@ def _learning(trials: pd.DataFrame, curves: pd.DataFrame | None) -> list[dict[st
     """The learning curve of each row that has one of two looks or more."""
     if curves is None or curves.empty:
         return []
-    sign = sign_of(trials.iloc[0])
     at = {name: row for row, name in enumerate(trials["trial_id"])}
     mine = curves[(curves["study"] == trials["study"].iloc[0]) & curves["trial_id"].isin(list(at))]
     return [
-        {"row": at[name], "x": numbers(looks["images_seen"]), "y": numbers(sign * looks["val_score"], 5)}
+        {"row": at[name], "x": numbers(looks["images_seen"]), "y": numbers(looks["val_score"], 5)}
         for name, looks in mine.sort_values("images_seen", kind="stable").groupby("trial_id", sort=False)
         if len(looks) > 1
     ]
@@ -340,14 +339,13 @@ def _learning(trials: pd.DataFrame, curves: pd.DataFrame | None) -> list[dict[st
 
 def _curves(trials: pd.DataFrame) -> list[dict[str, Any]]:
     """The best score so far of every search, over whole trainings' worth of images."""
-    sign = sign_of(trials.iloc[0])
     repeated = trials.groupby("search")["search_seed"].nunique().max() > 1
     return [
         {
             "label": f"{curve.method}, seed {curve.seed}" if repeated else curve.method,
             "search": curve.method,
             "x": numbers(curve.clock("trials"), 4),
-            "y": numbers(np.where(np.arange(len(curve)) < curve.waiting, np.nan, sign * curve.reached), 5),
+            "y": numbers(np.where(np.arange(len(curve)) < curve.waiting, np.nan, curve.reached), 5),
         }
         for curve in curves_of(trials, "val_score")
     ]

@@ -8,9 +8,9 @@ from tune_cd.analysis import comparable, curves_of
 from tune_cd.analysis.believed import believed
 from tune_cd.analysis.comparison import grouped
 from tune_cd.analysis.tables import MEMORY_FIELDS, cell_text, memory_modes
-from tune_cd.report.findings import Findings, Ranges, findings, is_known
+from tune_cd.report.findings import Findings, Ranges, findings, is_known, sign_of
 from tune_cd.report.printed import HEADS, methods, readable, searched
-from tune_cd.report.words import setting, sign_of
+from tune_cd.report.words import setting
 
 SEARCHES = ("AUC@5", "AUC@10", "AUC@20", "n-95")
 PAUSED = 8  # number of listed trainings
@@ -27,7 +27,7 @@ def of_study(found: Findings, ranges: Ranges | None = None) -> list[dict[str, An
     tables = []
     paused = believed(found.trials, ranges)
     if len(paused):
-        tables.append(_table("Paused trainings", _promising(paused, sign_of(found.trials.iloc[0])), BELIEVED))
+        tables.append(_table("Paused trainings", _promising(paused), BELIEVED))
     curves = curves_of(found.trials)
     compared = methods(curves, SEARCHES) if len(curves) > 1 else None
     if compared is not None:
@@ -66,7 +66,7 @@ def _chosen(study: str, trials: pd.DataFrame) -> dict[str, Any]:
     counts = {"trainings": len(trials), "to the end": found.status.get("completed", 0)}
     if found.best is None:
         return {"study": study, "best setting": "none", "validation": None, "test": None} | counts
-    test = f"{sign_of(found.best) * found.best['test_score']:.4f}" if is_known(found.best["test_score"]) else None
+    test = f"{found.best['test_score']:.4f}" if is_known(found.best["test_score"]) else None
     if found.fresh is not None and found.fresh.score == "test_score":
         half = f" ±{found.fresh.value - found.fresh.low:.4f}" if is_known(found.fresh.low) else ""
         test = f"{found.fresh.value:.4f}{half}"
@@ -74,16 +74,16 @@ def _chosen(study: str, trials: pd.DataFrame) -> dict[str, Any]:
     return {
         "study": study,
         "best setting": setting(found.best, names),
-        "validation": round(sign_of(found.best) * float(found.best["val_score"]), 4),
+        "validation": round(float(found.best["val_score"]), 4),
         "test": test,
     } | counts
 
 
-def _promising(paused: pd.DataFrame, sign: int) -> pd.DataFrame:
+def _promising(paused: pd.DataFrame) -> pd.DataFrame:
     """The most promising paused trainings, formatted for the page."""
     top = paused.head(PAUSED)
-    end = [f"{sign * end:.4f} ± {deviation:.4f}" for end, deviation in zip(top["end"], top["deviation"])]
-    share, score = top["share"].map("{:.0%}".format), (sign * top["val_score"]).map("{:.4f}".format)
+    end = [f"{end:.4f} ± {deviation:.4f}" for end, deviation in zip(top["end"], top["deviation"])]
+    share, score = top["share"].map("{:.0%}".format), top["val_score"].map("{:.4f}".format)
     shown = top.assign(**{"paused at": share, "val_score": score, "believed to end at": end})
     return shown.drop(columns=["share", "end", "deviation"])
 

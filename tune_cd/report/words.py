@@ -92,16 +92,6 @@ def setting(row: pd.Series, names: Iterable[str]) -> str:
     return ", ".join(f"{letters(name)} = {written(value)}" for name, value in values if value is not None)
 
 
-def sign_of(row: pd.Series) -> int:
-    """-1 for a metric that is the better the smaller: the table holds its negative, named "-loss"."""
-    return -1 if str(row["metric_name"]).startswith("-") else 1
-
-
-def metric_of(row: pd.Series) -> str:
-    """The metric as its user calls it."""
-    return str(row["metric_name"]).removeprefix("-")
-
-
 def value_of(row: pd.Series, name: str) -> Any:
     """A parameter of a row: a number, a category's text, or None."""
     choices = row.get("choices")
@@ -155,9 +145,8 @@ def _ahead(found: Findings) -> list[Sentence]:
 
 
 def _scores(row: pd.Series) -> str:
-    sign = sign_of(row)
-    test = f", test {sign * row['test_score']:.4f}" if is_known(row["test_score"]) else ""
-    return f"Validation {metric_of(row)} {sign * row['val_score']:.4f}{test}"
+    test = f", test {row['test_score']:.4f}" if is_known(row["test_score"]) else ""
+    return f"Validation {row['metric_name']} {row['val_score']:.4f}{test}"
 
 
 def _network(file: str | None) -> list[Sentence]:
@@ -191,16 +180,11 @@ def _gains(found: Findings) -> list[Sentence]:
         sentences.append(Sentence("Without balancing", text, "note"))
     if found.first is not None:
         gain = found.first_gain
-        sure = f" ({interval(*_signed(found, gain.low, gain.high), '+')})" if is_known(gain.low) else ""
+        sure = f" ({interval(gain.low, gain.high, '+')})" if is_known(gain.low) else ""
         at = setting(found.first, _parameters(found))
-        text = f"{_signed(found, gain.value)[0]:+.4g}{sure} on the {SPLITS[gain.score]} split, over {at}."
+        text = f"{gain.value:+.4g}{sure} on the {SPLITS[gain.score]} split, over {at}."
         sentences.append(Sentence("Over the first setting tried", text, "result"))
     return sentences
-
-
-def _signed(found: Findings, *values: float) -> list[float]:
-    """Differences of the table's score as those of the user's metric, ascending: a loss is stored as its negative."""
-    return sorted(sign_of(found.best) * value for value in values)
 
 
 def _one_image(found: Findings, images: Images) -> list[Sentence]:

@@ -362,7 +362,7 @@ def test_worth_is_the_recipes_scores_with_intervals_over_seeds_and_a_verdict():
     assert (separate["value"], common["value"]) == pytest.approx((0.7, 0.75))
     assert separate["gain"] == "+0.100" and separate["verdict"].endswith("+0.100): beyond chance.")
     once = payload(job(), "t")["studies"][0]["worth"]["rows"]
-    assert [line["low"] for line in once] == [None] * 3 and "chance may explain it" in once[1]["verdict"]
+    assert [line["low"] for line in once] == [None] * 3 and "how much is chance is not known" in once[1]["verdict"]
 
 
 def gradient(code: str, weights: dict[str, float]) -> dict[str, float]:

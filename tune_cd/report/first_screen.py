@@ -137,10 +137,10 @@ def _verdict(gain: Mean, over: str, best: pd.Series) -> dict[str, str]:
     largest = max(abs(value) for value in (gain.value, gain.low, gain.high) if is_known(value))
     places = min(9, max(0, 2 - floor(log10(largest)))) if largest > 0 else 3  # three digits of the largest
     if not is_known(gain.low):
-        said += ": one training each, so chance may explain it"
+        said += "; of one training each, so how much is chance is not known"
     else:
         beyond = "within chance" if gain.low <= 0 <= gain.high else "beyond chance"
-        said += f" (95 % interval {gain.low:+.{places}f} to {gain.high:+.{places}f}): {beyond}"
+        said += f" ({gain.low:+.{places}f} to {gain.high:+.{places}f}): {beyond}"
     return {"gain": f"{gain.value:+.{places}f}", "verdict": f"{said}."}
 
 

@@ -182,13 +182,11 @@ function scoreOf(one, n) {
   return { ...score, ...shading(score.values, score.down), axis: numberAxis(score.label, score.values) };
 }
 
-/** Shades of values: by rank where a few outliers would take the whole scale. */
+/** Shades of values from the worst to the best; the worst twentieth shares a shade, so that a few outliers do not take the scale. */
 function shading(values, down) {
-  const sorted = known(values).sort((a, b) => a - b);
-  const [low, high] = [sorted[Math.floor(sorted.length * 0.05)], sorted.at(-1)];
-  const at = (value) => (high > low ? (value - low) / (high - low) : 1);
-  const upside = (value) => (sorted[Math.ceil(sorted.length * 0.95) - 1] > sorted[0] ? (sorted[Math.ceil(sorted.length * 0.95) - 1] - value) / (sorted[Math.ceil(sorted.length * 0.95) - 1] - sorted[0]) : 1);
-  return { tint: (value) => shade(down ? upside(value) : at(value)), ends: down ? [sorted.at(-1), sorted[0]] : [sorted[0], sorted.at(-1)] };
+  const ranked = known(values).sort((a, b) => (down ? b - a : a - b));
+  const [low, high] = [ranked[Math.floor(ranked.length * 0.05)], ranked.at(-1)];
+  return { tint: (value) => shade(low === high ? 1 : (value / 2 - low / 2) / (high / 2 - low / 2)), ends: [ranked[0], high] };
 }
 
 function drawLandscape(one) {
@@ -215,14 +213,17 @@ function drawLandscape(one) {
 function drawShade(one, score, i, j, inside, x, y) {
   const pair = state.colour === "0" && one.shades.find((shade) => (shade.x === i && shade.y === j) || (shade.x === j && shade.y === i));
   if (!pair || state.only) return;
+  const edges = (places) => { // [n + 1] around equally spaced places
+    const step = places.length > 1 ? (places.at(-1) - places[0]) / (places.length - 1) : 0.5;
+    return [...places.map((_, n) => places[0] + (n - 0.5) * step), places[0] + (places.length - 0.5) * step];
+  };
   const turned = pair.x !== i;
-  const half = (places) => (places.length > 1 ? Math.abs(places[1] - places[0]) / 2 : 0.25);
-  const [a, b] = [half(pair.xs), half(pair.ys)];
-  pair.z.forEach((value, n) => {
+  const across = edges(turned ? pair.ys : pair.xs).map((u) => Math.round(x(u))), up = edges(turned ? pair.xs : pair.ys).map((v) => Math.round(y(v)));
+  pair.z.forEach((value, k) => {
     if (!isKnown(value)) return;
-    const [u, v] = [pair.xs[n % pair.xs.length], pair.ys[Math.floor(n / pair.xs.length)]];
-    const [x0, x1, y0, y1] = (turned ? [x(v - b), x(v + b), y(u + a), y(u - a)] : [x(u - a), x(u + a), y(v + b), y(v - b)]).map(Math.round);
-    inside.append(svg("rect", { x: x0, y: y0, width: x1 - x0, height: y1 - y0, fill: score.tint(value), opacity: 0.28, "shape-rendering": "crispEdges" }));
+    const [m, n] = [k % pair.xs.length, Math.floor(k / pair.xs.length)];
+    const [c, r] = turned ? [n, m] : [m, n];
+    inside.append(svg("rect", { x: across[c], y: up[r + 1], width: across[c + 1] - across[c], height: up[r] - up[r + 1], fill: score.tint(value), opacity: 0.28, "shape-rendering": "crispEdges" }));
   });
 }
 

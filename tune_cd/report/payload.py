@@ -381,12 +381,12 @@ def _facts(trials: pd.DataFrame) -> list[list[str]]:
     }
     said.append(["software", ", ".join(sorted(versions))])
     kept = {name for params in trials["params"] for name in dict(params)}
-    configs = [hide(json.loads(text), kept=list(kept)) for text in trials["config"].unique()]
+    configs = [json.loads(text) for text in trials["config"].unique()]
     shared = {
         name: value
         for name, value in configs[0].items()
         if name != "space" and all(name in config and config[name] == value for config in configs)
     }
-    values = sorted((name, value) for name, value in shared.items() if value is not None)
+    values = sorted((name, value) for name, value in hide(shared, kept=list(kept)).items() if value is not None)
     said += [[name, json.dumps(value, ensure_ascii=False)] for name, value in values]
     return [[label, redact(str(text))] for label, text in said if pd.notna(text) and text != ""]

@@ -14,7 +14,9 @@ from tune_cd.analysis.curves import means_over_settings, setting_numbers
 from tune_cd.analysis.rates import ON_DIAGONAL
 from tune_cd.analysis.runs import runs_of
 from tune_cd.analysis.scores import (
+    BALANCE,
     judged_by,
+    maps_of,
     octaves,
     optimizer_of,
     parameter,
@@ -123,7 +125,7 @@ def findings(trials: pd.DataFrame, ranges: Ranges | None = None) -> Findings:
         recipes=tuple(recipe for _, recipe in found if recipe is not None),
         missing=tuple(average for average, recipe in found if recipe is None),
         alike=len(alike),
-        alike_ranges=_extremes(alike, names) if len(alike) else {},
+        alike_ranges=_extremes(alike, _numeric(alike, names)) if len(alike) else {},
         edges=_edges(best, names, allowed),
         late=_late(trials, best),
         fresh=None if best is None else fresh_mean(trials, best),
@@ -218,6 +220,11 @@ def _extents(trials: pd.DataFrame, names: Sequence[str]) -> Ranges:
     if not is_grid(trials, names):
         return {}
     return _extremes(trials, names)
+
+
+def _numeric(trials: pd.DataFrame, names: Sequence[str]) -> list[str]:
+    """The parameters that are numbers, not categories."""
+    return [name for name in names if any(name in params for params in maps_of(trials, "params")) or name in BALANCE]
 
 
 def _extremes(trials: pd.DataFrame, names: Sequence[str]) -> dict[str, tuple[float, float]]:

@@ -233,15 +233,12 @@ function drawRecipes(one, i, j, inside, x, y) {
     inside.append(path(points, { stroke: "var(--ink)", "stroke-width": 1.6, "stroke-dasharray": DASHES[n % 2 ? 2 : 1] }));
     const [[x0, y0], [x1, y1]] = points;
     const { width, height } = inside.ownerSVGElement.viewBox.baseVal;
-    const t = [0.12, 0.3, 0.2][n % 3];
-    const inBox = [0, 1].map((end) => { // the part of the line within the drawing
-      const cut = [0, 0.02, 0.04, 0.06, 0.08, ...Array.from({ length: 46 }, (_, k) => 0.1 + k * 0.02)].map((s) => (end ? 1 - s : s));
-      return cut.find((s) => { const [px, py] = [x0 + s * (x1 - x0), y0 + s * (y1 - y0)]; return px > 60 && px < width - 20 && py > 20 && py < height - 60; });
-    });
-    if (!isKnown(inBox[0])) return null;
-    const s = inBox[0] + t * (inBox[1] - inBox[0]);
+    const along = Array.from({ length: 60 }, (_, k) => [x0 + (k / 60) * (x1 - x0), y0 + (k / 60) * (y1 - y0)]);
+    const seen = along.filter(([px, py]) => px > 60 && px < width - 20 && py > 20 && py < height - 60); // within the drawing
+    if (!seen.length) return null;
+    const [px, py] = seen[Math.floor(seen.length * (n % 2 ? 0.3 : 0.15))];
     const angle = (Math.atan2(y1 - y0, x1 - x0) * 180) / Math.PI;
-    return svg("text", { class: "casing", transform: `translate(${x0 + s * (x1 - x0)} ${y0 + s * (y1 - y0)}) rotate(${angle}) translate(0 -5)` }, line.label);
+    return svg("text", { class: "casing", transform: `translate(${px} ${py}) rotate(${angle}) translate(0 -5)` }, line.label);
   }).filter(Boolean);
 }
 

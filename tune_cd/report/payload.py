@@ -34,7 +34,6 @@ from tune_cd.analysis.scores import (
 from tune_cd.balance import TERM
 from tune_cd.report.findings import Findings, Ranges, averages_of, findings, sign_of
 from tune_cd.report.first_screen import cost_words, images_of, length_in, setting_words, shares_of, use_it, worth
-from tune_cd.report.numbers import numbers, plain
 from tune_cd.report.side_tables import compared_studies, of_study
 from tune_cd.report.words import GLOSSARY, Images, letters, summarise
 from tune_cd.results.redaction import hide, redact
@@ -45,6 +44,7 @@ SHADED = 6  # largest number of parameters for which predictions are drawn
 SURE = 0.6  # deviation, as a share of the prior's, below which a prediction is drawn
 NEAR, NARROW = 8, 0.8  # the best trainings that a closer view shows, and the widest view that counts as closer
 COLUMNS = ("trial_id", "search", "seed", "trial_index", "images_seen", "train_seconds", "direction", "device")
+DIGITS = 6  # significant digits of every number on the page
 EPOCH = pd.Timestamp(0, tz="UTC").as_unit("us")  # nanoseconds, pandas' default, end in 2262
 
 
@@ -137,7 +137,7 @@ def _study(
         "title": redact(problem or name),
         "ended": max(map(float, filter(None, _seconds(trials["ended_at"]))), default=None),
         "chips": [*_counts(trials), *cost_words(trials, shares), *_splits(images)],
-        "words": [hide(asdict(sentence)) for sentence in summarise(found, command, networks, images)],
+        "words": [hide(asdict(sentence)) for sentence in summarise(found, command, images)],
         "best": None if found.best is None else {"setting": setting_words(axes, found.best), "rows": best},
         "worth": worth(found),
         "importance": important,
@@ -390,3 +390,23 @@ def _facts(trials: pd.DataFrame) -> list[list[str]]:
     values = sorted((name, value) for name, value in hide(shared, kept=list(kept)).items() if value is not None)
     said += [[name, json.dumps(value, ensure_ascii=False)] for name, value in values]
     return [[label, redact(str(text))] for label, text in said if pd.notna(text) and text != ""]
+
+
+def plain(column: pd.Series) -> list:
+    """A column as a list of JSON types; None for missing values."""
+    if pd.api.types.is_numeric_dtype(column):
+        return numbers(column.astype(float))
+    return [None if pd.isna(value) else str(value) for value in column]
+
+
+def numbers(values: Sequence[float] | np.ndarray | pd.Series, digits: int = DIGITS) -> list:
+    """Numbers with so many significant digits, whole ones as int; None for NaN and infinities."""
+    array = np.asarray(values, dtype=float)
+    finite = np.isfinite(array)
+    magnitude = np.floor(np.log10(np.abs(array), where=finite & (array != 0), out=np.zeros_like(array)))
+    places = np.clip(digits - 1 - magnitude, 0, 22)  # powers of ten are exact up to 22, so quotients round once
+    power = 10.0**places
+    rounded = np.where(finite, np.round(np.where(finite, array, 0.0) * power) / power, np.nan)
+    whole = finite & (rounded == np.round(rounded)) & (np.abs(rounded) < 2**53)
+    kinds = zip(rounded.tolist(), whole.tolist(), finite.tolist())
+    return [int(value) if is_whole else value if is_finite else None for value, is_whole, is_finite in kinds]

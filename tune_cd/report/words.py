@@ -1,6 +1,6 @@
 """Findings in sentences: the best setting, its gains, their uncertainty, and next steps."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,20 +64,18 @@ class Images:
 def summarise(
     found: Findings,
     command: str | None = None,
-    networks: Mapping[str, str] | None = None,
     images: Images = Images(),
 ) -> list[Sentence]:
     """The summary of a study, in reading order.
 
     command: the command that runs it again, such as `python -m tune_cd.run --study S`; None if `tune_cd.run` did not
-    run it. networks: search -> the file of its trained network, if they are kept. images: the sizes of the splits.
+    run it. images: the sizes of the splits.
     """
     if found.best is None:
         return [_nothing(found), *_failures(found, command)]
     return [
         *_best(found),
         *_ahead(found),
-        *_network((networks or {}).get(found.best["search"])),
         *_gains(found),
         *_one_image(found, images),
         *_certainty(found),
@@ -147,10 +145,6 @@ def _ahead(found: Findings) -> list[Sentence]:
 def _scores(row: pd.Series) -> str:
     test = f", test {row['test_score']:.4f}" if is_known(row["test_score"]) else ""
     return f"Validation {row['metric_name']} {row['val_score']:.4f}{test}"
-
-
-def _network(file: str | None) -> list[Sentence]:
-    return [Sentence("Its network", f"`{file}`; `trainables.trained.load` reads it.", "result")] if file else []
 
 
 def interval(low: float, high: float, sign: str = "") -> str:
@@ -265,11 +259,8 @@ def _certainty(found: Findings) -> list[Sentence]:
         trained = "No setting was trained with two known seeds" if several else "Every setting was trained once"
         said.append(f"{trained}: how much of a difference is chance cannot be told from this table.")
     if is_known(found.best["test_score"]):
-        luck = (
-            ""
-            if found.seeds > 1 or found.fresh is not None
-            else ", but the luck of its one training is in both: with fresh seeds it may come out lower"
-        )
+        lucky = found.seeds <= 1 and found.fresh is None
+        luck = ", but the luck of its one training is in both: fresh seeds may give less" if lucky else ""
         said.append(f"The best was chosen by its validation score; the test split had no part in that{luck}.")
     else:
         said.append("There is no test score. The best of many validation scores is biased upwards by the choice.")
@@ -314,25 +305,17 @@ def _failures(found: Findings, command: str | None) -> list[Sentence]:
     stopped = int(((runs["status"] == "stopped") & ~runs["pauses"]).sum())
     if stopped:
         trials = f"{stopped} trial{'s were' if stopped > 1 else ' was'}"
-        sentences.append(
-            Sentence(
-                "Stopped early",
-                f"{trials} ended by a scheduler; such scores are not compared with those of whole trainings.",
-                "note",
-            )
-        )
+        text = f"{trials} ended by a scheduler; such scores are not compared with those of whole trainings."
+        sentences.append(Sentence("Stopped early", text, "note"))
     return sentences
 
 
 def _pauses(trials: pd.DataFrame, runs: pd.DataFrame) -> Sentence:
-    """The images that pausing saved. trials: the last run of each."""
+    """What pausing saved. trials: the last run of each."""
     last, worth = trials[trials["pauses"]], runs.loc[runs["pauses"], "share"].sum()
     paused = int(last["paused"].sum())
-    text = (
-        f"{len(last)} trainings took the images of {worth:.3g} whole ones: {paused} {'are' if paused != 1 else 'is'} "
-        f"paused, since the others were worth more; whole, they would have taken {len(last) / worth:.2g} times as many "
-        "images."
-    )
+    text = f"{len(last)} trainings took as much as {worth:.3g} whole ones: {paused} {'are' if paused != 1 else 'is'} "
+    text += f"paused, since the others were worth more; whole, all would have taken {len(last) / worth:.2g} times that."
     return Sentence("Trained short first", text, "note")
 
 

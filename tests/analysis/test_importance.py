@@ -32,7 +32,7 @@ def test_it_predicts_whole_trainings_from_short_and_whole_ones():
     assert ((deviation >= 0) & (deviation <= 1)).all() and deviation.mean() < 0.3
 
 
-def test_importance_is_the_share_of_variance_that_goes():
+def test_importance_is_the_share_of_variance_of_each():
     """Of the truth: Var(lr part) and Var(optimizer part) over the box, which add up; `idle` has none."""
     found = response(AXES, *made(150)).importance()
     lr, optimizer = np.var((np.linspace(0, 1, 999) - 0.6) ** 2), 0.01 * (1 / 3) * (2 / 3)

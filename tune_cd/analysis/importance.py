@@ -1,8 +1,8 @@
 """A Gaussian process through a study's scores: predictions between the settings, and how much each parameter matters.
 
-The importance of a parameter is its total Sobol index: the share of the variance of the predicted score, over the whole
-range of all parameters, that goes when this parameter alone is held (Jansen's estimator). Parameters that act together
-share variance, so indices may add to more than 1.
+The importance of a parameter is its total Sobol index: how much the predicted score varies when this parameter alone
+moves over its range and the others stay at random places, as a share of the whole variance (Jansen's estimator).
+Parameters that act together share variance, so indices may add to more than 1.
 """
 
 from collections.abc import Sequence

@@ -137,7 +137,7 @@ function drawFirst(one) {
   ] : rest));
   put("importance", "Which parameter matters: share of the score's variation", ...(one.params.length > 2 && one.importance.length ? [
     rows(one.importance.map(([label, value, low, high]) => ({ label, value, low, high, text: value.toFixed(2) })), { bars: true }),
-    make("p", { class: "quiet" }, "What goes when this parameter alone is held, over its whole range, with 95 % intervals (total Sobol index of a Gaussian process through all scores). Parameters that act together share, so the sum may exceed 1."),
+    make("p", { class: "quiet" }, "How much the predicted score varies when this parameter alone moves over its range, as a share of the whole variance, with 95 % intervals (total Sobol index of a Gaussian process through all scores). Parameters that act together share, so the sum may exceed 1."),
   ] : []));
   put("sure", "How sure, and what next", ...words(one, /^(Few images|Better by|How sure|Trials that|Trained short|Stopped early|What to try)/));
   drawUse(one);

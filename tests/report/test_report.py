@@ -310,6 +310,15 @@ def test_places_scales_and_lengths_of_a_users_own_tuner():
     )
 
 
+def test_categories_are_used_as_what_they_stand_for():
+    chosen = [{"bias": "true", "norm": "null", "name": "adam", "digit": '"2"'}] * 2
+    trials = table([row(n, params={"lr": 0.5 + n, "layers": 3.0}, search="cd") for n in (0, 1)]).assign(choices=chosen)
+    ways = dict(payload(trials, "t")["studies"][0]["use"])
+    expected = {"lr": 0.5, "layers": 3, "bias": True, "norm": None, "name": "adam", "digit": "2"}
+    assert json.loads(ways["JSON"]) == expected
+    assert eval(ways["Python"].removeprefix("config = ")) == expected
+
+
 def test_paused_is_one_word_and_its_share_is_of_the_images():
     rows = [
         row(n, "completed" if images == 800 else "stopped", 0.1 * n, params={"lr": 2.0**n}, search="cd",

@@ -4,13 +4,14 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil, floor, inf, log10
+from numbers import Real
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from tune_cd.analysis.scores import parameter, present
-from tune_cd.search.space import Array, is_number
+from tune_cd.search.space import Array
 
 FEW = 12  # largest number of whole numbers that are inferred to be a list of allowed values
 TICKS = 7  # about so many on an axis
@@ -106,6 +107,11 @@ def axes_of(trials: pd.DataFrame) -> list[Axis]:
         else _number(name, spaces.get(name, {}), parameter(trials, name))
         for name in ordered
     ]
+
+
+def is_number(value: object) -> bool:
+    """Whether a value from JSON or a table is a number; a boolean is none."""
+    return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def written(value: Any) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from tune_cd import balance
-from tune_cd.analysis.axes import Axis, written
+from tune_cd.analysis.axes import Axis, is_number, written
 from tune_cd.analysis.confirmation import Mean, mean_of
 from tune_cd.analysis.scores import (
     maps_of,
@@ -23,7 +23,6 @@ from tune_cd.analysis.scores import (
 from tune_cd.report.findings import Findings, is_known, sign_of
 from tune_cd.report.words import Images, letters, recipe_words, value_of
 from tune_cd.results.redaction import redact
-from tune_cd.search.space import is_number
 
 SHARES_OF_ONE = ("precision_at_1", "accuracy")
 """Scores that are a share of the images, so they move in steps of one image."""
@@ -205,15 +204,22 @@ def _in_a_loop(found: Findings, known: Mapping[str, Any]) -> list[tuple[str, str
 
 def _as_a_config(known: Mapping[str, Any]) -> list[tuple[str, str]]:
     """The configuration as Python and as JSON, and as the start of another search."""
-    plain = {
-        name: value if not isinstance(value, float) else int(value) if value.is_integer() else float(f"{value:.6g}")
-        for name, value in known.items()
-    }
-    lines = ",\n".join(f"    {json.dumps(name)}: {value!r}" for name, value in plain.items())
+    plain = {name: _plain(value) for name, value in known.items()}
+    lines = ",\n".join(f"    {json.dumps(name, ensure_ascii=False)}: {value!r}" for name, value in plain.items())
     code = f"config = {{\n{lines},\n}}"
     start = "search = CoordinateDescentSearch(space, metric=..., mode=..., start=config)"
     listed = json.dumps(plain, indent=2, ensure_ascii=False)
     return [("Python", code), ("JSON", listed), ("search on from it", f"{code}\n{start}")] if known else []
+
+
+def _plain(value: Any) -> Any:
+    """A value as its user wrote it: whole numbers as int, a category's text as what it stands for, such as true."""
+    if isinstance(value, str):
+        try:
+            return json.loads(value)
+        except ValueError:
+            return value
+    return int(value) if float(value).is_integer() else float(f"{value:.6g}")
 
 
 def setting_words(axes: Sequence[Axis], row: pd.Series) -> list[list[str]]:

@@ -56,7 +56,8 @@ class Response:
         across = _kernel(inputs, self.inputs, self.groups, self.scales)
         covariance = _kernel(inputs, inputs, self.groups, self.scales)
         covariance -= across @ cho_solve((self.factor, True), across.T)
-        root = cholesky(covariance + 1e-6 * np.eye(len(inputs)), lower=True)
+        values, vectors = np.linalg.eigh(covariance)  # Cholesky's would fail where rounding makes one negative
+        root = vectors * np.sqrt(np.clip(values, 0, None))
         mean = across @ self.weights
         drawn = np.column_stack([mean, mean[:, None] + root @ rng.standard_normal((len(mean), DRAWS))])
         base, *others = drawn.reshape(d + 1, SAMPLES, DRAWS + 1)

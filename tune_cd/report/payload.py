@@ -40,6 +40,7 @@ from tune_cd.results.redaction import hide, redact
 
 SCORES = 24  # largest number of scores to choose from
 CELLS = 24  # predicted scores along an axis
+MATTERING = 12  # largest number of parameters whose importance is computed: its cost grows with the cube
 SHADED = 6  # largest number of parameters for which predictions are drawn
 SURE = 0.6  # deviation, as a share of the prior's, below which a prediction is drawn
 NEAR, NARROW = 8, 0.8  # the best trainings that a closer view shows, and the widest view that counts as closer
@@ -211,7 +212,7 @@ def _common(axis: Axis, trials: pd.DataFrame) -> str:
 
 
 def _importance(fitted: Response | None) -> list[list[Any]]:
-    if fitted is None:
+    if fitted is None or len(fitted.axes) > MATTERING:
         return []
     found = zip(fitted.axes, fitted.importance())
     return sorted(([letters(axis.name), *numbers(row, 3)] for axis, row in found), key=lambda row: -(row[1] or 0))

@@ -135,6 +135,7 @@ function drawFirst(one) {
     ...one.worth.rows.filter(({ verdict }) => verdict).map(({ gain, verdict }) => make("p", { class: "verdict" }, make("strong", {}, gain), ` ${verdict}`)),
     ...(rest.length ? [make("details", {}, make("summary", {}, "How it was compared"), ...rest)] : []),
   ] : rest));
+  $("worth").querySelector("details")?.addEventListener("toggle", explain);
   put("importance", "Which parameter matters: share of the score's variation", ...(one.params.length > 2 && one.importance.length ? [
     rows(one.importance.map(([label, value, low, high]) => ({ label, value, low, high, text: value.toFixed(2) })), { bars: true }),
     make("p", { class: "quiet" }, "How much the predicted score varies when this parameter alone moves over its range, as a share of the whole variance, with 95 % intervals (total Sobol index of a Gaussian process through all scores). Parameters that act together share, so the sum may exceed 1."),

@@ -58,7 +58,6 @@ OUTSIDE = {  # library: the rooms that may import it, with all that is in them
     "tune_cd.tune tune_cd.run",
     "pyarrow": "tune_cd.results tune_cd.landscapes trainables.datasets trainables.embed",
     "matplotlib": "tune_cd.plots tune_cd.report trainables.datasets",
-    "plotly": "tune_cd.report",
 }
 
 

@@ -9,17 +9,19 @@ import pandas as pd
 import pytest
 import studies
 from odd_studies import odd
+from own_tuner import own_tuner
 from studies import full_grid, row, store, table
 from warned import no_warnings
 
 from tune_cd import balance, results
-from tune_cd.analysis import best_trial, grid, on_diagonal, rate_search, search_lines
+from tune_cd.analysis import best_trial, grid, on_diagonal, rate_search
 from tune_cd.analysis.scores import BALANCE, per_class, score_words
 from tune_cd.landscapes.find import trainings
 from tune_cd.report.__main__ import main
 from tune_cd.report.findings import findings
+from tune_cd.report.first_screen import images_of
 from tune_cd.report.payload import payload
-from tune_cd.report.words import summarise
+from tune_cd.report.words import Images, summarise
 from tune_cd.report.writing import content
 from tune_cd.results.networks import Networks
 from tune_cd.results.parquet import serialise
@@ -254,14 +256,11 @@ def test_the_test_score_of_a_revisited_benchmark_is_of_another_metric():
     [row(0, "failed", error="no"), row(1, "diverged")],
     [row(0, "failed", error=""), row(1, "failed", error="Traceback (most recent call last):\n  File\nValueError: no")],
     [row(0, val=-1.0), row(1, val=-2.0, params=h(2.0, 2.0))],
-    [row(i, val=0.1 * i, params=h(2.0**i, 1.0)) for i in range(5)],
     [row(i, val=0.1, test_score=float("nan"), params=h(2.0**i, 2.0**-i)) for i in range(5)],
-    [row(i, search="cd", params={"lr": 10.0**-i}) for i in range(3)],
     [row(i, search="cd", params={"a": 1.0 + i, "b": 2.0 + i, "c": 3.0 + i, "d": 4.0}) for i in range(20)],
     [row(i, search_seed=None, seed=None, task=None, loss=None, dataset=None, params=h(2.0**i, 1)) for i in range(3)],
     [row(i, val=0.5 + i, dataset=name, params=h(2.0, 1.0)) for i, name in enumerate("ab")],
     [row(i, study=name, params=h(2.0, 1.0)) for i, name in enumerate("ab")],
-    [row(0, params=h(1.0, 1.0, 10**6))],
     [row(i, val=0.5 + i, search="cd", params={"lr": 2.0**i, "momentum": 0.0 if i % 2 else 0.9}) for i in range(12)],
     [row(i, params=h(2.0**i, 1.0, 6), config={"k": 4}) for i in range(3)],
 ])  # fmt: skip
@@ -272,69 +271,189 @@ def test_every_kind_of_table_gives_content_that_is_json(rows):
     assert sum(len(study["trials"]["trial_id"]) for study in found["studies"]) == len(trials)
     for study in found["studies"]:
         assert study["words"] and all(sentence["text"] and "nan" not in sentence["text"] for sentence in study["words"])
-        columns = [values for values in study["trials"].values() if isinstance(values, list)]
-        columns += [*study["trials"]["params"].values(), *study["trials"]["scores"].values()]
+        columns = [*study["trials"].values(), *(score["values"] for score in study["scores"])]
+        columns += [values for param in study["params"] for values in (param["at"], param["values"])]
         assert len(set(map(len, columns))) == 1
+        shown = {param["name"] for param in study["params"]}
+        assert len(shown) + len(study["fixed"]) >= len({name for one in rows for name in one["params"]}), (
+            "none is hidden"
+        )
 
 
 def test_no_trials_give_content_without_studies():
     assert payload(table([]), "t")["studies"] == []
 
 
-def test_cells_are_the_grids_and_know_their_trials():
-    trials = full_grid(7, (16, 64), seeds=(0, 1))
-    study = payload(trials, "t")["studies"][0]
-    cells, columns, expected = study["grid"]["cells"], study["trials"], grid(trials, "test_score")
-    assert study["grid"]["full"] and [axis["name"] for axis in study["axes"]] == list(BALANCE)
-    assert len(cells["at"]) == (expected.counts + expected.lost > 0).sum()
-    assert sum(map(len, cells["trials"])) == len(trials)
-    measured = (cells["values"]["test_score"], cells["spread"]["test_score"])
-    for place, members, lost, value, spread in zip(cells["at"], cells["trials"], cells["lost"], *measured):
-        for at, name, ticks in zip(place, BALANCE, study["grid"]["ticks"]):
-            assert {columns["params"][name][trial] for trial in members} == {ticks[at]}
-        done = [trial for trial in members if columns["status"][trial] == "completed"]
-        scores = [score for trial in done if (score := columns["scores"]["test_score"][trial]) is not None]
-        assert value == (pytest.approx(np.mean(scores), rel=1e-5) if scores else None)
-        assert spread == (pytest.approx(np.std(scores, ddof=1), abs=1e-5) if len(scores) > 1 else None)
-        assert lost == len(members) - len(done)
-    ratios = {average["name"]: average["ratio"] for average in study["averages"]}
-    assert ratios == {"separate": [1.0, 1.0], "global": [pytest.approx(14.0), pytest.approx(62.0)]}
+def test_places_scales_and_lengths_of_a_users_own_tuner():
+    trials, curves = own_tuner()
+    [study] = payload(trials, "t", curves=curves)["studies"]
+    params = {param["name"]: param for param in study["params"]}
+    assert {name: (param["kind"], param["scale"]) for name, param in params.items()} == {
+        "lr": ("real", "log"), "momentum": ("real", "linear"), "layers": ("ordinal", "log"),
+        "optimizer": ("category", "category"),
+    }  # fmt: skip
+    momentum = np.array([params["momentum"]["values"], params["momentum"]["at"]])
+    assert momentum[0].min() < 0 and np.allclose(momentum[1], (momentum[0] + 0.5) / 1.49, atol=1e-3)
+    assert params["optimizer"]["at"] == [
+        {"sgd": 0, "adamw": 0.5, "lion": 1}[name] for name in params["optimizer"]["values"]
+    ]
+    epochs = [scores["epoch"] for scores in trials["scores"]]
+    known = [n for n, status in enumerate(trials["status"]) if status in ("completed", "stopped")]
+    assert [study["trials"]["share"][n] for n in known] == [epochs[n] / 16 for n in known]
+    assert set(study["trials"]["state"]) == {"finished", "stopped", "failed", "diverged"}
+    assert {line["row"]: len(line["x"]) for line in study["learning"]} == {n: epochs[n] for n in known}
+    assert sorted(label for label, *_ in study["importance"]) == sorted(params)
+    assert dict(study["use"])["JSON"] and json.loads(dict(study["use"])["JSON"])["optimizer"] in (
+        "sgd",
+        "adamw",
+        "lion",
+    )
 
 
-def test_a_search_is_points_curves_and_lines():
-    trials = job()
-    [study] = payload(trials, "t", ranges={"s": BOX}, commands={"s": COMMAND})["studies"]
-    assert not study["grid"]["full"] and study["status"] == {"completed": 14}
-    curve = next(curve for curve in study["curves"] if curve["search"] == "cd")
-    assert curve["best"] == [0.5, 0.6, 0.7, 0.8, *[0.9] * 6]
-    assert curve["test"] == pytest.approx([value - 0.1 for value in curve["best"]])
-    assert curve["seconds"] == curve["gpu_seconds"] == [10 * n for n in range(1, 11)]
-    own = [line for line in study["lines"] if line["search"] == "cd"]
-    asked = [(line["direction"], [study["trials"]["trial_index"][n] for n in line["trials"]]) for line in own]
-    assert asked == [(line.direction, list(line.trials)) for line in search_lines(trials[:10])]
-    assert sum(len(trials) for _, trials in asked) == 9
-    for line in study["lines"]:
-        on = [[study["trials"]["params"][name][trial] for name in ("Lambda_p", "Lambda_e")] for trial in line["trials"]]
-        assert line["points"][-len(on) :] == on and len(line["points"]) == len(on) + 1, "and where the line began"
+def test_categories_are_used_as_what_they_stand_for():
+    chosen = [{"bias": "true", "norm": "null", "name": "adam", "digit": '"2"'}] * 2
+    trials = table([row(n, params={"lr": 0.5 + n, "layers": 3.0}, search="cd") for n in (0, 1)]).assign(choices=chosen)
+    ways = dict(payload(trials, "t")["studies"][0]["use"])
+    expected = {"lr": 0.5, "layers": 3, "bias": True, "norm": None, "name": "adam", "digit": "2"}
+    assert json.loads(ways["JSON"]) == expected
+    assert eval(ways["Python"].removeprefix("config = ")) == expected
+
+
+def test_paused_is_one_word_and_its_share_is_of_the_images():
+    rows = [
+        row(n, "completed" if images == 800 else "stopped", 0.1 * n, params={"lr": 2.0**n}, search="cd",
+            config={"images_seen": 800}, images_seen=images)
+        for n, images in enumerate([100, 200, 800, 400])
+    ]  # fmt: skip
+    [study] = payload(table(rows), "t")["studies"]
+    assert study["trials"]["state"] == ["paused", "paused", "finished", "paused"]
+    assert study["trials"]["share"] == [0.125, 0.25, 1, 0.5]
+    assert study["chips"][:2] == [
+        "4 trainings: 1 to the end, 3 paused", "cost: 1.88 whole trainings (all to the end: 2.1 times that)",
+    ]  # fmt: skip
+
+
+def test_on_ties_headline_words_and_star_are_the_same_trial():
+    rows = [row(n, val=0.5 if n in (2, 5) else 0.1, search="cd", params=h(2.0**n, 1.0)) for n in (5, 2, 0, 1)]
+    [study] = payload(table(rows), "t")["studies"]
+    star = study["best"]["rows"][0]
+    assert study["trials"]["trial_id"][star] == "cd-0-2-0" and ["Λp", "4"] in study["best"]["setting"]
+    words = {one["head"]: one["text"] for one in study["words"]}
+    assert "as trial cd-0-2-0;" in words["Its score"] and words["Best setting"].startswith("Λp = 4,")
+
+
+def test_the_study_that_ended_last_comes_first():
+    rows = [row(0, study=name, times=(at, at + 1.0)) for name, at in (("a", 50.0), ("b", 90.0), ("c", 10.0))]
+    assert [study["name"] for study in payload(table(rows), "t")["studies"]] == ["b", "a", "c"]
+
+
+def test_studies_of_one_task_are_compared():
+    worse = job().assign(study="one", val_score=lambda trials: trials["val_score"] - 0.1)
+    trials = studies.several([worse, job().assign(study="two")])
+    [compared] = [one for one in payload(trials, "t")["tables"] if one["title"].startswith("Studies of")]
+    assert compared["title"] == "Studies of glyphs, margin" and [line[0] for line in compared["rows"]] == ["two", "one"]
+    assert compared["rows"][0][1:4] == ["Λp = 1, Λe = 16, b = 64", "0.9", "0.8000"]
+
+
+def test_of_a_smaller_is_better_metric_the_small_ones_are_bright():
+    rows = [row(n, val=1.0 / (n + 1), search="cd", metric_name="loss", params={"lr": 2.0**n}) for n in range(9)]
+    [study] = payload(table(rows).assign(mode="min"), "t")["studies"]
+    told = study["scores"][0]
+    assert (told["label"], told["down"], told["values"][0]) == ("validation loss", True, 1)
+    assert not payload(table(rows), "t")["studies"][0]["scores"][0]["down"]
+
+
+def test_worth_is_the_recipes_scores_with_intervals_over_seeds_and_a_verdict():
+    [study] = payload(job(seeds=(0, 1, 2)), "t")["studies"]
+    best, separate, common = study["worth"]["rows"]
+    half = 4.302653 * 0.01 / 3**0.5
+    assert (best["value"], best["low"], best["high"]) == pytest.approx((0.8, 0.8 - half, 0.8 + half))
+    assert (separate["value"], common["value"]) == pytest.approx((0.7, 0.75))
+    assert separate["gain"] == "+0.100" and separate["verdict"].endswith("+0.100): beyond chance.")
+    once = payload(job(), "t")["studies"][0]["worth"]["rows"]
+    assert [line["low"] for line in once] == [None] * 3 and "how much is chance is not known" in once[1]["verdict"]
+
+
+def gradient(code: str, weights: dict[str, float]) -> dict[str, float]:
+    """What a step of the code's loop multiplies each term's gradient with."""
+    rate = float(re.search(r"lr=([\d.e+-]+)\)", code)[1])
+    loss = re.search(r"^loss = (.+?)(  #.*)?$", code, re.MULTILINE)[1]
+    ends = [eval(loss, {name: float(name == one) for name in weights} | {"n_pairs": 64 * 63}) for one in weights]
+    return {name: rate * end * times for (name, times), end in zip(weights.items(), ends)}
+
+
+def test_the_code_to_use_trains_with_the_best_weights():
+    """Of 64 * 63 pairs 64 are of one class: a sum over them is their mean times their number."""
+    [study] = payload(job(), "t")["studies"]
+    ways = dict(study["use"])
+    assert gradient(ways["in your loop"], {"positive": 1.0, "entropy": 1.0}) == pytest.approx(
+        {"positive": 1.0, "entropy": 16.0}, rel=1e-3
+    )
+    sums = {"sum_positive": 64.0, "sum_entropy": 64.0 * 62.0}
+    found = gradient(ways["with a global average"], sums)
+    assert found == pytest.approx({"sum_positive": 1.0, "sum_entropy": 16.0}, rel=1e-3)
+    three = payload(studies.searched_terms(studies.VICREG), "t")["studies"][0]
+    names = {name.removeprefix("Lambda_"): 1.0 for name in studies.VICREG}
+    row = three["best"]["rows"][0]
+    best = {param["name"].removeprefix("Lambda_"): param["values"][row] for param in three["params"]}
+    assert gradient(dict(three["use"])["in your loop"], names) == pytest.approx(best, rel=1e-3)
+
+
+@pytest.mark.parametrize("count, known", [(7, True), (60, True), (2208, True), (None, False)])
+def test_the_number_of_images_is_read_from_scores_that_are_shares_of_them(count, known):
+    rng = np.random.default_rng(0)
+    shares = [int(k) / count if count else float(rng.random()) for k in rng.integers(1, (count or 9) - 1, 30)]
+    trials = table(row(n, val=0.5, scores={"val_precision_at_1": share}) for n, share in enumerate(shares))
+    assert images_of(trials) == Images(val=count if known else None)
+    assert images_of(trials.iloc[:2]) == Images(), "too few values tell nothing"
+
+
+def test_a_difference_of_one_image_is_warned_of():
+    hits = [3, 4, 1, 5, 2, 5]
+    rows = [row(n, val=k / 6, search="cd", metric_name="accuracy", params={"lr": 2.0**n}) for n, k in enumerate(hits)]
+    [study] = payload(table(rows), "t")["studies"]
+    [warned] = [one["text"] for one in study["words"] if one["head"] == "Few images"]
+    assert (
+        warned.startswith("6 images validate, so one is worth 0.17 of the score")
+        and "images: 6 validate" in study["chips"]
+    )
+    assert "Few images" not in said(findings(job(), BOX))
 
 
 def test_a_failed_first_trial_has_no_best_so_far():
     rows = [row(0, "failed", search="cd", times=(0, 1)), row(1, val=0.4, test_score=0.3, search="cd", times=(1, 2))]
-    curve = payload(table(rows), "t")["studies"][0]["curves"][0]
-    assert curve["best"] == [None, 0.4] and curve["test"] == [None, 0.3]
+    [curve] = payload(table(rows), "t")["studies"][0]["curves"]
+    assert (curve["x"], curve["y"]) == ([1, 2], [None, 0.4])
 
 
 def test_numbers_are_rounded_and_errors_hold_no_secrets():
     rows = [row(0, val=1 / 3, params=h(1 / 3, 123456789.123)), row(1, "failed", error="https://user:hunter2@host/x")]
     study = payload(table(rows), "t")["studies"][0]
-    assert study["trials"]["scores"]["val_score"][0] == 0.333333
-    assert study["trials"]["params"]["Lambda_e"][0] == 123456789 and "hunter2" not in json.dumps(study)
+    assert study["scores"][0]["values"][0] == 0.333333
+    assert study["params"][1]["values"][0] == 123456789 and "hunter2" not in json.dumps(study)
 
 
-def test_own_parameters_are_looked_along_in_their_order_and_a_score_stands_there_once():
-    study = payload(studies.own_parameters(), "t")["studies"][0]
-    assert [axis["name"] for axis in study["axes"]] == ["lr", "weight_decay"]
-    assert [score["label"] for score in study["scores"]] == ["validation accuracy", "loss"]
+def test_predictions_lie_near_the_scores_and_are_high_at_the_best():
+    [study] = payload(studies.main_job(), "t")["studies"]
+    [shade] = study["shades"]
+    cells = np.array(shade["z"], dtype=float).reshape(len(shade["ys"]), len(shade["xs"]))
+    at = [np.array(param["at"], dtype=float) for param in study["params"]]
+    j, i = (np.abs(np.array(shade[name])[:, None] - at[n]).argmin(0) for name, n in (("ys", 1), ("xs", 0)))
+    told, found = np.array(study["scores"][0]["values"], dtype=float), cells[j, i]
+    near = np.isfinite(told) & np.isfinite(found) & (at[0] > 0) & (at[0] < 1) & (at[1] > 0) & (at[1] < 1)
+    assert near.sum() > 10 and np.corrcoef(told[near], found[near])[0, 1] > 0.9
+    assert found[study["best"]["rows"][0]] > np.nanquantile(cells, 0.9)
+
+
+def test_recipes_are_lines_through_the_settings_that_they_reach():
+    [study] = payload(studies.main_job(), "t")["studies"]
+    at = {param["name"]: np.array(param["at"], dtype=float) for param in study["params"]}
+    for line in study["recipes"]:
+        own = np.array([search == line["label"].split()[0] for search in study["trials"]["search"]])
+        (x0, y0), (x1, y1) = line["points"]
+        expected = y0 + (at["Lambda_p"][own] - x0) / (x1 - x0) * (y1 - y0)
+        assert own.sum() > 3 and np.allclose(at["Lambda_e"][own], expected, atol=1e-3)
+    assert [line["label"] for line in study["recipes"]] == ["separate average", "global average"]
 
 
 def test_trials_of_another_set_up_are_a_part_of_their_own():
@@ -355,12 +474,10 @@ def test_a_study_in_several_set_ups_is_one_study(tmp_path, capsys):
     assert main([str(tmp_path / "r"), "-o", str(tmp_path / "page.html")]) == 0
     assert "23 trials of 1 study:" in capsys.readouterr().out
     content = shown(tmp_path / "page.html")
-    modes = [f"memory={mode}" for mode in ("fixed", "none", "variable")]
-    assert [study["name"] for study in content["studies"]] == [f"xbm: {mode}" for mode in modes]
+    modes = {f"xbm: memory={mode}" for mode in ("fixed", "none", "variable")}
+    assert {study["name"] for study in content["studies"]} == modes
     tables = {one["title"]: one for one in content["tables"]}
-    best = tables["Best balances"]
     assert len(tables["Cross-batch memory, xbm"]["rows"]) == 6
-    assert [line[best["columns"].index("set-up")] for line in best["rows"]] == modes
 
 
 def test_paused_trainings_are_listed_with_what_is_believed_of_them():
@@ -384,8 +501,8 @@ def test_paused_trainings_are_listed_with_what_is_believed_of_them():
 def test_a_parameter_named_as_a_column_keeps_its_own_values():
     trials = odd()["names of columns"]
     [study] = payload(trials, "t")["studies"]
-    for axis, ticks in zip(study["axes"], study["grid"]["ticks"]):
-        assert ticks == sorted({h[axis["name"]] for h in trials["params"]})
+    for param in study["params"]:
+        assert param["values"] == [h[param["name"]] for h in trials["params"]]
     cells = grid(trials, axes=["value", "lost"]).frame()
     assert cells["value (parameter)"].tolist() == [1, 2, 3, 4, 5]
     assert cells["value"].tolist() == trials["val_score"].tolist()
@@ -434,12 +551,12 @@ def test_ranges_commands_and_networks_are_those_of_the_study(tmp_path):
     def words():
         return {sentence["head"]: sentence["text"] for sentence in content(tmp_path)["studies"][0]["words"]}
 
-    assert "Λe is at the upper end of its range" in words()["What to try next"] and "Its network" not in words()
+    assert "Λe is at the upper end of its range" in words()["What to try next"]
     assert "`--range LO,HI` in a new study" in words()["What to try next"]
     for search in ("cd", "separate"):
         Networks(tmp_path, "s").keep(search, f"{search}-3", 0.5, lambda: b"tensors")
     file = tmp_path / "studies/s/networks/cd~0.500000000~cd-3.pt"
-    assert words()["Its network"] == f"`{file}`; `trainables.trained.load` reads it."
+    assert f"trained.load({str(file)!r})" in dict(content(tmp_path)["studies"][0]["use"])["its network"]
 
 
 def test_where_the_best_came_late_more_trials_are_offered():
@@ -456,7 +573,8 @@ def test_one_parquet_file_is_enough(tmp_path):
     (tmp_path / "grid.parquet").write_bytes(serialise(rows, results.TRIALS))
     with no_warnings():
         found = content(tmp_path / "grid.parquet")
-    assert found["studies"][0]["grid"]["full"] and len(found["studies"][0]["trials"]["trial_id"]) == len(trials)
+    [study] = found["studies"]
+    assert len(study["trials"]["trial_id"]) == len(trials) and len(study["params"]) == 2
 
 
 def test_odd_studies_cost_no_other_study_anything(tmp_path, capsys):
@@ -474,7 +592,7 @@ def test_odd_studies_cost_no_other_study_anything(tmp_path, capsys):
     assert main([str(tmp_path / "r"), "-o", str(tmp_path / "page.html")]) == 0
     assert " of 5 studies:" in capsys.readouterr().out
     [written] = [study for study in shown(tmp_path / "page.html")["studies"] if study["study"] == "glyphs-margin"]
-    assert written["words"][0] == alone["words"][0] and written["grid"] == alone["grid"]
+    assert written["words"][0] == alone["words"][0] and written["params"] == alone["params"]
 
 
 def test_a_study_that_raises_is_left_out_and_named_and_the_others_are_shown(tmp_path, capsys, monkeypatch):

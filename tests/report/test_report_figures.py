@@ -285,6 +285,31 @@ def test_what_cannot_be_written_ends_the_command(tmp_path, capsys, undrawn):
     assert main(command(tmp_path)) == 2 and "error: " in capsys.readouterr().err
 
 
+def test_drawing_ten_times_the_trials_lays_out_no_more_texts_and_no_more_artists(tmp_path, monkeypatch):
+    """matplotlib's layout compares texts with one another: of as many as there are trials it took minutes."""
+    drawn: dict[str, list[int]] = {}
+
+    def count(figure, stem):
+        figure.draw_without_rendering()
+        drawn.setdefault(stem.name, []).append(len(figure.findobj()))
+        return touched(figure, stem)
+
+    monkeypatch.setattr(plots, "save", count)
+    elsewhere(monkeypatch, "directions_figure", "constraints_figure", "pipeline_figure")
+    base = studies.searched(15)
+    for times in (1, 10):
+        rows = [
+            one | {"trial_id": f"cd-{n}-{place}", "trial_index": 15 * n + place, "seed": n}
+            for n in range(times) for place, one in enumerate(base)
+        ]  # fmt: skip
+        assert not write_figures(table(rows), tmp_path / str(times)).failed
+        picture = plots.search_figure(table(rows), ("separate",), 64, 2, (1e-6, 17.0))
+        count(picture, tmp_path / "search")
+    for name in ("curves-trials", "curves-seconds", "sub-losses", "search"):
+        few, many = drawn[name]
+        assert many < few + 60, (name, few, many)  # ticks differ
+
+
 # What is in them ----------------------------------------------------------------------------------------------
 
 

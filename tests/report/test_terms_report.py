@@ -13,6 +13,7 @@ from studies import BOX, TWINS, VICREG, gridded_terms, searched_terms
 
 from tune_cd import balance, plots
 from tune_cd.analysis import best_trial, grid, on_diagonal, subloss_statistics, sublosses
+from tune_cd.analysis.axes import axes_of
 from tune_cd.analysis.confirmation import gains
 from tune_cd.analysis.scores import parameter, parameter_names, published_of, weights_of
 from tune_cd.analysis.sublosses import terms_in
@@ -72,15 +73,21 @@ def test_the_gain_over_them_and_their_rate_are_found_and_said_with_the_terms_nam
 def test_the_page_draws_the_published_line_over_two_weights(trials):
     content = payload(trials, "terms")
     [study] = content["studies"]
-    names, shares = zip(*published(trials).items())
-    assert [axis["name"] for axis in study["axes"]][:2] == list(names[:2])
-    [line] = study["averages"]
-    assert line["label"] == "published weights" and line["ratio"][0] == pytest.approx(shares[1] / shares[0])
+    names = list(published(trials))
+    assert [param["name"] for param in study["params"]] == names
+    pairs = [(names[line["x"]], names[line["y"]]) for line in study["recipes"]]
+    assert pairs == list(combinations(names, 2)) and {line["label"] for line in study["recipes"]} == {
+        "published weights"
+    }
+    own = published(trials)
+    for line, (x, y) in zip(study["recipes"], pairs):
+        axes = {axis.name: axis for axis in axes_of(trials)}
+        reached = [axes[name].at([0.01 * own[name]])[0] for name in (x, y)]
+        (x0, y0), (x1, y1) = line["points"]
+        assert y0 + (reached[0] - x0) / (x1 - x0) * (y1 - y0) == pytest.approx(reached[1], abs=1e-3)
     terms = [score for score in study["scores"] if score["name"].startswith("term_")]
-    assert len(terms) == len(names) and not any(score["marked"] for score in terms)
+    assert len(terms) == len(names) and all(score["down"] for score in terms)
     assert terms[0]["label"].startswith("term ")
-    pairs = [[axis["name"] for axis in plane["axes"][:2]] for plane in study["planes"]]
-    assert pairs == ([list(pair) for pair in combinations(names, 2)] if len(names) > 2 else [])
     html = render(content)
     text = json.dumps(study)
     assert "published weights" in html and "entropy" not in text and "positive term" not in text
@@ -104,8 +111,8 @@ def test_the_picture_has_a_plane_a_pair_of_weights_of_four_only_those_with_the_f
 def test_published_weights_of_a_positive_and_an_entropy_term_are_their_line(trials, tmp_path, monkeypatch):
     monkeypatch.setattr(plots, "save", laid_out_alone)
     assert weights_of(trials) == list(PAIR) and averages_of(trials) == ("published",)
-    [line] = payload(trials, "pair")["studies"][0]["averages"]
-    assert (line["label"], line["ratio"][0]) == ("published weights", 4.0)
+    [line] = payload(trials, "pair")["studies"][0]["recipes"]
+    assert line["label"] == "published weights"
     assert not write_figures(trials, tmp_path).failed
 
 

@@ -27,7 +27,8 @@ examples:
 """
 
 DESCRIPTION = """\
-One self-contained page of what studies found: in words, the landscape, curves, the path, a timeline, every trial.
+One self-contained page of what studies found: the best setting, its worth, how to use it; the landscape over any two
+parameters, which of them matter, all curves and every trial.
 """
 
 

@@ -1,243 +1,138 @@
 "use strict";
-// Figures for plotly: functions from a study to {data, layout}. They do not touch the document.
+// Drawing in SVG: functions from numbers to elements, which do not know the page. Places on axes run from 0 to 1.
 
-// Okabe and Ito's colours, each with a pattern, a dash or a marker of its own, so that colour never stands alone.
-const STATUSES = {
-  completed: { colour: "#0072B2", pattern: "" },
-  diverged: { colour: "#E69F00", pattern: "/" },
-  failed: { colour: "#D55E00", pattern: "x" },
-  stopped: { colour: "#8A8F94", pattern: "." },
+const STOPS = ["#440154", "#482878", "#3e4989", "#31688e", "#26828e", "#1f9e89", "#35b779", "#6ece58", "#b5de2b", "#fde725"]; // viridis
+const COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"]; // Okabe and Ito's
+const DASHES = ["", "7 3", "2 3", "8 3 2 3", "12 4"];
+const SHAPES = {
+  circle: "M-6 0A6 6 0 1 1 6 0A6 6 0 1 1 -6 0Z", square: "M-5.5 -5.5H5.5V5.5H-5.5Z", triangle: "M0 -7L6.5 5H-6.5Z", diamond: "M0 -7.5L6.5 0L0 7.5L-6.5 0Z",
+  down: "M0 7L6.5 -5H-6.5Z", hexagon: "M-3.5 -6H3.5L7 0L3.5 6H-3.5L-7 0Z", cross: "M-5 -5L5 5M5 -5L-5 5",
+  star: "M0 -11L2.9 -3.6L10.8 -3.4L4.5 1.4L6.7 9L0 4.5L-6.7 9L-4.5 1.4L-10.8 -3.4L-2.9 -3.6Z",
 };
-const SEARCH_COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"];
-const SEARCH_DASHES = ["solid", "dash", "dot", "dashdot", "longdash"];
-const SEARCH_SYMBOLS = ["circle", "square", "diamond", "triangle-up", "cross", "x", "star"];
-const CLOCKS = { trials: "trials (whole training runs)", seconds: "wall-clock time", gpu_seconds: "GPU time" };
-const PREVIEW = 160; // characters of an error shown on hover
+const isDark = () => matchMedia("(prefers-color-scheme: dark)").matches && !matchMedia("print").matches;
+const isKnown = (value) => value !== null && value !== undefined && !Number.isNaN(value);
+const known = (values) => values.filter(isKnown);
 
-/** Text escaped for plotly, whose labels interpret a few HTML tags and entities. */
-function plain(text) {
-  return String(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
+/** An element of HTML, or of SVG with `svg`; children that are strings become text, never markup. */
+function make(tag, attributes = {}, ...children) {
+  return filled(document.createElement(tag), attributes, children);
+}
+function svg(tag, attributes = {}, ...children) {
+  return filled(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
+}
+function filled(element, attributes, children) {
+  for (const [name, value] of Object.entries(attributes)) if (isKnown(value) && value !== "") element.setAttribute(name, value);
+  element.append(...children.filter(isKnown));
+  return element;
 }
 
-/** A number of the payload with all its digits: long whole numbers in groups of three, small ones with an exponent. */
+/** A colour for t in [0, 1]: viridis without the end that the background swallows. */
+function shade(t) {
+  const [from, to] = isDark() ? [0.25, 1] : [0, 0.9];
+  const at = (from + (Number.isFinite(t) ? Math.min(1, Math.max(0, t)) : 0.5) * (to - from)) * (STOPS.length - 1);
+  const [low, high] = [STOPS[Math.floor(at)], STOPS[Math.ceil(at)]].map((hex) => [1, 3, 5].map((n) => parseInt(hex.slice(n, n + 2), 16)));
+  return `rgb(${low.map((value, n) => Math.round(value + (high[n] - value) * (at % 1))).join(" ")})`;
+}
+
+/** A number in writing, with four digits. */
 function show(value) {
-  if (value === null || value === undefined) return "–";
-  if (Number.isInteger(value) && Math.abs(value) >= 10000) return value.toLocaleString("en-GB");
-  if (typeof value === "number" && value !== 0 && Math.abs(value) < 1e-4) return value.toExponential();
-  return String(value);
+  if (!isKnown(value)) return "–";
+  if (typeof value !== "number") return String(value);
+  if (Number.isInteger(value) && Math.abs(value) < 1e7) return value.toLocaleString("en-GB");
+  const text = String(Number(value.toPrecision(4)));
+  return Math.abs(value) < 1e-4 || Math.abs(value) >= 1e7 ? Number(value.toPrecision(3)).toExponential().replace("e+", "e") : text;
 }
 
-/** Seconds since 1970 as "2026-11-21 14:03:10", UTC. */
-function moment(seconds) {
-  return new Date(seconds * 1000).toISOString().slice(0, 19).replace("T", " ");
-}
-
-/** Seconds as "42 s", "3 min 25 s" or "2 h 05 min". */
-function duration(seconds) {
-  if (seconds < 60) return `${Math.round(seconds * 10) / 10} s`;
-  const whole = Math.round(seconds);
-  if (whole < 3600) return `${Math.floor(whole / 60)} min ${whole % 60} s`;
-  return `${Math.floor(whole / 3600)} h ${String(Math.floor((whole % 3600) / 60)).padStart(2, "0")} min`;
-}
-
-function known(values) {
-  return values.filter((value) => value !== null && value !== undefined);
-}
-
-/** [least, largest] of the numbers among values; null if there is none. */
+/** [least, largest] of numbers, null without any. */
 function extent(values) {
-  let range = null;
-  for (const value of values) {
-    if (value === null || value === undefined) continue;
-    range = range ? [Math.min(range[0], value), Math.max(range[1], value)] : [value, value];
+  const some = known(values);
+  return some.length ? some.reduce(([low, high], value) => [Math.min(low, value), Math.max(high, value)], [some[0], some[0]]) : null;
+}
+
+/** The axis of plain numbers: {label, ticks: [[place, text]], at: function from a value to its place}. */
+function numberAxis(label, values, fromZero = false, room = 0.04) {
+  let [low, high] = extent(values) ?? [0, 1];
+  if (fromZero) low = Math.min(0, low);
+  const width = high > low ? high - low : Math.abs(high) * 0.1 || 1;
+  const margin = Number.isFinite(width) ? width * room : 0; // a range may be as wide as numbers allow
+  if (!fromZero) low -= margin;
+  high = (high > low ? high : low + width) + margin;
+  const rough = (high - low) / 5, power = 10 ** Math.floor(Math.log10(rough));
+  const step = power * ([1, 2, 5].find((n) => power * n >= rough) ?? 10);
+  const at = (value) => (isKnown(value) ? (value / 2 - low / 2) / (high / 2 - low / 2) : null);
+  const ticks = [];
+  if (Number.isFinite(step) && step > 0) for (let n = Math.ceil(low / step); n * step <= high && ticks.length < 12; n++) ticks.push([at(n * step), show(Number((n * step).toPrecision(10)))]);
+  return { label, ticks, at };
+}
+
+/** A drawing with two axes: {root, x, y}, functions from places to px. An axis is {label, ticks, from, to}. */
+function frame(width, height, xAxis, yAxis, label) {
+  const most = Math.max(...yAxis.ticks.map(([, text]) => text.length), 2);
+  const [left, right, top, bottom] = [Math.min(28 + 7 * most, width * 0.35), 14, 12, 46];
+  const place = (axis) => (u) => (u - (axis.from ?? 0)) / ((axis.to ?? 1) - (axis.from ?? 0));
+  const [px, py] = [place(xAxis), place(yAxis)];
+  const x = (u) => left + px(u) * (width - left - right), y = (u) => height - bottom - py(u) * (height - top - bottom);
+  const root = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": label, tabindex: 0 });
+  const room = (width - left - right) / Math.max(1, xAxis.ticks.length);
+  xAxis.ticks.forEach(([u, text], n) => {
+    root.append(svg("path", { class: "grid", d: `M${x(u)} ${top}V${height - bottom}` }));
+    if (n % Math.ceil((7 * text.length + 6) / room) === 0) root.append(svg("text", { x: x(u), y: height - bottom + 17, "text-anchor": "middle" }, text));
+  });
+  for (const [u, text] of yAxis.ticks) {
+    root.append(svg("path", { class: "grid", d: `M${left} ${y(u)}H${width - right}` }));
+    root.append(svg("text", { x: left - 7, y: y(u) + 4, "text-anchor": "end" }, text.length > most ? `${text.slice(0, most)}…` : text));
   }
-  return range;
+  root.append(svg("path", { class: "axis line", d: `M${left} ${top}V${height - bottom}H${width - right}` }));
+  root.append(svg("text", { class: "name", x: (left + width - right) / 2, y: height - 8, "text-anchor": "middle" }, xAxis.label));
+  root.append(svg("text", { class: "name", transform: `translate(13 ${(top + height - bottom) / 2}) rotate(-90)`, "text-anchor": "middle" }, yAxis.label));
+  return { root, x, y, box: [left, top, width - left - right, height - top - bottom] };
 }
 
-/** A parameter's label on the axes; its name if it is not an axis. */
-function parameterLabel(study, name) {
-  return study.axes.find((axis) => axis.name === name)?.label ?? name;
+/** A mark of a training: filled if it was trained to the end, hollow if short, a cross without a score. */
+function mark(x, y, { shape = "circle", colour, hollow, row, size = 1 }) {
+  const paint = shape === "cross" ? { stroke: "var(--lost)", "stroke-width": 2.2, fill: "none" }
+    : hollow ? { fill: "var(--card)", "fill-opacity": 0.35, stroke: colour, "stroke-width": 2.4 } : { fill: colour, stroke: "var(--ink)", "stroke-width": 1 };
+  return svg("path", { d: SHAPES[shape], transform: `translate(${x.toFixed(1)} ${y.toFixed(1)}) scale(${size})`, "data-row": row, ...paint });
 }
 
-/**
- * The layout shared by all figures: fonts, margins, a transparent background. Sizes are in px. A point's customdata[0]
- * holds the lines of its hover text (one in brackets is bold). The page shows it: plotly drops high labels.
- */
-function baseLayout(theme, width, height, margin) {
-  return {
-    width, height, margin, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", showlegend: false, hovermode: "closest", dragmode: false,
-    font: { family: theme.font, size: 13, color: theme.ink },
-  };
+/** A small mark for a key. */
+function sign(options) {
+  return svg("svg", { width: 18, height: 18, viewBox: "-9 -9 18 18", "aria-hidden": "true" }, mark(0, 0, { colour: "var(--muted)", ...options }));
 }
 
-function baseAxis(theme, title) {
-  return {
-    title: { text: plain(title), standoff: 12 }, gridcolor: theme.grid, linecolor: theme.line, zeroline: false, showline: true, ticks: "outside",
-    tickcolor: theme.line, automargin: true, fixedrange: true,
-  };
+/** A line through points [[x, y] in px]; gaps at null. */
+function path(points, attributes) {
+  let pen = "M";
+  const d = points.map((point) => {
+    if (point.some((value) => !isKnown(value) || !Number.isFinite(value))) { pen = "M"; return ""; }
+    const step = `${pen}${point[0].toFixed(1)} ${point[1].toFixed(1)}`;
+    pen = "L";
+    return step;
+  }).join("");
+  return svg("path", { class: "line", d, ...attributes });
 }
 
-// ---------------------------------------------------------------- curves
-
-/** The most readable unit for times up to `most` seconds: [its name, its seconds]. */
-function timeUnit(most) {
-  if (most < 300) return ["s", 1];
-  return most < 3 * 3600 ? ["min", 60] : ["h", 3600];
-}
-
-/** A search's colour, dash and symbol, by its index in the study. In dark mode the two blues change places. */
-function searchStyle(place, theme) {
-  const [blue, ...others] = SEARCH_COLOURS;
-  const colours = theme.dark ? [others.at(-1), ...others.slice(0, -1), blue] : SEARCH_COLOURS;
-  return {
-    colour: colours[place % colours.length], dash: SEARCH_DASHES[place % SEARCH_DASHES.length],
-    symbol: SEARCH_SYMBOLS[place % SEARCH_SYMBOLS.length],
-  };
-}
-
-function hasCurves(study) {
-  return study.curves.some((curve) => known(curve.best).length || known(curve.test).length);
-}
-
-/** Best-so-far curves (`fig:hpo_curves`), one per search and seed. view: {split: "best" | "test", clock: of CLOCKS}. */
-function curvesFigure(study, view, theme, width) {
-  const searches = [...new Set(study.curves.map((curve) => curve.search))];
-  const most = extent(study.curves.flatMap((curve) => curve[view.clock]))?.[1] ?? 0;
-  const [unit, seconds] = view.clock === "trials" ? ["", 1] : timeUnit(most);
-  const drawn = new Set();
-  const data = study.curves.map((curve) => curveTrace(curve, view, searches.indexOf(curve.search), seconds, drawn, theme));
-  const layout = baseLayout(theme, width, 400, { l: 64, r: 24, t: 16, b: 56 });
-  const score = scoreLabel(study, view.split === "test" ? "test_score" : study.scores[0]?.name ?? "score");
-  layout.xaxis = { ...baseAxis(theme, CLOCKS[view.clock] + (unit && `, ${unit}`)), rangemode: "tozero" };
-  layout.yaxis = { ...baseAxis(theme, `best so far: ${score}`), nticks: 7 };
-  if (view.clock === "trials") Object.assign(layout.xaxis, { tickformat: ",d", ...(most < 12 ? { dtick: 1 } : { nticks: width < 520 ? 6 : 12 }) });
-  layout.showlegend = true;
-  layout.legend = { orientation: "h", x: 0, y: 1.02, yanchor: "bottom", font: { size: 13 }, bgcolor: "rgba(0,0,0,0)" };
-  layout.margin.t = 44;
-  return { data, layout };
-}
-
-function curveTrace(curve, view, place, seconds, drawn, theme) {
-  const { colour, dash, symbol } = searchStyle(place, theme);
-  const first = !drawn.has(curve.search); // all seeds of a search share a style and a legend entry
-  drawn.add(curve.search);
-  const xs = curve[view.clock];
-  const text = curve[view.split].map((score, n) => [[
-    [`${curve.label}, search seed ${show(curve.seed)}`], `after ${show(curve.trials[n])} trials: ${show(score)}`,
-    ...(view.clock === "trials" ? [] : [`${CLOCKS[view.clock]}: ${known([xs[n]]).length ? duration(xs[n]) : "–"}`]),
-  ]]);
-  return {
-    type: "scatter", mode: curve.trials.length > 80 ? "lines" : "lines+markers", x: xs.map((x) => (x === null ? null : x / seconds)), y: curve[view.split],
-    name: plain(curve.search), legendgroup: curve.search, showlegend: first, line: { shape: "hv", color: colour, dash, width: 2.2 },
-    marker: { symbol, size: 7, color: colour }, customdata: text, hoverinfo: "none",
-  };
-}
-
-// ---------------------------------------------------------------- learning curves
-
-/** Validation score over images seen, one line per training, coloured by search; its end shows whether it paused. */
-function learningFigure(study, theme, width) {
-  const { trials } = study;
-  const searches = [...new Set(study.curves.map((curve) => curve.search))];
-  const best = bestRow(study);
-  const drawn = new Set();
-  const data = [...study.learning].sort((a, b) => (a.row === best) - (b.row === best)).map(({ row, images, scores }) => {
-    const search = trials.search[row];
-    const { colour } = searchStyle(Math.max(0, searches.indexOf(search)), theme);
-    const first = !drawn.has(search);
-    drawn.add(search);
-    const end = images.map((_, n) => n === images.length - 1);
-    const open = trials.status[row] === "stopped";
-    return {
-      type: "scatter", mode: "lines+markers", x: images, y: scores, name: plain(search), legendgroup: search, showlegend: first,
-      opacity: row === best ? 1 : 0.55, line: { color: colour, width: row === best ? 3.2 : 1.3 },
-      marker: { symbol: open ? "circle-open" : "circle", color: colour, size: end.map((is) => (is ? 8 : 0)), line: { width: open ? 1.8 : 0 } },
-      customdata: images.map((seen, n) => [[...trialText(study, row), `${show(seen)} images: ${show(scores[n])}`], row]), hoverinfo: "none",
-    };
+/** Rows of a label, a dot with its interval (or a bar from the left end), and a text. items: {label, value, low, high, text}. */
+function rows(items, { bars = false } = {}) {
+  const axis = bars ? { at: (value) => value } : numberAxis("", items.flatMap(({ value, low, high }) => [value, low, high]), false, 0.08);
+  const percent = (value) => `${(100 * axis.at(value)).toFixed(2)}%`;
+  const put = (kind, left, width) => { const i = make("i", { class: kind }); i.style.left = left; if (width) i.style.width = width; return i; };
+  const grid = make("div", { class: "rows" });
+  items.forEach(({ label, value, low, high, text }, n) => {
+    const first = n || bars ? "" : " first";
+    const track = make("span", { class: `track${first}` });
+    if (isKnown(value) && bars) track.append(put("bar", "0", percent(value)));
+    if (isKnown(low)) track.append(put("span", percent(low), `${(100 * (axis.at(high) - axis.at(low))).toFixed(2)}%`));
+    if (isKnown(value) && !bars) track.append(put("dot", percent(value)));
+    grid.append(make("span", { class: `name${first}` }, label), make("span", { class: "value" }, text), track);
   });
-  const layout = baseLayout(theme, width, 400, { l: 64, r: 24, t: 44, b: 56 });
-  layout.xaxis = { ...baseAxis(theme, "images seen"), rangemode: "tozero", tickformat: "~s", nticks: width < 520 ? 5 : 10 };
-  layout.yaxis = { ...baseAxis(theme, scoreLabel(study, study.scores[0]?.name ?? "score")), nticks: 7 };
-  layout.showlegend = true;
-  layout.legend = { orientation: "h", x: 0, y: 1.02, yanchor: "bottom", font: { size: 13 }, bgcolor: "rgba(0,0,0,0)" };
-  return { data, layout };
-}
-
-/** Row of the completed trial with the best validation score; -1 if there is none. */
-function bestRow(study) {
-  const scores = study.trials.scores.val_score ?? [];
-  return scores.reduce((best, score, row) => (score !== null && study.trials.status[row] === "completed" && (best < 0 || score > scores[best]) ? row : best), -1);
-}
-
-// ---------------------------------------------------------------- timeline
-
-/** Lane of each run, the fewest without overlap: a run takes the first lane that is free when it starts. */
-function lanes(runs) {
-  const free = [];
-  return runs.map(({ from, to }) => {
-    const found = free.findIndex((until) => until <= from);
-    const lane = found < 0 ? free.length : found;
-    free[lane] = to;
-    return lane;
-  });
-}
-
-/** Runs of the trials with known times, sorted by start: one per trial, several for trials that paused. */
-function timedRuns(study) {
-  const { trials } = study;
-  const last = trials.trial_id.map((_, row) => ({ row, from: trials.started[row], to: trials.ended[row], status: trials.status[row] }))
-    .filter((run) => run.from !== null && run.to !== null);
-  const earlier = study.earlier.map(([row, from, to]) => ({ row, from, to, status: "stopped" }));
-  return [...last, ...earlier].sort((a, b) => a.from - b.from);
-}
-
-/** [first start, last end] in seconds, of the trials that have both. */
-function span(study) {
-  const runs = timedRuns(study);
-  return [runs[0].from, extent(runs.map((run) => run.to))[1]];
-}
-
-/** One bar per run, in as few lanes as possible. */
-function timelineFigure(study, theme, width) {
-  const { trials } = study;
-  const runs = timedRuns(study);
-  const lane = lanes(runs);
-  const count = extent(lane)[1] + 1;
-  const gap = (width * count) / runs.length > 12 ? 1 : 0; // px between bars, if these are wide enough
-  const data = Object.entries(STATUSES).map(([status, { colour, pattern }]) => {
-    const mine = runs.map((run, n) => [run, lane[n]]).filter(([run]) => run.status === status);
-    return {
-      type: "bar", orientation: "h", name: status, width: 0.82, y: mine.map(([, at]) => at + 1), base: mine.map(([run]) => run.from * 1000),
-      x: mine.map(([run]) => (run.to - run.from) * 1000), customdata: mine.map(([run]) => [trialText(study, run.row), run.row]),
-      marker: {
-        color: colour, line: { width: gap, color: theme.paper },
-        pattern: { shape: pattern, bgcolor: colour, fgcolor: "#fff", fgopacity: 0.85, size: 6, solidity: 0.35 },
-      },
-      hoverinfo: "none",
-    };
-  }).filter((trace) => trace.x.length);
-  const layout = baseLayout(theme, width, Math.max(150, Math.min(560, 112 + count * 26)), { l: 8, r: 24, t: 40, b: 48 });
-  layout.barmode = "overlay";
-  const [from, to] = span(study);
-  const room = Math.max((to - from) * 0.01, 0.5);
-  const tickformat = to - from < 600 ? "%H:%M:%S\n%-d %b %Y" : to - from < 2 * 86400 ? "%H:%M\n%-d %b %Y" : "%-d %b\n%Y";
-  layout.xaxis = { ...baseAxis(theme, ""), type: "date", tickformat, nticks: width < 520 ? 4 : 8, range: [(from - room) * 1000, (to + room) * 1000] };
-  layout.yaxis = { visible: false, fixedrange: true, range: [0.4, count + 0.6] };
-  layout.showlegend = true;
-  layout.legend = { orientation: "h", x: 0, y: 1.02, yanchor: "bottom", bgcolor: "rgba(0,0,0,0)", itemclick: "toggle" };
-  return { data, layout };
-}
-
-function trialText(study, row) {
-  const { trials } = study;
-  const lines = [[trials.trial_id[row]], `${show(trials.search[row])}, ${show(trials.status[row])}`];
-  const add = (label, sign, value) => { if (known([value]).length) lines.push(`${label}${sign}${show(value)}`); };
-  for (const [name, values] of Object.entries(trials.params)) add(parameterLabel(study, name), " = ", values[row]);
-  for (const { name, label } of study.scores.slice(0, 2)) add(label, ": ", trials.scores[name]?.[row]);
-  lines.push(`${moment(trials.started[row])}, ${duration(trials.ended[row] - trials.started[row])}`);
-  const where = known([trials.hostname[row], trials.device[row]]);
-  if (where.length) lines.push(where.join(", "));
-  const error = (trials.error[row] ?? "").replace(/\s+/g, " ");
-  if (error) lines.push(error.length > PREVIEW ? `${error.slice(0, PREVIEW)} …` : error);
-  return lines;
+  if (!bars) {
+    const every = Math.ceil(axis.ticks.length / 4);
+    grid.append(make("span", { class: "ends" }, ...axis.ticks.filter((_, n) => n % every === 0).map(([at, text]) => {
+      const tick = make("span", {}, text);
+      tick.style.left = `${(100 * at).toFixed(2)}%`;
+      return tick;
+    })));
+  }
+  return grid;
 }

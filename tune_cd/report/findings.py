@@ -2,18 +2,21 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import isfinite
+from math import ceil, isfinite
 
 import numpy as np
 import pandas as pd
 
 from tune_cd import balance
-from tune_cd.analysis import RateSearch, Ridge, best_trial, on_diagonal, rate_search, ridge
-from tune_cd.analysis.confirmation import Mean, chosen, fresh_mean, paired
+from tune_cd.analysis import RateSearch, best_trial, on_diagonal, rate_search
+from tune_cd.analysis.confirmation import RECIPES, Mean, chosen, fresh_mean, paired
 from tune_cd.analysis.curves import means_over_settings, setting_numbers
 from tune_cd.analysis.rates import ON_DIAGONAL
+from tune_cd.analysis.runs import runs_of
 from tune_cd.analysis.scores import (
+    BALANCE,
     judged_by,
+    maps_of,
     octaves,
     optimizer_of,
     parameter,
@@ -26,6 +29,9 @@ from tune_cd.analysis.scores import (
 )
 from tune_cd.analysis.tables import ALIKE
 from tune_cd.search.space import AT_END
+
+BASELINES = (*RECIPES, "without", "S1", "S2")
+"""Searches that accompany the study's own search."""
 
 LATE = 0.25  # the best counts as late in this last share of its search's trials
 
@@ -83,7 +89,10 @@ class Findings:
     unfinished: int  # trainings of the best setting that did not complete
     noise: float  # pooled standard deviation of the test score over seeds of one setting; NaN where no setting has two
     freedom: int  # its degrees of freedom
-    ridge: Ridge | None
+    ahead_by: float  # validation score of the best less that of the next setting; NaN for a single one
+    first: pd.Series | None  # the first setting that its search tried, where no recipe is compared
+    first_gain: Mean | None
+    spent: int  # what `--num-samples` counts, of the longest search: settings, or full trainings' worth with pauses
     names: tuple[str, ...]  # the searched parameters that took several values
 
 
@@ -105,6 +114,7 @@ def findings(trials: pd.DataFrame, ranges: Ranges | None = None) -> Findings:
     averages = averages_of(trials) if best is not None else ()
     found = [(average, _recipe(trials, means, best, average, allowed)) for average in averages]
     alike = _alike(means, best)
+    first = None if averages else _first(means, best)
     noise, freedom = _noise(trials)
     return Findings(
         study=str(trials["study"].iloc[0]),
@@ -115,7 +125,7 @@ def findings(trials: pd.DataFrame, ranges: Ranges | None = None) -> Findings:
         recipes=tuple(recipe for _, recipe in found if recipe is not None),
         missing=tuple(average for average, recipe in found if recipe is None),
         alike=len(alike),
-        alike_ranges=_extremes(alike, names) if len(alike) else {},
+        alike_ranges=_extremes(alike, _numeric(alike, names)) if len(alike) else {},
         edges=_edges(best, names, allowed),
         late=_late(trials, best),
         fresh=None if best is None else fresh_mean(trials, best),
@@ -124,7 +134,10 @@ def findings(trials: pd.DataFrame, ranges: Ranges | None = None) -> Findings:
         unfinished=0 if best is None else int(best["trained"] - best["seeds"]),
         noise=noise,
         freedom=freedom,
-        ridge=_ridge(trials),
+        ahead_by=_ahead_by(means, best),
+        first=first,
+        first_gain=None if first is None else paired(trials, best, first),
+        spent=_spent(trials),
         names=names,
     )
 
@@ -209,6 +222,11 @@ def _extents(trials: pd.DataFrame, names: Sequence[str]) -> Ranges:
     return _extremes(trials, names)
 
 
+def _numeric(trials: pd.DataFrame, names: Sequence[str]) -> list[str]:
+    """The parameters that are numbers, not categories."""
+    return [name for name in names if any(name in params for params in maps_of(trials, "params")) or name in BALANCE]
+
+
 def _extremes(trials: pd.DataFrame, names: Sequence[str]) -> dict[str, tuple[float, float]]:
     """(least, largest) value of each parameter in some trials."""
     columns = {name: pd.Series(parameter(trials, name)) for name in names}
@@ -264,12 +282,34 @@ def _noise(trials: pd.DataFrame) -> tuple[float, int]:
     return (float(np.sqrt((variances.dropna() * freedom).sum() / total)), total) if total else (np.nan, 0)
 
 
-def _ridge(trials: pd.DataFrame) -> Ridge | None:
-    """The shape around the best; None if `ridge` cannot fit one, usually for too few trials."""
-    try:
-        return ridge(trials)
-    except ValueError:
+def _first(means: pd.DataFrame, best: pd.Series | None) -> pd.Series | None:
+    """The first setting of the best's search that completed; None if that is the best, and for a grid."""
+    if best is None or best["search"] == "grid":
         return None
+    own = means[(means["search"] == best["search"]) & (means["status"] == "completed") & means["val_score"].notna()]
+    first = own.sort_values("trial_index", kind="stable").iloc[0]
+    return None if first["setting"] == best["setting"] else first
+
+
+def _ahead_by(means: pd.DataFrame, best: pd.Series | None) -> float:
+    if best is None:
+        return np.nan
+    others = means[(means["status"] == "completed") & (means["setting"] != best["setting"])]["val_score"].dropna()
+    sign = sign_of(best)
+    return float(sign * best["val_score"] - (sign * others).max()) if len(others) else np.nan
+
+
+def _spent(trials: pd.DataFrame) -> int:
+    asked = trials[~trials["search"].isin(BASELINES)]
+    runs = runs_of(asked if len(asked) else trials)
+    if runs["pauses"].any():
+        return ceil(runs.groupby(["search", "seed"], dropna=False)["share"].sum().max())
+    return int(runs.groupby("search")["trial_index"].nunique().max())
+
+
+def sign_of(row: pd.Series) -> int:
+    """-1 where a smaller score is better (the column `mode`), else 1."""
+    return -1 if row.get("mode") == "min" else 1
 
 
 def is_known(value: float | None) -> bool:

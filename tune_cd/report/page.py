@@ -1,4 +1,4 @@
-"""The report's page: one HTML file with its styles, scripts, plotly.js and data, which works without a network."""
+"""The report's page: one HTML file with its styles, scripts and data, which works without a network."""
 
 import html
 import json
@@ -6,14 +6,12 @@ import math
 import re
 from importlib import resources
 
-from plotly.offline import get_plotlyjs
-
-SCRIPTS = ("charts.js", "landscape.js", "table.js", "page.js")
-KEYS = ("title", "created", "notes", "studies")
+SCRIPTS = ("charts.js", "page.js")
+KEYS = ("title", "notes", "glossary", "tables", "studies")
 
 
 def render(payload: dict) -> str:
-    """The whole page, about 5 MB of HTML, most of it plotly.js.
+    """The whole page: 50 kB, and about a kilobyte a trial.
 
     payload: the result of `tune_cd.report.payload`, plain JSON values. Raises ValueError if it lacks a key of KEYS, or
     holds a number that is not finite, which the message locates.
@@ -25,7 +23,6 @@ def render(payload: dict) -> str:
         "title": html.escape(payload["title"]),
         "css": _template("page.css"),
         "payload": _json(payload),
-        "plotly": _script(get_plotlyjs()),
         "scripts": _script("\n".join(_template(name) for name in SCRIPTS)),
     }
     # one pass, so that data that look like a placeholder are kept

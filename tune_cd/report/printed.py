@@ -13,47 +13,19 @@ from tune_cd.analysis.confirmation import RECIPES, gains
 from tune_cd.analysis.scores import SPLITS
 from tune_cd.report.words import LETTERS
 
-HEADS = (
-    LETTERS
-    | SPLITS
-    | {
-        "best_Lambda_p": "its Λp",
-        "best_Lambda_e": "its Λe",
-        "gain_separate": "gain over separate",
-        "gain_global": "gain over global",
-        "gain_published": "gain over published",
-        "alike": "within 1 %",
-        "alike_Lambda_p": "their Λp",
-        "alike_Lambda_e": "their Λe",
-        "positive_term": "positive",
-        "entropy_term": "entropy",
-        "recall_at_1": "R@1",
-        "rank_of_best": "rank in the best tenth",
-        "place_of_best": "place in its range there",
-        "metric_name": "metric",
-        "set_up": "set-up",
-        "batch_size": "b",
-        "tuned": "balance tuned",
-        "separate": "separate average",
-        "global": "global average",
-        "published": "published weights",
-    }
-)
+HEADS = LETTERS | SPLITS | {
+    "best_Lambda_p": "its Λp", "best_Lambda_e": "its Λe", "gain_separate": "gain over separate",
+    "gain_global": "gain over global", "gain_published": "gain over published", "alike": "within 1 %",
+    "alike_Lambda_p": "their Λp", "alike_Lambda_e": "their Λe", "recall_at_1": "R@1", "metric_name": "metric",
+    "set_up": "set-up", "batch_size": "b", "tuned": "balance tuned", "separate": "separate average",
+    "global": "global average", "published": "published weights",
+}  # fmt: skip
 """Column of a table -> its heading."""
 
 SCORES = (
-    "val_score",
-    "test_score",
-    "recall_at_1",
-    "best",
-    "tuned",
-    "separate",
-    "global",
-    "published",
-    "gain_separate",
-    "gain_global",
-    "gain_published",
-)
+    "val_score", "test_score", "recall_at_1", "best", "tuned", "separate", "global", "published", "gain_separate",
+    "gain_global", "gain_published",
+)  # fmt: skip
 """Columns with four decimals."""
 
 WITHIN = (

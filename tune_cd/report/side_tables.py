@@ -4,81 +4,79 @@ from typing import Any
 
 import pandas as pd
 
-from tune_cd.analysis import balance_gain, comparable, curves_of, grid, subloss_statistics, sublosses
+from tune_cd.analysis import comparable, curves_of
 from tune_cd.analysis.believed import believed
 from tune_cd.analysis.comparison import grouped
-from tune_cd.analysis.scores import SPLITS, judged_by, per_class
-from tune_cd.analysis.tables import MEMORY_FIELDS, best_values, cell_text, memory_modes
-from tune_cd.report.findings import Findings, Ranges, averages_of
-from tune_cd.report.printed import HEADS, WITHIN, methods, readable, searched
+from tune_cd.analysis.tables import MEMORY_FIELDS, cell_text, memory_modes
+from tune_cd.report.findings import Findings, Ranges, findings, is_known, sign_of
+from tune_cd.report.printed import HEADS, methods, readable, searched
+from tune_cd.report.words import setting
 
 SEARCHES = ("AUC@5", "AUC@10", "AUC@20", "n-95")
-TERMS = (
-    "Spearman's rank correlation with the validation score over settings, and a term's mean rank in the best tenth of "
-    "them (0: the lowest of all)."
-)
 PAUSED = 8  # number of listed trainings
 BELIEVED = (
     f"The {PAUSED} most promising; validation so far, and what is expected of it after a whole training, ± a standard "
     "deviation. On measured landscapes two of them hold 6 to 9 of 10 ends, which are 0.01 to 0.03 lower than expected."
 )
 MODES = "Best of each mode by validation; R@1 on the test split."
+STUDIES = "The setting that each study chose by validation; test scores are means over fresh seeds where there are any."
 
 
-def of_study(found: Findings, whole: pd.DataFrame | None, ranges: Ranges | None = None) -> list[dict[str, Any]]:
-    """A study's tables, without empty ones.
-
-    whole: its trials that make up a grid, if there is one. ranges: the allowed ranges, if they are known.
-    """
-    trials, tables = found.trials, []
-    if whole is not None and "separate" in averages_of(whole) and whole["batch_size"].notna().all():
-        tables.append(_gain(whole))
-    best = best_values(trials)
-    if len(best):
-        tables.append(_table("Best balance", readable(best), WITHIN))
-    paused = believed(trials, ranges)
+def of_study(found: Findings, ranges: Ranges | None = None) -> list[dict[str, Any]]:
+    """A study's tables, without empty ones. ranges: the allowed ranges, if they are known."""
+    tables = []
+    paused = believed(found.trials, ranges)
     if len(paused):
         tables.append(_table("Paused trainings", _promising(paused), BELIEVED))
-    curves = curves_of(trials)
+    curves = curves_of(found.trials)
     compared = methods(curves, SEARCHES) if len(curves) > 1 else None
     if compared is not None:
         tables.append(_table("Searches", compared[0].reset_index(), compared[1]))
-    terms = sublosses(trials)
-    if len(terms) > 2:
-        tables.append(_table("The terms and the score", subloss_statistics(terms).reset_index(), TERMS))
     return tables
 
 
 def compared_studies(trials: pd.DataFrame) -> list[dict[str, Any]]:
-    """Tables that compare studies: memory modes, searches on a common landscape, and the best of each study."""
+    """Tables that compare studies: the best of each, searches on a common landscape, and memory modes."""
     tables = []
+    for part in comparable(trials):
+        if part.trials["study"].nunique() > 1:
+            rows = [_chosen(str(name), own) for name, own in part.trials.groupby("study")]
+            said = [part.problem[name] for name in ("dataset", "loss") if part.problem.get(name)]
+            title = f"Studies of {', '.join(filter(None, [*said, part.set_up]))}"
+            smaller = sign_of(part.trials.iloc[0]) < 0
+            frame = pd.DataFrame(rows).sort_values("validation", ascending=smaller, kind="stable")
+            tables.append(_table(title, frame.dropna(axis=1, how="all"), STUDIES))
+    for landscape, curves in grouped(curves_of(trials), "landscape").items():
+        several = len({curve.study for curve in searched(curves)}) > 1
+        compared = methods(curves, ("searches", *SEARCHES[1:], "t-95", "ΔAUC@20", "p@20")) if several else None
+        if compared is not None:
+            tables.append(_table(f"Searches on {landscape}, all studies", compared[0].reset_index(), compared[1]))
     for study, rows in trials.groupby("study"):
         for part in comparable(rows, but=MEMORY_FIELDS):
             if set(part.trials["search"]) >= {"S1", "S3"}:
                 modes = memory_modes(part.trials).reset_index(names="balance")
                 name = f"{study}: {part.words}" if part.words else study
                 tables.append(_table(f"Cross-batch memory, {name}", readable(modes), MODES))
-    for landscape, curves in grouped(curves_of(trials), "landscape").items():
-        several = len({curve.study for curve in searched(curves)}) > 1
-        compared = methods(curves, ("searches", *SEARCHES[1:], "t-95", "ΔAUC@20", "p@20")) if several else None
-        if compared is not None:
-            tables.append(_table(f"Searches on {landscape}, all studies", compared[0].reset_index(), compared[1]))
-    best = best_values(trials, each=["study"])
-    if len(best):
-        tables.append(_table("Best balances", readable(best), WITHIN))
     return tables
 
 
-def _gain(whole: pd.DataFrame) -> dict[str, Any]:
-    score = judged_by(whole)
-    averages = averages_of(whole)
-    gain = balance_gain(grid(whole, score), per_class(whole), averages, select=grid(whole))
-    columns = ["best", "best_Lambda_p", "best_Lambda_e", *averages, *(f"gain_{average}" for average in averages)]
-    means = gain.filter(like="gain_").mean().dropna()
-    gains = [f"{value:+.4f} over the {name.removeprefix('gain_')} average" for name, value in means.items()]
-    note = f"Scores of the {SPLITS[score]} split, each cell chosen by validation. "
-    note += f"Mean over batch sizes: {', '.join(gains) or 'not known'}."
-    return _table("What balancing gains at each batch size", readable(gain[columns].reset_index()), note)
+def _chosen(study: str, trials: pd.DataFrame) -> dict[str, Any]:
+    """The row of a study in a comparison."""
+    found = findings(trials.reset_index(drop=True))
+    counts = {"trainings": len(trials), "to the end": found.status.get("completed", 0)}
+    if found.best is None:
+        return {"study": study, "best setting": "none", "validation": None, "test": None} | counts
+    test = f"{found.best['test_score']:.4f}" if is_known(found.best["test_score"]) else None
+    if found.fresh is not None and found.fresh.score == "test_score":
+        half = f" ±{found.fresh.value - found.fresh.low:.4f}" if is_known(found.fresh.low) else ""
+        test = f"{found.fresh.value:.4f}{half}"
+    names = sorted(dict(found.best["params"]), key=lambda name: name == "batch_size")
+    return {
+        "study": study,
+        "best setting": setting(found.best, names),
+        "validation": round(float(found.best["val_score"]), 4),
+        "test": test,
+    } | counts
 
 
 def _promising(paused: pd.DataFrame) -> pd.DataFrame:

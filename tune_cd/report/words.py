@@ -1,28 +1,47 @@
 """Findings in sentences: the best setting, its gains, their uncertainty, and next steps."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from math import ceil
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from tune_cd import balance
-from tune_cd.analysis import alignment
-from tune_cd.analysis.confirmation import RECIPES
+from tune_cd.analysis.axes import written
 from tune_cd.analysis.intervals import student
 from tune_cd.analysis.runs import runs_of
 from tune_cd.analysis.scores import SPLITS, maps_of, parameter_of, weights_of
 from tune_cd.analysis.tables import ALIKE
 from tune_cd.balance import WEIGHT
-from tune_cd.report.findings import Findings, Mean, Recipe, is_known
+from tune_cd.report.findings import BASELINES, Findings, Mean, Recipe, is_known
 from tune_cd.results.attempts import to_retry
 from tune_cd.results.redaction import redact
 
-BASELINES = (*RECIPES, "without", "S1", "S2")
-"""Searches that accompany the study's own search."""
+FEW_IMAGES = 1000
+"""So many validation images are too few to choose by a difference that one of them makes."""
 
 LETTERS = {"Lambda_p": "Λp", "Lambda_e": "Λe", "batch_size": "b"}
+
+GLOSSARY = {
+    "Λp": "weight of the positive term (one class attracts) × learning rate",
+    "Λe": "weight of the entropy term (others repel) × learning rate",
+    "b": "batch size",
+    "separate average": "each term a mean over its own pairs, of equal weight",
+    "global average": "one mean over all pairs, so terms weigh as their numbers",
+    "published weights": "the coefficients that the loss's authors give",
+    "octave": "a factor of 2",
+    "cd": "coordinate descent, the search",
+    "confirm": "trainings of the chosen settings with fresh seeds",
+    "fresh seed": "another random start, not used for choosing",
+    "n-95": "trials until 95 % of the best score that any search reached",
+    "AUC@": "mean of the best score so far over the first so many trials",
+    "r_map": "R-mAP, precision among an image's R nearest, of which R could show its class",
+    "map_at_r": "MAP@R, mean average precision among the R nearest images",
+    "precision_at_1": "share of images whose nearest neighbour shows the same class",
+    "probe_accuracy": "accuracy of a linear classifier on the frozen network",
+}
+"""Word of the page -> its meaning, which stands below whatever uses it."""
 
 
 @dataclass(frozen=True)
@@ -34,21 +53,32 @@ class Sentence:
     kind: str
 
 
-def summarise(found: Findings, command: str | None = None, networks: Mapping[str, str] | None = None) -> list[Sentence]:
+@dataclass(frozen=True)
+class Images:
+    """How many images validate and how many test; None where that is not known."""
+
+    val: int | None = None
+    test: int | None = None
+
+
+def summarise(
+    found: Findings,
+    command: str | None = None,
+    images: Images = Images(),
+) -> list[Sentence]:
     """The summary of a study, in reading order.
 
     command: the command that runs it again, such as `python -m tune_cd.run --study S`; None if `tune_cd.run` did not
-    run it. networks: search -> the file of its trained network, if they are kept.
+    run it. images: the sizes of the splits.
     """
     if found.best is None:
         return [_nothing(found), *_failures(found, command)]
     return [
         *_best(found),
         *_ahead(found),
-        *_network((networks or {}).get(found.best["search"])),
         *_gains(found),
+        *_one_image(found, images),
         *_certainty(found),
-        *_shape(found),
         *_failures(found, command),
         *_next(found, command),
     ]
@@ -56,8 +86,16 @@ def summarise(found: Findings, command: str | None = None, networks: Mapping[str
 
 def setting(row: pd.Series, names: Iterable[str]) -> str:
     """A row's parameters in writing: Λp = 0.7113, Λe = 17, b = 64."""
-    values = ((name, parameter_of(row, name)) for name in names)
-    return ", ".join(f"{letters(name)} = {value:.4g}" for name, value in values if np.isfinite(value))
+    values = ((name, value_of(row, name)) for name in names)
+    return ", ".join(f"{letters(name)} = {written(value)}" for name, value in values if value is not None)
+
+
+def value_of(row: pd.Series, name: str) -> Any:
+    """A parameter of a row: a number, a category's text, or None."""
+    choices = row.get("choices")
+    found = dict(choices).get(name) if isinstance(choices, (dict, list)) else None
+    number = parameter_of(row, name) if found is None else np.nan
+    return found if found is not None else number if np.isfinite(number) else None
 
 
 def letters(name: str) -> str:
@@ -109,10 +147,6 @@ def _scores(row: pd.Series) -> str:
     return f"Validation {row['metric_name']} {row['val_score']:.4f}{test}"
 
 
-def _network(file: str | None) -> list[Sentence]:
-    return [Sentence("Its network", f"`{file}`; `trainables.trained.load` reads it.", "result")] if file else []
-
-
 def interval(low: float, high: float, sign: str = "") -> str:
     """The 95 % interval of a score; with the sign "+" that of a difference."""
     return f"95 % interval {low:{sign}.4f} to {high:{sign}.4f}"
@@ -125,10 +159,11 @@ def fresh_score(fresh: Mean) -> str:
 
 
 def _parameters(found: Findings) -> list[str]:
-    """The parameters of the best setting to print: those of the balance, or all that were searched."""
-    if found.trials["Lambda_p"].notna().any():
-        return list(LETTERS)
-    return list(dict.fromkeys([*weights_of(found.trials), *sorted(dict(found.best["params"]))]))
+    """The parameters of the best setting to print: those of the balance first, then all that were searched."""
+    balanced = list(LETTERS) if found.trials["Lambda_p"].notna().any() else weights_of(found.trials)
+    choices = found.best.get("choices")
+    named = [*dict(found.best["params"]), *(dict(choices) if isinstance(choices, (dict, list)) else ())]
+    return list(dict.fromkeys([*balanced, *sorted(named)]))
 
 
 def _gains(found: Findings) -> list[Sentence]:
@@ -137,7 +172,32 @@ def _gains(found: Findings) -> list[Sentence]:
         which = " or the ".join(map(recipe_words, found.missing))
         text = f"No completed trial is within reach of the {which}, so the gain of tuning over that is not known."
         sentences.append(Sentence("Without balancing", text, "note"))
+    if found.first is not None:
+        gain = found.first_gain
+        sure = f" ({interval(gain.low, gain.high, '+')})" if is_known(gain.low) else ""
+        at = setting(found.first, _parameters(found))
+        text = f"{gain.value:+.4g}{sure} on the {SPLITS[gain.score]} split, over {at}."
+        sentences.append(Sentence("Over the first setting tried", text, "result"))
     return sentences
+
+
+def _one_image(found: Findings, images: Images) -> list[Sentence]:
+    """A caution where a single image outweighs a difference that is shown."""
+    counts = {"test": images.test, "validation": images.val}
+    told = "test_score" if is_known(found.best["test_score"]) else "val_score"
+    count = counts[SPLITS[told]]
+    gains = [recipe.gain for recipe in found.recipes] or [gain.value for gain in [found.first_gain] if gain is not None]
+    small = [gain for gain in gains if count is not None and gain != 0 and abs(gain) <= 1 / count]
+    if images.val is not None and is_known(found.ahead_by) and found.ahead_by <= 1 / images.val:
+        text = (
+            f"{images.val:,} images validate, so one is worth {1 / images.val:.2g} of the score; the best setting is "
+            f"{found.ahead_by:.2g} ahead of the next. One image decides between them."
+        )
+        return [Sentence("Few images", text, "caution")] if images.val < FEW_IMAGES or small else []
+    if not small:
+        return []
+    text = f"{count:,} images test, so one is worth {1 / count:.2g} of the score: as much as a difference shown above."
+    return [Sentence("Few images", text, "caution")]
 
 
 def _gain(found: Findings, recipe: Recipe) -> Sentence:
@@ -199,11 +259,8 @@ def _certainty(found: Findings) -> list[Sentence]:
         trained = "No setting was trained with two known seeds" if several else "Every setting was trained once"
         said.append(f"{trained}: how much of a difference is chance cannot be told from this table.")
     if is_known(found.best["test_score"]):
-        luck = (
-            ""
-            if found.seeds > 1 or found.fresh is not None
-            else ", but the luck of its one training is in both: with fresh seeds it may come out lower"
-        )
+        lucky = found.seeds <= 1 and found.fresh is None
+        luck = ", but the luck of its one training is in both: fresh seeds may give less" if lucky else ""
         said.append(f"The best was chosen by its validation score; the test split had no part in that{luck}.")
     else:
         said.append("There is no test score. The best of many validation scores is biased upwards by the choice.")
@@ -227,34 +284,6 @@ def _certainty(found: Findings) -> list[Sentence]:
     ]
 
 
-def _shape(found: Findings) -> list[Sentence]:
-    shape = found.ridge
-    if shape is None or len(shape.names) < 2:
-        return []
-    head = "The shape around it" if found.ahead is None else "The shape around the one that is better by validation"
-    if not np.isfinite(shape.widths_high[0]):
-        text = f"The {shape.trials} settings near the best do not tell how fast the score falls on its sides."
-        return [Sentence(head, text, "note")]
-    widths = [_octaves(*interval) for interval in zip(shape.widths, shape.widths_low, shape.widths_high)]
-    across = ", ".join(f"{part:+.2f} {letters(name)}" for name, part in zip(shape.names, shape.directions[0]))
-    text = f"The score falls fastest along ({across}) in log space: by 5 % within {widths[0]}"
-    text += f", slowest across that: {widths[-1]}."
-    if set(shape.names) <= set(LETTERS) and {"Lambda_p", "Lambda_e"} <= set(shape.names):
-        angle = alignment(shape, balance.A_O).query("direction == 0 and row == 'balance'").iloc[0]
-        degrees = f"{angle['degrees']:.0f}° ({angle['low']:.0f}° to {angle['high']:.0f}°)"
-        text += f" That is {degrees} from the balance direction."
-    text += f" From a quadratic through {shape.trials} settings near the best; in brackets its 95 % intervals."
-    if not shape.peaked:
-        text += " They do not show a fall on all sides, so the optimum may lie further on."
-    return [Sentence(head, text, "note")]
-
-
-def _octaves(width: float, low: float, high: float) -> str:
-    if not np.isfinite(high):
-        return f"{low:.2g} octaves or more" if np.isfinite(low) else "no distance that these settings show"
-    return f"{width:.2g} octaves ({low:.2g} to {high:.2g})"
-
-
 def _failures(found: Findings, command: str | None) -> list[Sentence]:
     sentences = []
     unfinished = {status: number for status, number in found.status.items() if status in ("diverged", "failed")}
@@ -276,25 +305,17 @@ def _failures(found: Findings, command: str | None) -> list[Sentence]:
     stopped = int(((runs["status"] == "stopped") & ~runs["pauses"]).sum())
     if stopped:
         trials = f"{stopped} trial{'s were' if stopped > 1 else ' was'}"
-        sentences.append(
-            Sentence(
-                "Stopped early",
-                f"{trials} ended by a scheduler; such scores are not compared with those of whole trainings.",
-                "note",
-            )
-        )
+        text = f"{trials} ended by a scheduler; such scores are not compared with those of whole trainings."
+        sentences.append(Sentence("Stopped early", text, "note"))
     return sentences
 
 
 def _pauses(trials: pd.DataFrame, runs: pd.DataFrame) -> Sentence:
-    """The images that pausing saved. trials: the last run of each."""
+    """What pausing saved. trials: the last run of each."""
     last, worth = trials[trials["pauses"]], runs.loc[runs["pauses"], "share"].sum()
     paused = int(last["paused"].sum())
-    text = (
-        f"{len(last)} trainings took the images of {worth:.3g} whole ones: {paused} {'are' if paused != 1 else 'is'} "
-        f"paused, since the others were worth more; whole, they would have taken {len(last) / worth:.2g} times as many "
-        "images."
-    )
+    text = f"{len(last)} trainings took as much as {worth:.3g} whole ones: {paused} {'are' if paused != 1 else 'is'} "
+    text += f"paused, since the others were worth more; whole, all would have taken {len(last) / worth:.2g} times that."
     return Sentence("Trained short first", text, "note")
 
 
@@ -309,15 +330,6 @@ def edges(found: Findings) -> str:
     return " and ".join(f"{letters(name)} is at the {end} end of its range" for name, end in found.edges.items())
 
 
-def _spent(found: Findings) -> int:
-    """The count that `--num-samples` limits, for the longest search: settings, or full trainings' worth with pauses."""
-    asked = found.trials[~found.trials["search"].isin(BASELINES)]
-    runs = runs_of(asked)
-    if runs["pauses"].any():
-        return ceil(runs.groupby(["search", "seed"], dropna=False)["share"].sum().max())
-    return int(asked.groupby("search")["trial_index"].nunique().max())
-
-
 def _next(found: Findings, command: str | None) -> list[Sentence]:
     ideas = []
     if found.edges:
@@ -330,7 +342,7 @@ def _next(found: Findings, command: str | None) -> list[Sentence]:
             f"In the best setting {where}: search further on" + (f" ({wider} in a new study)." if command else ".")
         )
     if found.late and found.best["search"] not in BASELINES:
-        further = f", `{command} --resume --num-samples {_spent(found) + 10}`." if command else "."
+        further = f", `{command} --resume --num-samples {found.spent + 10}`." if command else "."
         ideas.append(f"The best was among the last trials: more may find better{further}")
     if not is_known(found.noise):
         how = f": `{command} --resume --confirm 3`." if command else "."

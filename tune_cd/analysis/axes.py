@@ -1,0 +1,197 @@
+"""The axes of a study's parameters: which there are, on which scale, and where a value lies on each."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import ceil, floor, inf, log10
+from numbers import Real
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from tune_cd.analysis.scores import parameter, present
+from tune_cd.search.space import Array
+
+FEW = 12  # largest number of whole numbers that are inferred to be a list of allowed values
+TICKS = 7  # about so many on an axis
+DECADE = 10.0  # positive values that span more are inferred to lie on a log axis
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One parameter.
+
+    kind: "real", "ordinal" (a list of allowed numbers) or "category" (a list of texts). scale: "log", "linear" or
+    "category". low, high: the range, as wide as the tried values need; 0 and the number of categories - 1 for those.
+    values: of an ordinal axis ascending, of categories in the space's order; () for a real one.
+    """
+
+    name: str
+    kind: str
+    scale: str
+    low: float
+    high: float
+    values: tuple[Any, ...] = ()
+
+    def at(self, values: Sequence[Any] | Array) -> Array:
+        """Places [n] on the axis, 0 at `low` and 1 at `high`; NaN for missing values.
+
+        On a log scale values of 0 and less lie as far below the lowest positive one as this lies below the next
+        decade, all at one place: 0 at -0.1, so no value is hidden.
+        """
+        if self.kind == "category":
+            order = {value: float(n) for n, value in enumerate(self.values)}
+            return self._unit(np.array([order.get(value, np.nan) for value in values], dtype=float))
+        numbers = np.asarray(values, dtype=float)
+        if self.scale == "linear":
+            return self._unit(numbers)
+        with np.errstate(invalid="ignore"):
+            logs = np.log10(numbers, out=np.full(len(numbers), np.nan), where=numbers > 0)
+            return np.where(numbers <= 0, BELOW, self._unit(logs))
+
+    def values_of(self, trials: pd.DataFrame) -> list[Any]:
+        """Its value in every trial: numbers, or texts of a category; NaN or None where a trial has none."""
+        if self.kind == "category":
+            return [choices.get(self.name) for choices in _choices(trials)]
+        values: list[float] = parameter(trials, self.name).tolist()
+        return values
+
+    def ticks(self, low: float = 0.0, high: float = 1.0) -> list[tuple[float, str]]:
+        """(place, label) of readable values between two places."""
+        if self.kind == "category":
+            values: Iterable[Any] = self.values
+        else:
+            ends = self._value(low), self._value(high)
+            own = [value for value in self.values if ends[0] - ROUND <= value <= ends[1] * (1 + ROUND) + ROUND]
+            values = own[:: ceil(len(own) / TICKS)] if len(own) > 1 else _readable(*ends, self.scale)
+        listed = list(values)
+        places = zip(self.at(listed).tolist(), listed)
+        return [(place, written(value)) for place, value in places if low - ROUND <= place <= high + ROUND]
+
+    def _unit(self, x: Array) -> Array:
+        low, high = (log10(self.low), log10(self.high)) if self.scale == "log" else (self.low, self.high)
+        width = high / 2 - low / 2  # halves: a range may be as wide as a float allows
+        unit: Array = (x / 2 - low / 2) / width if width > 0 else np.where(np.isnan(x), np.nan, 0.5)
+        return unit
+
+    def _value(self, place: float) -> float:
+        if self.scale == "log":
+            low, high = log10(self.low), log10(self.high)
+            return float(10.0 ** min(low + place * (high - low), 308.0))
+        return self.low * (1 - place) + self.high * place
+
+
+BELOW = -0.1
+"""Place of values of 0 and less on a log scale."""
+
+ROUND = 1e-9
+
+
+def axes_of(trials: pd.DataFrame) -> list[Axis]:
+    """An axis for every parameter that some trial has, none left out.
+
+    From the `space` in the trials' configurations, `Space.to_json()`, where rows have it, in its order; else from the
+    values: on a log scale only where all are positive and span more than a decade. `choices`: a column of category ->
+    text, where the table has it.
+    """
+    spaces = _spaces(trials)
+    names = [name for name in present(trials) if np.isfinite(parameter(trials, name)).any()]
+    chosen = _choices(trials)
+    categories = list(dict.fromkeys(name for choices in chosen for name in choices))
+    known = [name for name in spaces if name in names or name in categories]
+    ordered = dict.fromkeys([*known, *names, *categories])
+    return [
+        _category(name, spaces.get(name, {}), [choices.get(name) for choices in chosen])
+        if name in categories
+        else _number(name, spaces.get(name, {}), parameter(trials, name))
+        for name in ordered
+    ]
+
+
+def is_number(value: object) -> bool:
+    """Whether a value from JSON or a table is a number; a boolean is none."""
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def written(value: Any) -> str:
+    """A parameter's value in writing, numbers with four digits."""
+    if not is_number(value):
+        return str(value)
+    number = float(value)
+    whole = number == round(number) and abs(number) < 1e6
+    return f"{number:.0f}" if whole else f"{number:.4g}".replace("e-0", "e-").replace("e+0", "e").replace("e+", "e")
+
+
+def _category(name: str, said: Mapping[str, Any], tried: Sequence[str | None]) -> Axis:
+    listed = [value if isinstance(value, str) else json.dumps(value) for value in said.get("values") or ()]
+    values = tuple(dict.fromkeys([*(one for one in listed if one in tried), *filter(None, tried)]))
+    return Axis(name, "category", "category", 0.0, float(len(values) - 1), values)
+
+
+def _number(name: str, said: Mapping[str, Any], values: Array) -> Axis:
+    tried = np.unique(values[np.isfinite(values)])
+    low, high = float(tried[0]), float(tried[-1])
+    positive = low > 0
+    listed = [float(value) for value in said.get("values") or () if is_number(value)]
+    if said:
+        scale = "log" if said.get("scale") == "log" and high > 0 else "linear"
+    else:
+        scale = "log" if positive and high / low > DECADE else "linear"
+        few = 1 < len(tried) <= FEW and (tried == np.round(tried)).all() and high < 2**53
+        listed = tried.tolist() if few else []
+    above = tried[tried > 0]
+    if scale == "log":
+        low, high = float(above[0]), float(above[-1])
+    given = [float(str(end)) for end in (said.get("low"), said.get("high")) if is_number(end)]
+    ends = [end for end in given if scale != "log" or end > 0]
+    if listed:
+        ends = [value for value in listed if scale != "log" or value > 0]
+    low, high = min([low, *ends]), max([high, *ends])
+    kind = "ordinal" if listed else "real"
+    return Axis(name, kind, scale, low, high, tuple(sorted({*listed, *tried.tolist()})) if listed else ())
+
+
+def _choices(trials: pd.DataFrame) -> list[dict[str, str]]:
+    if "choices" not in trials:
+        return [{}] * len(trials)
+    return [dict(entries) if isinstance(entries, (dict, list)) else {} for entries in trials["choices"]]
+
+
+def _spaces(trials: pd.DataFrame) -> dict[str, dict[str, Any]]:
+    """Parameter -> its axis as `Axis.to_json` gives it, with the widest range that any row says."""
+    found: dict[str, dict[str, Any]] = {}
+    for text in trials["config"].unique() if "config" in trials else ():
+        space = json.loads(text).get("space")
+        for axis in space if isinstance(space, list) else ():
+            if not isinstance(axis, dict) or not isinstance(axis.get("name"), str):
+                continue
+            held = found.setdefault(axis["name"], dict(axis))
+            for end, widest in (("low", min), ("high", max)):
+                ends = [one.get(end) for one in (held, axis)]
+                held[end] = widest(float(str(one)) for one in ends) if all(map(is_number, ends)) else None
+    return found
+
+
+def _readable(low: float, high: float, scale: str) -> list[float]:
+    """Round numbers between two values."""
+    if not low < high:
+        return [low]
+    if scale == "log":
+        decades = log10(high) - log10(low)
+        if decades > 2:
+            step = ceil(decades / TICKS)
+            return [10.0**n for n in range(ceil(log10(low) - ROUND), floor(log10(high) + ROUND) + 1) if n % step == 0]
+        first = range(floor(log10(low)), floor(log10(high)) + 1)
+        steps = (1, 2, 5) if decades > 0.7 else (1, 1.5, 2, 3, 4, 5, 6, 7, 8, 9)
+        found = [step * 10.0**n for n in first for step in steps if low <= step * 10.0**n <= high]
+        return found if len(found) > 1 else [low, high]
+    width = high / 2 - low / 2
+    if not 0 < width < inf:
+        return [low, high]
+    rough = 2 * width / TICKS if width < 1e307 else width / TICKS
+    power: float = 10.0 ** floor(log10(rough))
+    unit = next((power * n for n in (1, 2, 5) if power * n >= rough), 10 * power)
+    if not (unit > 0 and abs(low / unit) < 2**50 and abs(high / unit) < 2**50):
+        return [low, high]
+    return [n * unit for n in range(ceil(low / unit - ROUND), floor(high / unit + ROUND) + 1)]

@@ -22,7 +22,8 @@ from math import inf, isfinite, log2
 from typing import Any
 
 from tune_cd.search.single_line import RATE_RESOLUTION
-from tune_cd.search.space import Space, number_of
+from tune_cd.search.number import number_of
+from tune_cd.search.space import Space
 
 __all__ = [
     "AVERAGES", "A_O", "A_TH", "PUBLISHED", "RATE_RESOLUTION", "RECIPE", "TERM", "WEIGHT", "Terms", "assignments",

@@ -9,7 +9,8 @@ import pandas as pd
 
 from tune_cd.balance import PUBLISHED, WEIGHT
 from tune_cd.results.schema import CONFIRM
-from tune_cd.search.space import KEY_DIGITS, Array, is_number
+from tune_cd.search.number import is_number
+from tune_cd.search.space import KEY_DIGITS, Array
 
 BALANCE = ("Lambda_p", "Lambda_e", "batch_size")
 """The axes of `fig:hp_omniglot`."""

@@ -128,7 +128,8 @@ class Guided:
     @property
     def _missing(self) -> Configuration | None:
         """The first start that is not among the trainings."""
-        key, known = self.plan.space.key, {tuple(one.h.values()) for one in self.trainings}
+        key, plain = self.plan.space.key, not self.plan.space.categories  # for Python, True is 1
+        known = {tuple(one.h.values()) for one in self.trainings} if plain else set()
         others = [h for h in self.starts if tuple(h.values()) not in known]  # mostly none: keys take longer
         keys = {key(one.h) for one in self.trainings} if others else set()
         return next((h for h in others if key(h) not in keys), None)
@@ -139,14 +140,16 @@ class Guided:
         space, n = self.plan.space, len(self.trainings)
         width = np.maximum(space.high - space.low, NEGLIGIBLE)
         origin = (space.to_coordinates(self.starts[0]) - space.low) / width if self.starts else 0.5
-        maps = draws_of(self.prior, self.plan, False, self.lengths).maps[:, :-1, :-1]
+        draws = draws_of(self.prior, self.plan, False, self.lengths)
+        maps = draws.maps[:, :-1, :-1]
         metric = np.linalg.cholesky((np.swapaxes(maps, 1, 2) @ maps).mean(0))
         for count in SAMPLED:
             shares = (origin + np.random.default_rng(n).random((count, len(width)))) % 1
             x = snapped(space, space.low + shares * width) if self.plan.axes else candidates(self._lines_through([0]))
             x = x[self.model.is_new(x)][: SAMPLED[0] if self.plan.axes else None]
             if len(x):
-                away = np.linalg.norm((x[:, None] - self.model.points) @ metric, axis=-1).min(1, initial=inf)
+                apart = draws.features(x)[:, None] - draws.features(self.model.points)
+                away = np.linalg.norm(apart @ metric, axis=-1).min(1, initial=inf)
                 best = x[np.argmax(away * self._weight(x) ** FIRST_WEIGHT)]
                 return Proposal(space.from_coordinates(best), "sampled", 0.0)
         return None
@@ -196,8 +199,24 @@ class Guided:
     def _lines_through(self, trainings: Sequence[int]) -> list[Line]:
         """The lines through some trainings. Those along diagonals run through the first one alone."""
         pairs = [self.prior.pairs and at == trainings[0] for at in trainings]
-        through = (lines_through(self.plan, self.trainings[at].h, self.reach, two) for at, two in zip(trainings, pairs))
-        return [line for lines in through for line in lines]
+        of = [(self.trainings[at].h, two) for at, two in zip(trainings, pairs)]
+        of += [(h, False) for h in self._counterparts] if self.model.leader in trainings else []
+        return [line for h, two in of for line in lines_through(self.plan, h, self.reach, two)]
+
+    @cached_property
+    def _counterparts(self) -> list[Configuration]:
+        """Of each other value of a category than the leader's: the training that is predicted to end best with it, else
+        the leader's configuration with it. Its optimum may lie elsewhere, as an optimiser's rate does."""
+        leader, ends = self.trainings[self.model.leader].h, self.model.ends
+        found = {}
+        for axis in self.plan.space.categories:
+            for value in axis.values:
+                known = [at for at, one in enumerate(self.trainings) if axis.is_at(one.h, value) and not one.failed]
+                best = max(known, key=lambda at: ends[at], default=None)
+                h = leader | {axis.name: value} if best is None else self.trainings[best].h
+                if not axis.is_at(leader, value):
+                    found[self.plan.space.key(h)] = h
+        return list(found.values())
 
     def _best_on(self, lines: Sequence[Line], score: Callable[[Array], Array]) -> tuple[float, Proposal | None]:
         """(score, proposal) of the new configuration with the largest score on the lines; (-1, None) if none is new."""

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tune_cd.results.rows import finite
-from tune_cd.search.space import number_of
+from tune_cd.search.number import number_of
 from tune_cd.tune.reports import Reports, Seen
 
 TUNE_KEYS = {
@@ -40,6 +40,7 @@ def outcome(
         failure = "error", f"it reported {said}"
     kind, error = failure or (None, None)
     score = None if failure is not None else reports.value(seen)
+    score = None if score is None else reports.sign * score  # as it was reported
     scores = {name: number for name, at in result.items() if (number := number_of(at)) is not None}
     if failure is None and seen.last is not None:  # the last report may lack either
         scores = {metric: reports.sign * seen.last} | scores
@@ -55,12 +56,12 @@ def outcome(
     return {
         "status": status,
         "val_score": score,
-        "scores": {name: float(number) for name, number in scores.items() if name in kept or _is_score(name)},
+        "scores": {name: float(number) for name, number in scores.items() if name in kept or is_score(name)},
         "train_seconds": finite(result.get("time_total_s")),
         "error": error and error.encode("utf-8", "replace").decode(),  # a lone surrogate could not be stored
         "failure_kind": kind,
     }
 
 
-def _is_score(name: str) -> bool:
+def is_score(name: str) -> bool:
     return name not in TUNE_KEYS and not name.startswith("config/")

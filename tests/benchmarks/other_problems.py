@@ -51,7 +51,8 @@ class Problem:
 
     def score(self, h: dict[str, Any]) -> float:
         """The mean accuracy over the folds."""
-        x, y = MADE[self.data]() if self.data in MADE else getattr(sklearn.datasets, f"load_{self.data}")(return_X_y=True)
+        made = MADE.get(self.data)
+        x, y = made() if made else getattr(sklearn.datasets, f"load_{self.data}")(return_X_y=True)
         folds = StratifiedKFold(FOLDS, shuffle=True, random_state=0)
         accuracies = [self.accuracy(x[train], y[train], x[test], y[test], **h) for train, test in folds.split(x, y)]
         return float(np.mean(accuracies))
@@ -135,7 +136,7 @@ def spirals() -> tuple[np.ndarray, np.ndarray]:
 
 
 def blobs() -> tuple[np.ndarray, np.ndarray]:
-    """Six classes of three clusters each in ten dimensions, of which four say nothing; a tenth of the labels is wrong."""
+    """Six classes of three clusters in ten dimensions, of which four say nothing; a tenth of the labels is wrong."""
     return sklearn.datasets.make_classification(
         1200, 10, n_informative=6, n_redundant=0, n_classes=6, n_clusters_per_class=3, flip_y=0.1, random_state=0
     )

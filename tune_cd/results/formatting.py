@@ -4,7 +4,6 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from tune_cd.results.json_text import as_json
@@ -27,7 +26,7 @@ def studies_table(trials: pd.DataFrame) -> str:
         best: Mapping[Any, Any] = {"val_score": None, "test_score": None, "metric_name": "-"}
         if completed:
             ended = rows[rows["status"] == "completed"]
-            best = ended.iloc[[int(np.argmax(_worth(ended)))]].to_dict("records")[0]
+            best = ended.iloc[[int(_worth(ended).argmax())]].to_dict("records")[0]
         scores = f"{_number(best['val_score']):>9} {_number(best['test_score']):>9}  {best['metric_name']:<14}"
         times = f"{_minute(rows['started_at'].min()):<16} {_minute(rows['ended_at'].max())}"
         lines.append(f"{study!s:<34} {counts} {scores} {times}")
@@ -72,10 +71,9 @@ def trial_card(trial: Mapping[Any, Any]) -> str:
     return "\n".join(lines)
 
 
-def _worth(trials: pd.DataFrame) -> "np.ndarray[Any, Any]":
+def _worth(trials: pd.DataFrame) -> pd.Series:
     """Validation scores [n_trials], larger is better."""
-    scores: np.ndarray[Any, Any] = trials["val_score"].to_numpy(dtype=float) * [sign_of(mode) for mode in trials["mode"]]
-    return scores
+    return trials["val_score"].astype(float) * trials["mode"].map(sign_of).astype(float)
 
 
 def _number(value: Any) -> str:

@@ -122,16 +122,16 @@ def split(h: Mapping[str, Any], space: Space | None = None) -> tuple[dict[str, f
 
 
 def sign_of(mode: str | None) -> float:
-    """-1 where a smaller score is better (the column `mode`), else 1: the score times this is what a search maximises."""
+    """-1 where a smaller score is better (the column `mode`), else 1: a search maximises the score times this."""
     return -1.0 if mode == "min" else 1.0
 
 
-def searched_in(row: Mapping[str, Any]) -> dict[str, Any]:
+def searched_in(row: Mapping[Any, Any]) -> dict[str, Any]:
     """The searched configuration of a row: the inverse of `split`, but that all numbers in `params` are floats."""
     return {**dict(row["params"]), **{name: value_in(text) for name, text in choices_in(row).items()}}
 
 
-def choices_in(row: Mapping[str, Any]) -> dict[str, str]:
+def choices_in(row: Mapping[Any, Any]) -> dict[str, str]:
     """The categories of a row as texts; {} where it has none. Plain readers give pairs, and NaN or None for null."""
     choices = row.get("choices")
     return {} if choices is None or isinstance(choices, float) else dict(choices)

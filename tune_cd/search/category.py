@@ -155,6 +155,6 @@ def _plain(name: str, value: Any) -> Plain:
     if number is not None and isfinite(number):
         return number
     raise ValueError(
-        f"{name}: {value!r} ({type(value).__name__}) cannot be chosen; text, booleans, None and finite numbers can. For "
-        f"anything else choose keys, and look it up in the trainable: {name} = {{'a': ..., 'b': ...}}[config[{name!r}]]"
+        f"{name}: {value!r} ({type(value).__name__}) cannot be chosen; text, booleans, None and finite numbers can. "
+        f"For others choose keys, and look them up in the trainable: {name} = {{'a': ..., 'b': ...}}[config[{name!r}]]"
     )

@@ -7,9 +7,9 @@ import numpy as np
 from tune_cd.search.space import Array, Space
 
 Directions = Mapping[str, Sequence[float]] | Sequence[Sequence[float]] | Array | None
-"""Name -> row [n_numeric]; or rows [n_directions, n_numeric], named by the axis that they move or by their number; None:
-each axis. One column for each numeric axis of the space, in its coordinates. Each category is a direction of its own,
-behind these, which is not given."""
+"""Name -> row [n_numeric]; or rows [n_directions, n_numeric], named by the axis that they move or by their number;
+None: each axis. One column for each numeric axis of the space, in its coordinates. Each category is a direction of its
+own, behind these, which is not given."""
 
 
 def directions_of(space: Space, given: Directions) -> tuple[tuple[str, ...], Array]:

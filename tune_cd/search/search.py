@@ -286,9 +286,10 @@ class CoordinateDescent:
         directions = dict(zip(self._plan.names, self._plan.rows.tolist()))  # those of categories follow from the space
         return {
             "version": STATE_VERSION, "space": self.space.to_json(), "rule": rule, "prior": self.prior,
-            "directions": directions or None, "budgets": list(self._budgets[: len(directions)]), "start": self._starts, "workers": self.workers,
-            "seed": self.seed, "lengths": list(self.lengths), "budget": None if self.budget == inf else self.budget,
-            "grows": self.grows, "trainings": [one.to_json() for one in self._trainings.values()],
+            "directions": directions or None, "budgets": list(self._budgets[: len(directions)]),
+            "start": self._starts, "workers": self.workers, "seed": self.seed, "lengths": list(self.lengths),
+            "budget": None if self.budget == inf else self.budget, "grows": self.grows,
+            "trainings": [one.to_json() for one in self._trainings.values()],
         }  # fmt: skip
 
     @classmethod

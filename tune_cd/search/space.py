@@ -168,11 +168,12 @@ class Axis:
             return Linear(self.low, self.high, self.step)
         return self if self.step is not None or self.growth else (self.low, self.high)
 
-    def coordinate(self, value: float) -> float:
+    def coordinate(self, value: Any) -> float:
         """The coordinate of a value: its log2, or its distance from `low` in LINEAR_WIDTH-ths of the range."""
         if self.scale == "linear":
-            return (value - self.low) / self._unit
-        return self._zero if value == 0 and self._has_zero else log2(value)
+            return float((value - self.low) / self._unit)
+        octave: float = self._zero if value == 0 and self._has_zero else log2(value)
+        return octave
 
     def snap(self, coordinate: float) -> float | int:
         """The allowed value nearest to a coordinate, a Python float or int. Allowed values are compared by coordinate
@@ -271,7 +272,7 @@ class Space:
     @property
     def fixed(self) -> "Space":
         """This space with ranges that do not grow."""
-        return Space(**{axis.name: replace(axis, growth=0.0) if axis.growth else axis for axis in self.axes})
+        return Space(**{one.name: replace(one, growth=0.0) if isinstance(one, Axis) else one for one in self.axes})
 
     @cached_property
     def grows(self) -> bool:

@@ -14,8 +14,8 @@ from ray.tune.schedulers import FIFOScheduler, PopulationBasedTraining
 from ray.tune.utils import flatten_dict
 
 from tune_cd.results.rows import finite
-from tune_cd.search.search import ROUNDING
 from tune_cd.search.number import number_of
+from tune_cd.search.search import ROUNDING
 from tune_cd.tune.scheduler import PausingScheduler
 
 log = logging.getLogger(__name__)

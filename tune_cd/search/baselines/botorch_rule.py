@@ -102,5 +102,7 @@ class BotorchRule(Sampled):
         """The configuration at a place in the cube, snapped through the space."""
         parts = np.split(np.asarray(at, dtype=float), np.cumsum(self._sizes)[:-1])
         x = self._space.low + (self._space.high - self._space.low) * [part[0] for part in parts]
-        largest = [np.argmax(part) if n > 1 else coordinate for n, part, coordinate in zip(self._sizes, parts, x)]
+        largest = [
+            float(np.argmax(part)) if n > 1 else coordinate for n, part, coordinate in zip(self._sizes, parts, x)
+        ]
         return self._space.from_coordinates(largest)

@@ -205,18 +205,11 @@ class Guided:
 
     @cached_property
     def _counterparts(self) -> list[Configuration]:
-        """Of each other value of a category than the leader's: the training that is predicted to end best with it, else
-        the leader's configuration with it. Its optimum may lie elsewhere, as an optimiser's rate does."""
-        leader, ends = self.trainings[self.model.leader].h, self.model.ends
-        found = {}
-        for axis in self.plan.space.categories:
-            for value in axis.values:
-                known = [at for at, one in enumerate(self.trainings) if axis.is_at(one.h, value) and not one.failed]
-                best = max(known, key=lambda at: ends[at], default=None)
-                h = leader | {axis.name: value} if best is None else self.trainings[best].h
-                if not axis.is_at(leader, value):
-                    found[self.plan.space.key(h)] = h
-        return list(found.values())
+        """The leader's configuration with each other value of each category: the best of the others may lie elsewhere,
+        as an optimiser's rate does."""
+        h = self.trainings[self.model.leader].h
+        axes = self.plan.space.categories
+        return [h | {axis.name: value} for axis in axes for value in axis.values if not axis.is_at(h, value)]
 
     def _best_on(self, lines: Sequence[Line], score: Callable[[Array], Array]) -> tuple[float, Proposal | None]:
         """(score, proposal) of the new configuration with the largest score on the lines; (-1, None) if none is new."""

@@ -61,9 +61,8 @@ def test_every_trial_of_a_users_tuner_becomes_a_row(fit, tmp_path):
         "completed"
     }
     assert "too hot" in table["error"][0] and table["val_score"][:2].isna().all()
-    assert set(table["metric_name"]) == {"-loss"} and table["val_score"].max() == pytest.approx(
-        -grid.get_best_result(filter_nan_and_inf=True).metrics["loss"]
-    )
+    assert set(zip(table["metric_name"], table["mode"])) == {("loss", "min")}
+    assert table["val_score"].min() == pytest.approx(grid.get_best_result(filter_nan_and_inf=True).metrics["loss"])
     row = table.iloc[5]
     assert (row["params"].keys() == {"lr"} and row["Lambda_p"] is None) or math.isnan(row["Lambda_p"])
     assert (

@@ -147,12 +147,14 @@ def parameter_of(trial: pd.Series, name: str) -> float:
 
 
 def parameter_names(trials: pd.DataFrame) -> list[str]:
-    """The searched parameters: the balance's three if trials have them, or else the weights, then the others in
-    alphabetical order, then the categories."""
-    balance = len(trials) and trials["Lambda_p"].notna().any()
-    first, chosen = list(BALANCE) if balance else weights_of(trials), choice_names(trials)
-    others = {name for params in maps_of(trials, "params") for name in params}.difference(first, chosen)
-    return [*first, *sorted(others), *chosen] or list(BALANCE)
+    """The balance's three parameters if trials have them, else every searched number: weights first, then alphabetical.
+    Then the categories."""
+    chosen = choice_names(trials)
+    if len(trials) and trials["Lambda_p"].notna().any():
+        return [*BALANCE, *chosen]
+    weights = weights_of(trials)
+    others = {name for params in maps_of(trials, "params") for name in params}.difference(weights, chosen)
+    return [*weights, *sorted(others), *chosen] or list(BALANCE)
 
 
 def present(trials: pd.DataFrame) -> list[str]:

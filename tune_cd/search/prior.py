@@ -86,7 +86,7 @@ def location_weight(plan: Plan, x: Array, start: Array | None) -> Array:
     low, high, x, start = (_numeric(plan, at) for at in (plan.space.low, plan.space.high, x, start))
     u = (2 * x - low - high) / np.maximum(high - low, NEGLIGIBLE)
     trading = [row / np.abs(row).max() for row in plan.rows if trades(row)]
-    unbalance = u @ np.array(trading).reshape(-1, x.shape[1]).T  # [n, trading directions]
+    unbalance = u @ np.reshape(trading, (len(trading), x.shape[1])).T  # [n, trading directions]
     central: Array = np.exp(-CENTRE * ((u**2).sum(-1) + (unbalance**2).sum(-1)) / 2)
     if start is None:
         return central

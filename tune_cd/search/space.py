@@ -361,7 +361,7 @@ def _octaves_beyond(farthest: float, best: float) -> float:
 
 
 def _axis_from(entry: Mapping[str, Any]) -> Axis | Category:
-    if entry["scale"] == CATEGORY:
+    if entry.get("scale") == CATEGORY:
         return Category(entry["name"], tuple(entry["values"]))
     return Axis(**{**entry, "values": entry["values"] and tuple(entry["values"])})
 

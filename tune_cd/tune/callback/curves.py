@@ -8,7 +8,7 @@ from ray.tune.result import TRAINING_ITERATION
 
 from tune_cd.results.rows import finite
 from tune_cd.search.number import number_of
-from tune_cd.tune.callback.rows import is_score
+from tune_cd.tune.reports import is_score
 
 MOST = 1000
 """A curve with more looks loses every second one."""

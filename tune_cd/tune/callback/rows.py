@@ -6,13 +6,7 @@ from typing import Any
 
 from tune_cd.results.rows import finite
 from tune_cd.search.number import number_of
-from tune_cd.tune.reports import Reports, Seen
-
-TUNE_KEYS = {
-    "time_this_iter_s", "time_total_s", "time_since_restore", "timestamp", "pid", "iterations_since_restore",
-    "training_iteration", "timesteps_since_restore",
-}  # fmt: skip
-"""Keys that Tune adds to every result; they are not scores."""
+from tune_cd.tune.reports import Reports, Seen, is_score
 
 
 def place_of(trial: Any, trials: Sequence[Any]) -> int:
@@ -61,7 +55,3 @@ def outcome(
         "error": error and error.encode("utf-8", "replace").decode(),  # a lone surrogate could not be stored
         "failure_kind": kind,
     }
-
-
-def is_score(name: str) -> bool:
-    return name not in TUNE_KEYS and not name.startswith("config/")

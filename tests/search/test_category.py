@@ -1,4 +1,4 @@
-"""Parameters without an order: exact types, equal distances, and a search to which the order of a list means nothing."""
+"""Parameters without an order: exact types, equal distances, a search to which the order of a list means nothing."""
 
 import json
 import math

@@ -359,7 +359,7 @@ def test_add_evaluated_point():
     assert searcher.search.best == ({"lr": 0.01, "wd": 0.001}, 0.9)
 
 
-def stored(tmp_path, configs, metric_name="acc", study="before"):
+def stored(tmp_path, configs, metric_name="acc", study="before", mode=None):
     """A results folder with these trials; None among the values: failed."""
     for i, config in enumerate(configs):
         value = bowl(config)
@@ -370,7 +370,7 @@ def stored(tmp_path, configs, metric_name="acc", study="before"):
         )
         results.write_trial(tmp_path, {
             "study": study, "search": "cd", "trial_id": f"cd-{i:05d}", "trial_index": i, "attempt": 0, "params": config,
-            "metric_name": metric_name, "scores": {}, "config": "{}", "software": "{}", **failed,
+            "metric_name": metric_name, "mode": mode, "scores": {}, "config": "{}", "software": "{}", **failed,
         })  # fmt: skip
     return tmp_path
 
@@ -455,7 +455,7 @@ def test_a_trial_of_less_than_full_length_never_wins(result, kept, caplog):
     searcher.on_trial_complete("a", {"acc": 0.5, "training_iteration": 10})
     searcher.suggest("b")
     searcher.on_trial_complete("b", result)
-    assert caplog.text.count("no 'training_iteration'") == ("training_iteration" not in result)
+    assert caplog.text.count("full_length names 'training_iteration'") == ("training_iteration" not in result)
     assert searcher.search.best[1] == kept
 
 

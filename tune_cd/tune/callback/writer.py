@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,10 +12,12 @@ from tune_cd import results
 from tune_cd.results.attempts import has_ended, is_final, next_attempt
 from tune_cd.results.lookup import Held, attempts_in, look
 from tune_cd.results.merging import merge
+from tune_cd.results.parquet import file_name, is_compacted
 from tune_cd.results.reading import rows_in
 from tune_cd.results.redaction import redact
 from tune_cd.results.rows import ASKED, next_run, trial_name
 from tune_cd.results.store import store_of
+from tune_cd.results.study_files import COMPACTION, text_of
 from tune_cd.results.waiting import keep
 from tune_cd.results.writing import write
 
@@ -83,6 +86,37 @@ class RowWriter:
         merge(self._location)
 
     def _store(self, entry: Entry) -> None:
+        """Store a row and then its curve: one under a number only once that is its own."""
+        statement = text_of(store_of(self._location), entry.row["study"], COMPACTION)
+        row, held = self._placed(entry)
+        curve = [{**look, "attempt": row["attempt"]} for look in entry.curve]
+        if held is not None:
+            self._attempts[row["study"]][row["trial_id"]] = row["attempt"]
+        if entry.number is None:
+            if held is not None:
+                write(self._location, row, curve, held)
+            return
+        if held is not None:
+            write(self._location, row, (), held)
+            self._require_own(row, statement)
+        if curve:
+            with suppress(results.ConflictingRow):  # it was compacted: another attempt's follows
+                results.write_curve(self._location, row["study"], row["trial_id"], curve)
+
+    def _require_own(self, row: Mapping[str, Any], statement: bytes | None) -> None:
+        """Raise ConflictingRow, and take the row away, if a run beside this one has stored another row of this name and
+        compacted it since the lookup. statement: about compactions, from before."""
+        store, study = store_of(self._location), row["study"]
+        if text_of(store, study, COMPACTION) == statement:
+            return
+        store.compactions.pop(study, None)
+        for file, other in look(store, "trials", study, row["trial_id"], row["attempt"], own=False).rows:
+            if is_compacted(file) and _run(other) != _run(row) and other["attempt"] == row["attempt"]:
+                store.remove(file_name("trials", study, row["trial_id"], row["attempt"]))
+                raise results.ConflictingRow(f"{file} holds another {row['trial_id']}")
+
+    def _placed(self, entry: Entry) -> tuple[dict[str, Any], Held | None]:
+        """The row under its name and attempt, and what is stored of its trial; None: the row is stored already."""
         for row in self._candidates(entry):
             held = self._look(row)
             stored = held.row
@@ -90,18 +124,17 @@ class RowWriter:
                 break
             alike = all(stored[name] == row.get(name) for name in ASKED)
             if alike and _times(stored) == _times(row):
-                return  # the row is stored already
+                return stored, None
             if alike and not is_final(stored):
                 if not entry.own_attempt:
                     row |= {"attempt": next_attempt(stored)}
                 elif has_ended(stored, row["attempt"]):
-                    return
+                    return stored, None
                 row = next_run(row, stored)
                 break
             if alike and (entry.number is None or _began(stored) >= entry.since):
-                return
-        self._attempts[row["study"]][row["trial_id"]] = row["attempt"]
-        write(self._location, row, [{**look, "attempt": row["attempt"]} for look in entry.curve], held)
+                return stored, None
+        return row, held
 
     def _look(self, row: Mapping[str, Any]) -> Held:
         """What is stored of a row's trial, whose attempts of earlier runs are listed once."""

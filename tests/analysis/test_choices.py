@@ -62,10 +62,8 @@ def test_a_category_is_an_axis_of_the_grid_by_its_texts():
 
 
 def test_a_balance_beside_a_category_is_split_by_it():
-    rows = [
-        row(n, 0.1, solver, 0.5, mode="max") | {"params": {"Lambda_p": 1.0, "Lambda_e": 2.0}, "Lambda_p": 1.0, "Lambda_e": 2.0}
-        for n, solver in enumerate(SOLVERS)
-    ]  # fmt: skip
+    weights = {"Lambda_p": 1.0, "Lambda_e": 2.0}
+    rows = [row(n, 0.1, solver, 0.5) | weights | {"params": weights} for n, solver in enumerate(SOLVERS)]
     assert parameter_names(table(rows)) == ["Lambda_p", "Lambda_e", "batch_size", "solver"]
     assert len(cells(table(rows))) == 3
 
@@ -139,8 +137,8 @@ def test_a_quadratic_has_its_optimum_where_the_loss_is_smallest():
     x = rng.uniform(-4, 4, (60, 2))
     rows = [
         minimal(
-            trial_id=f"t{n}", trial_index=n, status="completed", mode="min", val_score=1 + (a - 1) ** 2 + (b + 1) ** 2 / 4,
-            params={"lr": 2.0**a, "wd": 2.0**b},
+            trial_id=f"t{n}", trial_index=n, status="completed", mode="min", params={"lr": 2.0**a, "wd": 2.0**b},
+            val_score=1 + (a - 1) ** 2 + (b + 1) ** 2 / 4,
         )
         for n, (a, b) in enumerate(x)
     ]  # fmt: skip

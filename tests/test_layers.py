@@ -12,9 +12,11 @@ ROOT = Path(__file__).parents[1]
 
 ARROWS = {  # room: the rooms it may import, of its own package where none is named; a function's imports count
     "tune_cd": "",
+    "tune_cd.__main__": "",
     "tune_cd.process": "",
     "tune_cd.search": "",
     "tune_cd.balance": "process search",
+    "tune_cd.optuna": "search",
     "tune_cd.results": "process search",
     "tune_cd.analysis": "balance search results",
     "tune_cd.landscapes": "process balance search results analysis",

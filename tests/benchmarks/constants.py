@@ -13,11 +13,12 @@ best after 10 full trainings' worth, in hundredths of the best there is.
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from harness import found, mean, options_of, run
+from harness import found, mean, options_of, refuse_judges, run
 from pausing import OURS
 from pausing import searched as paused
 
@@ -123,8 +124,10 @@ def searched(job: tuple) -> float:
 
 
 def table(prior: str, options) -> pd.DataFrame:
-    """One row a candidate, one column a family: less the constants as they are, a mean over its landscapes."""
+    """One row a candidate, one column a family: less the constants as they are, a mean over its landscapes. Raises
+    ValueError for a judge."""
     families = {name: of for name, of in FAMILIES[prior].items() if "measured" in name or not options.pausing}
+    refuse_judges(chain.from_iterable(families.values()))
     jobs = [
         (prior, candidate, name, options.pausing, options.start, seed)
         for candidate in CANDIDATES[prior] for of in families.values() for name in of

@@ -115,10 +115,6 @@ class Cell:
     def trial_id(self) -> str:
         return f"p{self.p:g}-e{self.e:g}-b{self.batch_size}-seed{self.seed}"
 
-    @property
-    def on_lattice(self) -> bool:
-        return self.p == int(self.p) and self.e == int(self.e)
-
 
 Place = tuple[float, float]
 """Both weights, in octaves above LOWEST."""
@@ -279,7 +275,8 @@ def publish(name: str, options: argparse.Namespace) -> None:
     trials = trials[trials["batch_size"].isin(sizes)]
     options.publish.mkdir(parents=True, exist_ok=True)
     path = options.publish / f"{name}.parquet"
-    measured.write(path, trials, curves, about(name, trials, options))
+    held_back = trials.loc[trials["seed"] == FRESH, "trial_id"]
+    measured.write(path, trials, curves, about(name, trials, options), held_back)
     held = ", ".join(map(str, sizes))
     print(f"{path}: {len(trials)} trainings, b = {held}, {path.stat().st_size:,} bytes")
 

@@ -4,8 +4,10 @@ means with intervals."""
 import argparse
 import json
 import os
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from datetime import UTC, datetime
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -14,8 +16,12 @@ import numpy as np
 from hills import CORNER, HILLS, in_corner
 
 from tune_cd.analysis.intervals import half_interval_of
-from tune_cd.landscapes.find import find
+from tune_cd.landscapes.find import IN_VIEW, JUDGES, find
 from tune_cd.landscapes.landscape import Landscape
+from tune_cd.results.provenance import git_commit
+
+JUDGED = Path(__file__).with_name("judged.jsonl")
+"""The log of every run on a judge."""
 
 
 def found(name: str) -> Landscape:
@@ -25,6 +31,25 @@ def found(name: str) -> Landscape:
     if at := CORNER.fullmatch(name):
         return in_corner(found(at["base"]), name, (at["first"], at["second"]))
     return find(name)
+
+
+def judges_among(names: Iterable[str]) -> list[str]:
+    """The judges among landscapes, planes at another batch size and volumes included."""
+    return [name for name in names if re.sub(r"-(b\d+|3d)$", "", name) in JUDGES]
+
+
+def refuse_judges(names: Iterable[str]) -> None:
+    """Raise ValueError where constants would be chosen on a judge."""
+    if judges := judges_among(names):
+        raise ValueError(f"{judges}: they judge searches afterwards, and choose no constants; in view are {IN_VIEW}")
+
+
+def log_judges(names: Iterable[str], argv: Sequence[str], log: Path = JUDGED) -> None:
+    """Add a line to the log of every run on a judge: when, of which commit, which command."""
+    if judges := judges_among(names):
+        line = {"at": f"{datetime.now(UTC):%Y-%m-%d}", "commit": git_commit(), "judges": judges, "command": [*argv]}
+        with log.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
 
 
 def options_of(doc: str, searches: int) -> argparse.ArgumentParser:

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from tune_cd.landscapes.curves import CurveLandscape
+from tune_cd.landscapes.landscape import Landscape
 from tune_cd.search.protocol import Optimiser, has_free_worker
 from tune_cd.search.search import LENGTHS
 from tune_cd.search.space import Configuration, Key, Space
@@ -35,7 +35,7 @@ class PausingOptimiser(Protocol):
 
 
 def spend(
-    search: PausingOptimiser, landscape: CurveLandscape, *, budget: float = 20.0, workers: int = 1, seed: int = 0
+    search: PausingOptimiser, landscape: Landscape, *, budget: float = 20.0, workers: int = 1, seed: int = 0
 ) -> np.ndarray:
     """Run a search until the budget (in full trainings) is spent, or it asks for nothing more.
 

@@ -11,14 +11,16 @@ of equal seeds, with 95 % intervals; trials until the mean is at 95 % of the bes
 several workers also the time until then. `tune_cd.replay` compares on one landscape, or on a user's own grid.
 """
 
+import sys
 from itertools import product
 
 import numpy as np
-from harness import found, options_of, run
+from harness import found, log_judges, options_of, run
 from hills import CORNERS, HILLS
 
 from tune_cd.analysis import Curve, summary
 from tune_cd.analysis.tables import compared, markdown
+from tune_cd.landscapes import measured
 from tune_cd.landscapes.ablation import notes_of
 from tune_cd.landscapes.find import GENERAL, JUDGES, MEASURED, with_noise
 from tune_cd.landscapes.formulas import LANDSCAPES
@@ -29,7 +31,7 @@ from tune_cd.search.methods import OPTIMISERS
 CATEGORIES = tuple(name for name in GENERAL if name.startswith("kinds-"))
 PARTS = {
     "measured": MEASURED,
-    "judges": JUDGES,
+    "judges": tuple(name for name in JUDGES if name in measured.MEASURED),
     "formulas": tuple(LANDSCAPES),
     "boxes": tuple(HILLS),
     "corners": CORNERS,
@@ -72,7 +74,7 @@ def tables(part: str, options) -> str:
     return "\n\n".join([f"## {part}, {options.searches} searches", *shown, *notes_of(options.methods)])
 
 
-def main(argv: list[str] | None = None) -> None:
+def main(argv: list[str]) -> None:
     parser = options_of(__doc__, 80)
     parser.add_argument("parts", nargs="+", metavar="PART", help=f"of {', '.join(PARTS)}; or a landscape")
     parser.add_argument("--methods", nargs="+", choices=OPTIMISERS, default=list(METHODS))
@@ -81,9 +83,10 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--noise", type=float, default=0.0, help="as a share of the range; default: none")
     parser.add_argument("--durations", choices=DURATIONS, default="equal")
     options = parser.parse_args(argv)
+    log_judges([name for part in options.parts for name in PARTS.get(part, (part,))], ["methods.py", *argv])
     for part in options.parts:
         print(tables(part, options), end="\n\n", flush=True)
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

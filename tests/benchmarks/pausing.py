@@ -12,20 +12,18 @@ searches after 2.5, 5, 10 and 20 full trainings' worth, as a share of the best; 
 last method's, with 95 % intervals.
 """
 
-import re
+import sys
 from argparse import Namespace
-from functools import cache, partial
+from functools import partial
 from itertools import product
 
 import numpy as np
 import pandas as pd
-from harness import found, mean, options_of, run
+from harness import found, log_judges, mean, options_of, run
 from lengths import LOOKS, Asha, BestToItsEnd, PausingOptimiser, Pruned, spend
 
 from tune_cd.analysis.tables import markdown
 from tune_cd.landscapes import measured
-from tune_cd.landscapes.curves import CurveLandscape, curves_of
-from tune_cd.landscapes.find import BATCH_SIZE
 from tune_cd.landscapes.landscape import knowledge
 from tune_cd.landscapes.simulation import start_of
 from tune_cd.search.methods import CONFIGURED, OPTIMISERS
@@ -69,23 +67,16 @@ def made(
     return RULES[rule](OPTIMISERS[method](space, seed=seed, start=start, workers=workers, **known), workers=workers)
 
 
-@cache
-def curves(name: str) -> CurveLandscape:
-    """A measured landscape's curves at b = 64, or <name>-b256."""
-    base, batch_size = re.fullmatch(r"(.+?)(?:-b(\d+))?", name).groups()
-    return curves_of(measured.load(base), int(batch_size or BATCH_SIZE))
-
-
 def searched(job: tuple) -> list[float]:
     """What one search has reached after each look until its budget, as a share of the best. job: (method, landscape,
     budget, workers, start, seed)."""
     method, name, budget, workers, start, seed = job
-    landscape = curves(name)
-    search = made(method, landscape.space, start_of(start, found(name), seed), seed, workers, budget)
+    landscape = found(name)
+    search = made(method, landscape.space, start_of(start, landscape, seed), seed, workers, budget)
     reached = spend(search, landscape, budget=budget, workers=workers, seed=seed)
-    reached = np.where(np.isfinite(reached), reached, np.nanmin(landscape.values))
+    reached = np.where(np.isfinite(reached), reached, landscape.low)
     wanted = np.minimum(np.arange(round(LOOKS * budget)), len(reached) - 1)  # a search that has ended keeps what it has
-    return (reached[wanted] / landscape.best).tolist()
+    return (reached[wanted] / landscape.high).tolist()
 
 
 def table(reached: dict[str, np.ndarray]) -> pd.DataFrame:
@@ -140,7 +131,7 @@ def tables(name: str, options: Namespace) -> str:
     return f"{head}\n\n{markdown(table(dict(zip(options.methods, ran))).rename_axis(name))}"
 
 
-def main(argv: list[str] | None = None) -> None:
+def main(argv: list[str]) -> None:
     parser = options_of(__doc__, 40)
     parser.add_argument("landscapes", nargs="*", metavar="LANDSCAPE", default=list(measured.IN_VIEW))
     parser.add_argument("--methods", nargs="+", metavar="METHOD", help=f"default: {'; '.join(METHODS)}")
@@ -149,9 +140,10 @@ def main(argv: list[str] | None = None) -> None:
     options = parser.parse_args(argv)
     alone = [f"tpe, {pruner}" for pruner in PRUNERS if options.workers > 1]
     options.methods = options.methods or [method for method in METHODS if method not in alone]
+    log_judges(options.landscapes, ["pausing.py", *argv])
     for name in options.landscapes:
         print(tables(name, options), end="\n\n", flush=True)
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

@@ -162,7 +162,7 @@ def test_a_search_along_other_directions_is_compared_in_pairs_of_blind_starts(tm
     are not searched on."""
     ridge = hill(np.log2([TICKS[6], TICKS[8]]), across=4.0, along=12.0)
     solid = made(tmp_path, ridge, "solid", batch_sizes=(16, 64, 256))
-    judge = made(tmp_path, ridge, "glyphs-infonce", batch_sizes=(16, 64))
+    judge = made(tmp_path, ridge, "glyphs-ssl-margin", batch_sizes=(16, 64))
     table = claims.theoretical([made(tmp_path, ridge, "plane"), solid, judge], searches=10)
     assert table["landscape"].tolist() == ["solid-3d"] * 2 and table["reading"].tolist() == list(claims.READINGS)
     assert table["less"].tolist() == pytest.approx(list(table["A_th"] - table["A_O"]), abs=1e-12)

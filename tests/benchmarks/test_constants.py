@@ -1,15 +1,16 @@
 """The benchmark of other constants: each candidate changes the search, for as long as it is asked to."""
 
+import json
 from argparse import Namespace
 
 import constants
 import numpy as np
 import pytest
 from constants import CANDIDATES, FAMILIES, NOW, changed, searched
-from harness import found, mean
+from harness import found, log_judges, mean, refuse_judges
 
+from tune_cd.landscapes.find import JUDGES
 from tune_cd.landscapes.landscape import knowledge
-from tune_cd.landscapes.measured import JUDGES
 from tune_cd.search import prior as priors
 
 ON = {"BALANCE": "omniglot-242-infonce", "GENERAL": "box-8-ridge-3d"}
@@ -33,11 +34,22 @@ def test_every_candidate_is_another_search_and_leaves_none_behind(prior, name, a
     assert priors.draws_of.cache_info().currsize == 0
 
 
-def test_no_judge_is_looked_at_and_every_landscape_is_of_its_belief():
+def test_every_landscape_is_of_its_belief_and_none_a_judge():
     for prior, families in FAMILIES.items():
         for name in [name for family in families.values() for name in family]:
-            assert name.removesuffix("-b256") not in JUDGES
+            refuse_judges([name])
             assert knowledge(found(name).space).get("prior", "general") == prior.lower()
+
+
+@pytest.mark.parametrize("name", [*JUDGES, f"{JUDGES[0]}-b256", f"{JUDGES[-1]}-3d"])
+def test_constants_are_not_chosen_on_judges_and_runs_on_them_are_logged(monkeypatch, tmp_path, name):
+    monkeypatch.setitem(FAMILIES, "BALANCE", {"measured": ("omniglot-242-margin", name)})
+    with pytest.raises(ValueError, match=f"{name}.*: they judge searches afterwards"):
+        constants.table("BALANCE", Namespace(pausing=False, start="blind", searches=1, processes=1, kept=None))
+    for names in ([name], ["omniglot-242-margin"], [name]):
+        log_judges(names, ["methods.py", *names], tmp_path / "log")
+    lines = [json.loads(line) for line in (tmp_path / "log").read_text().splitlines()]
+    assert [(line["judges"], line["command"]) for line in lines] == [([name], ["methods.py", name])] * 2
 
 
 @pytest.mark.parametrize("pausing", [False, True])

@@ -1,12 +1,14 @@
 """Searches that decide how long to train, replayed, the rivals that do, and the table that compares them."""
 
+from dataclasses import replace
+
 import numpy as np
 import pausing
 import pytest
 from lengths import Asha, BestToItsEnd, Pruned, spend
 
 from tune_cd import CoordinateDescent
-from tune_cd.landscapes.curves import CurveLandscape
+from tune_cd.landscapes.landscape import on_points
 from tune_cd.search.methods import OPTIMISERS
 from tune_cd.search.space import Space
 
@@ -20,7 +22,8 @@ def ridge():
     values = end[..., None] * (0.6 + 0.4 * np.arange(1, 17) / 16)
     values[-1, -1, 4:] = np.nan
     space = Space(Lambda_p=(2.0**-20, 2.0**4), Lambda_e=(2.0**-20, 2.0**4))
-    return CurveLandscape("ridge", space, [OCTAVES] * 2, values)
+    points, curves = np.stack([p.ravel(), e.ravel()], axis=-1), values.reshape(-1, 16)
+    return on_points("ridge", space, points, curves, curves[:, -1], np.empty((0, 16)))
 
 
 RIDGE = ridge()
@@ -79,7 +82,7 @@ def test_a_training_that_diverges_costs_its_images_and_is_told_once_as_failed():
 
 
 def test_noise_is_told_and_not_reached():
-    noisy = CurveLandscape("noisy", RIDGE.space, RIDGE.ticks, RIDGE.values, np.full((1, 16), 0.05))
+    noisy = replace(RIDGE, deviations=np.full((1, 16), 0.05))
     search = Scripted((A, 1.0))
     reached = spend(search, noisy, seed=1)
     assert abs(search.told[-1][1] - RIDGE.curve(A)[-1]) == pytest.approx(0.05) and reached[-1] == RIDGE.curve(A)[-1]
@@ -160,7 +163,7 @@ def test_a_table_by_hand():
 
 
 def test_ours_needs_a_part_of_what_full_length_needs_on_a_measured_plane(monkeypatch, capsys):
-    monkeypatch.setattr(pausing, "curves", lambda name: RIDGE)
+    monkeypatch.setattr(pausing, "found", lambda name: RIDGE)
     pausing.main(["omniglot", "--methods", pausing.OURS, "cd", "--searches", "3", "--processes", "1", "--budget", "10"])
     head, columns, _, *rows = filter(None, capsys.readouterr().out.splitlines())
     assert head == "omniglot, 3 searches, 1 at a time, start: blind"

@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 SOURCES = ("pyproject.toml", "README.md", "LICENSE", "tune_cd", "trainables")
-ENDINGS = (".py", ".parquet", ".html", ".css", ".js")
+ENDINGS = (".py", ".typed", ".parquet", ".html", ".css", ".js")
 
 pytestmark = pytest.mark.slow
 

@@ -3,123 +3,121 @@
 from dataclasses import asdict
 
 import numpy as np
-import pandas as pd
 import pytest
-from contrastive_landscapes import GRIDS, LOWEST, TICKS, Cell, asked, between, coarse, main, near, refined, repeated
-from grids_of import hill, made_tables
+from contrastive_landscapes import BAND, BETWEEN, GRIDS, LOOKS, LOWEST, TICKS, Cell, asked, band, half_way, main
+from studies import row
 
 from trainables.losses import find_loss
 from tune_cd import results
-from tune_cd.landscapes.find import plane
-from tune_cd.landscapes.measured import IN_VIEW, JUDGES, MEASURED, load, write
+from tune_cd.landscapes.find import error_between_cells, plane
+from tune_cd.landscapes.measured import IN_VIEW, JUDGES, MEASURED, load
 from tune_cd.results.writing import write_many
 
 NAME = "glyphs-margin"
 
 
-def scores(batch_size: int = 64) -> dict[Cell, float]:
-    """Of the coarse grid: the best cell is the 6th by the 9th."""
-    centre = np.log2(LOWEST) + np.array([12, 18])
-    return {cell: hill(centre)(np.log2([LOWEST]) + np.array([cell.p, cell.e])) for cell in coarse(batch_size)}
-
-
-def test_every_landscape_has_a_role():
-    assert set(GRIDS) == {*IN_VIEW, *JUDGES}
-
-
-def test_the_coarse_grid_spans_the_range_and_is_asked_for_first():
-    cells = coarse(64)
-    assert len(cells) == 169 and {cell.p for cell in cells} == set(range(0, TICKS, 2)) == {cell.e for cell in cells}
-    margin, others = find_loss("margin"), find_loss("siglip")
-    assert cells[0].h(margin) == {"Lambda_p": 1e-6, "Lambda_e": 1e-6, "batch_size": 64}
-    assert cells[1].h(others) == {"Lambda_pos": 1e-6, "Lambda_neg": 4e-6, "batch_size": 64}
-    assert cells[-1].h(margin)["Lambda_e"] == pytest.approx(16.777216)
-    assert asked("coarse", 64, {}) == cells and asked("coarse", 64, dict.fromkeys(cells[:100], 0.5)) == cells[100:]
-
-
-def test_cells_near_the_best_are_repeated_and_refined():
-    trained = scores()
-    best = Cell(12, 18, 64, 0)
-    assert best in near(trained) and all(trained[cell] >= 0.85 * trained[best] for cell in near(trained))
-    again = asked("repeated", 64, trained)
-    assert {cell.seed for cell in again} == {1} and len(again) == len(near(trained)) == len(repeated(trained)) / 2
-    fine = refined(trained)
-    assert {Cell(11, 17, 64, 0), Cell(12, 19, 64, 0), best} <= set(fine) and Cell(12, 22, 64, 0) not in fine
-
-
-def test_where_untrained_networks_score_well_near_is_nearer_to_the_best_than_to_them():
-    trained = {cell: 0.7 + score / 8 for cell, score in scores().items()}
-    assert min(trained.values()) > 0.85 * max(trained.values())
-    floor, high = trained[Cell(0, 0, 64, 0)], max(trained.values())
-    assert near(trained) == [cell for cell in coarse(64) if trained[cell] >= (floor + high) / 2]
-    assert 1 < len(near(trained)) < 40
-
-
-def test_the_published_command_says_whether_the_grid_was_refined():
-    trained = scores()
-    loss = find_loss("margin")
-    assert not between(cell.h(loss) for cell in trained)
-    assert between(cell.h(loss) for cell in refined(trained))
+def ridge(cell: Cell) -> float:
+    """Of (11, 14) in octaves above LOWEST, along the joint direction; what is not trained scores .1."""
+    across, along = cell.p - cell.e + 3, cell.p + cell.e - 25
+    return 0.1 + 0.6 * float(np.exp(-((across / 3) ** 2) - (along / 9) ** 2))
 
 
 @pytest.fixture(scope="module")
-def out(tmp_path_factory):
-    """A results folder with the whole grid at b = 64, two seeds, and half of it at b = 16."""
+def stages():
+    """The cells that are asked for until the plane is whole, and their scores."""
+    trained, lots = {}, []
+    while cells := asked(trained, 64):
+        lots.append(cells)
+        trained |= {cell: ridge(cell) for cell in cells}
+    return lots, trained
+
+
+def test_every_landscape_has_a_role():
+    assert set(GRIDS) == {*IN_VIEW, *JUDGES} and len(JUDGES) == 3 and len(GRIDS) == 10
+
+
+def test_the_whole_range_is_asked_for_first(stages):
+    first = stages[0][0]
+    assert len(first) == 49 and {cell.p for cell in first} == {0, 4, 8, 12, 16, 20, 24} == {cell.e for cell in first}
+    margin, others = find_loss("margin"), find_loss("siglip")
+    assert first[0].h(margin) == {"Lambda_p": 2.0**-14, "Lambda_e": 2.0**-14, "batch_size": 64}
+    assert first[1].h(others) == {"Lambda_pos": 2.0**-14, "Lambda_neg": 2.0**-10, "batch_size": 64}
+    assert first[-1].h(margin)["Lambda_e"] == 1024.0 and TICKS == 25
+    assert asked(dict.fromkeys(first[:40], 0.5), 64) == first[40:]
+
+
+def test_then_two_octaves_around_the_hill_and_one_in_its_upper_half(stages):
+    _, trained = stages
+    first = {(cell.p, cell.e): score for cell, score in trained.items() if cell.seed == 0}
+    high = {at for at, score in first.items() if score >= half_way(first)}
+    coarse = {(p, e) for p, e in high if p % 2 == e % 2 == 0}
+    assert all((p + dp, e + de) in first for p, e in coarse for dp in (-2, 0, 2) for de in (-2, 0, 2))
+    chosen = set(band(first))
+    assert 40 < len(chosen) <= BAND and (11, 14) in chosen and chosen <= set(first)
+    assert {(p, e) for p in range(25) for e in range(25) if ridge(Cell(p, e, 64, 0)) > half_way(first)} <= chosen
+    assert {(cell.p, cell.e) for cell in trained if cell.seed == 1} == chosen
+
+
+def test_settings_between_the_cells_come_last_and_lie_in_the_band(stages):
+    lots, _ = stages
+    off = lots[-1]
+    assert (
+        len(off) == BETWEEN
+        and {cell.seed for cell in off} == {2}
+        and len({(cell.p, cell.e) for cell in off}) == BETWEEN
+    )
+    cells = {(cell.p, cell.e) for cell in lots[-2]}
+    assert all({(np.floor(c.p), np.floor(c.e)), (np.ceil(c.p), np.ceil(c.e))} <= cells for c in off)
+    assert asked({cell: ridge(cell) for lot in lots[:-1] for cell in lot}, 64) == off, "the same each time"
+
+
+def test_a_cell_is_known_by_its_setting():
+    loss = find_loss("margin")
+    for cell in (Cell(3, 17, 64, 1), Cell(10.125, 13.877, 16, 2)):
+        assert Cell.of(cell.h(loss), loss, cell.seed) == cell
+        assert cell.h(loss)["Lambda_p"] == pytest.approx(LOWEST * 2.0**cell.p)
+
+
+@pytest.fixture(scope="module")
+def out(stages, tmp_path_factory):
+    """A results folder with the whole plane at b = 64, and a part of that at b = 16."""
     folder = tmp_path_factory.mktemp("out")
-    trials, curves = made_tables(lambda x: None if x[0] > 4 else hill((-6.0, -2.0))(x), batch_sizes=(16, 64))
-    trials = trials[(trials["batch_size"] == 64) | (trials["Lambda_p"] < 1e-3)]
-    at = np.round(np.log2(trials[["Lambda_p", "Lambda_e"]] / LOWEST)).astype(int)
-    ids = [
-        Cell(p, e, b, seed).trial_id
-        for p, e, b, seed in zip(at["Lambda_p"], at["Lambda_e"], trials["batch_size"], trials["seed"])
-    ]
-    renamed = dict(zip(trials["trial_id"], ids))
-    rows = trials.assign(study=NAME, trial_id=ids, trial_index=range(len(trials))).astype(object)
-    write_many(folder, rows.where(rows.notna(), None).to_dict("records"))
-    for name, looks in curves[curves["trial_id"].isin(renamed)].groupby("trial_id"):
-        values = looks.drop(columns="trial_id").assign(attempt=0, seed=0, scores=[{}] * len(looks))
-        results.write_curve(folder, NAME, renamed[name], values.to_dict("records"))
+    lots, trained = stages
+    cells = [*trained, *(Cell(cell.p, cell.e, 16, 0) for cell in lots[0][:30])]
+    loss, setup = find_loss("margin"), asdict(GRIDS[NAME].setup)
+    rows = [
+        row(
+            index, "completed", ridge(cell), test_score=ridge(cell), params=cell.h(loss), seed=cell.seed, study=NAME,
+            trial_id=cell.trial_id, times=(10.0 * index, 10.0 * index + 8), config=setup | cell.h(loss),
+            positive_term=1.0, entropy_term=1.0, best_at=6400, images_seen=25600, dataset="glyphs", task="dml",
+            loss="margin", git_commit="c0ffee", device="cpu", software='{"torch": "2"}', hostname="h",
+        ) for index, cell in enumerate(cells)
+    ]  # fmt: skip
+    write_many(folder, rows)
+    for cell in cells:
+        looks = [
+            {"attempt": 0, "seed": cell.seed, "images_seen": 1600 * look, "val_score": ridge(cell), "scores": {},
+             "positive_term": 1.0, "entropy_term": 1.0} for look in range(1, LOOKS + 1)
+        ]  # fmt: skip
+        results.write_curve(folder, NAME, cell.trial_id, looks)
     return folder
 
 
-def test_published_are_the_batch_sizes_whose_grid_is_whole(out, tmp_path, capsys):
+def test_published_are_the_batch_sizes_that_are_whole(out, stages, tmp_path, capsys):
     main([str(out), NAME, "--publish", str(tmp_path / "made")])
     said = capsys.readouterr().out
-    assert f"{NAME}, b = 16: left out, 104 of 169 cells to train" in said and "338 trainings, b = 64" in said
+    assert f"{NAME}, b = 16: left out, 19 cells to train next" in said and f"{len(stages[1])} trainings, b = 64" in said
     landscape = load(NAME, tmp_path / "made")
-    assert landscape.axes["batch_size"].tolist() == [64] and landscape.trained.all()
-    assert landscape.about["command"].endswith("OUT glyphs-margin --batch-sizes 64")
+    assert landscape.axes["batch_size"].tolist() == [64] and len(landscape.held_back) == BETWEEN
+    assert landscape.about["command"].endswith("OUT glyphs-margin")
     assert landscape.about["images"]["train"]["classes"] > 10 and "processor" not in landscape.about
-    assert plane(landscape).high == pytest.approx(0.8, abs=0.02)
-    assert (landscape.trials["status"] == "diverged").sum() == 26
+    flat = plane(landscape)
+    assert flat.high == pytest.approx(0.7, abs=0.02) and flat.space.axes[0].domain == (2.0**-14, 2.0**10)
+    assert error_between_cells(landscape) < 0.03
 
 
-def test_batch_sizes_that_were_published_before_stay(out, tmp_path):
-    """A landscape grows a batch size at a time; the one that is published again is replaced."""
-    trials, curves = made_tables(hill((-6.0, -2.0)), batch_sizes=(64, 256), seeds=(0,))
-    write(tmp_path / f"{NAME}.parquet", trials, curves, {"command": "before", "processor": "an older one"})
-    before = load(NAME, tmp_path)
-    main([str(out), NAME, "--batch-sizes", "64", "--publish", str(tmp_path)])
-    landscape = load(NAME, tmp_path)
-    assert landscape.axes["batch_size"].tolist() == [64, 256] and landscape.about["trainings"] == 338 + 169
-    assert landscape.about["command"].endswith("OUT glyphs-margin --batch-sizes 64 256")
-    assert landscape.about["hours"] == pytest.approx(before.about["hours"] / 2 + 338 * 8 / 3600, abs=0.02)
-    pd.testing.assert_frame_equal(landscape.at(256).frame(), before.at(256).frame())
-    assert landscape.at(64).trained.sum() == 338
-
-
-def test_what_was_published_of_another_set_up_is_not_mixed_with_it(out, tmp_path):
-    trials, curves = made_tables(hill((-6.0, -2.0)), batch_sizes=(256,))
-    other = [text.replace("25600", "12800") for text in trials["config"]]
-    write(tmp_path / f"{NAME}.parquet", trials.assign(config=other), curves, {})
-    held = (tmp_path / f"{NAME}.parquet").read_bytes()
-    with pytest.raises(ValueError, match=r"more than one set-up: images_seen \['12800', '25600'\]"):
-        main([str(out), NAME, "--publish", str(tmp_path)])
-    assert (tmp_path / f"{NAME}.parquet").read_bytes() == held
-
-
-def test_nothing_is_published_without_a_whole_grid(out, tmp_path):
-    with pytest.raises(ValueError, match=r"glyphs-margin: .* has no batch size with all 169 cells"):
+def test_nothing_is_published_without_a_whole_plane(out, tmp_path):
+    with pytest.raises(ValueError, match=r"glyphs-margin: .* has no batch size with all its cells"):
         main([str(out), NAME, "--batch-sizes", "16", "--publish", str(tmp_path)])
     assert not list(tmp_path.glob("*.parquet"))
 
@@ -130,7 +128,7 @@ def test_nothing_is_trained_with_changes_that_are_in_no_commit(tmp_path, monkeyp
         main([str(tmp_path), NAME])
 
 
-@pytest.mark.parametrize("name", MEASURED)
+@pytest.mark.parametrize("name", [name for name in MEASURED if len(load(name).held_back)])
 def test_what_comes_with_the_package_is_trained_again_in_its_own_set_up(name):
     stored = load(name).about["setup"]
     assert {field: stored.get(field) for field in asdict(GRIDS[name].setup)} == asdict(GRIDS[name].setup)

@@ -5,11 +5,12 @@ import shlex
 
 import numpy as np
 import pytest
+from grids_of import TICKS, hill, made_tables
 
 from tune_cd.analysis.tables import markdown
 from tune_cd.landscapes import measured
 from tune_cd.landscapes.__main__ import listed
-from tune_cd.landscapes.find import MEASURED, find, trainings
+from tune_cd.landscapes.find import MEASURED
 from tune_cd.landscapes.formulas import LANDSCAPES
 from tune_cd.landscapes.landscape import SHIPPED
 from tune_cd.landscapes.measured import load
@@ -55,11 +56,13 @@ def test_it_says_the_role_of_every_landscape():
 
 def test_its_example_runs_on_a_stored_grid(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    grid = trainings("omniglot-242-margin").assign(study="my-grid")
+    peak = hill((-6.0, 1.0))
+    grid = made_tables(peak)[0].assign(study="my-grid")
     write_many("results", grid.astype(object).where(grid.notna(), None).to_dict("records"))
     loaded, example = re.findall(r"^```python\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
     exec(loaded, found := {})
     assert found["curves"]["validation"].max() == pytest.approx(np.nanmax(found["measured"].validation))
+    assert found["plane"].score(found["plane"].optimum) > found["plane"].score(found["h"]) > 0.5
     exec(example, found)
-    h = {"Lambda_p": 0.01, "Lambda_e": 2.0}
-    assert found["landscape"].score(h) == pytest.approx(find("omniglot-242-margin").score(h))
+    h = {"Lambda_p": TICKS[6], "Lambda_e": TICKS[9]}
+    assert found["landscape"].score(h) == pytest.approx(peak(np.log2([*h.values()])), abs=1e-5)

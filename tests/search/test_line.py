@@ -7,9 +7,9 @@ import pytest
 from contract import FINITE, MIXED, PLANE
 from lengths import spend
 
-from tune_cd import LENGTHS, CoordinateDescent, balance, landscapes
+from tune_cd import LENGTHS, CoordinateDescent, balance
 from tune_cd.balance import RATE_RESOLUTION as RESOLUTION
-from tune_cd.landscapes.curves import curves_of
+from tune_cd.landscapes.find import find
 from tune_cd.search.space import Space
 from tune_cd.search.training import Training, curve_of
 
@@ -215,7 +215,7 @@ class Diagonal:
     """What a recipe with this average reaches on a landscape with learning curves."""
 
     def __init__(self, name, average):
-        self._curves = curves_of(landscapes.load(name))
+        self._curves = find(name)
         ends, (positive, entropy) = self._curves.space.axes[0].domain, balance.average_weights(average, 64)
         self.name, self.looks, self.space = name, self._curves.looks, Space(Lambda_p=ends, Lambda_e=ends)
         self.start = {"Lambda_p": 0.1 * positive, "Lambda_e": 0.1 * entropy}

@@ -3,6 +3,7 @@
 import pytest
 import reference
 import torch
+from embedded import BATCHES, assert_equal, batches, gradient, unit_rows
 from pytorch_metric_learning import distances, losses, reducers
 from torch.func import grad, vmap
 from weighted import Weighted
@@ -16,11 +17,6 @@ from trainables.losses.terms import (
     pair_statistics,
 )
 
-BATCHES = {
-    "two per class": [0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5],
-    "four per class": [7, 7, 7, 7, 1, 1, 1, 1, 3, 3, 3, 3],
-    "uneven, shuffled, one alone": [4, 0, 2, 0, 4, 4, 9, 0, 2, 4, 4],
-}
 VARIANTS = {
     "margin euclidean": lambda z, y: margin_terms(z, y, margin=1.2),
     "margin euclidean q=2": lambda z, y: margin_terms(z, y, margin=1.2, q=2),
@@ -29,26 +25,7 @@ VARIANTS = {
     "infonce cosine": lambda z, y: infonce_terms(z, y),
     "infonce euclidean": lambda z, y: infonce_terms(z, y, temperature=0.3, distance="euclidean"),
 }
-batches = pytest.mark.parametrize("labels", BATCHES.values(), ids=BATCHES)
 variants = pytest.mark.parametrize("terms", VARIANTS.values(), ids=VARIANTS)
-
-
-def unit_rows(labels, seed=0, dimensions=5):
-    """Unit rows [b, dimensions], float64, crowded around a common centre so that hinges are open and closed."""
-    generator = torch.Generator().manual_seed(seed)
-    z = torch.randn(len(labels), dimensions, generator=generator, dtype=torch.float64)
-    return torch.nn.functional.normalize(z + 0.8, dim=1)
-
-
-def assert_equal(ours, theirs, tolerance=1e-12):
-    torch.testing.assert_close(
-        torch.stack(tuple(ours)), torch.as_tensor(theirs, dtype=torch.float64), rtol=tolerance, atol=tolerance
-    )
-
-
-def gradient(loss, z):
-    z = z.clone().requires_grad_()
-    return torch.autograd.grad(loss(z), z)[0]
 
 
 @batches

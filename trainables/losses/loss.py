@@ -21,6 +21,8 @@ class Settings(Protocol):
     q: int
     temperature: float
     bias: float
+    negatives: str
+    mining: str
 
     @property
     def loss_distance(self) -> str: ...

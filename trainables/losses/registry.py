@@ -17,14 +17,16 @@ if TYPE_CHECKING:
 def _margin(z: Tensor, labels: Tensor, settings: Settings) -> dict[str, Tensor]:
     from trainables.losses.terms import margin_terms
 
-    both = margin_terms(z, labels, margin=settings.margin, distance=settings.loss_distance, q=settings.q)
+    how = {"margin": settings.margin, "distance": settings.loss_distance, "q": settings.q, "mining": settings.mining}
+    both = margin_terms(z, labels, **how)
     return dict(zip(("p", "e"), both))
 
 
 def _infonce(z: Tensor, labels: Tensor, settings: Settings) -> dict[str, Tensor]:
     from trainables.losses.terms import infonce_terms
 
-    both = infonce_terms(z, labels, temperature=settings.temperature, distance=settings.loss_distance)
+    how = {"temperature": settings.temperature, "distance": settings.loss_distance}
+    both = infonce_terms(z, labels, **how, negatives=settings.negatives, mining=settings.mining)
     return dict(zip(("p", "e"), both))
 
 

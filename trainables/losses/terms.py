@@ -17,15 +17,20 @@ one kind has NaN for that term: samplers do not draw such batches.
 import torch
 from torch import Tensor
 
+from trainables.losses.mining import mined
+
 # Distances of unit vectors lie in [0, 2], euclidean (at most two radii) and cosine (1 - s, s >= -1) alike.
 LARGEST_DISTANCE = 2.0
 
 # Keeps the square root's slope finite at distance 0. torch.cdist is not used: inexact near 0, NaN slopes at 0.
 SMALLEST_SQUARED_DISTANCE = 1e-12
 
+NEGATIVES = ("others", "decoupled", "all")
+"""Choices of K_ij in InfoNCE, see `infonce_terms`."""
+
 
 def margin_terms(
-    z: Tensor, labels: Tensor, margin: float = 0.5, distance: str = "euclidean", q: int = 1
+    z: Tensor, labels: Tensor, margin: float = 0.5, distance: str = "euclidean", q: int = 1, mining: str = "none"
 ) -> tuple[Tensor, Tensor]:
     """Positive and entropy term of the contrastive margin loss (eq:contrastive, averaged as eq:contrastive_means).
 
@@ -35,20 +40,26 @@ def margin_terms(
         margin: m in (0, 2], in the unit of `distance`. 0.5 is the paper's; it reaches further in the cosine distance.
         distance: "euclidean" (sqrt(2 - 2 s)) or "cosine" (1 - s), s the cosine similarity.
         q: exponent of both terms, 1 (the paper's) or 2 (Hadsell's).
+        mining: which pairs count, see `mining.mined`; "none", the paper's, is all. Semi-hard ones lie within `margin`.
 
     Returns:
         (positive, entropy): scalars; d^q averaged over the pairs of equal label, max(0, m - d)^q averaged over the
-        pairs of different labels. NaN where the batch has no such pair.
+        pairs of different labels. NaN where the batch has no such pair, 0 where mining keeps none of them.
 
     Raises:
         ValueError: arguments of other shapes, kinds or ranges than these.
     """
     check_batch(z, labels)
-    return margin_of(_similarities(z), *_pairs(labels), margin, distance, q)
+    return margin_of(_similarities(z), *_pairs(labels), margin, distance, q, mining)
 
 
 def infonce_terms(
-    z: Tensor, labels: Tensor, temperature: float = 0.1, distance: str = "cosine"
+    z: Tensor,
+    labels: Tensor,
+    temperature: float = 0.1,
+    distance: str = "cosine",
+    negatives: str = "others",
+    mining: str = "none",
 ) -> tuple[Tensor, Tensor]:
     """Positive and entropy term of InfoNCE (eq:infoNCE_onepair, averaged as eq:infoNCE_means).
 
@@ -57,34 +68,44 @@ def infonce_terms(
         labels: [b] integers, any number of rows per class.
         temperature: tau > 0, in the unit of `distance`; 0.1 is the paper's.
         distance: "cosine" (1 - s) or "euclidean" (sqrt(2 - 2 s)), s the cosine similarity.
+        negatives: K_ij. "others": j and every row of another label than i's, the paper's, and NT-Xent's with two views.
+            "decoupled": without j (Yeh et al. 2022). "all": every row but i, SupCon's (Khosla et al. 2020).
+        mining: which pairs count, see `mining.mined`; "none", the paper's, is all. Semi-hard ones are any that are
+            farther than a positive.
 
     Returns:
         (positive, entropy): scalars, both averaged over the positive pairs (i, j): d_ij / tau, and
-        log sum_k exp(-d_ik / tau) over k in K_ij, that is j and every row of another label than i's. NaN where the
-        batch has no positive pair.
+        log sum_k exp(-d_ik / tau) over k in K_ij. NaN where the batch has no positive pair.
 
     Raises:
         ValueError: arguments of other shapes, kinds or ranges than these.
     """
     check_batch(z, labels)
-    return infonce_of(_similarities(z), *_pairs(labels), temperature, distance)
+    return infonce_of(_similarities(z), *_pairs(labels), temperature, distance, negatives, mining)
 
 
 def margin_of(
-    similarities: Tensor, positives: Tensor, negatives: Tensor, margin: float, distance: str, q: int
+    similarities: Tensor,
+    positives: Tensor,
+    negatives: Tensor,
+    margin: float,
+    distance: str,
+    q: int,
+    mining: str = "none",
 ) -> tuple[Tensor, Tensor]:
     """The two margin terms of any pairs of anchors with others; `margin_terms` is this on a batch with itself.
 
     Args:
         similarities: [n, m] floating point, cosines of n anchors with m others, finite outside the masks as well.
         positives, negatives: [n, m] bool, the pairs of each kind; a pair of neither kind is ignored.
-        margin, distance, q: see `margin_terms`.
+        margin, distance, q, mining: see `margin_terms`.
 
     Returns:
-        (positive, entropy): scalars, averages over the pairs of a mask; NaN where a mask is empty.
+        (positive, entropy): scalars, averages over the pairs of a mask; NaN where a mask is empty, 0 where mining has
+        emptied it.
 
     Raises:
-        ValueError: margin, distance or q that is not allowed.
+        ValueError: margin, distance, q or mining that is not allowed.
     """
     if not 0 < margin <= LARGEST_DISTANCE:
         raise ValueError(
@@ -93,33 +114,46 @@ def margin_of(
     if q not in (1, 2):
         raise ValueError(f"q is {q}; the exponent is 1 or 2")
     d = _distances(similarities, distance)  # [n, m]
-    return _mean(d**q, positives), _mean(torch.relu(margin - d) ** q, negatives)
+    kept, repelled = mined(similarities, d, positives, negatives, mining, margin)
+    return _mean(d**q, kept, positives), _mean(torch.relu(margin - d) ** q, repelled, negatives)
 
 
 def infonce_of(
-    similarities: Tensor, positives: Tensor, negatives: Tensor, temperature: float, distance: str
+    similarities: Tensor,
+    positives: Tensor,
+    negatives: Tensor,
+    temperature: float,
+    distance: str,
+    k_ij: str = "others",
+    mining: str = "none",
 ) -> tuple[Tensor, Tensor]:
     """The two InfoNCE terms of any pairs of anchors with others; `infonce_terms` is this on a batch with itself.
 
     Args:
         similarities: [n, m] floating point, cosines of n anchors with m others, finite outside the masks as well.
-        positives, negatives: [n, m] bool; K_ij is j and all negatives of the anchor i.
-        temperature, distance: see `infonce_terms`.
+        positives, negatives: [n, m] bool, the pairs of each kind.
+        temperature, distance, mining: see `infonce_terms`; k_ij: its `negatives`.
 
     Returns:
         (positive, entropy): scalars, averages over the positive pairs; NaN where there is none.
 
     Raises:
-        ValueError: temperature or distance that is not allowed.
+        ValueError: temperature, distance, k_ij or mining that is not allowed.
     """
     if not 0 < temperature < float("inf"):
         raise ValueError(f"temperature is {temperature}; it is a finite number above 0")
-    logits = -_distances(similarities, distance) / temperature  # [n, m]
+    if k_ij not in NEGATIVES:
+        raise ValueError(f"negatives is {k_ij!r}; one of {', '.join(NEGATIVES)} is expected")
+    d = _distances(similarities, distance)  # [n, m]
+    logits = -d / temperature
+    kept, repelled = mined(similarities, d, positives, negatives, mining)
     # All K_ij of one anchor i share its negatives: their logsumexp is taken once per row, then j is added pair by pair.
     # The lowest finite number replaces -inf, which would give a row without negatives a gradient of NaN.
     lowest = torch.finfo(logits.dtype).min
-    of_negatives = logits.masked_fill(~negatives, lowest).logsumexp(dim=1, keepdim=True)  # [n, 1]
-    return _mean(-logits, positives), _mean(torch.logaddexp(logits, of_negatives), positives)
+    shared = repelled | positives if k_ij == "all" else repelled
+    of_row = logits.masked_fill(~shared, lowest).logsumexp(dim=1, keepdim=True)  # [n, 1]
+    entropy = torch.logaddexp(logits, of_row) if k_ij == "others" else of_row.expand_as(logits)
+    return _mean(-logits, kept, positives), _mean(entropy, kept, positives)
 
 
 def pair_statistics(z: Tensor, labels: Tensor) -> dict[str, Tensor]:
@@ -141,8 +175,8 @@ def pair_statistics(z: Tensor, labels: Tensor) -> dict[str, Tensor]:
     similarities = _similarities(z.detach())
     positives, negatives = _pairs(labels)
     return {
-        "positive_similarity": _mean(similarities, positives),
-        "negative_similarity": _mean(similarities, negatives),
+        "positive_similarity": _mean(similarities, positives, positives),
+        "negative_similarity": _mean(similarities, negatives, negatives),
         "positive_pairs": positives.sum(),
         "negative_pairs": negatives.sum(),
     }
@@ -207,6 +241,7 @@ def _pairs(labels: Tensor) -> tuple[Tensor, Tensor]:
     return same & ~itself, ~same
 
 
-def _mean(values: Tensor, pairs: Tensor) -> Tensor:
-    """Mean of values [n, m] over the pairs of a mask [n, m]; values must be finite outside the mask as well."""
-    return (values * pairs).sum() / pairs.sum()
+def _mean(values: Tensor, pairs: Tensor, among: Tensor) -> Tensor:
+    """Mean of values [n, m] over the pairs of a mask [n, m], a part of `among`: NaN where that is empty, 0 where only
+    the part is. Values must be finite outside the mask as well."""
+    return (values * pairs).sum() / torch.maximum(pairs.sum(), among.sum().clamp(max=1))

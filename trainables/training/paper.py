@@ -45,6 +45,8 @@ EVERYWHERE = {
     "k": Number(2, "sec:exps, Sampling"),
     "margin": Number(0.5, TRAINING),
     "temperature": Number(0.1, TRAINING, "of InfoNCE"),
+    "negatives": Number("others", "eq:infoNCE_means", "K_ij"),
+    "mining": Number("none", "sec:balance", "all pairs of a batch"),
     "distance": Number(
         None,
         "eq:contrastive, eq:infoNCE_onepair",

@@ -22,6 +22,8 @@ SCHEDULES = ("constant", "cosine", "step", "plateau")
 PRECISIONS = ("float32", "bfloat16")
 MEMORIES = ("none", "variable", "fixed")
 TESTS = ("split", "roxford5k", "rparis6k")
+NEGATIVES = ("others", "decoupled", "all")
+MINING = ("none", "hard", "semihard", "easy_positive")
 STEPS = ("graph", "eager")
 PROJECTIONS = ("relu", "leaky_relu")
 PROBED = ("raw", "standardised")
@@ -32,12 +34,13 @@ ALLOWED = {
     "task": TASKS, "distance": (None, *DISTANCES), "q": (1, 2), "optimizer": OPTIMIZERS,
     "augmentation": (None, *AUGMENTATIONS), "schedule": SCHEDULES, "precision": PRECISIONS, "memory": MEMORIES,
     "test": TESTS, "step": (None, *STEPS), "projection": PROJECTIONS,
-    "probe_features": PROBED,
+    "probe_features": PROBED, "negatives": NEGATIVES, "mining": MINING,
 }  # fmt: skip
 ONLY_WITH = {
     "learning_rate": ("optimizer", ("adam",)), "margin": ("loss", ("margin",)), "q": ("loss", ("margin",)),
     "temperature": ("loss", ("infonce", "siglip")), "bias": ("loss", ("siglip",)),
-    "distance": ("loss", ("margin", "infonce")), "projection": ("task", ("ssl",)),
+    "distance": ("loss", ("margin", "infonce")), "mining": ("loss", ("margin", "infonce")),
+    "negatives": ("loss", ("infonce",)), "projection": ("task", ("ssl",)),
     **dict.fromkeys(("probe_epochs", "probe_steps", "probe_rate", "probe_features"), ("task", ("ssl",))),
     "crop_scale": ("views", ("crop",)), "distortion": ("dataset", ("glyphs",)),
     "memory_size": ("memory", ("variable", "fixed")),
@@ -86,6 +89,8 @@ class Setup:
     bias: float = -10.0  # of siglip's logits
     distance: str | None = None  # of margin and infonce; None: the loss's usual one, see `loss_distance`
     q: int = 1  # exponent of eq:contrastive
+    negatives: str = "others"  # K_ij of infonce: see `losses.terms.infonce_terms`
+    mining: str = "none"  # which pairs of a batch count in margin and infonce: see `losses.mining.mined`
     distortion: float = 1.0  # of glyphs: strength of each image's random distortion, 0: plain fonts
     probe_epochs: int = 100  # of the linear probe's classifier over the training features
     probe_steps: int = 0  # the least number of its steps; with few images more epochs are run
@@ -183,6 +188,10 @@ class Setup:
         if self.memory != "none" and self.loss not in REMEMBERED:
             raise ValueError(
                 f"memory = {self.memory!r}: with the losses {', '.join(REMEMBERED)} alone, not {self.loss!r}"
+            )
+        if self.memory != "none" and (self.negatives, self.mining) != ("others", "none"):
+            raise ValueError(
+                f"negatives = {self.negatives!r}, mining = {self.mining!r}: 'others' and 'none' with a memory"
             )
         if not isfinite(self.bias):
             raise ValueError(f"bias = {self.bias!r}: must be finite")

@@ -17,10 +17,9 @@ PROBLEM = ("dataset", "task", "loss", "metric_name")
 
 SET_UP = (
     "network", "memory", "images_seen", "optimizer", "schedule", "weights", "embedding", "image_size", "k", "margin",
-    "temperature", "distance", "q", "augmentation", "crop_scale", "crop_size", "projection", "projector", "bias",
-    "precision",
-    "learning_rate", "weight_decay", "memory_size", "memory_start", "evaluations", "probe_epochs",
-    "probe_steps", "probe_rate", "probe_features", "test", "test_image_size", "distortion",
+    "temperature", "distance", "q", "negatives", "mining", "augmentation", "crop_scale", "crop_size", "projection",
+    "projector", "bias", "precision", "learning_rate", "weight_decay", "memory_size", "memory_start", "evaluations",
+    "probe_epochs", "probe_steps", "probe_rate", "probe_features", "test", "test_image_size", "distortion",
 )  # fmt: skip
 """Fields of a built-in configuration, besides balance and seed, that influence the score: trials that differ in one
 belong to different landscapes. A user's own configuration may have any fields; only these are compared, and only if

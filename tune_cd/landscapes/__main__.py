@@ -18,7 +18,7 @@ import pandas as pd
 
 from tune_cd.analysis import grid
 from tune_cd.analysis.tables import markdown
-from tune_cd.landscapes.find import BATCH_SIZE
+from tune_cd.landscapes.find import BATCH_SIZE, error_between_cells
 from tune_cd.landscapes.measured import MEASURED, Measured, load
 from tune_cd.results import ConflictingRow
 
@@ -36,6 +36,7 @@ def listed(landscapes: Sequence[Measured]) -> pd.DataFrame:
             "best weights": ", ".join(f"{tick[at]:.3g}" for tick, at in zip(test.ticks[:-1], best)),
             "validation": f"{validation.values[best]:.3f}", "test": f"{test.values[best]:.3f}",
             "noise": f"{one.noise(BATCH_SIZE):.3f}",
+            "error": "-" if np.isnan(error := error_between_cells(one)) else f"{error:.3f}",
         })  # fmt: skip
     return pd.DataFrame(rows).set_index("landscape")
 

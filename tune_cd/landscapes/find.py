@@ -2,17 +2,16 @@
 
 import json
 import re
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from tune_cd.analysis import Grid, grid
 from tune_cd.landscapes import measured
 from tune_cd.landscapes.formulas import LANDSCAPES
-from tune_cd.landscapes.landscape import SHIPPED, Landscape, Table, from_path, from_table, on_grid, study_at
+from tune_cd.landscapes.landscape import SHIPPED, Landscape, Surface, from_path, from_table, on_points, study_at
 from tune_cd.landscapes.measured import IN_VIEW, Measured
 from tune_cd.landscapes.measured import JUDGES as JUDGES
 from tune_cd.results import read_file
@@ -20,10 +19,6 @@ from tune_cd.search.space import Space
 
 BATCH_SIZE = 64
 """Default batch size of a measured landscape's plane; the paper's."""
-
-COARSE = 2.0
-"""Octaves between lines of the coarse lattice, on which a measured landscape is whole; finer cells lie near the
-best."""
 
 VOLUME = "-3d"
 """Name suffix of landscapes with the batch size as a third axis."""
@@ -74,28 +69,79 @@ def named(name: str, batch_size: int | None = None) -> str:
 
 
 def plane(landscape: Measured, batch_size: int = BATCH_SIZE) -> Landscape:
-    """Plane of a measured landscape at one batch size: means over seeds, NaN where all trainings diverged.
+    """Plane of a measured landscape at one batch size: means over seeds, NaN where all diverged, and their noise.
 
-    Untrained cells of the finer lattice are interpolated from the coarse one. Raises ValueError for a batch size that
-    was not measured, and for holes in the coarse lattice.
+    Raises ValueError for a batch size that was not measured.
     """
-    rows = landscape.at(batch_size).rows()
-    space = space_of(landscape)
-    ticks, validation = _filled(grid(rows, "val_score"), landscape.name)
-    test = _tested(rows, landscape.name)[..., 0]
-    return on_grid(named(landscape.name, batch_size), space, ticks[:-1], validation[..., 0], test)
+    chosen = landscape.at(batch_size)
+    settings = chosen.trials.groupby(list(chosen.weights))
+    points = np.log2(np.array(list(settings.groups)))
+    seeds = [np.stack([best_so_far(curve, chosen.looks) for curve in rows["validation"]]) for _, rows in settings]
+    curves = np.stack([_mean(each) for each in seeds])
+    test = settings["test_score"].mean().to_numpy(float)
+    return on_points(named(chosen.name, batch_size), space_of(chosen), points, curves, test, _deviations(seeds))
 
 
 def volume(landscape: Measured) -> Landscape:
-    """A measured landscape over all batch sizes, the third axis' allowed values. Raises ValueError as `plane`, and for
-    a single batch size."""
+    """A measured landscape over all batch sizes, the third axis' allowed values. Raises ValueError for a single one."""
     sizes = landscape.axes["batch_size"].tolist()
     if len(sizes) < 2:
         raise ValueError(f"landscape {named(landscape.name)!r}: {landscape.name} has one batch size, {sizes}")
-    rows = landscape.rows()
-    ticks, validation = _filled(grid(rows, "val_score"), landscape.name)
+    planes = {size: plane(landscape, size) for size in sizes}
+    best = max(planes, key=lambda size: planes[size].high)
+    optimum = planes[best].optimum | {"batch_size": best}
+    low, high = min(one.low for one in planes.values()), planes[best].high
+    validation = Layers({np.log2(size): one.validation for size, one in planes.items()})
+    test = Layers({np.log2(size): one.test or one.validation for size, one in planes.items()})
     space = space_of(landscape, batch_size=sizes)
-    return on_grid(named(landscape.name), space, ticks, validation, _tested(rows, landscape.name))
+    return Landscape(named(landscape.name), space, validation, optimum, low, high, test)
+
+
+@dataclass(frozen=True)
+class Layers:
+    """A surface over a plane for each value of a last coordinate; between these values nothing is known."""
+
+    surfaces: Mapping[float, Surface]
+
+    def __call__(self, x: np.ndarray) -> np.ndarray:
+        flat = np.reshape(x, (-1, np.shape(x)[-1]))
+        found = np.full(len(flat), np.nan)
+        for value, surface in self.surfaces.items():
+            here = np.isclose(flat[:, -1], value)
+            found[here] = surface(flat[here, :-1])
+        return found.reshape(np.shape(x)[:-1])
+
+
+def error_between_cells(landscape: Measured, batch_size: int = BATCH_SIZE) -> float:
+    """Root mean square of what the plane predicts less what was trained, over the settings held back; NaN for none.
+
+    Trainings that diverged, or are predicted to, do not count.
+    """
+    held, surface = landscape.at(batch_size).held_back, plane(landscape, batch_size).validation
+    errors = surface(np.log2(held[list(landscape.weights)].to_numpy(float))) - held["val_score"]
+    return float(np.sqrt((errors**2).mean()))
+
+
+def best_so_far(curve: np.ndarray, looks: int) -> np.ndarray:
+    """Best score so far at each look [looks]; NaN from where training diverged."""
+    return np.maximum.accumulate(np.append(curve, np.full(looks - len(curve), np.nan)))
+
+
+def _mean(curves: np.ndarray) -> np.ndarray:
+    """Mean over seeds at each look [n_looks], without those that have diverged; NaN where all have. curves [n_seeds,
+    n_looks]."""
+    known = np.isfinite(curves)
+    with np.errstate(invalid="ignore"):
+        return np.where(known, curves, 0.0).sum(0) / known.sum(0)
+
+
+def _deviations(seeds: Sequence[np.ndarray]) -> np.ndarray:
+    """Deviations [n, n_looks] of single seeds from the mean of their setting, scaled to those of one training from the
+    mean of many. seeds: curves of each setting [n_seeds, n_looks]."""
+    whole = [curves[np.isfinite(curves).all(1)] for curves in seeds]
+    several = [curves for curves in whole if len(curves) > 1]
+    scaled = [(curves - curves.mean(0)) * np.sqrt(len(curves) / (len(curves) - 1)) for curves in several]
+    return np.concatenate(scaled) if scaled else np.empty((0, 0))
 
 
 def with_noise(landscape: Landscape, noise: float = 0.0, durations: str = "equal", failures: float = 0.0) -> Landscape:
@@ -112,38 +158,3 @@ def _general(name: str) -> Landscape:
 def space_of(landscape: Measured, **more: list[int]) -> Space:
     ends = {name: landscape.axes[name][[0, -1]].tolist() for name in landscape.weights}
     return Space(**{name: (low, high) for name, (low, high) in ends.items()}, **more)
-
-
-def _tested(rows: pd.DataFrame, name: str) -> np.ndarray:
-    return _filled(grid(rows, "test_score"), name)[1]
-
-
-def _filled(found: Grid, name: str) -> tuple[list[np.ndarray], np.ndarray]:
-    """Coordinates of the ticks in octaves, and values [n_p, n_e, n_b], see `filled`."""
-    ticks = [np.log2(tick) for tick in found.ticks]
-    return ticks, filled(dict(zip(found.names, ticks)), found.counts + found.lost > 0, found.values, name)
-
-
-def filled(ticks: Mapping[str, np.ndarray], trained: np.ndarray, values: np.ndarray, name: str) -> np.ndarray:
-    """Values [n_p, n_e, n_b] with untrained cells of the finer lattice interpolated from the coarse one.
-
-    NaN: training diverged. ticks: coordinates of each axis in octaves, the batch size's last. trained [n_p, n_e, n_b].
-
-    Raises ValueError for holes in the coarse lattice.
-    """
-    *weights, sizes = ticks.values()
-    coarse = [np.isclose(s := (tick - tick[0]) / COARSE, np.round(s), atol=1e-6) for tick in weights]
-    lattice, values = np.ix_(*coarse), values.copy()
-    lines = [tick[near] for tick, near in zip(weights, coarse)]
-    if not trained[lattice].all():
-        cell = np.argwhere(~trained[lattice])[0]
-        at = {axis: 2.0 ** tick[place] for axis, tick, place in zip(ticks, (*lines, sizes), cell)}
-        raise ValueError(
-            f"landscape {name!r} has {int((~trained[lattice]).sum())} holes, the first at "
-            f"{', '.join(f'{axis} = {value:.3g}' for axis, value in at.items())}: measure them"
-        )
-    for b in range(len(sizes)):
-        between = Table(lines, values[..., b][lattice])
-        for cell in np.argwhere(~trained[..., b]):
-            values[(*cell, b)] = between(np.array([tick[place] for tick, place in zip(weights, cell)]))
-    return values

@@ -3,13 +3,14 @@
     landscape = from_table(results.read("results", "grid"), "omniglot")
     landscape.measure({"Lambda_p": 0.01, "Lambda_e": 2.0}, seed=0).value
 
-A measured grid is interpolated multilinearly in its axes' coordinates, as in `sec:exps`. Holes and extrapolation are
-errors, as nothing is known there. Noise, durations and failures are drawn separately for every configuration and seed,
-so the result of a trial depends neither on the order of asking nor on other trials.
+A user's grid is interpolated multilinearly in its axes' coordinates, as in `sec:exps`, a measured plane on triangles.
+Holes and extrapolation are errors, as nothing is known there. Noise, durations and failures are drawn separately for
+every configuration and seed, so the result of a trial depends neither on the order of asking nor on other trials.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from hashlib import blake2b
 from math import isfinite
 from pathlib import Path
@@ -25,7 +26,7 @@ from tune_cd.analysis.scores import varied
 from tune_cd.results.rows import searched_in
 from tune_cd.search.category import text_of
 from tune_cd.search.number import is_number, number_of
-from tune_cd.search.space import KEY_DIGITS, Space
+from tune_cd.search.space import KEY_DIGITS, Configuration, Space
 
 SHIPPED = Path(__file__).parent
 """Folder of the tables that come with the package; see `find`."""
@@ -62,7 +63,8 @@ class Landscape:
     validation: the surface that searches see; test: the one that is reported (None: the same). optimum: where
     validation is largest; low, high: the range of its values. noise: standard deviation of the noise on validation
     values, as a share of the range. durations: a name in DURATIONS. failures: the probability that a trial fails at
-    random.
+    random. curves: the best validation score so far at each of the evenly spaced looks of a training, the last at full
+    length (None: not known); deviations [n, n_looks]: of single trainings from the mean of their setting.
     """
 
     name: str
@@ -75,6 +77,8 @@ class Landscape:
     noise: float = 0.0
     durations: str = "equal"
     failures: float = 0.0
+    curves: Surface | None = None
+    deviations: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
 
     def __post_init__(self):
         if not (isfinite(self.noise) and self.noise >= 0):
@@ -84,9 +88,33 @@ class Landscape:
         if self.durations not in DURATIONS:
             raise ValueError(f"durations {self.durations!r}: one of {sorted(DURATIONS)}")
 
+    @property
+    def best(self) -> tuple[dict, float]:
+        """The configuration with the largest validation score, and that score."""
+        return self.optimum, self.high
+
+    @property
+    def looks(self) -> int:
+        """Number of looks of a learning curve."""
+        return len(self.curve(self.optimum))
+
     def score(self, h: dict) -> float:
         """The reported score of a configuration, without noise; NaN where it diverges. ValueError outside the space."""
         return float((self.test or self.validation)(self.space.to_coordinates(h)))
+
+    def curve(self, h: Configuration, seed: int | None = None) -> np.ndarray:
+        """Best validation score so far at each look [n_looks], NaN once training has diverged.
+
+        seed: of the noise, a whole deviation, the same each time for a setting; None: no noise. Raises ValueError for h
+        outside the space, and where no curves are known.
+        """
+        if self.curves is None:
+            raise ValueError(f"landscape {self.name!r}: no learning curves are known; the measured ones have them")
+        scores = self.curves(self.space.to_coordinates(h))
+        if seed is not None and len(self.deviations):
+            rng = np.random.default_rng((seed, digest(self.space.key(h))))
+            scores = scores + rng.choice((-1.0, 1.0)) * self.deviations[rng.integers(len(self.deviations))]
+        return np.maximum.accumulate(scores)
 
     def measure(self, h: dict, seed: int) -> Measurement:
         """Simulate one trial of `h`; equal h and seed give equal results. Raises ValueError for h outside the space."""
@@ -108,11 +136,11 @@ def knowledge(space: Space) -> dict[str, Any]:
 
 
 class Table:
-    """A multilinear surface through measured values, or through curves at each of their looks.
+    """A multilinear surface through measured values.
 
-    ticks: coordinates along each axis, ascending. values [len(ticks[0]), ...], of curves [len(ticks[0]), ..., n_looks];
-    NaN: diverged. A point diverges where diverged cells hold more than half of its weight; elsewhere it is the weighted
-    mean of the other cells. A call raises ValueError outside the ticks.
+    ticks: coordinates along each axis, ascending. values [len(ticks[0]), ...], NaN: diverged. A point diverges where
+    diverged cells hold more than half of its weight; elsewhere it is the weighted mean of the other cells. A call
+    raises ValueError outside the ticks.
     """
 
     def __init__(self, ticks: list[np.ndarray], values: np.ndarray):
@@ -124,14 +152,14 @@ class Table:
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
         x = _within(x, self._low, self._high)
-        return _mean_of_measured(self._interpolate(x)).reshape(np.shape(x)[:-1] + self._looks)
+        return _mean_of_measured(self._interpolate(x)).reshape(np.shape(x)[:-1])
 
 
 class Triangles:
     """A surface through values, or curves, at scattered points of a plane, linear on the triangles between them.
 
-    A ridge of contrastive losses runs along (1, 1), where the joint learning rate changes. So the triangles are those of
-    Delaunay in coordinates in which a step across it counts ACROSS times as much as one along it: on a lattice, the
+    A ridge of contrastive losses runs along (1, 1), where the joint learning rate changes. So the triangles are those
+    of Delaunay in coordinates in which a step across it counts ACROSS times as much as one along it: on a lattice, the
     diagonals of its squares lie along the ridge. (Bilinear interpolation digs pits into it.)
 
     points [n, 2], in octaves; their bounding box must be covered. values [n, ...], NaN: diverged, as in `Table`. A call
@@ -219,6 +247,25 @@ def on_grid(
     low, high = float(np.nanmin(validation)), float(np.nanmax(validation))
     scored = None if test is None else Table(ticks, test)
     return Landscape(name, space, Table(ticks, validation), optimum, low, high, scored)
+
+
+def on_points(
+    name: str, space: Space, points: np.ndarray, curves: np.ndarray, test: np.ndarray, deviations: np.ndarray
+) -> Landscape:
+    """A landscape with learning curves over two axes, of scores at scattered coordinates; its optimum is the best one.
+
+    points [n, 2], curves [n, n_looks], best so far, test [n]; NaN: diverged. deviations: see `Landscape`.
+    """
+    surface, whole = Triangles(points, curves), curves[:, -1]
+    optimum = space.from_coordinates(points[np.nanargmax(whole)])
+    return Landscape(
+        name, space, partial(_at_the_end, surface), optimum, float(np.nanmin(whole)), float(np.nanmax(whole)),
+        Triangles(points, test), curves=surface, deviations=deviations,
+    )  # fmt: skip
+
+
+def _at_the_end(curves: Surface, x: np.ndarray) -> np.ndarray:
+    return curves(x)[..., -1]
 
 
 def from_path(path: str | Path) -> Landscape:

@@ -27,7 +27,7 @@ from tune_cd.balance import PUBLISHED, weights_among
 from tune_cd.landscapes.measured.roles import IN_VIEW as IN_VIEW
 from tune_cd.landscapes.measured.roles import JUDGES as JUDGES
 from tune_cd.landscapes.measured.roles import role_of
-from tune_cd.landscapes.measured.writing import ABOUT, CURVE, TRAINED, stored
+from tune_cd.landscapes.measured.writing import ABOUT, CURVE, HELD_BACK, TRAINED, stored
 from tune_cd.landscapes.measured.writing import write as write
 from tune_cd.results.parquet import table_of
 from tune_cd.results.reading import frame
@@ -53,8 +53,9 @@ class Measured:
 
     trials: one row per training, with the weights, batch_size, seed, status, val_score, test_score, best_at (images),
     the terms (at the best look), seconds (wall-clock, evaluations included), and the looks: images [n_looks],
-    validation, and <term>_curve of each term. Weights and terms are Lambda_p, Lambda_e, positive_term and entropy_term,
-    of other losses Lambda_<name> and term_<name>.
+    validation, and <term>_curve of each term. held_back: the same of settings between the cells, which no surface uses
+    (`tune_cd.landscapes.find.error_between_cells`). Weights and terms are Lambda_p, Lambda_e, positive_term and
+    entropy_term, of other losses Lambda_<name> and term_<name>.
 
     Shapes below are for Lambda_p and Lambda_e, [n_p, n_e, ...]; other losses have an axis per weight.
     """
@@ -62,6 +63,7 @@ class Measured:
     name: str
     about: dict[str, Any]
     trials: pd.DataFrame
+    held_back: pd.DataFrame
 
     @property
     def weights(self) -> tuple[str, ...]:
@@ -141,7 +143,8 @@ class Measured:
         sizes = self.axes["batch_size"].tolist()
         if batch_size not in sizes:
             raise ValueError(f"batch_size {batch_size}: {self.name} has {sizes}")
-        return Measured(self.name, self.about, self.trials[self.trials["batch_size"] == batch_size])
+        chosen = [rows[rows["batch_size"] == batch_size] for rows in (self.trials, self.held_back)]
+        return Measured(self.name, self.about, *chosen)
 
     def frame(self) -> pd.DataFrame:
         """One row per look: the weights, batch_size, seed, images_seen, validation and the terms."""
@@ -254,4 +257,8 @@ def load(name: str, folder: Path = FOLDER) -> Measured:
     if not path.exists():
         raise ValueError(f"landscape {name!r}: one of {sorted(path.stem for path in folder.glob('*.parquet'))}")
     table = pq.read_table(path)
-    return Measured(name, json.loads(table.schema.metadata[ABOUT]), table.replace_schema_metadata().to_pandas())
+    rows = table.replace_schema_metadata().to_pandas()
+    parts = [
+        part.drop(columns=HELD_BACK).reset_index(drop=True) for part in (rows[~rows[HELD_BACK]], rows[rows[HELD_BACK]])
+    ]
+    return Measured(name, json.loads(table.schema.metadata[ABOUT]), *parts)

@@ -1,24 +1,24 @@
 """The file of a measured landscape: one row per training, its looks as lists, and its description as JSON."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tune_cd.analysis.parts import require_one
 from tune_cd.analysis.scores import maps_of, parameter, score_column, weights_of
 from tune_cd.analysis.sublosses import terms_of
-from tune_cd.balance import PUBLISHED, weights_among
+from tune_cd.balance import PUBLISHED
 
 TRAINED = ("batch_size", "seed")
 """Axes other than the weights."""
 CURVE = "_curve"
+HELD_BACK = "held_back"
 DIGITS, TERM_DIGITS = 5, 4  # significant digits kept of a score's curve, of a term's
 ABOUT = b"tune_cd.landscape"
 DIRTY = "-dirty"  # behind a commit that tracked files differ from, see `results.provenance`
@@ -29,13 +29,14 @@ def stored(name: str) -> str:
     return name if name == "validation" else f"{name}{CURVE}"
 
 
-def write(path: Path, trials: pd.DataFrame, curves: pd.DataFrame, about: Mapping[str, Any], keep: bool = False) -> None:
+def write(
+    path: Path, trials: pd.DataFrame, curves: pd.DataFrame, about: Mapping[str, Any], held_back: Collection[str] = ()
+) -> None:
     """Write a landscape's file from rows of the two results tables.
 
-    about: facts that are not in the rows, such as command, images and processor; see `Measured`. keep: keep the file's
-    rows at batch sizes that `trials` lack. Raises ValueError for no trials, trials of several problems or set-ups (kept
-    ones included), fewer than two weights, a trial that neither completed nor diverged, one without a curve, and a
-    setting trained twice with one seed.
+    about: facts that are not in the rows, such as command, images and processor; see `Measured`. held_back: ids of the
+    trials between the cells. Raises ValueError for no trials, trials of several problems or set-ups, fewer than two
+    weights, a trial that neither completed nor diverged, one without a curve, a setting trained twice with one seed.
     """
     name = path.stem
     if trials.empty:
@@ -61,41 +62,9 @@ def write(path: Path, trials: pd.DataFrame, curves: pd.DataFrame, about: Mapping
     missing = sorted(set(rows.index) - set(looks.groups))
     if missing:
         raise ValueError(f"{name}: {missing} have no curve")
-    table, said = pa.table(_columns(rows, looks, weights, terms)), _about(rows, weights) | dict(about)
-    if keep and path.exists():
-        table, said = _with_kept(pq.read_table(path), table, said)
-    table = table.replace_schema_metadata({ABOUT: json.dumps(said)})
+    columns = _columns(rows, looks, weights, terms) | {HELD_BACK: pa.array(rows.index.isin(list(held_back)))}
+    table = pa.table(columns).replace_schema_metadata({ABOUT: json.dumps(_about(rows, weights) | dict(about))})
     pq.write_table(table, path, compression="zstd", compression_level=19, use_dictionary=True)
-
-
-def _with_kept(held: pa.Table, new: pa.Table, said: dict[str, Any]) -> tuple[pa.Table, dict[str, Any]]:
-    """The new rows with a file's rows at other batch sizes, and the merged description of both."""
-    before = json.loads(held.schema.metadata[ABOUT])
-    kept = held.filter(pc.invert(pc.is_in(held["batch_size"], new["batch_size"]))).replace_schema_metadata()
-    if not len(kept):
-        return new, said
-    fields = {"dataset": "dataset", "task": "task", "loss": "loss", "metric_name": "metric", "device": "device"}
-    both = [{name: one[of] for name, of in fields.items()} | {"config": json.dumps(one["setup"]), "params": {}}
-            for one in (before, said)]  # fmt: skip
-    require_one(pd.DataFrame(both))
-    share = pc.sum(kept["seconds"]).as_py() / pc.sum(held["seconds"]).as_py()
-    table = pa.concat_tables([kept, new]).sort_by(
-        [(name, "ascending") for name in (*TRAINED, *weights_among(new.column_names))]
-    )
-    return table, said | {
-        "commits": sorted({*before["commits"], *said["commits"]}),
-        "software": {name: _either(before["software"].get(name), now) for name, now in said["software"].items()},
-        "device": _either(before["device"], said["device"]),
-        **({"processor": _either(before.get("processor"), said.get("processor"))} if "processor" in said else {}),
-        "started": min(before["started"], said["started"]), "ended": max(before["ended"], said["ended"]),
-        "trainings": len(table), "hours": round(share * before["hours"] + said["hours"], 2),
-    }  # fmt: skip
-
-
-def _either(before: str | None, now: str | None) -> str:
-    """Parts of both texts, each once, joined by " or "."""
-    parts = [part for text in (before, now) if text for part in text.split(" or ")]
-    return " or ".join(dict.fromkeys(parts))
 
 
 def _with_terms(curves: pd.DataFrame, terms: Sequence[str]) -> pd.DataFrame:

@@ -1,0 +1,42 @@
+"""`tune-cd`: one name for all commands."""
+
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+from tune_cd.__main__ import COMMANDS, main
+
+
+def test_it_is_installed_as_tune_cd():
+    script = Path(sys.executable).with_name("tune-cd")
+    ended = subprocess.run([script, "--version"], capture_output=True, text=True)
+    assert (ended.returncode, ended.stdout.strip()) == (0, version("tune_cd"))
+
+
+@pytest.mark.parametrize("argv", [[], ["--help"], ["-h"]])
+def test_without_a_command_it_names_them_all(argv, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["tune-cd", *argv])
+    assert main() == 0
+    said = capsys.readouterr().out
+    assert all(f"  {name} " in said for name in COMMANDS)
+
+
+def test_it_tells_its_version(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["tune-cd", "--version"])
+    assert main() == 0 and capsys.readouterr().out.strip() == version("tune_cd")
+
+
+def test_an_unknown_command_is_refused_with_those_there_are(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["tune-cd", "tune"])
+    assert main() == 2 and "'tune' is no command" in (said := capsys.readouterr().err) and "  replay" in said
+
+
+@pytest.mark.parametrize("name", [name for name in COMMANDS if name != "balance"])
+def test_a_command_has_its_own_help_and_status(name):
+    ended = subprocess.run([sys.executable, "-m", "tune_cd", name, "--help"], capture_output=True, text=True)
+    assert ended.returncode == 0 and "usage:" in ended.stdout, ended.stderr
+    wrong = subprocess.run([sys.executable, "-m", "tune_cd", name, "--nonsense"], capture_output=True, text=True)
+    assert wrong.returncode == 2 and "usage:" in wrong.stderr

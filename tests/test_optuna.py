@@ -1,0 +1,181 @@
+"""The sampler in Optuna's own test suite, and beside the search that it adapts."""
+
+from functools import partial
+
+import numpy as np
+import optuna
+import pytest
+from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
+from optuna.testing.pytest_samplers import BasicSamplerTestCase, RelativeSamplerTestCase, SingleOnlySamplerTestCase
+
+from tune_cd import CoordinateDescent
+from tune_cd.optuna import CoordinateDescentSampler, space_of
+
+optuna.logging.set_verbosity(optuna.logging.WARNING)
+
+
+class TestOptunasSuite(BasicSamplerTestCase, RelativeSamplerTestCase, SingleOnlySamplerTestCase):
+    test_sample_relative_categorical = test_sample_relative_mixed = None  # categories are not searched together yet
+
+    @pytest.fixture
+    def sampler(self):
+        return CoordinateDescentSampler
+
+
+SPACE = {"lr": FloatDistribution(1e-5, 1.0, log=True), "momentum": FloatDistribution(0.0, 0.95)}
+
+
+def score(lr, momentum):
+    return -((np.log2(lr) + 7) ** 2) - 20 * (momentum - 0.6) ** 2
+
+
+def objective(trial, sign=1.0):
+    return sign * score(trial.suggest_float("lr", 1e-5, 1.0, log=True), trial.suggest_float("momentum", 0.0, 0.95))
+
+
+def run(sampler, n_trials=12, direction="maximize", of=objective, **how):
+    study = optuna.create_study(direction=direction, sampler=sampler, **how)
+    study.optimize(of, n_trials=n_trials)
+    return study
+
+
+def params(study):
+    return [trial.params for trial in study.trials]
+
+
+@pytest.mark.parametrize("rule", ["default", "paper"])
+def test_it_proposes_what_the_search_does(rule):
+    start = {"lr": 1e-3, "momentum": 0.1}
+    search = CoordinateDescent(space_of(SPACE), start=start, rule=rule)
+    expected = []
+    for _ in range(12):
+        h = search.ask()
+        expected.append(h)
+        search.tell(h, score(**h))
+    study = run(CoordinateDescentSampler(SPACE, rule=rule, start=start))
+    assert params(study) == expected
+
+
+def test_smaller_is_better_where_the_study_says_so():
+    start = {"lr": 1e-3, "momentum": 0.1}
+    least = run(CoordinateDescentSampler(SPACE, start=start), direction="minimize", of=partial(objective, sign=-1.0))
+    assert params(least) == params(run(CoordinateDescentSampler(SPACE, start=start)))
+    assert least.best_value < 0.5
+
+
+def test_without_a_space_the_first_trial_is_the_start():
+    study = optuna.create_study(direction="maximize", sampler=CoordinateDescentSampler())
+    study.enqueue_trial({"lr": 1e-3, "momentum": 0.1})
+    study.optimize(objective, n_trials=12)
+    known = run(CoordinateDescentSampler(dict(sorted(SPACE.items())), start={"lr": 1e-3, "momentum": 0.1}))
+    assert params(study) == params(known) and study.best_value > -0.5
+
+
+@pytest.mark.parametrize("storage", ["sqlite", "journal"])
+def test_a_resumed_study_is_one_that_never_stopped(tmp_path, storage):
+    backend = {
+        "sqlite": lambda: optuna.storages.RDBStorage(f"sqlite:///{tmp_path / 'study.db'}"),
+        "journal": lambda: optuna.storages.JournalStorage(
+            optuna.storages.journal.JournalFileBackend(str(tmp_path / "log"))
+        ),
+    }[storage]
+    for _ in range(3):
+        study = optuna.create_study(
+            direction="maximize", sampler=CoordinateDescentSampler(), storage=backend(), study_name="s",
+            load_if_exists=True,
+        )  # fmt: skip
+        if not study.trials:
+            study.enqueue_trial({"lr": 1e-3, "momentum": 0.1})
+        study.optimize(objective, n_trials=4)
+    whole = optuna.create_study(direction="maximize", sampler=CoordinateDescentSampler())
+    whole.enqueue_trial({"lr": 1e-3, "momentum": 0.1})
+    whole.optimize(objective, n_trials=12)
+    assert params(study) == params(whole)
+
+
+def test_running_trials_are_known_before_they_suggest():
+    study = optuna.create_study(direction="maximize", sampler=CoordinateDescentSampler(SPACE))
+    asked = [study.ask() for _ in range(4)]
+    assert len({trial.suggest_float("lr", 1e-5, 1.0, log=True) for trial in asked}) == 4
+
+
+def test_several_threads_share_a_search():
+    study = optuna.create_study(direction="maximize", sampler=CoordinateDescentSampler(SPACE))
+    study.optimize(objective, n_trials=24, n_jobs=4)
+    assert len({tuple(one.params.values()) for one in study.trials}) == 24 and study.best_value > -0.5
+
+
+def test_a_pruned_trial_is_a_short_training_and_a_failed_one_is_the_worst():
+    """Near the optimum the trials fail, and beyond it they are pruned; neither stops the search."""
+
+    def fragile(trial):
+        value = objective(trial)
+        for step in range(4):
+            trial.report(value - 3 + step, step)
+            if trial.params["lr"] > 0.05 and step == 1:
+                raise optuna.TrialPruned
+        return float("nan") if 0.007 < trial.params["lr"] < 0.008 else value
+
+    study = run(CoordinateDescentSampler(SPACE, start={"lr": 0.1, "momentum": 0.1}), 25, of=fragile)
+    states = {trial.state.name for trial in study.trials}
+    assert "PRUNED" in states and study.best_value > -1
+    search = study.sampler._search(study.trials, SPACE, 1.0)
+    short = [one for one in search.trainings if one.stopped]
+    assert short and {one.share for one in short} == {0.5}
+
+
+def test_conditional_parameters_and_categories_are_left_to_the_other_sampler():
+    def conditional(trial):
+        value = objective(trial)
+        if trial.suggest_categorical("optimizer", ["sgd", "adam"]) == "adam":
+            value -= (trial.suggest_float("beta", 0.5, 0.999) - 0.9) ** 2
+        return value
+
+    study = run(CoordinateDescentSampler(independent_sampler=optuna.samplers.RandomSampler(seed=0)), 15, of=conditional)
+    assert all(set(trial.params) >= {"lr", "momentum", "optimizer"} for trial in study.trials)
+    assert set(study.sampler.infer_relative_search_space(study, study.trials[-1])) == {"lr", "momentum"}
+
+
+def test_steps_begin_at_the_lower_bound():
+    """Optuna's steps are counted from `low`: 3, 5, 7, 9; and .1, .35, .6, .85."""
+    space = {"n": IntDistribution(3, 9, step=2), "x": FloatDistribution(0.1, 0.85, step=0.25)}
+    study = optuna.create_study(sampler=CoordinateDescentSampler(space))
+    study.optimize(
+        lambda trial: trial.suggest_int("n", 3, 9, step=2) + trial.suggest_float("x", 0.1, 0.85, step=0.25), 20
+    )
+    assert {trial.params["n"] for trial in study.trials} <= {3, 5, 7, 9} and study.best_params["n"] == 3
+    assert np.allclose(sorted({trial.params["x"] for trial in study.trials[:8]} | {0.1, 0.35, 0.6, 0.85}),
+                       [0.1, 0.35, 0.6, 0.85])  # fmt: skip
+
+
+def test_the_end_of_a_search_is_said_once(monkeypatch):
+    said = []
+    monkeypatch.setattr("tune_cd.optuna.logger.info", said.append)
+    study = optuna.create_study(sampler=CoordinateDescentSampler({"n": IntDistribution(1, 4)}))
+    study.optimize(lambda trial: trial.suggest_int("n", 1, 4), n_trials=8)
+    assert len(said) == 1 and "the search ends: all 4 configurations" in said[0]
+    assert said[0].endswith("TPESampler goes on.")
+    assert len({trial.params["n"] for trial in study.trials[:4]}) == 4
+
+
+@pytest.mark.parametrize(
+    "arguments, said",
+    [
+        ({"rule": "greedy", "space": SPACE}, "rule 'greedy': one of"),
+        ({"start": {"lr": 7.0, "momentum": 0.1}, "space": SPACE}, "lr = 7.0 is outside"),
+        ({"directions": [[1, -1]]}, "space is required too"),
+        ({"directions": [[1, -1, 0]], "space": SPACE}, "directions"),
+    ],
+)
+def test_what_does_not_fit_is_refused_before_the_first_trial(arguments, said):
+    with pytest.raises(ValueError, match=said):
+        CoordinateDescentSampler(**arguments)
+
+
+def test_a_category_in_the_space_is_not_lost():
+    sampler = CoordinateDescentSampler(SPACE | {"optimizer": CategoricalDistribution(["sgd", "adam"])})
+    study = optuna.create_study(direction="maximize", sampler=sampler)
+    study.optimize(
+        lambda trial: objective(trial) + (trial.suggest_categorical("optimizer", ["sgd", "adam"]) == "adam"), 6
+    )
+    assert {trial.params["optimizer"] for trial in study.trials} <= {"sgd", "adam"}

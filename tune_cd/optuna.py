@@ -1,0 +1,211 @@
+"""The search as an Optuna sampler.
+
+    from tune_cd.optuna import CoordinateDescentSampler
+
+    study = optuna.create_study(direction="maximize", sampler=CoordinateDescentSampler())
+    study.optimize(objective, n_trials=20)
+
+Every suggestion follows from the trials in the study's storage, in the order of their numbers. So storages, `n_jobs`,
+enqueued trials and resumed studies need nothing more.
+"""
+
+from collections.abc import Mapping, Sequence
+from math import floor
+from threading import Lock
+from typing import Any
+
+import optuna
+from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
+from optuna.samplers import BaseSampler, TPESampler
+from optuna.search_space import IntersectionSearchSpace
+from optuna.study import Study, StudyDirection
+from optuna.trial import FrozenTrial, TrialState
+
+from tune_cd.search.directions import Directions
+from tune_cd.search.search import CoordinateDescent
+from tune_cd.search.space import Axis, Configuration, Domain, Linear, Space
+from tune_cd.search.training import Curve, Proposal, Training, curve_of
+
+__all__ = ["CoordinateDescentSampler", "space_of"]
+
+logger = optuna.logging.get_logger(f"optuna.{__name__}")
+
+ASKED = "tune_cd:asked"
+"""System attribute of a trial: the parameters that it was given, before it suggests them."""
+
+LONGEST_SHORT = 0.99
+"""A pruned trial counts as stopped before its end, however long it was."""
+
+
+class CoordinateDescentSampler(BaseSampler):
+    """Line searches over a few parameters, with one objective (`CoordinateDescent`).
+
+    space: name -> distribution of the parameters that it searches; None: those that all trials so far have. They are
+        known from the second trial on, and the first one is the start. Other parameters, such as conditional ones, are
+        left to `independent_sampler`.
+    rule, prior, directions, budgets, seed: as of `CoordinateDescent`; directions in the order of `space`.
+    start: the first configuration, name -> value; `study.enqueue_trial` does the same.
+    independent_sampler: None: Optuna's TPESampler, with the same seed.
+
+    A pruned trial counts as a training that was stopped after the share of steps that it reported, a failed one as
+    worst, a running one as under way. When nothing promising is left, the search says why, and `independent_sampler`
+    goes on. Raises ValueError for an argument that does not fit, at the first suggestion for one that depends on the
+    space, and for a study of several objectives.
+    """
+
+    def __init__(
+        self,
+        space: Mapping[str, BaseDistribution] | None = None,
+        *,
+        rule: str = "default",
+        prior: str | None = None,
+        directions: Directions = None,
+        budgets: int | Sequence[int] = 3,
+        start: Mapping[str, Any] | None = None,
+        seed: int = 0,
+        independent_sampler: BaseSampler | None = None,
+    ):
+        if directions is not None and space is None:
+            raise ValueError(f"directions {directions!r}: space is required too, since they are in its order")
+        self._given = None if space is None else _searchable(space)
+        self._start = start
+        self._how = {"rule": rule, "prior": prior, "directions": directions, "budgets": budgets, "seed": seed}
+        self._independent = TPESampler(seed=seed) if independent_sampler is None else independent_sampler
+        self._common = IntersectionSearchSpace(include_pruned=True)
+        self._lock, self._said = Lock(), False
+        if self._given is not None:
+            self._search([], self._given, 1.0)
+
+    def infer_relative_search_space(self, study: Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:
+        """The parameters that the search proposes together."""
+        if self._given is not None:
+            return self._given
+        with self._lock:
+            return _searchable(self._common.calculate(study))
+
+    def sample_relative(
+        self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
+    ) -> dict[str, Any]:
+        """The next configuration; {} when nothing promising is left."""
+        self._raise_error_if_multi_objective(study)
+        if not search_space:
+            return {}
+        sign = 1.0 if study.direction == StudyDirection.MAXIMIZE else -1.0
+        with self._lock:
+            trials = [one for one in study.get_trials(deepcopy=False) if one.number != trial.number]
+            search = self._search(trials, search_space, sign)
+            h = search.ask()
+            if h is None:
+                self._say_why(search)
+                return {}
+            asked = {name: _value(search_space[name], value) for name, value in h.items()}
+            study._storage.set_trial_system_attr(trial._trial_id, ASKED, asked)
+        return asked
+
+    def sample_independent(
+        self, study: Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
+    ) -> Any:
+        """A value of a parameter outside the search space, by `independent_sampler`."""
+        self._raise_error_if_multi_objective(study)
+        return self._independent.sample_independent(study, trial, param_name, param_distribution)
+
+    def after_trial(self, study: Study, trial: FrozenTrial, state: TrialState, values: Sequence[float] | None) -> None:
+        self._independent.after_trial(study, trial, state, values)
+
+    def reseed_rng(self) -> None:
+        self._independent.reseed_rng()
+
+    def _search(
+        self, trials: Sequence[FrozenTrial], distributions: Mapping[str, BaseDistribution], sign: float
+    ) -> CoordinateDescent:
+        """The search after these trials. sign: 1.0 where larger is better, -1.0 where smaller is."""
+        space, trainings = space_of(distributions), []
+        longest = max((step for trial in trials for step in trial.intermediate_values), default=0)
+        for trial in trials:
+            h = _configuration(trial, distributions, space)
+            if h is not None:
+                curve = _curve(trial, sign, longest)
+                trainings.append(Training(
+                    h, curve, until=None if curve else 1.0, left=trial.state == TrialState.PRUNED,
+                    origin=Proposal(h, "trial", 0.0), trial_index=trial.number,
+                ))  # fmt: skip
+        start: Configuration | None = None
+        if self._start is not None:
+            start = {name: _coordinate(distributions[name], value) for name, value in self._start.items()}
+        elif self._given is None and trainings:
+            start = trainings[0].h
+        search = CoordinateDescent(space, start=start, **self._how)
+        search.recall(trainings)
+        return search
+
+    def _say_why(self, search: CoordinateDescent) -> None:
+        if not self._said and search.finished:
+            logger.info(f"the search ends: {search.ending}. {type(self._independent).__name__} goes on.")
+            self._said = True
+
+
+def space_of(distributions: Mapping[str, BaseDistribution]) -> Space:
+    """The search's space over Optuna's distributions, which `balance.of` takes. A parameter with a step is its index:
+    0 for `low`, 1 for `low + step`."""
+    return Space(**{name: _domain(name, distribution) for name, distribution in distributions.items()})
+
+
+def _domain(name: str, distribution: BaseDistribution) -> Domain:
+    match distribution:
+        case FloatDistribution(step=None, log=log, low=low, high=high):
+            return (low, high) if log else Linear(low, high)
+        case IntDistribution(log=True, low=low, high=high):
+            return Axis.integers(name, low, high)
+        case FloatDistribution(low=low, high=high, step=step) | IntDistribution(low=low, high=high, step=step):
+            return Linear(0, floor((high - low) / step + 1e-9), step=1)
+    raise ValueError(f"{name}: {distribution!r} is not searched along lines; leave it out of the space")
+
+
+def _searchable(distributions: Mapping[str, BaseDistribution]) -> dict[str, BaseDistribution]:
+    """Those with more than one value, without categories."""
+    return {
+        name: distribution for name, distribution in distributions.items()
+        if not (distribution.single() or isinstance(distribution, CategoricalDistribution))
+    }  # fmt: skip
+
+
+def _indexed(distribution: BaseDistribution) -> bool:
+    """Whether the search knows a parameter by its index."""
+    return not getattr(distribution, "log", False) and getattr(distribution, "step", None) is not None
+
+
+def _value(distribution: Any, searched: Any) -> Any:
+    """Optuna's value of what the search proposes."""
+    if _indexed(distribution):
+        searched = distribution.low + searched * distribution.step
+    return int(searched) if isinstance(distribution, IntDistribution) else float(min(searched, distribution.high))
+
+
+def _coordinate(distribution: Any, value: Any) -> Any:
+    """The search's value of Optuna's; the inverse of `_value`."""
+    return round((value - distribution.low) / distribution.step) if _indexed(distribution) else value
+
+
+def _configuration(
+    trial: FrozenTrial, distributions: Mapping[str, BaseDistribution], space: Space
+) -> Configuration | None:
+    """A trial's configuration; None if it waits, has other parameters, or lies outside the space."""
+    params = trial.system_attrs.get(ASKED, {}) | trial.params
+    if trial.state == TrialState.WAITING or not distributions.keys() <= params.keys():
+        return None
+    if not all(one._contains(one.to_internal_repr(params[name])) for name, one in distributions.items()):
+        return None
+    return space.check({name: _coordinate(one, params[name]) for name, one in distributions.items()})
+
+
+def _curve(trial: FrozenTrial, sign: float, longest: int) -> Curve:
+    """What is known of a trial, by its share of the full length; {} while it runs. longest: the last step of any."""
+    if not trial.state.is_finished():
+        return {}
+    steps = trial.intermediate_values
+    if trial.state == TrialState.PRUNED and steps:
+        last = max(steps)
+        return curve_of({min((last + 1) / (longest + 1), LONGEST_SHORT): sign * steps[last]})
+    return curve_of(
+        {1.0: sign * trial.value if trial.state == TrialState.COMPLETE and trial.value is not None else None}
+    )

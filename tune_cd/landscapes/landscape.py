@@ -21,6 +21,7 @@ import pandas as pd
 from scipy.interpolate import LinearNDInterpolator, RegularGridInterpolator
 
 from tune_cd import balance, results
+from tune_cd.analysis.choices import signs
 from tune_cd.analysis.parts import require_one
 from tune_cd.analysis.scores import varied
 from tune_cd.results.rows import searched_in
@@ -209,9 +210,10 @@ def from_table(trials: pd.DataFrame, name: str, axes: Sequence[str] | Space | No
 
     axes: the columns (or names in `params`) that span it, or their space; None: the parameters that vary. Trials of a
     cell are averaged. Test scores are reported if every completed row has one. Without a given space, batch sizes are
-    searched as allowed values, all else as real log-scaled axes. Raises ValueError for a table without a completed
-    trial, for rows of several problems or set-ups (`analysis.comparable` tells them apart), and for holes: cells of the
-    factorial where no trial completed or diverged.
+    searched as allowed values, categories as such, all else as real log-scaled axes. Where a smaller score is better
+    (`mode`), it counts negated. Raises ValueError for a table without a completed trial, for rows of several problems
+    or set-ups (`analysis.comparable` tells them apart), and for holes: cells of the factorial where no trial completed
+    or diverged.
     """
     ended = trials[trials["status"].isin(["completed", "diverged"])]
     if "completed" not in set(ended["status"]):
@@ -221,7 +223,8 @@ def from_table(trials: pd.DataFrame, name: str, axes: Sequence[str] | Space | No
             raise ValueError(
                 f"landscape {name!r}: {column} must be one, not {sorted(map(str, ended[column].unique()))}"
             )
-    given = axes if isinstance(axes, Space) else None
+    turned = {name: ended[name].astype(float) * signs(ended) for name in ("val_score", "test_score")}
+    ended, given = ended.assign(**turned), axes if isinstance(axes, Space) else None
     names = list(given.names if given else axes or varied(ended))
     try:
         require_one(ended, but=names)

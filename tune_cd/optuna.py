@@ -21,6 +21,7 @@ from optuna.search_space import IntersectionSearchSpace
 from optuna.study import Study, StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
+from tune_cd.search.category import Category, is_plain
 from tune_cd.search.directions import Directions
 from tune_cd.search.search import CoordinateDescent
 from tune_cd.search.space import Axis, Configuration, Domain, Linear, Space
@@ -158,15 +159,18 @@ def _domain(name: str, distribution: BaseDistribution) -> Domain:
             return Axis.integers(name, low, high)
         case FloatDistribution(low=low, high=high, step=step) | IntDistribution(low=low, high=high, step=step):
             return Linear(0, floor((high - low) / step + 1e-9), step=1)
+        case CategoricalDistribution(choices=choices):
+            return Category(name, choices)
     raise ValueError(f"{name}: {distribution!r} is not searched along lines; leave it out of the space")
 
 
 def _searchable(distributions: Mapping[str, BaseDistribution]) -> dict[str, BaseDistribution]:
-    """Those with more than one value, without categories."""
-    return {
-        name: distribution for name, distribution in distributions.items()
-        if not (distribution.single() or isinstance(distribution, CategoricalDistribution))
-    }  # fmt: skip
+    """Those with more than one value, without choices among anything but text, numbers, booleans and None."""
+    return {name: one for name, one in distributions.items() if not one.single() and _is_plain(one)}
+
+
+def _is_plain(distribution: BaseDistribution) -> bool:
+    return not isinstance(distribution, CategoricalDistribution) or all(map(is_plain, distribution.choices))
 
 
 def _indexed(distribution: BaseDistribution) -> bool:
@@ -176,6 +180,8 @@ def _indexed(distribution: BaseDistribution) -> bool:
 
 def _value(distribution: Any, searched: Any) -> Any:
     """Optuna's value of what the search proposes."""
+    if isinstance(distribution, CategoricalDistribution):
+        return searched
     if _indexed(distribution):
         searched = distribution.low + searched * distribution.step
     return int(searched) if isinstance(distribution, IntDistribution) else float(min(searched, distribution.high))

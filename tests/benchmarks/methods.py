@@ -28,13 +28,15 @@ from tune_cd.landscapes.landscape import DURATIONS
 from tune_cd.landscapes.simulation import replay
 from tune_cd.search.methods import OPTIMISERS
 
+CATEGORIES = tuple(name for name in GENERAL if name.startswith("kinds-"))
 PARTS = {
     "measured": MEASURED,
     "judges": tuple(name for name in JUDGES if name in measured.MEASURED),
     "formulas": tuple(LANDSCAPES),
     "boxes": tuple(HILLS),
     "corners": CORNERS,
-    "general": GENERAL,
+    "general": tuple(name for name in GENERAL if name not in CATEGORIES),
+    "categories": CATEGORIES,
     "modelled": (
         *MEASURED, "omniglot", "narrow", "cliff", "box-4-bowl", "box-4-ridge", "box-6-ridge", "box-8-ridge-3d",
         "box-8-bowl-4d", "box-8-ridge-4d", "boosting-wine", "network-digits", "svm-digits",

@@ -4,7 +4,8 @@
 
 Writes OUT/<name>.parquet, a full grid with the results table's columns. Scores are accuracies, means over three folds
 (stratified, shuffled with seed 0) of datasets that come with scikit-learn. A support vector machine's C and gamma; a
-small network's rate, decay, batch size and momentum; gradient boosting's rate, number of trees and their depth.
+small network's rate, decay, batch size and momentum; gradient boosting's rate, number of trees and their depth; another
+network's rate and decay, optimiser and activation, which have no order.
 """
 
 import argparse
@@ -16,6 +17,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import sklearn.datasets
@@ -27,8 +29,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from tune_cd import Axis, Linear, Space, results
-from tune_cd.results.parquet import serialise
-from tune_cd.results.rows import trial_name, trial_row
+from tune_cd.results.parquet import serialise_many, table_of
+from tune_cd.results.rows import split, trial_name, trial_row
 
 FOLDS = 3
 Scores = Callable[..., float]
@@ -41,15 +43,16 @@ class Problem:
 
     data: str
     space: Space
-    ticks: dict[str, Sequence[float]]
+    ticks: dict[str, Sequence[Any]]
     accuracy: Scores
 
-    def cells(self) -> Iterator[dict[str, float]]:
+    def cells(self) -> Iterator[dict[str, Any]]:
         return (dict(zip(self.ticks, cell)) for cell in product(*self.ticks.values()))
 
-    def score(self, h: dict[str, float]) -> float:
+    def score(self, h: dict[str, Any]) -> float:
         """The mean accuracy over the folds."""
-        x, y = getattr(sklearn.datasets, f"load_{self.data}")(return_X_y=True)
+        made = MADE.get(self.data)
+        x, y = made() if made else getattr(sklearn.datasets, f"load_{self.data}")(return_X_y=True)
         folds = StratifiedKFold(FOLDS, shuffle=True, random_state=0)
         accuracies = [self.accuracy(x[train], y[train], x[test], y[test], **h) for train, test in folds.split(x, y)]
         return float(np.mean(accuracies))
@@ -64,6 +67,18 @@ def network(x, y, x_test, y_test, *, rate: float, decay: float, batch_size: int,
     model = MLPClassifier(
         (32,), solver="sgd", learning_rate_init=rate, alpha=decay, batch_size=int(batch_size), momentum=momentum,
         nesterovs_momentum=False, max_iter=10, random_state=0,
+    )  # fmt: skip
+    try:
+        return make_pipeline(StandardScaler(), model).fit(x, y).score(x_test, y_test)
+    except ValueError:  # it diverged: worse than any guess
+        return 0.0
+
+
+def kinds(x, y, x_test, y_test, *, rate: float, decay: float, solver: str, activation: str) -> float:
+    """One hidden layer of 32, 10 epochs in batches of 32."""
+    model = MLPClassifier(
+        (32,), solver=solver.partition(" ")[0], learning_rate_init=rate, alpha=decay, batch_size=32,
+        momentum=0.9 if "momentum" in solver else 0.0, activation=activation, max_iter=10, random_state=0,
     )  # fmt: skip
     try:
         return make_pipeline(StandardScaler(), model).fit(x, y).score(x_test, y_test)
@@ -103,6 +118,31 @@ def _boosting(data: str) -> Problem:
     return Problem(data, space, ticks, boosting)
 
 
+SOLVERS, ACTIVATIONS = ["adam", "sgd", "sgd momentum"], ["relu", "tanh", "logistic", "identity"]
+
+
+def _kinds(data: str) -> Problem:
+    ticks = {"rate": powers(-13, 1, 2), "decay": powers(-13, 3, 4), "solver": SOLVERS, "activation": ACTIVATIONS}
+    space = Space(rate=(2.0**-13, 2.0), decay=(2.0**-13, 8.0), solver=SOLVERS, activation=ACTIVATIONS)
+    return Problem(data, space, ticks, kinds)
+
+
+def spirals() -> tuple[np.ndarray, np.ndarray]:
+    """Three arms of 300 noisy points that wind around each other once and a half."""
+    rng, arm = np.random.default_rng(0), np.repeat(np.arange(3), 300)
+    along = np.sqrt(rng.uniform(0.02, 1, 900))
+    angle = 2 * np.pi * (arm / 3 + 0.75 * along)
+    return along[:, None] * np.column_stack([np.cos(angle), np.sin(angle)]) + 0.02 * rng.standard_normal((900, 2)), arm
+
+
+def blobs() -> tuple[np.ndarray, np.ndarray]:
+    """Six classes of three clusters in ten dimensions, of which four say nothing; a tenth of the labels is wrong."""
+    return sklearn.datasets.make_classification(
+        1200, 10, n_informative=6, n_redundant=0, n_classes=6, n_clusters_per_class=3, flip_y=0.1, random_state=0
+    )
+
+
+MADE = {"spirals": spirals, "blobs": blobs}
 PROBLEMS: dict[str, Callable[[], Problem]] = {
     "svm-digits": partial(_svm, "digits"),
     "svm-breast-cancer": partial(_svm, "breast_cancer"),
@@ -111,6 +151,10 @@ PROBLEMS: dict[str, Callable[[], Problem]] = {
     "network-wine": partial(_network, "wine"),
     "boosting-breast-cancer": partial(_boosting, "breast_cancer"),
     "boosting-wine": partial(_boosting, "wine"),
+    "kinds-digits": partial(_kinds, "digits"),
+    "kinds-breast-cancer": partial(_kinds, "breast_cancer"),
+    "kinds-blobs": partial(_kinds, "blobs"),
+    "kinds-spirals": partial(_kinds, "spirals"),
 }
 
 
@@ -132,7 +176,8 @@ def rows(name: str, problem: Problem) -> Iterator[dict]:
             "status": "completed", "val_score": score, "scores": {}, "train_seconds": time.perf_counter() - begun,
         }  # fmt: skip
         config = {"model": problem.accuracy.__name__, "folds": FOLDS, "space": space} | h
-        yield trial_row(identity, h, config, outcome, {"device": "cpu", "gpus": 0.0}, shared)
+        params, choices = split(h, problem.space)
+        yield trial_row(identity, params, config, outcome, {"device": "cpu", "gpus": 0.0}, shared, choices)
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -148,7 +193,8 @@ def main(argv: list[str] | None = None) -> None:
         begun, problem = time.perf_counter(), PROBLEMS[name]()
         checked = [results.check_trial(row) for row in rows(name, problem)]
         options.out.mkdir(parents=True, exist_ok=True)
-        results.publish(options.out / f"{name}.parquet", serialise(checked, results.TRIALS).to_pybytes())
+        whole = serialise_many(table_of(checked, results.TRIALS))
+        results.publish(options.out / f"{name}.parquet", whole.to_pybytes())
         print(f"{name}: {len(checked)} cells, {time.perf_counter() - begun:.0f} s", flush=True)
 
 

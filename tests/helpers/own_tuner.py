@@ -28,7 +28,8 @@ def own_tuner(number: int = 40) -> tuple[pd.DataFrame, pd.DataFrame]:
         rows.append(row(
             n, status, float(score), study="my-net", search="cd", metric_name="accuracy",
             times=(n * 60.0, n * 60.0 + 99),
-            params={"lr": lr, "momentum": momentum, "layers": float(layers)}, config={"space": SPACE, "full_length": ["epoch", EPOCHS]},
+            params={"lr": lr, "momentum": momentum, "layers": float(layers)},
+            config={"space": SPACE, "full_length": ["epoch", EPOCHS]},
             scores={"accuracy": float(score), "epoch": float(epochs)}, trial_id=f"cd-{n:05d}", gpus=1.0,
             error="ValueError: <b>no</b>" if status == "failed" else None,
             **dict.fromkeys(("dataset", "task", "loss", "seed", "search_seed")),

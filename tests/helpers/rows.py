@@ -25,6 +25,8 @@ def full(**fields) -> dict:
             direction="balance",
             line_position=-1.25,
             params={"Lambda_p": 0.5, "Lambda_e": 0.25},
+            choices={"optimizer": "adam", "nesterov": "true"},
+            mode="max",
             Lambda_p=0.5,
             Lambda_e=0.25,
             batch_size=64,

@@ -328,3 +328,19 @@ def test_the_batch_size_matters_little():
     landscape = LANDSCAPES["batch"]
     scores = {b: landscape.score(landscape.optimum | {"batch_size": b}) / landscape.high for b in BATCH_SIZES}
     assert max(scores, key=scores.get) == 64 and min(scores.values()) == scores[512] == pytest.approx(0.914, abs=0.001)
+
+
+def test_a_category_is_an_axis_with_its_values_and_a_loss_counts_negated():
+    measured = [
+        minimal(
+            study="s", trial_id=f"t{n}", trial_index=n, status="completed", metric_name="loss", mode="min",
+            val_score=lr + place, params={"lr": lr}, choices={"opt": text},
+        )
+        for n, (lr, (place, text)) in enumerate(product((0.1, 0.4), enumerate(["null", "adam", '"1"'])))
+    ]  # fmt: skip
+    landscape = from_table(pd.DataFrame(map(check_trial, measured)), "opt")
+    assert landscape.space.categories[0].values == (None, "adam", "1") and landscape.optimum == {"lr": 0.1, "opt": None}
+    assert landscape.score({"lr": 0.2, "opt": "adam"}) == pytest.approx(-1.25) and landscape.low == pytest.approx(-2.4)
+    gaps = [row for row in measured if row["choices"]["opt"] != "adam" or row["params"]["lr"] < 0.2]
+    with pytest.raises(ValueError, match="1 holes in 6 cells, the first at {'lr': '0.4', 'opt': 'adam'}"):
+        from_table(pd.DataFrame(map(check_trial, gaps)), "opt")

@@ -25,9 +25,10 @@ from tune_cd.results.writing import write_many
 
 DOCUMENTED = [
     "study", "dataset", "task", "loss", "search", "search_seed", "seed", "trial_id", "trial_index", "attempt",
-    "direction", "line_position", "params", "Lambda_p", "Lambda_e", "batch_size", "status", "metric_name", "val_score",
-    "test_score", "scores", "positive_term", "entropy_term", "images_seen", "best_at", "train_seconds", "gpus",
-    "started_at", "ended_at", "hostname", "device", "error", "failure_kind", "config", "software", "git_commit",
+    "direction", "line_position", "params", "choices", "Lambda_p", "Lambda_e", "batch_size", "status", "metric_name",
+    "mode", "val_score", "test_score", "scores", "positive_term", "entropy_term", "images_seen", "best_at",
+    "train_seconds", "gpus", "started_at", "ended_at", "hostname", "device", "error", "failure_kind", "config",
+    "software", "git_commit",
 ]  # fmt: skip
 REQUIRED = [
     "study", "search", "trial_id", "trial_index", "attempt", "params", "status", "metric_name", "scores", "config",
@@ -47,7 +48,7 @@ def test_every_field_explains_itself_in_the_file_too_and_strings_are_plain(tmp_p
     stored = pq.read_schema(results.write_trial(tmp_path, full()))
     assert stored.equals(results.TRIALS)
     for schema in (stored, results.CURVES):
-        assert schema.metadata[b"format_version"] == b"3"
+        assert schema.metadata[b"format_version"] == b"4"
         for field in schema:
             assert field.metadata[b"unit"] and len(field.metadata[b"meaning"]) > 10
             assert not pa.types.is_dictionary(field.type)
@@ -154,8 +155,17 @@ def test_plain_pandas_reads_the_same_table(tmp_path):
     (folder / "s0" / ".t9.parquet.0123").write_bytes(b"half a fi")
     table = pd.read_parquet(folder).sort_values(["study", "trial_index"], ignore_index=True)
     assert list(table.columns) == DOCUMENTED
-    table[["params", "scores"]] = table[["params", "scores"]].map(dict)  # plain readers give maps as lists of pairs
+    maps = ["params", "choices", "scores"]
+    table[maps] = table[maps].map(dict)  # plain readers give maps as lists of pairs
     pd.testing.assert_frame_equal(table, results.read(tmp_path), check_dtype=False)
+
+
+def test_rows_of_the_format_before_are_read(tmp_path):
+    path = results.write_trial(tmp_path, full(choices=None, mode=None))
+    old = pq.read_table(path).drop_columns(["choices", "mode"])
+    pq.write_table(old.replace_schema_metadata({**old.schema.metadata, b"format_version": b"3"}), path)
+    read = silent(results.read, tmp_path).iloc[0]
+    assert read["choices"] is None and pd.isna(read["mode"]) and read["params"] == full()["params"]
 
 
 # No results yet

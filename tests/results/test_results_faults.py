@@ -45,11 +45,12 @@ def flip(path: Path) -> None:
 
 DAMAGED = {"empty": cut(0), "beginning": cut(0.02), "half": cut(0.5), "but the end": cut(0.999), "flipped": flip}
 FOREIGN = {
-    "has format 4, which another release wrote; this one reads 3": of_format("4"),
+    "has format 5, which another release wrote; this one reads 4": of_format("5"),
     "has format 2, ": of_format("2"),
     "has format one, ": of_format("one"),
     "has format none, ": lambda path: pd.DataFrame({"x": [1]}).to_parquet(path),
-    r"\(format 3\) lacks the columns of its format": of_format("3", "git_commit"),
+    r"\(format 4\) lacks the columns of its format": of_format("4", "choices"),
+    r"\(format 3\) lacks the columns of its format": of_format("3", "choices", "mode", "git_commit"),
 }
 
 

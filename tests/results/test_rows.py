@@ -17,7 +17,7 @@ from rows import full
 from tune_cd import results
 from tune_cd.results.observations import mean, trainings
 from tune_cd.results.rows import finite, next_run, trial_name, trial_row
-from tune_cd.search.space import is_number
+from tune_cd.search.number import is_number
 
 IDENTITY = {"search": "cd", "trial_id": "cd-00000", "trial_index": 0, "attempt": 0}
 FAILED = {"status": "failed", "scores": {}, "error": "no"}

@@ -61,9 +61,8 @@ def test_every_trial_of_a_users_tuner_becomes_a_row(fit, tmp_path):
         "completed"
     }
     assert "too hot" in table["error"][0] and table["val_score"][:2].isna().all()
-    assert set(table["metric_name"]) == {"-loss"} and table["val_score"].max() == pytest.approx(
-        -grid.get_best_result(filter_nan_and_inf=True).metrics["loss"]
-    )
+    assert set(zip(table["metric_name"], table["mode"])) == {("loss", "min")}
+    assert table["val_score"].min() == pytest.approx(grid.get_best_result(filter_nan_and_inf=True).metrics["loss"])
     row = table.iloc[5]
     assert (row["params"].keys() == {"lr"} and row["Lambda_p"] is None) or math.isnan(row["Lambda_p"])
     assert (
@@ -501,10 +500,10 @@ def test_a_metric_that_tune_fills_in_is_no_report(tmp_path):
     assert not (tmp_path / "trials").exists()
 
 
-@pytest.mark.parametrize("mode, kept", [("max", 0.9), ("min", -0.4)])
+@pytest.mark.parametrize("mode, kept", [("max", 0.9), ("min", 0.4)])
 def test_the_best_value_counts_where_it_does_for_the_searcher(tmp_path, mode, kept):
     trial = FakeTrial(1, {"lr": 0.1}, {"acc": 0.5})
-    for use_result, said in (("last", 0.5 if mode == "max" else -0.5), ("best", kept)):
+    for use_result, said in (("last", 0.5), ("best", kept)):
         callback = ResultsCallback(tmp_path, use_result, metric="acc", mode=mode, use_result=use_result)
         callback.setup()
         callback.on_trial_start(0, [trial], trial)

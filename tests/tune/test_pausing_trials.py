@@ -264,11 +264,11 @@ def test_a_late_report_that_fails_as_it_is_saved_is_trained_no_further_than_it_w
 def test_a_report_without_its_length_ends_the_experiment_only_where_none_ever_had_it(search, caplog):
     tuner = Tuner(search)
     tuner.add(0)
-    with pytest.raises(ValueError, match="without the number 'epoch', which full_length names"):
+    with pytest.raises(ValueError, match="full_length names 'epoch', and a result has no such number but"):
         search.schedule().report("t0", {"acc": 0.5})
     assert search.schedule().report("t0", {"epoch": 1, "acc": 0.5}) == TrialScheduler.CONTINUE
     assert [search.schedule().report("t0", {"test": 0.5}) for _ in range(2)] == [TrialScheduler.CONTINUE] * 2
-    assert caplog.text.count("without the number 'epoch'") == 1
+    assert caplog.text.count("full_length names 'epoch'") == 1
 
 
 @pytest.mark.parametrize("samples", [1, 3])
@@ -414,7 +414,7 @@ def test_where_every_trial_is_stopped_early_the_search_ends_and_says_so(search, 
 def test_a_result_must_say_how_long_it_was_trained(search):
     tuner = Tuner(search)
     tuner.add(0)
-    with pytest.raises(ValueError, match="'epoch', which full_length names"):
+    with pytest.raises(ValueError, match="full_length names 'epoch', and a result has no such number but"):
         tuner.scheduler.on_trial_result(tuner, tuner.trials[0], {"acc": 0.5})
 
 

@@ -15,6 +15,7 @@ from ray.tune.experiment import Trial
 from ray.tune.schedulers import TrialScheduler
 
 from tune_cd import LENGTHS, CoordinateDescentSearch, ResultsCallback, Space, results
+from tune_cd.results.rows import sign_of
 
 LINE = Space(lr=(1e-4, 1.0))
 FULL = ("epoch", 8)
@@ -115,7 +116,7 @@ def told(search):
 def agrees(row, search):
     value, short = told(search)
     assert (row["status"] in ("failed", "diverged")) == (value is None), (row["status"], value)
-    assert (row["status"] == "stopped") == short and (value is None or row["val_score"] == value)
+    assert (row["status"] == "stopped") == short and (value is None or sign_of(row["mode"]) * row["val_score"] == value)
 
 
 @pytest.mark.parametrize("stopped", [False, True], ids=["returns", "stopped"])

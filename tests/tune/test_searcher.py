@@ -223,16 +223,19 @@ def test_conversion_of_tunes_domains():
             "q1": tune.qrandint(1, 4, 1),
             "z": tune.choice([0.5, 0, 0.1]),
             "s": tune.choice([-1, 1]),
+            "k": tune.choice(["adam", True, None, 1]),
             "epochs": 3,
             "flag": True,
         }
     )
-    assert set(space.names) == {"a", "n", "q", "m", "b", "opt/lr", "u", "qu", "r", "qr", "q1", "z", "s"}
-    ends = {axis.name: (axis.snap(-99), axis.snap(99)) for axis in space.axes}
+    assert set(space.names) == {"a", "n", "q", "m", "b", "opt/lr", "u", "qu", "r", "qr", "q1", "z", "s", "k"}
+    ends = {axis.name: (axis.snap(-99), axis.snap(99)) for axis in space.axes if axis.name != "k"}
     assert ends == {
         "a": (1e-3, 1.0), "n": (8, 127), "q": (0.1, 10.0), "m": (16, 64), "b": (16, 64), "opt/lr": (1e-5, 1e-1),
         "u": (-1.0, 1.0), "qu": (0.0, 0.3), "r": (0, 4), "qr": (-4, 8), "q1": (1, 3), "z": (0, 0.5), "s": (-1, 1),
     }  # fmt: skip
+    assert [axis.name for axis in space.categories] == ["k"]
+    assert [*map(type, space.categories[0].values)] == [str, bool, type(None), int]
     linear = {axis.name: axis.step for axis in space.axes if axis.scale == "linear"}
     assert linear == {"u": None, "qu": 0.1, "r": 1, "qr": 4, "q1": 1, "s": None}
     assert all(type(end) is (int if axis.step in (1, 4) else float) for axis in space.axes if axis.name in "u r qr q1"
@@ -246,9 +249,9 @@ def test_conversion_of_tunes_domains():
         (tune.randn(), "Normal sampling has no range.*uniform, loguniform.*fix it"),
         (tune.qrandn(0, 1, 0.1), "Normal sampling has no range"),
         (tune.sample_from(lambda spec: 1), "Function has no range.*compute it in the trainable"),
-        (tune.choice(["adam", "sgd"]), "fix opt/knob, or run one search for each"),
-        (tune.choice([True, False]), "fix opt/knob, or run one search for each"),
-        (tune.choice([0.1, None]), "fix opt/knob, or run one search for each"),
+        (tune.choice([[16], [16, 16]]), r"\[16\] \(list\) cannot be chosen.*choose keys, and look them up"),
+        (tune.choice([abs, max]), "cannot be chosen.*choose keys"),
+        (tune.choice(["a", math.nan]), "nan .*cannot be chosen"),
         (tune.choice([0.1, math.nan]), "finite numbers"),
         (tune.randint(3, 3), "empty"),
         (tune.grid_search([1, 2]), "choice"),
@@ -356,7 +359,7 @@ def test_add_evaluated_point():
     assert searcher.search.best == ({"lr": 0.01, "wd": 0.001}, 0.9)
 
 
-def stored(tmp_path, configs, metric_name="acc", study="before"):
+def stored(tmp_path, configs, metric_name="acc", study="before", mode=None):
     """A results folder with these trials; None among the values: failed."""
     for i, config in enumerate(configs):
         value = bowl(config)
@@ -367,7 +370,7 @@ def stored(tmp_path, configs, metric_name="acc", study="before"):
         )
         results.write_trial(tmp_path, {
             "study": study, "search": "cd", "trial_id": f"cd-{i:05d}", "trial_index": i, "attempt": 0, "params": config,
-            "metric_name": metric_name, "scores": {}, "config": "{}", "software": "{}", **failed,
+            "metric_name": metric_name, "mode": mode, "scores": {}, "config": "{}", "software": "{}", **failed,
         })  # fmt: skip
     return tmp_path
 
@@ -392,17 +395,19 @@ def test_a_finished_search_is_continued_from_its_results(tmp_path, given):
 
 
 def test_of_a_losss_results_the_smallest_is_the_best(tmp_path):
-    """The table holds the larger the better, the loss negated."""
-    stored(tmp_path, drive(make(), 6), metric_name="-loss")
+    """The table holds the loss as it was reported."""
+    stored(tmp_path, drive(make(), 6), metric_name="loss", mode="min")
     searcher = CoordinateDescentSearch.from_results(tmp_path, space=PLANE, metric="loss", mode="min")
-    assert searcher.search.best[1] == max(results.read(tmp_path)["val_score"])
+    assert searcher.search.best[1] == -min(results.read(tmp_path)["val_score"])
 
 
 @pytest.mark.parametrize("later", [False, True], ids=["at once", "once Tune says so"])
-@pytest.mark.parametrize("of, mode", [("acc", "min"), ("-acc", "max")])
-def test_scores_of_the_other_sign_are_refused(tmp_path, of, mode, later):
-    stored(tmp_path, drive(make(), 4), metric_name=of)
-    with pytest.raises(ValueError, match=f"scores are '{of}', and mode '{mode}' needs"):
+@pytest.mark.parametrize("of, mode", [(None, "min"), ("min", "max")])
+def test_scores_of_the_other_mode_are_refused(tmp_path, of, mode, later):
+    stored(tmp_path, drive(make(), 4), metric_name="acc", mode=of)
+    with pytest.raises(
+        ValueError, match=f"scores are 'acc' with mode '{of or 'max'}', and the search has mode '{mode}"
+    ):
         if later:
             searcher = CoordinateDescentSearch.from_results(tmp_path, space=PLANE)
             searcher.set_search_properties("acc", mode, {"lr": tune.loguniform(1e-6, 1)})
@@ -450,7 +455,7 @@ def test_a_trial_of_less_than_full_length_never_wins(result, kept, caplog):
     searcher.on_trial_complete("a", {"acc": 0.5, "training_iteration": 10})
     searcher.suggest("b")
     searcher.on_trial_complete("b", result)
-    assert caplog.text.count("no 'training_iteration'") == ("training_iteration" not in result)
+    assert caplog.text.count("full_length names 'training_iteration'") == ("training_iteration" not in result)
     assert searcher.search.best[1] == kept
 
 

@@ -58,8 +58,9 @@ def summary(curves: Sequence[Curve], reference: str | None = None) -> pd.DataFra
     FEWEST searches. t95: the same in wall-clock time, NaN where times are unknown (with trials of equal length it
     counts rounds of all workers). gpu95: the GPU time used by then. Both are in the curves' own unit. stuck: share of
     searches that end below 95 %. d5 to d50: AUC@k less the reference method's, mean over pairs of equal seeds (several
-    searches with one seed count as their mean); *_ci; and *_p: two-sided p of Wilcoxon's signed-rank test over those
-    pairs, not corrected for the number of tests. These are NaN without a reference, and for the reference itself.
+    searches with one seed count as their mean), positive where this method is better; *_ci; and *_p: two-sided p of
+    Wilcoxon's signed-rank test over those pairs, not corrected for the number of tests. These are NaN without a
+    reference, and for the reference itself.
     Raises ValueError if the reference is not among the methods.
     """
     if reference is not None and reference not in {curve.method for curve in curves}:
@@ -67,7 +68,7 @@ def summary(curves: Sequence[Curve], reference: str | None = None) -> pd.DataFra
     rows = []
     for landscape, of_landscape in grouped(curves, "landscape").items():
         methods = grouped(of_landscape, "method")
-        best = max(float(curve.reached.max()) for curve in of_landscape)
+        best = max(float((curve.sign * curve.reached).max()) for curve in of_landscape)
         target = best - 0.05 * abs(best)
         for method, searches in methods.items():
             row: dict[str, Any] = {"landscape": landscape, "method": method, "trajectories": len(searches)}
@@ -85,10 +86,11 @@ def grouped(curves: Sequence[Curve], field: str) -> dict[Any, list[Curve]]:
 
 
 def _numbers(searches: list[Curve], target: float) -> dict[str, float]:
-    reached = [search.by_trial for search in searches]
-    row: dict[str, float] = {"trials": max(map(len, reached)), "best": max(curve.max() for curve in reached)}
+    """The numbers of one method. target: signed so that larger is better, as the curves below; the means are not."""
+    sign, reached = searches[0].sign, [search.sign * search.by_trial for search in searches]
+    row: dict[str, float] = {"trials": max(map(len, reached)), "best": sign * max(curve.max() for curve in reached)}
     for k in BUDGETS:
-        row[f"auc{k}"] = auc_at(k, reached)
+        row[f"auc{k}"] = sign * auc_at(k, reached)
         row[f"auc{k}_ci"] = half_interval_of([auc_at(k, [curve]) for curve in reached])
     row["n95"] = n_to_reach(target, reached) or inf
     row["n95_low"], row["n95_high"] = _n_interval(target, reached)
@@ -114,8 +116,11 @@ def _differences(searches: list[Curve], reference: list[Curve]) -> dict[str, flo
 
 
 def _by_seed(searches: list[Curve]) -> dict[int, list[np.ndarray]]:
-    """Best-so-far curves by seed of the search; several searches with one seed count as their mean."""
-    return {seed: [curve.by_trial for curve in curves] for seed, curves in grouped(searches, "seed").items()}
+    """Best-so-far curves by seed of the search, signed so that larger is better; several searches with one seed count
+    as their mean."""
+    return {
+        seed: [curve.sign * curve.by_trial for curve in curves] for seed, curves in grouped(searches, "seed").items()
+    }
 
 
 def _resampled(values: np.ndarray, seed: int = 0) -> np.ndarray:
@@ -145,5 +150,6 @@ def _time_to_reach(target: float, searches: list[Curve]) -> float:
         return nan
     step = max(TIME_STEP, last / 10_000)
     clock = np.arange(step, last + step, step)
-    reached = np.flatnonzero(np.mean([search.at(clock, "seconds") for search in searches], axis=0) >= target)
+    signed = [search.sign * search.at(clock, "seconds") for search in searches]
+    reached = np.flatnonzero(np.mean(signed, axis=0) >= target)
     return float(clock[reached[0]]) if len(reached) else inf

@@ -8,6 +8,7 @@ from typing import TypeVar
 import numpy as np
 import pandas as pd
 
+from tune_cd.analysis.choices import signs
 from tune_cd.analysis.parts import comparable
 from tune_cd.analysis.runs import counted, runs_of
 from tune_cd.analysis.scores import maps_of, score_column, searching, settings
@@ -41,12 +42,12 @@ class Curve:
     It is vizier's ConvergenceCurve with a clock.
 
     landscape: the searched landscape, a replay's or a dataset. seed: of the search. reached [n]: the reported score of
-    the search's incumbent; during the first `waiting` trials, which have no incumbent, the landscape's lowest score
+    the search's incumbent; during the first `waiting` trials, which have no incumbent, the landscape's worst score
     `low`. started, ended [n]: seconds (in replays durations of a typical trial) since the search began, NaN if rows do
     not say. gpus [n]: GPUs reserved for each trial; 1 where trials ran without any, so that GPU-seconds are then the
     seconds of their processes. score: name of the reported score. shares [n]: for a search whose trials pause, the
-    share of a full training in each run; None: every value is a trial. Raises ValueError for arrays of different
-    lengths or without a trial.
+    share of a full training in each run; None: every value is a trial. sign: 1 if larger scores are better, -1 if
+    smaller ones are. Raises ValueError for arrays of different lengths or without a trial.
     """
 
     landscape: str
@@ -61,6 +62,7 @@ class Curve:
     waiting: int = 0
     score: str = "test_score"
     shares: np.ndarray | None = None
+    sign: float = 1.0
 
     def __post_init__(self) -> None:
         shares = self.reached if self.shares is None else self.shares
@@ -122,7 +124,7 @@ def curves_of(trials: pd.DataFrame, score: str = "test_score") -> list[Curve]:
     rows["reported"] = reported.where(~absent, rows["told"]).where(rows["told"].notna())
     rows["told"] = rows["told"].where(rows["reported"].notna())
     rows["score"] = np.where(absent, TOLD, score)
-    lowest = rows.groupby("landscape")["reported"].min().to_dict()
+    lowest = (rows["reported"] * signs(rows)).groupby(rows["landscape"]).min().to_dict()
     groups = rows.assign(search_seed=rows["search_seed"].fillna(0)).groupby(
         ["landscape", "study", "search", "search_seed"], sort=False
     )
@@ -151,18 +153,21 @@ def best_so_far(trials: pd.DataFrame, score: str = "val_score", over: str = "tri
     by = "trial_index" if over == "trials" and not pauses else "ended_at"
     rows = rows.sort_values(by, kind="stable")
     values = score_column(rows, score).where(rows["status"] == "completed").to_numpy() if len(rows) else np.array([])
-    curve = np.maximum.accumulate(np.where(np.isfinite(values), values, -np.inf))
+    sign = signs(rows)[0] if len(rows) else 1.0
+    curve = sign * np.maximum.accumulate(np.where(np.isfinite(values), sign * values, -np.inf))
     asked = rows["share"].cumsum().to_numpy() if pauses else np.arange(1, len(rows) + 1)
     clock = asked if over == "trials" else _clock(over, *_times(rows))
-    return pd.Series(np.where(np.isneginf(curve), np.nan, curve), index=pd.Index(clock, name=over), name=score)
+    return pd.Series(np.where(np.isinf(curve), np.nan, curve), index=pd.Index(clock, name=over), name=score)
 
 
 def best_trial(trials: pd.DataFrame) -> pd.Series | None:
-    """The completed trial with the best validation score, the first asked among equal ones; None if there is none."""
+    """The completed trial with the best validation score, the smallest where the rows' mode is "min", the first asked
+    among equal ones; None if there is none."""
     scored = trials[(trials["status"] == "completed") & trials["val_score"].notna()].sort_values(
         "trial_index", kind="stable"
     )
-    return scored.iloc[int(scored["val_score"].argmax())] if len(scored) else None
+    worth = scored["val_score"].to_numpy(dtype=float) * signs(scored)
+    return scored.iloc[int(worth.argmax())] if len(scored) else None
 
 
 def means_over_seeds(trials: pd.DataFrame, by: Sequence[str] = SETTING) -> pd.DataFrame:
@@ -240,7 +245,7 @@ def auc_at(k: int, curves: Sequence[Values]) -> float:
 
 
 def n_to_reach(target: float, curves: Sequence[Values]) -> int | None:
-    """The first number of trials at which the mean best-so-far curve reaches `target`; None if it never does.
+    """The first number of trials at which the mean best-so-far curve is at least `target`; None if it never is.
 
     n-95 is `n_to_reach(best - 0.05 * abs(best), curves)`, best being the best value any compared method reached.
     """
@@ -296,10 +301,11 @@ def _landscapes(trials: pd.DataFrame) -> pd.Series:
 
 
 def _curve(rows: pd.DataFrame, low: float) -> Curve:
-    """The curve of one search's rows, which have columns `landscape`, `told`, `reported` and `score`."""
+    """The curve of one search's rows, which have columns `landscape`, `told`, `reported` and `score`. low: the worst of
+    its landscape, signed so that larger is better."""
     rows = rows.sort_values(["ended_at", "trial_index"], kind="stable")
-    first = rows.iloc[0]
-    told = rows["told"].fillna(-np.inf).to_numpy()
+    first, sign = rows.iloc[0], float(signs(rows)[0])
+    told, low = (sign * rows["told"]).fillna(-np.inf).to_numpy(), sign * low
     held = np.maximum.accumulate(told)
     last = np.maximum.accumulate(
         np.where((told == held) & (told > np.concatenate([[-np.inf], held[:-1]])), np.arange(len(rows)), -1)
@@ -316,6 +322,7 @@ def _curve(rows: pd.DataFrame, low: float) -> Curve:
         waiting=int((last < 0).sum()),
         score=first["score"],
         shares=rows["share"].to_numpy(dtype=float) if first["pauses"] else None,
+        sign=sign,
     )
 
 

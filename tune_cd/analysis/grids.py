@@ -12,8 +12,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from tune_cd.analysis.choices import choice_names, signs, texts_of
 from tune_cd.analysis.parts import require_one
 from tune_cd.analysis.scores import (
+    SPLITS,
     own_column,
     parameter,
     parameter_names,
@@ -32,7 +34,8 @@ MEASURED = ("value", "count", "spread", "lost", "trials")
 class Grid:
     """A score over the product of the values of its parameters. All arrays have the shape of the axes: [n_p, n_e, n_b].
 
-    score: its name. names, ticks: the axes and their values, ascending (NaN for trials that do not say their value).
+    score: its name. names, ticks: the axes and their values, ascending (NaN for trials that do not say their value); of
+    a category its texts (`choice`). sign: 1 if a larger score is better, -1 if a smaller one is.
     values: means over completed trainings, NaN for a hole. counts: number of those trainings. spread: the standard
     deviation of those whose seed is known, NaN for fewer than two. lost: number of trainings that ended without the
     score (diverged, failed, stopped). words: the score's label on an axis.
@@ -46,11 +49,13 @@ class Grid:
     spread: np.ndarray
     lost: np.ndarray
     words: str = ""
+    sign: float = 1.0
 
     @property
     def steps(self) -> tuple[float, ...]:
-        """Median octaves between neighbours on each axis; NaN for an axis of one value or with one of 0 or less."""
-        told = (len(tick) > 1 and tick[0] > 0 for tick in self.ticks)
+        """Median octaves between neighbours on each axis; NaN for an axis of one value, with one of 0 or less, or of a
+        category."""
+        told = (len(tick) > 1 and tick.dtype != object and tick[0] > 0 for tick in self.ticks)
         return tuple(float(np.median(np.diff(np.log2(tick)))) if t else np.nan for tick, t in zip(self.ticks, told))
 
     def frame(self) -> pd.DataFrame:
@@ -75,7 +80,7 @@ class Grid:
             frame = frame[frame.iloc[:, len(self.names) - 1] == batch_size]
         return (
             frame[frame["count"] > 0]
-            .sort_values("value", ascending=False, kind="stable")
+            .sort_values("value", key=lambda values: -self.sign * values, kind="stable")
             .head(k)
             .reset_index(drop=True)
         )
@@ -105,7 +110,8 @@ def grid(trials: pd.DataFrame, score: str = "val_score", axes: Sequence[str] | N
 
     means, counts, spread, lost = placed.aggregated(score)
     arrays = dense(means, np.nan), dense(counts, 0), dense(spread, np.nan), dense(lost, 0)
-    return Grid(score, placed.names, placed.ticks, *arrays, score_words(trials, score))
+    sign = float(signs(trials)[0]) if len(trials) and score in SPLITS else 1.0
+    return Grid(score, placed.names, placed.ticks, *arrays, score_words(trials, score), sign)
 
 
 def cells(trials: pd.DataFrame, score: str = "val_score", axes: Sequence[str] | None = None) -> pd.DataFrame:
@@ -181,12 +187,13 @@ def _place(trials: pd.DataFrame, axes: Sequence[str] | None) -> _Placed:
     names = tuple(axes or parameter_names(trials))
     if axes is not None and len(trials):
         require_parameters(trials, names)
-    trials = trials.sort_values([name for name in ("study", "trial_id") if name in trials], kind="stable")
+    all_trials = trials = trials.sort_values([n for n in ("study", "trial_id") if n in trials], kind="stable")
     columns = np.array([parameter(trials, name) for name in names]) if len(trials) else np.empty((len(names), 0))
     required = columns[[name != "batch_size" for name in names]]
     missing: np.ndarray = np.logical_or.reduce(np.isnan(required))
     trials, columns = trials.loc[~missing], columns[:, ~missing]
-    ticks, codes = zip(*(_ticks(column, name) for column, name in zip(columns, names)))
+    texts = {name: np.array(texts_of(all_trials, name), dtype=object) for name in choice_names(all_trials)}
+    ticks, codes = zip(*(_ticks(column, name, texts.get(name)) for column, name in zip(columns, names)))
     at, where = np.unique(np.array(codes, dtype=int).T, axis=0, return_inverse=True)
     members: list[list[Any]] = [[] for _ in at]
     for row, place in zip(trials.index, where.tolist()):
@@ -194,10 +201,12 @@ def _place(trials: pd.DataFrame, axes: Sequence[str] | None) -> _Placed:
     return _Placed(names, ticks, at, trials, where, _repeats(trials), [tuple(rows) for rows in members])
 
 
-def _ticks(column: np.ndarray, name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Values of an axis, ascending, and each trial's index on it."""
+def _ticks(column: np.ndarray, name: str, texts: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    """Values of an axis, ascending, and each trial's index on it. texts: of a category, by the places in the column."""
     _, first, codes = np.unique(places(column), return_index=True, return_inverse=True)
     values = column[first]  # the value itself rather than the rounded result of log2 and back
+    if texts is not None:
+        return texts[values.astype(int)], codes
     whole = name == "batch_size" and np.isfinite(values).all()
     return values.astype(int) if whole else values, codes
 

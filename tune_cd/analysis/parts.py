@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from tune_cd.analysis.choices import choices_of
 from tune_cd.analysis.scores import maps_of
 
 PROBLEM = ("dataset", "task", "loss", "metric_name")
@@ -98,9 +99,8 @@ def parts_of(trials: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
 
 def set_ups(trials: pd.DataFrame, but: Container[str] = ()) -> pd.Series:
     """Each trial's SET_UP fields as JSON, without `but` and without the searched ones; "{}" if none is left."""
-    searched = [
-        tuple(sorted({name.split("/")[0] for name in params} & set(SET_UP))) for params in maps_of(trials, "params")
-    ]
+    asked = zip(maps_of(trials, "params"), choices_of(trials))
+    searched = [tuple(sorted({name.split("/")[0] for name in (*h, *chosen)} & set(SET_UP))) for h, chosen in asked]
     left_out = tuple(name for name in SET_UP if name in but)
     texts = [_set_up(config, (*names, *left_out)) for config, names in zip(trials["config"], searched)]
     return pd.Series(texts, index=trials.index, dtype=object)

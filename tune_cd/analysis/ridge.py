@@ -11,14 +11,15 @@ paper.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations, permutations
 
 import numpy as np
 import pandas as pd
 
+from tune_cd.analysis.choices import choice_names, signs
 from tune_cd.analysis.grids import MEASURED, cells
-from tune_cd.analysis.scores import BALANCE, octaves, own_column, parameter_names
+from tune_cd.analysis.scores import BALANCE, SPLITS, octaves, own_column, parameter_names
 from tune_cd.search.space import Array
 
 DROP = 0.05
@@ -36,11 +37,11 @@ class Ridge:
 
     names: the axes [d] that took several values. optimum [d]: the parameters at the maximum, NaN unless the fit has one
     inside the box that trials cover. value: the fit's value there, or else the best trial's. hessian [d, d]: score per
-    octave². directions [d, d]: rows are unit vectors, the steepest curvature first. curvatures [d]: their eigenvalues,
-    negative where the score falls. widths [d]: octaves in which the fit falls by DROP of its value, inf if it does not
-    fall. widths_low, widths_high [d]: 95 % intervals. draws [DRAWS, d, d]: Hessians drawn from the fit's distribution.
-    trials: the number of fitted settings. residual: their standard deviation from the fit. low, high [d]: the corners
-    of that box.
+    octave², negated where a smaller score is better. directions [d, d]: rows are unit vectors, the steepest curvature
+    first. curvatures [d]: their eigenvalues, negative where the score gets worse. widths [d]: octaves in which the fit
+    falls by DROP of its value, inf if it does not fall. widths_low, widths_high [d]: 95 % intervals. draws [DRAWS, d,
+    d]: Hessians drawn from the fit's distribution. trials: the number of fitted settings. residual: their standard
+    deviation from the fit. low, high [d]: the corners of that box.
     """
 
     names: tuple[str, ...]
@@ -80,7 +81,8 @@ def ridge(
     settings (means over seeds). Axes of one value are left out, as are settings without a batch size if others have
     one. Also raises ValueError for a share outside (0, 1]; for a value that is not positive; for settings on a line or
     an axis of two values, which do not determine the quadratic; and for too few settings: d axes give it (d + 1)(d + 2)
-    / 2 coefficients, and 2 settings more are needed to estimate their uncertainty.
+    / 2 coefficients, and 2 settings more are needed to estimate their uncertainty. And for a category that took several
+    values: select one, or name the other axes. A smaller score counts as better where the rows' mode is "min".
     """
     if not 0 < share <= 1:
         raise ValueError(f"share = {share!r}: more than 0 and at most 1 of the range of scores")
@@ -88,13 +90,16 @@ def ridge(
     frame = frame[frame["count"] > 0]
     columns = {name: own_column(name, MEASURED) for name in axes or parameter_names(trials)}
     names = tuple(name for name, column in columns.items() if frame[column].nunique() > 1)
+    if chosen := [name for name in choice_names(trials) if name in names]:
+        raise ValueError(f"{chosen} have no order: settings that differ in them are on no quadratic")
     frame = frame.dropna(subset=[columns[name] for name in names])
     least = (len(names) + 1) * (len(names) + 2) // 2 + 2
     if not names or len(frame) < least:
         found = f"{len(frame)} settings with a score that differ in {len(names)} parameters"
         raise ValueError(f"{found}: at least {least} that differ in one or more are needed")
     x = np.column_stack([octaves(frame[columns[name]].to_numpy(dtype=float), name) for name in names])
-    y = frame["value"].to_numpy()
+    sign = float(signs(trials)[0]) if score in SPLITS else 1.0
+    y = sign * frame["value"].to_numpy()
     if not _spans(x - x[y.argmax()]):
         raise ValueError(
             f"{len(frame)} settings of {names} lie on a line, or an axis has two values only: they fit many quadratics"
@@ -104,7 +109,8 @@ def ridge(
         near, before = _near(_Fit(x[near], y[near]), x, y, share, least), near
         if np.array_equal(near, before):
             break
-    return _ridge(names, _Fit(x[near], y[near]), x[near], y, seed)
+    fitted = _ridge(names, _Fit(x[near], y[near]), x[near], y, seed)
+    return replace(fitted, value=sign * fitted.value)
 
 
 def alignment(ridge: Ridge, matrix: Mapping[str, Sequence[float]]) -> pd.DataFrame:

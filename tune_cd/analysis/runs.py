@@ -1,12 +1,14 @@
 """The runs of trials that paused. Such a trial is one row; its configuration lists its runs before the last."""
 
 import json
+from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from tune_cd.results.rows import RUNS, runs_in
+from tune_cd.results.rows import FULL_LENGTH, LENGTHS, RUNS, runs_in
 
 SEARCH = ["study", "search", "search_seed"]
 
@@ -32,7 +34,7 @@ def runs_of(trials: pd.DataFrame) -> pd.DataFrame:
     if earlier:
         more = pd.DataFrame(earlier, dtype=object)  # also for a column that is null in all of them
         rows = pd.concat([rows, more.astype({name: rows[name].dtype for name in rows})], ignore_index=True)
-    images = rows["images_seen"].astype(float).fillna(0.0)
+    images = pd.Series([_length(row) for row in rows.to_dict("records")], index=rows.index)
     rows["run"] = images.where(rows["pauses"], 0.0)
     rows["share"] = _shares(rows, images).where(rows["pauses"], 1.0)
     return rows.drop(columns="whole")
@@ -43,10 +45,30 @@ def counted(runs: pd.DataFrame) -> pd.DataFrame:
     return runs.assign(status=runs["status"].where(~runs["paused"], "completed"))
 
 
+@lru_cache(maxsize=1 << 12)
 def _whole(config: str) -> float:
-    """The images of a full training from a built-in configuration; NaN if it does not say."""
-    images = json.loads(config).get("images_seen")
+    """The length of a full training: the images of a built-in configuration, or `full_length` of an own one whose
+    search pauses; NaN if it does not say."""
+    said = json.loads(config)
+    if (counter := counter_in(said)) is not None:
+        return counter[1]
+    images = said.get("images_seen")
     return float(images) if type(images) is int and images > 0 else np.nan
+
+
+def counter_in(said: Mapping[str, Any]) -> tuple[str, float] | None:
+    """The key among a run's scores and the value of a full training, of an own configuration whose search pauses."""
+    if not isinstance(said.get(LENGTHS), list) or not isinstance(said.get(FULL_LENGTH), list):
+        return None
+    key, amount = said[FULL_LENGTH]
+    return str(key), float(amount)
+
+
+def _length(run: Mapping[Any, Any]) -> float:
+    """How far a run was trained; 0 if it does not say."""
+    counter = counter_in(json.loads(run["config"]))
+    reached = run["images_seen"] if counter is None else dict(run["scores"]).get(counter[0])
+    return 0.0 if reached is None or pd.isna(reached) else float(reached)
 
 
 def _earlier(row: dict[Any, Any]) -> list[dict[Any, Any]]:

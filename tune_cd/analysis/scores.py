@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from tune_cd.analysis.choices import choice_names, codes
 from tune_cd.balance import PUBLISHED, WEIGHT
 from tune_cd.results.schema import CONFIRM
-from tune_cd.search.space import KEY_DIGITS, Array, is_number
+from tune_cd.search.number import is_number
+from tune_cd.search.space import KEY_DIGITS, Array
 
 BALANCE = ("Lambda_p", "Lambda_e", "batch_size")
 """The axes of `fig:hp_omniglot`."""
@@ -117,7 +119,10 @@ def weights_of(trials: pd.DataFrame) -> list[str]:
 
 
 def parameter(trials: pd.DataFrame, name: str) -> np.ndarray:
-    """Values of a parameter [n_trials], NaN for trials without it."""
+    """Values of a parameter [n_trials], NaN for trials without it. Those of a category are the places of its texts
+    (`choice`) in alphabetical order."""
+    if name in choice_names(trials):
+        return codes(trials, name)
     if name in BALANCE and name in trials and (trials[name].notna().any() or "params" not in trials):
         return trials[name].to_numpy(dtype=float, na_value=np.nan)
     return np.array([params.get(name, np.nan) for params in maps_of(trials, "params")], dtype=float)
@@ -136,18 +141,20 @@ def own_column(name: str, taken: Container[str]) -> str:
 
 
 def parameter_of(trial: pd.Series, name: str) -> float:
-    """A parameter of one row; NaN if the row does not have it."""
+    """A number among the parameters of one row; NaN if the row does not have it."""
     value = trial[name] if name in BALANCE else dict(trial["params"]).get(name)
     return float(value) if pd.notna(value) else np.nan
 
 
 def parameter_names(trials: pd.DataFrame) -> list[str]:
-    """The balance's three parameters if trials have them, else every searched one: weights first, then alphabetical."""
+    """The balance's three parameters if trials have them, else every searched number: weights first, then alphabetical.
+    Then the categories."""
+    chosen = choice_names(trials)
     if len(trials) and trials["Lambda_p"].notna().any():
-        return list(BALANCE)
+        return [*BALANCE, *chosen]
     weights = weights_of(trials)
-    others = {name for params in maps_of(trials, "params") for name in params}.difference(weights)
-    return [*weights, *sorted(others)] or list(BALANCE)
+    others = {name for params in maps_of(trials, "params") for name in params}.difference(weights, chosen)
+    return [*weights, *sorted(others), *chosen] or list(BALANCE)
 
 
 def present(trials: pd.DataFrame) -> list[str]:
@@ -170,7 +177,8 @@ def settings(trials: pd.DataFrame) -> pd.DataFrame:
     for name in filter(trials.columns.__contains__, BALANCE):
         given = trials[name].astype(float)
         table[name] = given.fillna(table[name]) if name in table else given
-    return pd.DataFrame(places(table.to_numpy(dtype=float)), index=trials.index, columns=table.columns)
+    found = pd.DataFrame(places(table.to_numpy(dtype=float)), index=trials.index, columns=table.columns)
+    return found.assign(**{name: codes(trials, name) for name in choice_names(trials)})
 
 
 NOT_POSITIVE = -1e4

@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 from tune_cd.analysis import best_trial, comparable
+from tune_cd.analysis.choices import signs
 from tune_cd.analysis.comparison import BUDGETS
 from tune_cd.analysis.curves import means_over_settings
 from tune_cd.analysis.intervals import half_interval
@@ -158,7 +159,8 @@ def _best_of(trials: pd.DataFrame) -> dict[str, Any] | None:
     best = best_trial(means)
     if best is None:
         return None
-    alike = means[means["val_score"] >= best["val_score"] - ALIKE * abs(best["val_score"])]
+    behind = (best["val_score"] - means["val_score"]) * signs(means)
+    alike = means[behind <= ALIKE * abs(best["val_score"])]
     interval = half_interval(best["test_std"], best["seeds"])
     found = {name: best[name] for name in BEST if name in best} | {"test_ci": interval, "alike": len(alike)}
     return found | {f"alike_{name}": (alike[name].min(), alike[name].max()) for name in ("Lambda_p", "Lambda_e")}

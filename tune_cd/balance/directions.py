@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from math import inf
 from typing import Any
 
-from tune_cd.search.space import Space, number_of
+from tune_cd.search.number import number_of
+from tune_cd.search.space import Space
 
 A_O = {"balance": (-1.0, 1.0, 0.0), "joint": (1.0, 1.0, 0.0), "batch_size": (0.0, 0.0, 1.0)}
 """`eq:matrix_a`: the rows of A, directions in log (Lambda_p, Lambda_e, b)."""
@@ -34,15 +35,16 @@ def of(space: Space) -> dict[str, Any]:
     weights, and a batch size, if every weight's range is WIDE; else "general". Weights on linear axes are searched one
     by one: an equal step is no common factor there. Raises ValueError for a space with less than two weights.
     """
-    weights = [axis for axis in space.axes if axis.name.startswith(WEIGHT)]
+    weights = [axis for axis in space.axes if axis.name.startswith(WEIGHT) and axis.name in space.numeric]
     if len(weights) < 2:
         raise ValueError(f"{space}: two weights {WEIGHT}<term> at least make a balance")
-    if space.names in SPACES:
-        return {"directions": directions_over(space.names), "prior": "balance"}
-    others = set(space.names) - {axis.name for axis in weights} - {"batch_size"}
+    names = space.numeric
+    if names in SPACES:
+        return {"directions": directions_over(names), "prior": "balance"}
+    others = set(names) - {axis.name for axis in weights} - {"batch_size"}
     log = all(axis.scale == "log" for axis in weights)
     wide = log and all(axis.ends[1] - axis.ends[0] >= WIDE for axis in weights)
-    directions = directions_over(space.names) if log else None
+    directions = directions_over(names) if log else None
     return {"directions": directions, "prior": "terms" if wide and not others else "general"}
 
 

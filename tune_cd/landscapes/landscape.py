@@ -8,7 +8,7 @@ Holes and extrapolation are errors, as nothing is known there. Noise, durations 
 every configuration and seed, so the result of a trial depends neither on the order of asking nor on other trials.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from hashlib import blake2b
@@ -21,8 +21,12 @@ import pandas as pd
 from scipy.interpolate import LinearNDInterpolator, RegularGridInterpolator
 
 from tune_cd import balance, results
+from tune_cd.analysis.choices import signs
 from tune_cd.analysis.parts import require_one
 from tune_cd.analysis.scores import varied
+from tune_cd.results.rows import searched_in
+from tune_cd.search.category import text_of
+from tune_cd.search.number import is_number, number_of
 from tune_cd.search.space import KEY_DIGITS, Configuration, Space
 
 SHIPPED = Path(__file__).parent
@@ -206,9 +210,10 @@ def from_table(trials: pd.DataFrame, name: str, axes: Sequence[str] | Space | No
 
     axes: the columns (or names in `params`) that span it, or their space; None: the parameters that vary. Trials of a
     cell are averaged. Test scores are reported if every completed row has one. Without a given space, batch sizes are
-    searched as allowed values, all else as real log-scaled axes. Raises ValueError for a table without a completed
-    trial, for rows of several problems or set-ups (`analysis.comparable` tells them apart), and for holes: cells of the
-    factorial where no trial completed or diverged.
+    searched as allowed values, categories as such, all else as real log-scaled axes. Where a smaller score is better
+    (`mode`), it counts negated. Raises ValueError for a table without a completed trial, for rows of several problems
+    or set-ups (`analysis.comparable` tells them apart), and for holes: cells of the factorial where no trial completed
+    or diverged.
     """
     ended = trials[trials["status"].isin(["completed", "diverged"])]
     if "completed" not in set(ended["status"]):
@@ -218,14 +223,16 @@ def from_table(trials: pd.DataFrame, name: str, axes: Sequence[str] | Space | No
             raise ValueError(
                 f"landscape {name!r}: {column} must be one, not {sorted(map(str, ended[column].unique()))}"
             )
-    given = axes if isinstance(axes, Space) else None
+    turned = {name: ended[name].astype(float) * signs(ended) for name in ("val_score", "test_score")}
+    ended, given = ended.assign(**turned), axes if isinstance(axes, Space) else None
     names = list(given.names if given else axes or varied(ended))
     try:
         require_one(ended, but=names)
     except ValueError as error:
         raise ValueError(f"landscape {name!r}: {error}") from None
-    columns = {n: _column(ended, n) for n in names}
-    if not names or any(len(np.unique(values)) < 2 for values in columns.values()):
+    chosen = [searched_in(row) for row in ended[["params", "choices"]].to_dict("records")] if "choices" in ended else []
+    columns = {n: _column(ended, n, chosen) for n in names}
+    if not names or any(len(set(map(text_of, values.tolist()))) < 2 for values in columns.values()):
         raise ValueError(f"landscape {name!r}: axes {names} need at least two different values each")
     space = given or Space(**{n: _domain(n, values) for n, values in columns.items()})
     val, ticks = _grid(ended["val_score"], ended, columns, space, name)
@@ -297,13 +304,17 @@ def digest(key: tuple[float, ...]) -> int:
     return int.from_bytes(blake2b(repr(key).encode(), digest_size=8).digest())
 
 
-def _column(trials: pd.DataFrame, name: str) -> np.ndarray:
-    """A parameter's values [n_trials]."""
+def _column(trials: pd.DataFrame, name: str, searched: Sequence[Mapping[str, Any]]) -> np.ndarray:
+    """A parameter's values [n_trials]; searched: every trial's configuration, if some parameters are categories."""
+    if searched and any(number_of(h.get(name, 0.0)) is None for h in searched):
+        return np.array([h[name] for h in searched], dtype=object)
     values: Any = trials[name] if name in trials else [dict(params)[name] for params in trials["params"]]
     return np.asarray(values, dtype=float)
 
 
-def _domain(name: str, values: np.ndarray) -> tuple[float, float] | list[int]:
+def _domain(name: str, values: np.ndarray) -> tuple[float, float] | list[Any]:
+    if values.dtype == object:
+        return list({text_of(value): value for value in values}.values())
     return (
         np.unique(values).astype(int).tolist() if name == "batch_size" else (float(values.min()), float(values.max()))
     )
@@ -321,7 +332,8 @@ def _grid(
         full = full.get_level_values(0)
     holes = full.difference(means.index)
     if len(holes):
-        first = {name: f"{value:.3g}" for name, value in space.from_coordinates(np.atleast_1d(holes[0])).items()}
+        hole = space.from_coordinates(np.atleast_1d(holes[0]))
+        first = {name: f"{value:.3g}" if is_number(value) else text_of(value) for name, value in hole.items()}
         raise ValueError(
             f"landscape {name!r} has {len(holes)} holes in {len(full)} cells, the first at {first}: measure them"
         )

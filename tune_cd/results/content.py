@@ -12,9 +12,11 @@ from tune_cd.results.schema import (
     FAILURE_KINDS,
     FIRST,
     LAST,
+    MODES,
     NAME,
     NUMBERS,
     STATUSES,
+    TEXTS,
     TIME,
     TRIALS,
     Row,
@@ -62,7 +64,7 @@ def _holds(table: pa.Table, kind: str, study: str) -> Iterator[Any]:
     for field in schema:
         column = table[field.name]
         yield field.nullable or not column.null_count
-        if field.type == NUMBERS:
+        if field.type in (NUMBERS, TEXTS):
             yield from _maps(column.combine_chunks(), finite=field.name == "params")
         elif field.type == TIME:
             yield _all(pc.and_(*(than(column, pa.scalar(end, TIME)) for than, end in LIMITS)))
@@ -71,6 +73,7 @@ def _holds(table: pa.Table, kind: str, study: str) -> Iterator[Any]:
         return
     yield _all(pc.greater_equal(table["trial_index"], 0))
     yield _all(pc.is_in(table["status"], pa.array(STATUSES)))
+    yield _all(pc.is_in(table["mode"].filter(table["mode"].is_valid()), pa.array(MODES)))
     kinds = table["failure_kind"]
     yield _all(
         pc.and_(pc.equal(table["status"], "failed"), pc.is_in(kinds, pa.array(FAILURE_KINDS))).filter(kinds.is_valid())

@@ -11,7 +11,7 @@ from tune_cd.results.lookup import look, read_curve
 from tune_cd.results.parquet import ConflictingRow, file_name, is_visible, rows_of
 from tune_cd.results.reading import collect, rows_in
 from tune_cd.results.redaction import redact
-from tune_cd.results.rows import trial_name
+from tune_cd.results.rows import ASKED, trial_name
 from tune_cd.results.schema import CURVES, Row
 from tune_cd.results.store import Folder, store_of
 from tune_cd.results.waiting import folders, prune
@@ -143,7 +143,7 @@ def _sweep(place: Folder) -> None:
 
 def _is_alike(row: Row, other: Row) -> bool:
     """Whether two rows are of the same configuration and seed."""
-    return all(row[name] == other[name] for name in ("params", "seed"))
+    return all(row[name] == other[name] for name in ASKED)
 
 
 def _is_same(row: Row, other: Row) -> bool:

@@ -8,7 +8,8 @@ from typing import Any
 
 import pandas as pd
 
-from tune_cd.results.rows import runs_in
+from tune_cd.results.rows import runs_in, searched_in, sign_of
+from tune_cd.search.category import text_of
 from tune_cd.search.space import Configuration
 from tune_cd.search.training import Proposal, Training, curve_of
 
@@ -20,6 +21,7 @@ def trainings(
     trials: pd.DataFrame, full_length: tuple[str, float] | None = None, again: Collection[Hashable] = ()
 ) -> list[Training]:
     """What is known of every configuration in these rows of the results table, each search's in the order of asking.
+    Larger values are better, whatever the rows' `mode`.
 
     The earlier runs that a row lists count as well. Several trials of one configuration (with other seeds) give their
     mean at each share, without those that failed there; if all failed, so did the configuration.
@@ -27,11 +29,11 @@ def trainings(
     Stopped rows without a length are then left out, with a warning; without full_length they count at UNKNOWN_SHARE.
     again: index of the rows that are run again, of which only the earlier runs count.
     """
-    known: dict[tuple[tuple[str, Any], ...], Training] = {}
-    reached: dict[tuple[tuple[str, Any], ...], dict[float, list[float]]] = {}
+    known: dict[tuple[tuple[str, str], ...], Training] = {}
+    reached: dict[tuple[tuple[str, str], ...], dict[float, list[float]]] = {}
     unknown = []
     for place, row in trials.sort_values(["study", "search", "trial_index"]).to_dict("index").items():
-        h = dict(row["params"])
+        h, sign = searched_in(row), sign_of(row.get("mode"))
         values: dict[float, list[float]] = {}  # share -> the score of the last run that ended there; [] if it failed
         for run in [*({"status": "stopped", "scores": {}} | run for run in runs_in(row.get("config", "{}"))), row]:
             share = _share(run, full_length)
@@ -40,8 +42,8 @@ def trainings(
             if share is None:
                 unknown.append(h)
                 continue
-            values[share] = [run["val_score"]] if run["status"] in ("completed", "stopped") else []
-        key = tuple(sorted(h.items()))
+            values[share] = [sign * run["val_score"]] if run["status"] in ("completed", "stopped") else []
+        key = tuple(sorted((name, text_of(value)) for name, value in h.items()))
         known.setdefault(key, _first(h, {str(name): value for name, value in row.items()}))
         for share, scores in values.items():
             reached.setdefault(key, {}).setdefault(share, []).extend(scores)

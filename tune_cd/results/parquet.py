@@ -15,6 +15,7 @@ from tune_cd.results.schema import CURVES, FORMAT_VERSION, TRIALS, Row, check_na
 from tune_cd.results.store import Bucket, Folder
 
 SCHEMAS = {"trials": TRIALS, "curves": CURVES}
+FORMER, SINCE_FORMER = "3", ("choices", "mode")  # the format before, which is read too, and the columns that it lacks
 HIDDEN = (".", "_")  # names with these prefixes are skipped, as Parquet readers do: unfinished files, folders set aside
 COMPACT = "compact~sha256-"  # prefix of compacted files' names
 COMPACTED = re.compile(COMPACT + r"([0-9a-f]{16})\.parquet")  # trials' files never match: after ~ they have only digits
@@ -157,7 +158,11 @@ def _conform(table: pa.Table, kind: str, where: str) -> pa.Table:
     """Convert a table to today's schema. Raises OtherFormat if that is not possible."""
     schema = SCHEMAS[kind]
     text = (table.schema.metadata or {}).get(b"format_version", b"none").decode(errors="replace")
-    if text != str(FORMAT_VERSION):
+    if text == FORMER:
+        missing = [field for field in schema if field.name in SINCE_FORMER and field.name not in table.column_names]
+        for field in missing:
+            table = table.add_column(schema.names.index(field.name), field, pa.nulls(table.num_rows, field.type))
+    elif text != str(FORMAT_VERSION):
         raise OtherFormat(
             f"{where} has format {text[:20]}, which another release wrote; this one reads {FORMAT_VERSION}"
         )

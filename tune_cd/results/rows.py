@@ -11,13 +11,28 @@ from typing import Any
 from tune_cd.results.json_text import as_json
 from tune_cd.results.provenance import git_commit, software
 from tune_cd.results.schema import CUT, Row
-from tune_cd.search.space import number_of
+from tune_cd.search.category import is_plain, text_of, value_in
+from tune_cd.search.number import number_of
+from tune_cd.search.space import Space
 
 RUNS = "runs"
 """Key of a row's config for the list of earlier runs of a trial that paused, in order of time. Each run has
 images_seen, val_score, scores, started_at, ended_at, hostname and device."""
 
+ASKED = ("params", "choices", "seed")
+"""What identifies a training in its study, besides the search that asked for it."""
+
 OF_A_RUN = ("images_seen", "val_score", "started_at", "ended_at", "hostname", "device")
+
+
+SPACE, FULL_LENGTH, LENGTHS = "space", "full_length", "lengths"
+"""Keys of a row's config: the searched space, `Space.to_json`; of a user's own trainable also the key and value of a
+whole training's length, and the shares of it at which trainings pause."""
+
+
+def with_own(config: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
+    """A user's configuration, and what is known beside it; a key of the user's of such a name becomes "NAME (own)"."""
+    return {f"{name} (own)" if name in known else name: value for name, value in config.items()} | dict(known)
 
 
 def runs_in(config: str) -> list[dict[str, Any]]:
@@ -65,11 +80,12 @@ def trial_row(
     outcome: Mapping[str, Any],
     machine: Mapping[str, Any],
     constants: Mapping[str, Any],
+    choices: Mapping[str, str] | None = None,
 ) -> Row:
     """The row of a trial that ends now, in fields of `TRIALS`; not yet checked.
 
     identity: the trial and its run: search, trial_id, trial_index, attempt, seed, direction, line_position.
-    params: the searched parameters.
+    params: the searched numbers. choices: the other searched parameters, as texts (`split`).
     config: the whole configuration; the row's Lambda_p, Lambda_e and batch_size are read from it.
     outcome: status, scores, terms, error and failure_kind, images_seen, train_seconds.
     machine: place and time: started_at, hostname (default: this machine), device, gpus.
@@ -80,17 +96,45 @@ def trial_row(
     return {
         **identity,
         "params": dict(params),
+        "choices": dict(choices) if choices else None,
         **{name: float(at) for name in ("Lambda_p", "Lambda_e") if (at := number_of(config.get(name))) is not None},
         "batch_size": size if isinstance(size, Integral) and not isinstance(size, bool) else None,
         **outcome,
         "ended_at": datetime.now(UTC),
         "hostname": socket.gethostname(),
         **machine,
-        "config": as_json(config, kept=params),
+        "config": as_json(config, kept=[*params, *(choices or {})]),
         "software": as_json(software()),
         **({} if "git_commit" in constants else {"git_commit": git_commit()}),
         **constants,
     }
+
+
+def split(h: Mapping[str, Any], space: Space | None = None) -> tuple[dict[str, float], dict[str, str]]:
+    """A searched configuration as a row has it: its numbers, and its categories as texts.
+
+    space: the searched one; None: every number is one of the numbers. What is neither, such as a list, is left out.
+    """
+    of_space = {axis.name for axis in space.categories} if space is not None else set()
+    numbers = {name: float(at) for name, value in h.items() if (at := number_of(value)) is not None}
+    params = {name: value for name, value in numbers.items() if name not in of_space}
+    return params, {name: text_of(value) for name, value in h.items() if name not in params and is_plain(value)}
+
+
+def sign_of(mode: str | None) -> float:
+    """-1 where a smaller score is better (the column `mode`), else 1: a search maximises the score times this."""
+    return -1.0 if mode == "min" else 1.0
+
+
+def searched_in(row: Mapping[Any, Any]) -> dict[str, Any]:
+    """The searched configuration of a row: the inverse of `split`, but that all numbers in `params` are floats."""
+    return {**dict(row["params"]), **{name: value_in(text) for name, text in choices_in(row).items()}}
+
+
+def choices_in(row: Mapping[Any, Any]) -> dict[str, str]:
+    """The categories of a row as texts; {} where it has none. Plain readers give pairs, and NaN or None for null."""
+    choices = row.get("choices")
+    return {} if choices is None or isinstance(choices, float) else dict(choices)
 
 
 def trial_name(search: str, trial_index: int) -> str:

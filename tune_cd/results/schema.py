@@ -17,12 +17,12 @@ from typing import Any
 import pyarrow as pa
 
 from tune_cd.results.json_text import json_object
-from tune_cd.search.space import is_number, number_of
+from tune_cd.search.number import is_number, number_of
 
 Row = dict[str, Any]
 """A row of one of the tables in Python's types, maps as dicts."""
 
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
 """Format version, stored in every file. Raise it when a field is added, removed or changes its type or meaning."""
 
 STATUSES = ("completed", "diverged", "failed", "stopped")
@@ -47,7 +47,7 @@ CONFIRM = "confirm"
 NAME = re.compile(r"[A-Za-z0-9-][A-Za-z0-9._-]{0,99}")  # Parquet readers skip names with a dot or an underscore first
 
 TEXT, INTEGER, NUMBER = pa.string(), pa.int64(), pa.float64()
-NUMBERS = pa.map_(pa.string(), pa.float64())
+NUMBERS, TEXTS = pa.map_(pa.string(), pa.float64()), pa.map_(pa.string(), pa.string())
 TIME = pa.timestamp("us", tz="UTC")
 FIRST, LAST = datetime(1678, 1, 1, tzinfo=UTC), datetime(2261, 12, 31, tzinfo=UTC)  # times that pandas knows in ns
 
@@ -69,9 +69,12 @@ _POSITIVE = "the loss's positive term, unweighted"
 _ENTROPY = "the loss's entropy term, unweighted"
 _SECONDS = "wall-clock time spent training, evaluations excluded"
 _WEIGHT = "weight of the {} term times the learning rate; null where there is none"
-_BETTER = "metric_name's, larger is better"
+MODES = ("max", "min")
+_BETTER = "metric_name's; larger is better unless mode is min"
+_CHOICES = 'searched parameters without an order, name -> value: adam, true, null, 2; text that reads as another is "2"'
 _COMMIT = "commit of the user's code, with -dirty behind it where files differ; null outside a repository"
 _LINE = "octaves per unit of the direction"
+_OWN = "of a user's own trainable its length, by config's full_length where that is whole, else the number of reports"
 
 TRIALS = _schema(
     "trials",
@@ -88,7 +91,8 @@ TRIALS = _schema(
         _ATTEMPT,
         _field("direction", TEXT, "direction of the line search that asked; start or sampled where none did"),
         _field("line_position", NUMBER, "γ: where on that line the trial lies, 0 at its origin", _LINE),
-        _field("params", NUMBERS, "every searched parameter, name -> value", "each parameter's own", required=True),
+        _field("params", NUMBERS, "every searched number, name -> value", "each parameter's own", required=True),
+        _field("choices", TEXTS, f"{_CHOICES}; null where there are none"),
         _field("Lambda_p", NUMBER, _WEIGHT.format("positive")),
         _field("Lambda_e", NUMBER, _WEIGHT.format("entropy")),
         _field(
@@ -96,6 +100,7 @@ TRIALS = _schema(
         ),
         _field("status", TEXT, f"how the trial ended: {', '.join(STATUSES)}", required=True),
         _field("metric_name", TEXT, "name of the score in val_score and test_score", required=True),
+        _field("mode", TEXT, "min where a smaller score is better; max or null where a larger one is"),
         _field("val_score", NUMBER, "score on the validation data; what the search is told", _BETTER),
         _field("test_score", NUMBER, "score on the test data; only reported", _BETTER),
         _field("scores", NUMBERS, "every score measured, name -> value", "each score's own", required=True),
@@ -124,7 +129,7 @@ CURVES = _schema(
         _TRIAL,
         _ATTEMPT,
         _SEED,
-        _field("images_seen", INTEGER, "training images seen before this evaluation", "images", required=True),
+        _field("images_seen", INTEGER, f"training images seen before this evaluation; {_OWN}", "images", required=True),
         _field("train_seconds", NUMBER, f"{_SECONDS}, before this evaluation", "s"),
         _field("val_score", NUMBER, "score on the validation data", "as in trials"),
         _field("positive_term", NUMBER, _POSITIVE),
@@ -163,6 +168,7 @@ def check_trial(row: Mapping[str, Any]) -> Row:
     _require(checked, "failure_kind", checked["failure_kind"] in kinds, allowed)
     _require(checked, "trial_index", checked["trial_index"] >= 0, "an int >= 0")
     _require(checked, "status", checked["status"] in STATUSES, f"one of {', '.join(STATUSES)}")
+    _require(checked, "mode", checked["mode"] in (None, *MODES), f"{' or '.join(MODES)}")
     _require(checked, "params", all(map(isfinite, checked["params"].values())), "finite values")
     if checked["status"] == "completed":
         score = checked["val_score"]
@@ -229,6 +235,10 @@ def _are_numbers(value: Any) -> bool:
     return isinstance(value, Mapping) and all(_is_text(name) and is_number(number) for name, number in value.items())
 
 
+def _are_texts(value: Any) -> bool:
+    return isinstance(value, Mapping) and all(_is_text(name) and _is_text(text) for name, text in value.items())
+
+
 def _float(value: Any) -> float:
     number = number_of(value)
     assert number is not None  # `is_number`
@@ -259,6 +269,7 @@ _TYPES: dict[pa.DataType, Column] = {  # column type -> (what is allowed, does a
     INTEGER: ("an int of 64 bits", _is_integer, int),
     NUMBER: ("a real number", is_number, _float),
     NUMBERS: ("a mapping of str to real numbers", _are_numbers, _floats),
+    TEXTS: ("a mapping of str to str", _are_texts, lambda texts: {str(name): str(at) for name, at in texts.items()}),
     TIME: (YEARS, _is_time, lambda time: time.astimezone(UTC)),
 }
 

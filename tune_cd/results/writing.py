@@ -68,8 +68,11 @@ def write_many(results: str | Path, rows: Iterable[Mapping[str, Any]]) -> None:
 def checked_row(row: Mapping[str, Any]) -> Row:
     """The complete row as it is stored, without secrets. Raises ValueError for one that is not allowed."""
     checked = check_trial(row)
-    texts = {name: redact(checked[name]) for name in TEXTS if checked[name]}
-    return checked | texts | {"config": as_json(json_object(checked["config"]), kept=checked["params"])}
+    texts: Row = {name: redact(checked[name]) for name in TEXTS if checked[name]}
+    choices = checked["choices"] or {}
+    texts |= {"choices": {name: redact(text) for name, text in choices.items()}} if choices else {}
+    kept = [*checked["params"], *choices]
+    return checked | texts | {"config": as_json(json_object(checked["config"]), kept=kept)}
 
 
 def write_curve(results: str | Path, study: str, trial_id: str, rows: Sequence[Mapping[str, Any]]) -> Path | str:

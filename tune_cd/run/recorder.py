@@ -14,7 +14,7 @@ from tune_cd.results.attempts import UNFINISHED, has_ended
 from tune_cd.results.lookup import Held, look, read_curve
 from tune_cd.results.networks import Networks
 from tune_cd.results.provenance import git_commit
-from tune_cd.results.rows import next_run, trial_name, trial_row
+from tune_cd.results.rows import SPACE, next_run, trial_name, trial_row
 from tune_cd.results.store import store_of
 from tune_cd.results.writing import write
 from tune_cd.run.checkpoints import Checkpoints
@@ -37,6 +37,7 @@ class Recorder:
         self._fields, self._gpus = fixed_fields(study), resources.gpus
         self._several = resources.replicates > 1 or search.seeds is not None
         self._setup, self._searched = asdict(search.setup), study.space.names
+        self._space = {SPACE: study.space.to_json()}
         loss = find_loss(search.setup.loss)
         self._published = {} if loss.pairwise else {PUBLISHED: loss.coefficients}
         self._checkpoints = Checkpoints(self._results, study.file(CHECKPOINTS), self._setup)
@@ -100,7 +101,7 @@ class Recorder:
         self._networks.keep(identity["search"], identity["trial_id"], val_score, network)
 
     def _row(self, config: Mapping, outcome: Outcome, where: Mapping) -> dict:
-        asked = {**self._setup, **self._published, **_without(config, ORIGIN, UNTIL)}
+        asked = {**self._setup, **self._space, **self._published, **_without(config, ORIGIN, UNTIL)}
         machine = {"gpus": self._gpus * where["share"], **_without(where, "share")}
         identity, ended = {"study": self._study, **self.identity(config)}, _without(vars(outcome), "curve")
         return trial_row(identity, self._params(config), asked, ended, machine, self._fields)

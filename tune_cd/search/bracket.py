@@ -88,6 +88,31 @@ class Bracket:
 
 
 @dataclass(frozen=True)
+class Untried:
+    """The line of a category, whose values have no order: every other value is tried in turn.
+
+    left: the positions still to be tried. interior, value: the best position so far and its value. It is used as a
+    `Bracket`.
+    """
+
+    left: tuple[float, ...]
+    interior: float
+    value: float
+
+    def narrower_than(self, width: float) -> bool:
+        """True when no value is left, whatever the width."""
+        return not self.left
+
+    def proposal(self) -> float:
+        return self.left[0]
+
+    def told(self, position: float, value: float) -> "Untried":
+        """The rest after `value` was measured at the first position left. Ties and failures: as for a `Bracket`."""
+        better = value > self.value or self.value == FAILED
+        return Untried(self.left[1:], *((position, value) if better else (self.interior, self.value)))
+
+
+@dataclass(frozen=True)
 class Growing(Bracket):
     """A bracket whose ends are guesses: an end that was not evaluated moves outwards when the best comes next to it.
 

@@ -5,11 +5,13 @@ the caller can also look ahead, to the state after a trial that turns out better
 """
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import ceil, inf, isfinite
 
 import numpy as np
 
-from tune_cd.search.bracket import FAILED, Bracket, Growing
+from tune_cd.search.bracket import FAILED, Bracket, Growing, Untried
+from tune_cd.search.category import Category
 from tune_cd.search.space import Array, Configuration, Space
 from tune_cd.search.training import Proposal
 
@@ -53,14 +55,33 @@ local: the conjecture at the end of the paper's discussion: a line search begins
 class Plan:
     """The constants of a search. Hashable by identity: no two plans are equal.
 
-    names [n_directions], directions [n_directions, n_axes]: in the axes' coordinates. axes: whether the model may move
-    along other lines too: single axes, and diagonals of their pairs.
+    names [n_directions], directions [n_directions, n_axes]: in the axes' coordinates; each moves numeric axes, or from
+    one value of a category to another. axes: whether the model may move along other lines too: single axes, and
+    diagonals of their pairs.
     """
 
     space: Space
     names: tuple[str, ...]
     directions: Array
     axes: bool = True
+
+    @cached_property
+    def rows(self) -> Array:
+        """The directions of the numeric axes, and on these alone [n, n_numeric]: the rows of A."""
+        if not self.space.categories:
+            return self.directions
+        ordered = self.space.ordered
+        rows: Array = self.directions[~self.directions[:, ~ordered].any(axis=1)][:, ordered]
+        return rows
+
+    def others(self, h: Configuration, direction: Array) -> tuple[float, ...] | None:
+        """The positions of the other values of the category that a direction moves, from that of h on; None: it moves
+        numeric axes."""
+        axis = self.space.axes[int(np.argmax(np.abs(direction)))]
+        if not isinstance(axis, Category):
+            return None
+        here = axis.coordinate(h[axis.name])
+        return tuple(place - here for place in range(len(axis.values)) if place != here)
 
 
 @dataclass(frozen=True)
@@ -82,7 +103,7 @@ class Trajectory:
     turn: int = 0  # i of algo:cd
     origin: Configuration | None = None  # h_l of algo:line_search
     before: float = FAILED  # the value at h_l
-    bracket: Bracket | None = None
+    bracket: Bracket | Untried | None = None
     steps: int = 0
     exhausted: int = 0  # consecutive lines that would be the same if searched again
 
@@ -124,7 +145,7 @@ class Trajectory:
         return after._next_line() if after._line_is_over() else after
 
     @property
-    def _current(self) -> tuple[Configuration, Bracket]:
+    def _current(self) -> tuple[Configuration, Bracket | Untried]:
         """The origin and the bracket of the current line."""
         if self.origin is None or self.bracket is None:
             raise ValueError("no line is being searched: starts are left to evaluate, or the search is finished")
@@ -136,8 +157,11 @@ class Trajectory:
         line = replace(self, origin=self.here, before=self.value, bracket=self._bracket(self.here), steps=0)
         return line._next_line() if line._line_is_over() else line
 
-    def _bracket(self, h: Configuration) -> Bracket:
-        """The first bracket of a line through the incumbent h: from end to end of the box, or a neighbourhood of h."""
+    def _bracket(self, h: Configuration) -> Bracket | Untried:
+        """The first bracket of a line through the incumbent h: from end to end of the box, or a neighbourhood of h. On
+        the line of a category: all its other values."""
+        if (others := self.plan.others(h, self.plan.directions[self.turn])) is not None:
+            return Untried(others, 0.0, self.value)
         low, high = self._chord(h)
         if self.widths[self.turn] == inf:
             return Bracket(low, 0.0, high, self.value)
@@ -154,7 +178,7 @@ class Trajectory:
         return float(np.abs(self.plan.directions[self.turn]).max())
 
     def _line_is_over(self) -> bool:
-        return self.steps >= self.budgets[self.turn] or self._at_resolution()
+        return (self.steps >= self.budgets[self.turn] and isinstance(self.bracket, Bracket)) or self._at_resolution()
 
     def _at_resolution(self) -> bool:
         _, bracket = self._current

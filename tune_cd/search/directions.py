@@ -7,29 +7,35 @@ import numpy as np
 from tune_cd.search.space import Array, Space
 
 Directions = Mapping[str, Sequence[float]] | Sequence[Sequence[float]] | Array | None
-"""Name -> row [n_axes]; or rows [n_directions, n_axes], named by the axis that they move or by their number; None: each
-axis. In the axes' coordinates."""
+"""Name -> row [n_numeric]; or rows [n_directions, n_numeric], named by the axis that they move or by their number;
+None: each axis. One column for each numeric axis of the space, in its coordinates. Each category is a direction of its
+own, behind these, which is not given."""
 
 
 def directions_of(space: Space, given: Directions) -> tuple[tuple[str, ...], Array]:
-    """Names and rows [n_directions, n_axes]. Raises ValueError for rows that do not fit."""
+    """Names and rows [n_directions, n_axes], the categories' last. Raises ValueError for rows that do not fit."""
     if not isinstance(space, Space):
         raise ValueError(f"space {space!r}: a tune_cd.Space is required, such as Space(lr=(1e-5, 1.0))")
-    n_axes = len(space.names)
+    every = np.eye(len(space.names))
+    axes, categories = every[space.ordered], every[~space.ordered]
     if given is None:
-        return space.names, np.eye(n_axes)
+        return space.numeric + tuple(axis.name for axis in space.categories), np.concatenate([axes, categories])
+    n_axes = len(axes)
     array = np.array(list(given.values()) if isinstance(given, Mapping) else given, dtype=float)
     if array.ndim != 2 or array.shape[1] != n_axes or len(array) == 0 or not np.isfinite(array).all():
         raise ValueError(
-            f"directions {given!r}: a finite array [n_directions, {n_axes}] is required, one column per axis of {space}"
+            f"directions {given!r}: a finite array [n_directions, {n_axes}] is required, one column per "
+            f"{'numeric ' * bool(space.categories)}axis of {space}"
         )
     if not array.any(axis=1).all():
         raise ValueError(f"directions {given!r}: a row of zeros does not move")
     names = given if isinstance(given, Mapping) else (_name(space, row, i) for i, row in enumerate(array))
-    return tuple(names), array
+    if not space.categories:
+        return tuple(names), array
+    return (*names, *(axis.name for axis in space.categories)), np.concatenate([array @ axes, categories])
 
 
 def _name(space: Space, row: Array, i: int) -> str:
     """The name of the one axis that a row moves, else its number."""
     along = np.flatnonzero(row)
-    return space.names[along[0]] if len(along) == 1 else f"direction_{i}"
+    return space.numeric[along[0]] if len(along) == 1 else f"direction_{i}"

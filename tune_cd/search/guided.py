@@ -128,7 +128,8 @@ class Guided:
     @property
     def _missing(self) -> Configuration | None:
         """The first start that is not among the trainings."""
-        key, known = self.plan.space.key, {tuple(one.h.values()) for one in self.trainings}
+        key, plain = self.plan.space.key, not self.plan.space.categories  # for Python, True is 1
+        known = {tuple(one.h.values()) for one in self.trainings} if plain else set()
         others = [h for h in self.starts if tuple(h.values()) not in known]  # mostly none: keys take longer
         keys = {key(one.h) for one in self.trainings} if others else set()
         return next((h for h in others if key(h) not in keys), None)
@@ -139,14 +140,16 @@ class Guided:
         space, n = self.plan.space, len(self.trainings)
         width = np.maximum(space.high - space.low, NEGLIGIBLE)
         origin = (space.to_coordinates(self.starts[0]) - space.low) / width if self.starts else 0.5
-        maps = draws_of(self.prior, self.plan, False, self.lengths).maps[:, :-1, :-1]
+        draws = draws_of(self.prior, self.plan, False, self.lengths)
+        maps = draws.maps[:, :-1, :-1]
         metric = np.linalg.cholesky((np.swapaxes(maps, 1, 2) @ maps).mean(0))
         for count in SAMPLED:
             shares = (origin + np.random.default_rng(n).random((count, len(width)))) % 1
             x = snapped(space, space.low + shares * width) if self.plan.axes else candidates(self._lines_through([0]))
             x = x[self.model.is_new(x)][: SAMPLED[0] if self.plan.axes else None]
             if len(x):
-                away = np.linalg.norm((x[:, None] - self.model.points) @ metric, axis=-1).min(1, initial=inf)
+                apart = draws.features(x)[:, None] - draws.features(self.model.points)
+                away = np.linalg.norm(apart @ metric, axis=-1).min(1, initial=inf)
                 best = x[np.argmax(away * self._weight(x) ** FIRST_WEIGHT)]
                 return Proposal(space.from_coordinates(best), "sampled", 0.0)
         return None
@@ -196,8 +199,17 @@ class Guided:
     def _lines_through(self, trainings: Sequence[int]) -> list[Line]:
         """The lines through some trainings. Those along diagonals run through the first one alone."""
         pairs = [self.prior.pairs and at == trainings[0] for at in trainings]
-        through = (lines_through(self.plan, self.trainings[at].h, self.reach, two) for at, two in zip(trainings, pairs))
-        return [line for lines in through for line in lines]
+        of = [(self.trainings[at].h, two) for at, two in zip(trainings, pairs)]
+        of += [(h, False) for h in self._counterparts] if self.model.leader in trainings else []
+        return [line for h, two in of for line in lines_through(self.plan, h, self.reach, two)]
+
+    @cached_property
+    def _counterparts(self) -> list[Configuration]:
+        """The leader's configuration with each other value of each category: the best of the others may lie elsewhere,
+        as an optimiser's rate does."""
+        h = self.trainings[self.model.leader].h
+        axes = self.plan.space.categories
+        return [h | {axis.name: value} for axis in axes for value in axis.values if not axis.is_at(h, value)]
 
     def _best_on(self, lines: Sequence[Line], score: Callable[[Array], Array]) -> tuple[float, Proposal | None]:
         """(score, proposal) of the new configuration with the largest score on the lines; (-1, None) if none is new."""

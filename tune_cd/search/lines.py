@@ -7,6 +7,7 @@ from itertools import combinations
 
 import numpy as np
 
+from tune_cd.search.category import Category
 from tune_cd.search.descent import Plan
 from tune_cd.search.space import NEGLIGIBLE, Array, Axis, Configuration, Space
 from tune_cd.search.training import Proposal
@@ -55,7 +56,11 @@ def lines_through(plan: Plan, h: Configuration, space: Space, pairs: bool = Fals
 
 
 def _line(space: Space, name: str, h: Configuration, x: Array, direction: Array, length: float) -> Line:
-    """The line through x along a direction; length: the direction's norm, in octaves."""
+    """The line through x along a direction; length: the direction's norm, in octaves. On that of a category only its
+    values are points."""
+    if space.categories and direction[~space.ordered].any():
+        [at] = np.flatnonzero(direction)
+        return Line(space, name, h, x, direction, _meets(space.axes[at], x[at], 1.0), 0.0)
     low, high = space.chord(x, direction)
     step = min(STEP / length, (high - low) / FEWEST)
     positions = np.linspace(low, high, int((high - low) / step) + 2 if step else 2)
@@ -65,7 +70,7 @@ def _line(space: Space, name: str, h: Configuration, x: Array, direction: Array,
     return Line(space, name, h, x, direction, positions, step)
 
 
-def _meets(axis: Axis, x: float, along: float) -> Array:
+def _meets(axis: Axis | Category, x: float, along: float) -> Array:
     """Positions γ at which the line at coordinate x of an axis, moving `along` per γ, meets its allowed values."""
     assert axis.values is not None
     return (np.array([axis.coordinate(value) for value in axis.values]) - x) / along
@@ -87,8 +92,9 @@ def _axes(space: Space) -> Iterator[tuple[str, Array]]:
 
 
 def _diagonals(space: Space) -> Iterator[tuple[str, Array]]:
-    """Both diagonals of each pair of axes: a*b, along which both grow, and a/b, along which a grows as b shrinks."""
-    axes = list(_axes(space))
+    """Both diagonals of each pair of numeric axes: a*b, along which both grow, and a/b, along which a grows as b
+    shrinks."""
+    axes = [axis for axis, ordered in zip(_axes(space), space.ordered) if ordered]
     if len(axes) <= PAIRED:
         for (one, first), (other, second) in combinations(axes, 2):
             yield f"{one}*{other}", first + second

@@ -7,15 +7,17 @@ in boxes of any size: all its length scales are shares of the box. What each con
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import cycle, product
 from math import inf
+from typing import Any
 
 import numpy as np
 from scipy.special import ndtri
 
 from tune_cd.search.descent import Plan
+from tune_cd.search.features import UNALIKE, features_of, with_categories
 from tune_cd.search.process import Draws
 from tune_cd.search.space import NEGLIGIBLE, Array
 
@@ -61,9 +63,9 @@ with 32 nearly all."""
 
 
 def along_rows(plan: Plan, trading: float, scaling: float) -> Array:
-    """The map [n_axes, n_axes] from coordinates to the rows of A (`eq:reparam`), normalised and in units of these
-    lengths; to the axes where A is not a basis."""
-    rows = plan.directions if _is_basis(plan.directions) else np.eye(len(plan.space.names))
+    """The map [n_numeric, n_numeric] from coordinates to the rows of A (`eq:reparam`), normalised and in units of these
+    lengths; to the numeric axes where A is not a basis."""
+    rows = plan.rows if _is_basis(plan.rows) else np.eye(len(plan.space.numeric))
     units = np.array([trading if trades(row) else scaling for row in rows])
     unit_rows = rows / np.linalg.norm(rows, axis=1, keepdims=True)
     along: Array = unit_rows / units[:, None]
@@ -76,14 +78,15 @@ def trades(direction: Array) -> bool:
 
 
 def location_weight(plan: Plan, x: Array, start: Array | None) -> Array:
-    """Prior of the optimum's location at x [n, n_axes], unnormalised, [n]: see CENTRE and AROUND_TRADING.
+    """Prior of the optimum's location at x [n, n_axes], unnormalised, [n]: see CENTRE and AROUND_TRADING. All values of
+    a category are alike to it.
 
     start: coordinates [n_axes] of a start that someone chose, or None.
     """
-    low, high = plan.space.low, plan.space.high
+    low, high, x, start = (_numeric(plan, at) for at in (plan.space.low, plan.space.high, x, start))
     u = (2 * x - low - high) / np.maximum(high - low, NEGLIGIBLE)
-    trading = [row / np.abs(row).max() for row in plan.directions if trades(row)]
-    unbalance = u @ np.array(trading).reshape(-1, x.shape[1]).T  # [n, trading directions]
+    trading = [row / np.abs(row).max() for row in plan.rows if trades(row)]
+    unbalance = u @ np.reshape(trading, (len(trading), x.shape[1])).T  # [n, trading directions]
     central: Array = np.exp(-CENTRE * ((u**2).sum(-1) + (unbalance**2).sum(-1)) / 2)
     if start is None:
         return central
@@ -92,35 +95,44 @@ def location_weight(plan: Plan, x: Array, start: Array | None) -> Array:
     return (central + around) / 2
 
 
+def _numeric(plan: Plan, x: Array | None) -> Any:
+    """Coordinates [..., n_axes] on the numeric axes alone."""
+    return x if x is None or not plan.space.categories else x[..., plan.space.ordered]
+
+
 def _fixed(plan: Plan, exploits: bool) -> Draws:
     """BALANCE's prior: one pair of length scales, and each of NOISES. A step that exploits has the same length scale
     along all directions, because the narrow way may differ from the prior's."""
     lengths = (CLOSER * TRADING,) * 2 if exploits else (TRADING, SCALING)
-    return Draws(np.array([along_rows(plan, *lengths)] * len(NOISES)), np.array(NOISES))
+    kinds = np.full((len(NOISES), len(plan.space.categories)), (CLOSER if exploits else 1.0) / UNALIKE)
+    maps = with_categories(plan.space, np.array([along_rows(plan, *lengths)] * len(NOISES)), kinds)
+    return Draws(maps, np.array(NOISES), features_of(plan.space))
 
 
 def _drawn(plan: Plan, exploits: bool) -> Draws:
     """GENERAL's prior draws. Those of steps that exploit have one common size, and differ in shape and noise alone."""
-    n_axes = len(plan.space.names)
+    n_axes, n_numeric = len(plan.space.names), len(plan.space.numeric)
     uniforms = _uniforms(DRAWS, n_axes + 2)
     normals = ndtri(uniforms)
     common = np.full(DRAWS, np.log(CLOSER)) if exploits else TOGETHER * normals[:, 0]
-    stretch = np.exp(common[:, None] + EACH * normals[:, 2:])  # [DRAWS, n_axes]
-    lengths = [rows / (median * factors)[:, None] for (rows, median), factors in zip(cycle(_frames(plan)), stretch)]
+    stretch = np.exp(common[:, None] + EACH * normals[:, 2:])  # [DRAWS, n_axes], those of the categories last
+    own = stretch[:, :n_numeric]
+    lengths = [rows / (median * factors)[:, None] for (rows, median), factors in zip(cycle(_frames(plan)), own)]
+    maps = with_categories(plan.space, np.array(lengths), stretch[:, n_numeric:] / UNALIKE)
     low, high = np.log(NOISE)
-    return Draws(np.array(lengths), np.exp(low + (high - low) * uniforms[:, 1]))
+    return Draws(maps, np.exp(low + (high - low) * uniforms[:, 1]), features_of(plan.space))
 
 
 def _frames(plan: Plan) -> Iterator[tuple[Array, Array]]:
-    """Orthogonal directions [n_axes, n_axes] along which a landscape may be stretched, and their median length scales
-    [n_axes].
+    """Orthogonal directions [n_axes, n_axes] of the numeric axes along which a landscape may be stretched, and their
+    median length scales [n_axes].
 
     They are the plan's own if these are a basis other than the axes; else the axes, then each pair of axes turned by 45
     degrees. From nine axes on there are more pairs than DRAWS, and the last pairs are not turned.
     """
-    n_axes = len(plan.space.names)
-    if _is_basis(plan.directions) and not np.allclose(plan.directions, np.eye(n_axes)):
-        yield _frame(plan, plan.directions)
+    n_axes = len(plan.space.numeric)
+    if _is_basis(plan.rows) and not np.allclose(plan.rows, np.eye(n_axes)):
+        yield _frame(plan, plan.rows)
         return
     yield _frame(plan, np.eye(n_axes))
     for one in range(n_axes):
@@ -132,7 +144,7 @@ def _frames(plan: Plan) -> Iterator[tuple[Array, Array]]:
 
 def _frame(plan: Plan, directions: Array) -> tuple[Array, Array]:
     rows = directions / np.linalg.norm(directions, axis=1, keepdims=True)
-    widths = (rows**2) @ (plan.space.high - plan.space.low)
+    widths = (rows**2) @ _numeric(plan, plan.space.high - plan.space.low)
     halved = np.array([0.5 if trades(row) else 1.0 for row in rows])
     return rows, SCALE * np.maximum(widths, NEGLIGIBLE) * halved
 
@@ -187,11 +199,11 @@ def draws_of(prior: Prior, plan: Plan, exploits: bool, lengths: tuple[float, ...
     every = range(len(drawn.maps))
     pairs = list(zip(every, cycle(alike)) if prior.alike_in_turn else product(every, alike))
     chosen, scales = [draw for draw, _ in pairs], [scale for _, scale in pairs]
-    n_axes = drawn.maps.shape[1]
-    maps = np.zeros((len(pairs), n_axes + 1, n_axes + 1))
-    maps[:, :n_axes, :n_axes] = drawn.maps[chosen]
-    maps[:, n_axes, n_axes] = 1 / np.array(scales)
-    return Draws(maps, drawn.noises[chosen])
+    n = drawn.maps.shape[1]
+    maps = np.zeros((len(pairs), n + 1, n + 1))
+    maps[:, :n, :n] = drawn.maps[chosen]
+    maps[:, n, n] = 1 / np.array(scales)
+    return replace(drawn, maps=maps, noises=drawn.noises[chosen])
 
 
 PRIORS = {"balance": BALANCE, "terms": TERMS, "general": GENERAL}

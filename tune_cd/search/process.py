@@ -11,7 +11,8 @@ Length scales and noise are not fitted: a `Draws` lists possible ones, and the v
 and variance of the process follow from the data in closed form.
 """
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import pi, sqrt
 
@@ -19,6 +20,7 @@ import numpy as np
 from scipy.linalg.lapack import dpotrs
 from scipy.special import ndtr
 
+from tune_cd.search.features import same
 from tune_cd.search.space import Array
 
 PRIOR_POINTS = 1.0
@@ -41,13 +43,15 @@ is computed ROWS rows at a time, up to their diagonal."""
 class Draws:
     """Possible length scales and noises of a process, as draws of equal weight before any value is known.
 
-    maps [n_draws, n_axes + 1, n_axes + 1]: from coordinates, the octave of the training length last, to units of length
-    scales, one row a direction. noises [n_draws]: noise variances, as shares of the process's variance. Predictions are
-    means over all draws, weighted by their likelihood.
+    maps [n_draws, n_features + 1, n_features + 1]: from the features, the octave of the training length last, to units
+    of length scales, one row a direction. noises [n_draws]: noise variances, as shares of the process's variance.
+    features: see `features_of`; by default the coordinates. Predictions are means over all draws, weighted by their
+    likelihood.
     """
 
     maps: Array
     noises: Array
+    features: Callable[[Array], Array] = same
 
 
 class Process:
@@ -78,7 +82,8 @@ class Process:
         self.kept = kept = np.flatnonzero(weights)
         self._weights, self._maps, self._variances = weights[kept], draws.maps[kept], variances[kept]
         self._noises, self._trends, self._pulls = draws.noises[kept], trends[kept, :, 0], pulls[kept]
-        self._factors, self._scaled = factors[kept], scaled(points, octaves, self._maps)
+        self._features = draws.features
+        self._factors, self._scaled = factors[kept], scaled(self._features(points), octaves, self._maps)
         self._weighted, self._informed = weighted[kept], informed[kept]
 
     def ends(self, points: Array) -> Array:
@@ -134,7 +139,7 @@ class Process:
     def _at(self, points: Array, share: float | Array) -> tuple[Array, Array, Array]:
         """Means [n_draws, n], correlations with the data [n_draws, n, n_data], and the scaled points."""
         octaves = np.broadcast_to(np.log2(share), len(points))
-        theirs = scaled(points, octaves, self._maps)
+        theirs = scaled(self._features(points), octaves, self._maps)
         correlation = correlations(theirs, self._scaled)
         means = self._trends @ self._basis(octaves).T + (correlation @ self._pulls[..., None])[..., 0]
         return means, correlation, theirs
@@ -169,7 +174,7 @@ def likely(points: Array, shares: Array, values: Array, draws: Draws) -> Draws:
         return draws
     few = np.arange(SCREENED) * len(values) // SCREENED
     kept = Process(points[few], shares[few], values[few], draws).kept
-    return Draws(draws.maps[kept], draws.noises[kept])
+    return replace(draws, maps=draws.maps[kept], noises=draws.noises[kept])
 
 
 def weights_of(log_likelihood: Array) -> Array:
@@ -180,14 +185,15 @@ def weights_of(log_likelihood: Array) -> Array:
     return weights
 
 
-def scaled(points: Array, octaves: Array, maps: Array) -> Array:
-    """Points [n, n_axes] and lengths [n] in every draw's length scales, [n_draws, n_axes + 1, n]."""
-    scaled: Array = maps @ np.column_stack([points, octaves]).T
+def scaled(features: Array, octaves: Array, maps: Array) -> Array:
+    """Features [n, n_features] and lengths [n] in every draw's length scales, [n_draws, n_features + 1, n]."""
+    scaled: Array = maps @ np.column_stack([features, octaves]).T
     return scaled
 
 
 def correlations(a: Array, b: Array) -> Array:
-    """Correlations [n_draws, len(a), len(b)] between scaled points a and b [n_draws, n_axes, len]; b: at least one."""
+    """Correlations [n_draws, len(a), len(b)] between scaled points a and b [n_draws, n_features, len]; b: at least
+    one."""
     a, b = a - b[..., :1], b - b[..., :1]  # differences of small numbers lose few digits
     ones, others = (np.ones((len(points), 1, points.shape[2])) for points in (a, b))
     ours = np.concatenate([-2 * a, (a**2).sum(1, keepdims=True), ones], axis=1)
@@ -202,7 +208,7 @@ def correlations(a: Array, b: Array) -> Array:
 
 def factors_of(points: Array, shares: Array, draws: Draws) -> Array:
     """Lower Cholesky factors [n_draws, n, n] of the covariances of values at points [n, n_axes] and shares [n]."""
-    ours, every = scaled(points, np.log2(shares), draws.maps), np.arange(len(points))
+    ours, every = scaled(draws.features(points), np.log2(shares), draws.maps), np.arange(len(points))
     covariances = np.zeros((len(draws.maps), len(points), len(points)))
     for end in range(ROWS, len(points) + ROWS, ROWS):  # only the lower triangle is read
         covariances[:, end - ROWS : end, :end] = correlations(ours[..., end - ROWS : end], ours[..., :end])

@@ -51,7 +51,8 @@ class CoordinateDescent:
         "local": the same, with line searches that begin within 4 octaves of the best point.
         "line": as "default" along the first direction alone, until its best is bracketed (`single_line`).
     prior: of the model: "general", or as `tune_cd.balance` says "balance" or "terms" for the weights of a loss.
-    directions: array [n_directions, n_axes], or name -> row, in the axes' coordinates; None: each axis.
+    directions: array [n_directions, n_axes], or name -> row, in the coordinates of the numeric axes; None: each axis.
+        The line of each category, which leads to its other values, comes behind them; "paper" and "local" try them all.
     budgets: steps of a line search, one int or one per direction (c_i of `algo:cd`), of "paper" and "local".
     start: one configuration or several, of which the best is descended from. None: one drawn by `seed`, uniformly in
         the box's coordinates, the paper's blind setting. Each start costs a trial. Values told before the first `ask`
@@ -95,7 +96,7 @@ class CoordinateDescent:
         self.prior = "general" if prior is None else prior
         if self.prior not in PRIORS:
             raise ValueError(f"prior {prior!r}: one of {sorted(PRIORS)}, or None for general")
-        self._budgets = _budgets(budgets, len(rows))
+        self._budgets = _budgets(budgets, self._plan)
         self._starts = starts_of(space, start)
         if rule == "line":
             check_line(space, self._starts, rows[0])
@@ -282,12 +283,13 @@ class CoordinateDescent:
     def state(self) -> dict[str, Any]:
         """The history and the search's arguments, as plain JSON types; `from_state` inverts it."""
         rule = self.rule if isinstance(self.rule, str) else vars(self.rule)
-        directions = dict(zip(self._plan.names, self._plan.directions.tolist(), strict=True))
+        directions = dict(zip(self._plan.names, self._plan.rows.tolist()))  # those of categories follow from the space
         return {
             "version": STATE_VERSION, "space": self.space.to_json(), "rule": rule, "prior": self.prior,
-            "directions": directions, "budgets": list(self._budgets), "start": self._starts, "workers": self.workers,
-            "seed": self.seed, "lengths": list(self.lengths), "budget": None if self.budget == inf else self.budget,
-            "grows": self.grows, "trainings": [one.to_json() for one in self._trainings.values()],
+            "directions": directions or None, "budgets": list(self._budgets[: len(directions)]),
+            "start": self._starts, "workers": self.workers, "seed": self.seed, "lengths": list(self.lengths),
+            "budget": None if self.budget == inf else self.budget, "grows": self.grows,
+            "trainings": [one.to_json() for one in self._trainings.values()],
         }  # fmt: skip
 
     @classmethod
@@ -391,11 +393,13 @@ def _line_searches(rule: str | LineSearches) -> LineSearches | None:
     return RULES.get(rule)
 
 
-def _budgets(budgets: int | Sequence[int], n_directions: int) -> tuple[int, ...]:
+def _budgets(budgets: int | Sequence[int], plan: Plan) -> tuple[int, ...]:
+    """Steps of a line search by direction; those of a category are as many as it has other values."""
+    n_directions, of_categories = len(plan.rows), len(plan.names) - len(plan.rows)
     each = list(budgets) if isinstance(budgets, Sequence) else [budgets] * n_directions
     if len(each) != n_directions or not all(isinstance(b, int) and b >= 1 for b in each):
         raise ValueError(f"budgets {budgets!r}: an int >= 1, or {n_directions} of them, one per direction")
-    return tuple(each)
+    return (*each, *[1] * of_categories)
 
 
 def _lengths(lengths: Sequence[float]) -> tuple[float, ...]:

@@ -1,21 +1,23 @@
-"""A box of named numeric parameters, log-scaled or linear (`log H` of the paper), and the lines through it.
+"""A box of named parameters, log-scaled or linear (`log H` of the paper) or categories, and the lines through it.
 
 Each axis has a coordinate in which lines are straight. On a log-scaled axis it is the octave, log2 of the value: a step
 of 1 is a factor of 2. On a linear axis it is the value, in units of which LINEAR_WIDTH span the range. An axis is real,
 a lattice (multiples of a step: integers are multiples of 1), or a list of allowed values such as batch sizes. Lattices
-and lists are searched in the same continuous coordinate and snapped when a configuration is made.
+and lists are searched in the same continuous coordinate and snapped when a configuration is made. A `Category`, whose
+values have no order, is an axis too; its coordinate is the place of the value in its list.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from decimal import Decimal
 from functools import cached_property
-from math import ceil, floor, inf, isfinite, log2, nan
-from numbers import Integral, Real
+from math import ceil, floor, inf, isfinite, log2
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from tune_cd.search.category import CATEGORY, Category, is_category
+from tune_cd.search.number import number_of
 
 Configuration = dict[str, Any]
 """A configuration h: name -> value of every parameter."""
@@ -166,11 +168,12 @@ class Axis:
             return Linear(self.low, self.high, self.step)
         return self if self.step is not None or self.growth else (self.low, self.high)
 
-    def coordinate(self, value: float) -> float:
+    def coordinate(self, value: Any) -> float:
         """The coordinate of a value: its log2, or its distance from `low` in LINEAR_WIDTH-ths of the range."""
         if self.scale == "linear":
-            return (value - self.low) / self._unit
-        return self._zero if value == 0 and self._has_zero else log2(value)
+            return float((value - self.low) / self._unit)
+        octave: float = self._zero if value == 0 and self._has_zero else log2(value)
+        return octave
 
     def snap(self, coordinate: float) -> float | int:
         """The allowed value nearest to a coordinate, a Python float or int. Allowed values are compared by coordinate
@@ -239,7 +242,7 @@ class Axis:
         return min(max(value, self.widest.low), self.widest.high)
 
 
-Domain = tuple[float, float] | list[float] | list[int] | range | Linear | Axis
+Domain = tuple[float, float] | list[float] | list[int] | list[Any] | range | Linear | Axis | Category
 
 
 class Space:
@@ -247,24 +250,29 @@ class Space:
 
         Space(lr=(1e-5, 1.0), batch_size=[16, 32, 64], momentum=Linear(0.0, 0.99), layers=Linear(1, 8, step=1))
 
-    A tuple is a real, log-scaled range, `Linear` a linear one, a list the allowed values; an `Axis` is taken as it is.
+    A tuple is a real, log-scaled range, `Linear` a linear one, a list the allowed values. Numbers alone are ordered; a
+    list with text, booleans or None, such as optimizer=["adam", "sgd"], is a `Category`. An axis is taken as it is.
     A configuration `h` is a dict name -> value. Its coordinates `x` are a float array [n_axes]: octaves on log-scaled
-    axes, LINEAR_WIDTH-ths of the range on linear ones.
-    low, high: the coordinates of the box's ends. apart: `Axis.apart` of every axis. All [n_axes].
+    axes, LINEAR_WIDTH-ths of the range on linear ones, places in the list on categories.
+    low, high: the coordinates of the box's ends. apart: `Axis.apart` of every axis. ordered: which axes are numeric.
+    All [n_axes]. numeric: the names of the numeric axes. categories: the others.
     """
 
     def __init__(self, /, **axes: Domain):
         if not axes:
             raise ValueError("a space needs at least one axis")
-        self.axes = tuple(_axis(name, domain) for name, domain in axes.items())
+        self.axes: tuple[Axis | Category, ...] = tuple(_axis(name, domain) for name, domain in axes.items())
         self.names = tuple(axes)
         self.low, self.high = np.array([axis.ends for axis in self.axes]).T
         self.apart = np.array([axis.apart for axis in self.axes])
+        self.categories = tuple(axis for axis in self.axes if isinstance(axis, Category))
+        self.ordered = np.array([not isinstance(axis, Category) for axis in self.axes])
+        self.numeric = tuple(axis.name for axis in self.axes if not isinstance(axis, Category))
 
     @property
     def fixed(self) -> "Space":
         """This space with ranges that do not grow."""
-        return Space(**{axis.name: replace(axis, growth=0.0) for axis in self.axes})
+        return Space(**{one.name: replace(one, growth=0.0) if isinstance(one, Axis) else one for one in self.axes})
 
     @cached_property
     def grows(self) -> bool:
@@ -343,8 +351,7 @@ class Space:
     @classmethod
     def from_json(cls, axes: list[dict[str, Any]]) -> "Space":
         """The inverse of `to_json`."""
-        built = [Axis(**{**axis, "values": axis["values"] and tuple(axis["values"])}) for axis in axes]
-        return cls(**{axis.name: axis for axis in built})
+        return cls(**{axis["name"]: _axis_from(axis) for axis in axes})
 
 
 def _octaves_beyond(farthest: float, best: float) -> float:
@@ -353,47 +360,26 @@ def _octaves_beyond(farthest: float, best: float) -> float:
     return octaves + GROWTH_STEP * (best > octaves - GROWTH_WITHIN)
 
 
-def number_of(value: Any) -> float | int | None:
-    """`value` as Python's own int or float, which JSON can store; None unless it is a real number, or holds just one.
-
-    Numbers are Python's and numpy's, Decimal and Fraction; arrays and tensors of one element hold one. Booleans, text
-    and complex numbers are none. A number beyond the range of a float is ±inf.
-    """
-    if type(value) is float:  # nearly all are
-        return value
-    if value is np.ma.masked or isinstance(value, (np.timedelta64, np.datetime64)):  # Integral to numpy
-        return None
-    if not isinstance(value, (Real, Decimal)) and callable(getattr(value, "item", None)):
-        try:
-            value = value.item()
-        except (TypeError, ValueError, RuntimeError):  # it has several elements or none
-            return None
-    if isinstance(value, bool) or not isinstance(value, (Real, Decimal)):
-        return None
-    real: Any = value
-    try:
-        number = float(real)
-    except OverflowError:
-        return inf if real > 0 else -inf
-    except ValueError:  # Decimal("sNaN")
-        return nan
-    return int(real) if isinstance(real, Integral) else number
+def _axis_from(entry: Mapping[str, Any]) -> Axis | Category:
+    if entry.get("scale") == CATEGORY:
+        return Category(entry["name"], tuple(entry["values"]))
+    return Axis(**{**entry, "values": entry["values"] and tuple(entry["values"])})
 
 
-def is_number(value: object) -> bool:
-    """Whether a value is a number, see `number_of`."""
-    return number_of(value) is not None
-
-
-def _axis(name: str, domain: Domain) -> Axis:
-    if isinstance(domain, Axis):
+def _axis(name: str, domain: Domain) -> Axis | Category:
+    if isinstance(domain, (Axis, Category)):
         return replace(domain, name=name)
     if isinstance(domain, tuple) and len(domain) == 2:
         return Axis(name, *domain)
     if isinstance(domain, Linear):
         return Axis(name, domain.low, domain.high, step=domain.step, scale="linear")
     if isinstance(domain, (list, range)):
-        return Axis.choice(name, list(domain))
+        return choice(name, list(domain))
     raise ValueError(
-        f"{name}: {domain!r} is not a domain; give (low, high), Linear(low, high), a list of allowed numbers or an Axis"
+        f"{name}: {domain!r} is not a domain; give (low, high), Linear(low, high), a list of allowed values or an Axis"
     )
+
+
+def choice(name: str, values: Sequence[Any]) -> Axis | Category:
+    """An axis of a list of allowed values. Raises ValueError for values that are not allowed."""
+    return Category(name, tuple(values)) if is_category(values) else Axis.choice(name, values)

@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 
 from tune_cd.search.bracket import FAILED
 from tune_cd.search.descent import Plan
+from tune_cd.search.features import features_of, widths_of
 from tune_cd.search.prior import Prior, draws_of
 from tune_cd.search.process import Draws, Process, factors_of, likely
-from tune_cd.search.space import NEGLIGIBLE, Array, Configuration
+from tune_cd.search.space import Array, Configuration
 from tune_cd.search.training import Training, raised
 
 MOST = 200
@@ -141,7 +142,7 @@ class Surrogate:
         sizes = np.array([len(one.curve) + (one.until is not None) for one in self.trainings])
         chosen = np.arange(len(sizes))
         if sizes.sum() > MOST:
-            x = self.points / np.maximum(self.plan.space.high - self.plan.space.low, NEGLIGIBLE)
+            x = features_of(self.plan.space)(self.points) / widths_of(self.plan.space)
             best = np.argmax([max((value for value in one.curve.values()), default=FAILED) for one in self.trainings])
             near = np.argsort(((x - x[best]) ** 2).sum(1), kind="stable")
             chosen = near[np.cumsum(sizes[near]) <= MOST // 2]

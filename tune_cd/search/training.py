@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from tune_cd.search.bracket import FAILED
-from tune_cd.search.space import Array, Configuration, Key, Space, number_of
+from tune_cd.search.number import number_of
+from tune_cd.search.space import Array, Configuration, Key, Space
 
 Curve = Mapping[float, float]
 """A learning curve: share of the full length -> value, ascending, larger is better; FAILED at its end if it failed."""

@@ -16,7 +16,7 @@ from tune_cd.results.location import check_location
 from tune_cd.results.merging import merge
 from tune_cd.results.reading import check_whole
 from tune_cd.results.redaction import redact
-from tune_cd.results.rows import finite
+from tune_cd.results.rows import finite, searched_in
 from tune_cd.search.search import CoordinateDescent
 from tune_cd.search.space import Space
 from tune_cd.search.training import Proposal, Training
@@ -77,18 +77,18 @@ def recall(search: CoordinateDescent, rows: pd.DataFrame, full_length: tuple[str
     as far as a copy of the search asks, else to the length after their last pause. ValueError for a row outside the
     space."""
     check, key = search.space.check, search.space.key
-    in_order = rows.sort_values("trial_index", ascending=False).itertuples()
-    places = {key(check(row.params)): row for row in in_order}  # of several seeds' rows, the first
+    in_order = rows.sort_values("trial_index", ascending=False).to_dict("records")
+    places = {key(check(searched_in(row))): row for row in in_order}  # of several seeds' rows, the first
 
     def placed(training: Training) -> Training:
         row = places[key(training.h)]
-        direction = row.direction if isinstance(row.direction, str) else "resumed"
-        origin = Proposal(training.h, direction, finite(row.line_position) or 0.0)
-        return replace(training, origin=origin, trial_index=int(row.trial_index))
+        direction = row["direction"] if isinstance(row["direction"], str) else "resumed"
+        origin = Proposal(training.h, direction, finite(row["line_position"]) or 0.0)
+        return replace(training, origin=origin, trial_index=int(row["trial_index"]))
 
     again, asked = rows[to_retry(rows)], CoordinateDescent.from_state(search.state())
     asked.recall(map(placed, results.trainings(rows, full_length, again=again.index)))
-    lost = {key(h): h for h in map(check, again["params"])}
+    lost = {key(h): h for h in map(check, map(searched_in, again.to_dict("records")))}
     while lost and (h := asked.ask()) is not None:
         if lost.pop(key(h), None) is None:
             asked.withdraw(h)
@@ -104,20 +104,19 @@ def rows_at(path: str | Path, study: str | None) -> Rows:
     return os.path.realpath(place) if isinstance(place, Path) else place, study
 
 
-def check_scores(of: str, metric: str, mode: str) -> None:
-    """Check that a table's scores, named `of`, are the values that a search of this metric and mode maximises.
+def check_scores(of: tuple[str, str], metric: str, mode: str) -> None:
+    """Check that a table's scores, of the metric and mode `of`, are those of a search of this metric and mode.
 
-    With mode "min" these are negated: "-loss" for the metric "loss". Warns if the scores are of another metric. Raises
-    ValueError if they are of this metric with the other sign.
+    Warns if the scores are of another metric. Raises ValueError if they are of this metric and the other mode.
     """
-    ours, other = (metric, f"-{metric}") if mode == "max" else (f"-{metric}", metric)
-    if of == other:
+    name, of_mode = of
+    if name == metric and of_mode != mode:
         raise ValueError(
-            f"the table's scores are {of!r}, and mode {mode!r} needs {ours!r}: ResultsCallback must have had the "
-            "mode of the Tuner"
+            f"the table's scores are {name!r} with mode {of_mode!r}, and the search has mode {mode!r}: ResultsCallback "
+            "must have had the mode of the Tuner"
         )
-    if of != ours:
-        warnings.warn(f"the table's scores are {of!r}, and count as {ours!r}, which is searched for", stacklevel=2)
+    if name != metric:
+        warnings.warn(f"the table's scores are {name!r}, and count as {metric!r}, which is searched for", stacklevel=2)
 
 
 def inside(known: Sequence[Training], space: Space) -> list[Training]:

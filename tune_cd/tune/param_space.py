@@ -7,9 +7,10 @@ from ray.tune.search.sample import Categorical, Domain, Float, Integer, LogUnifo
 from ray.tune.search.variant_generator import parse_spec_vars
 from ray.tune.utils import flatten_dict
 
-from tune_cd.search.space import Axis, Space, is_number
+from tune_cd.search.category import Category
+from tune_cd.search.space import Axis, Space, choice
 
-SEARCHED = "uniform, loguniform, randint, lograndint, their q-forms and choice of numbers"
+SEARCHED = "uniform, loguniform, randint, lograndint, their q-forms and choice"
 
 
 def space_from_tune(config: Mapping[str, Any]) -> Space | None:
@@ -73,9 +74,9 @@ def _name(path: tuple[Any, ...]) -> str:
     return name
 
 
-def _axis(name: str, domain: Domain) -> Axis:
+def _axis(name: str, domain: Domain) -> Axis | Category:
     if isinstance(domain, Categorical):
-        return _choice(name, domain.categories)
+        return choice(name, domain.categories)
     sampler = domain.get_sampler() if isinstance(domain, (Float, Integer)) else None
     step = None
     if isinstance(sampler, Quantized):
@@ -93,12 +94,3 @@ def _axis(name: str, domain: Domain) -> Axis:
     if domain.lower == upper:
         return Axis.choice(name, [upper])
     return Axis(name, domain.lower, upper, step=step or 1, scale=scale)
-
-
-def _choice(name: str, values: list[Any]) -> Axis:
-    if not all(map(is_number, values)):
-        raise ValueError(
-            f"{name}: choice({values!r}) is not of numbers, and the search needs an order; fix {name}, or run one "
-            "search for each of its values"
-        )
-    return Axis.choice(name, values)

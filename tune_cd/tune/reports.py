@@ -4,6 +4,7 @@ import inspect
 import logging
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from difflib import get_close_matches
 from math import inf, isfinite
 from typing import Any
 
@@ -14,11 +15,20 @@ from ray.tune.schedulers import FIFOScheduler, PopulationBasedTraining
 from ray.tune.utils import flatten_dict
 
 from tune_cd.results.rows import finite
+from tune_cd.search.number import number_of
 from tune_cd.search.search import ROUNDING
-from tune_cd.search.space import number_of
 from tune_cd.tune.scheduler import PausingScheduler
 
 log = logging.getLogger(__name__)
+
+TUNE_KEYS = {
+    "time_this_iter_s", "time_total_s", "time_since_restore", "timestamp", "pid", "iterations_since_restore",
+    "training_iteration", "timesteps_since_restore",
+}  # fmt: skip
+"""Keys that Tune adds to every result; they are not scores."""
+
+COUNTERS = ("training_iteration", "time_total_s", "timesteps_total")
+"""Keys of Tune's that may be a full_length."""
 
 NEVER_STOP = (PausingScheduler, PopulationBasedTraining)
 """Schedulers that end no trial before its full length. MedianStoppingRule is a FIFOScheduler as well, and does."""
@@ -61,6 +71,7 @@ class Reports:
     quiet: bool = field(default=False, compare=False)
     seen: dict[str, Seen] = field(default_factory=dict)
     _warned: set[str] = field(default_factory=set, repr=False)
+    _heard: bool = field(default=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.use_result not in ("last", "best"):
@@ -73,6 +84,9 @@ class Reports:
         flat, seen = flatten_dict(dict(result)), self.seen.setdefault(trial_id, Seen())
         if self.metric in flat:
             self._take(seen, flat[self.metric])
+            if not self._heard:
+                self._heard = True
+                self.warn_of_length(flat)
         if self.full_length and (length := finite(flat.get(self.full_length[0]))) is not None:
             seen.length = length
         if not flat.get(DONE):
@@ -116,11 +130,20 @@ class Reports:
         """The inverse of `state`."""
         self.seen = {trial_id: Seen(**seen) for trial_id, seen in state.items()}
 
+    def without_length(self, result: Mapping[str, Any]) -> str | None:
+        """What is wrong with a result, flat, that lacks the number under the key of full_length; None: it has it."""
+        if self.full_length is None or finite(result.get(self.full_length[0])) is not None:
+            return None
+        key, numbers = self.full_length[0], [name for name, value in result.items() if finite(value) is not None]
+        known = [name for name in numbers if name in COUNTERS or is_score(name)]
+        near = get_close_matches(key, known, 1)
+        meant = f"; did you mean {near[0]!r}?" if near else ""
+        return f"full_length names {key!r}, and a result has no such number but {sorted(known)}{meant}"
+
     def warn_of_length(self, result: Mapping[str, Any]) -> None:
-        """Warn once of results without the key of full_length."""
-        if self.full_length is not None:
-            said = f"full_length {self.full_length}: results have no {self.full_length[0]!r} but {sorted(result)}"
-            self._warn("length", f"{said}; trials that end early count as whole ones")
+        """Warn once of a result, flat, without the key of full_length."""
+        if (said := self.without_length(result)) is not None:
+            self._warn("length", f"{said}: trials that end early count as whole ones")
 
     def _take(self, seen: Seen, given: Any) -> None:
         number = number_of(given)
@@ -170,6 +193,10 @@ class Reports:
         if not self.quiet and kind not in self._warned:
             self._warned.add(kind)
             log.warning("%s", message)
+
+
+def is_score(name: str) -> bool:
+    return name not in TUNE_KEYS and not name.startswith("config/")
 
 
 def _full_length(given: Any) -> tuple[str, float]:

@@ -45,7 +45,7 @@ Start = Mapping[str, Any] | Sequence[Mapping[str, Any]] | None
 
 
 class CoordinateDescentSearch(JsonState, Searcher):
-    """Reparameterised coordinate descent over a few numeric parameters.
+    """Reparameterised coordinate descent over a few parameters.
 
         tuner = tune.Tuner(
             trainable,
@@ -56,7 +56,8 @@ class CoordinateDescentSearch(JsonState, Searcher):
 
     space: the search space, a `Space` or a dict of Tune's domains; None: `param_space`. loguniform and lograndint
         become log-scaled axes, uniform and randint linear ones; a q-form allows only multiples of q. A choice of
-        numbers is ordered, on a log scale unless one is negative. Nested keys are joined by "/".
+        numbers is ordered, on a log scale unless one is negative; with text, booleans or None it has no order. Nested
+        keys are joined by "/".
     metric, mode: as in `TuneConfig`; "min" negates values once, in this class. metric None: Ray's default, "_metric".
     rule, prior, directions, budgets, seed: see `CoordinateDescent`. start: one configuration or several, nested or
         flat.
@@ -121,7 +122,7 @@ class CoordinateDescentSearch(JsonState, Searcher):
         self._trials: Trials | None = None  # None until space and mode are known
         self._rows: pd.DataFrame | None = None  # earlier rows, told when the search begins
         self._resumes = False  # whether these are of this same search
-        self._scores_of: str | None = None  # metric of the rows that the search starts from, until it is checked
+        self._scores_of: tuple[str, str] | None = None  # metric and mode of the rows it starts from, until checked
         self._limit: int | None = None  # of live trials, if Tune sets one
         self._restored = False
         self._begin_if_known()
@@ -312,7 +313,8 @@ class CoordinateDescentSearch(JsonState, Searcher):
         known = ("completed", "stopped") if searcher.pauses else ("completed",)
         trials = rows_of(path, study, resume, known)
         searcher._space, searcher.starts_from = space_of(space), (rows_at(path, study),)
-        searcher._scores_of = next(iter(trials.loc[trials["status"].isin(known), "metric_name"]), None)
+        of_use = trials.loc[trials["status"].isin(known), ["metric_name", "mode"]].itertuples(index=False)
+        searcher._scores_of = next(((one.metric_name, "min" if one.mode == "min" else "max") for one in of_use), None)
         searcher._check_earlier()
         searcher._rows, searcher._resumes = trials, resume
         searcher.recalled = int((~to_retry(trials)).sum()) if resume else 0

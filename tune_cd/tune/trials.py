@@ -103,7 +103,7 @@ class Trials:
         seen = self.reports.end(trial_id, result)
         value = None if error else self.reports.value(seen)
         if value is not None and seen.length is None and not self.pauses:
-            self.reports.warn_of_length(result or {})
+            self.reports.warn_of_length(flatten_dict(dict(result or {})))
         short = value is not None and self.reports.short(trial_id, result, removed=result is None)
         share = self.reports.share(seen) or (UNKNOWN_SHARE if short and not self.pauses else 1.0)
         if not error and not self.pauses:  # else Tune may run it again, from its checkpoint
@@ -121,8 +121,8 @@ class Trials:
         if h is None:
             return TrialScheduler.CONTINUE
         result = flatten_dict(dict(result))
-        seen = self.reports.observe(trial_id, result)
         self._check_length(result)
+        seen = self.reports.observe(trial_id, result)
         share = self.reports.share(seen)
         if share is None:
             return TrialScheduler.CONTINUE
@@ -243,11 +243,10 @@ class Trials:
 
     def _check_length(self, result: Mapping[str, Any]) -> None:
         """Of a report without the key of full_length: warn once; raise ValueError if no report ever had it."""
-        if self._length_in(result) is not None:
+        said = self.reports.without_length(result)
+        if said is None:
             self._counted = True
             return
-        key = self.reports.full_length[0]
-        said = f"a result without the number {key!r}, which full_length names; it has {sorted(result)}"
         if not self._counted:
             raise ValueError(said)
         if not self._warned:

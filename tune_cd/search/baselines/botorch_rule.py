@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from tune_cd.search.baselines.sampled import Sampled, imported, quiet
+from tune_cd.search.category import Category
 from tune_cd.search.space import Array, Configuration, Coordinates, Key, Space
 
 INITIAL = 5
@@ -18,7 +19,8 @@ RESTARTS, RAW_SAMPLES = 10, 512
 class BotorchRule(Sampled):
     """A `baseline.Rule`: a `SingleTaskGP` with its defaults and `LogExpectedImprovement` over the best value told.
 
-    The model is over the unit cube of the space's coordinates; its proposals are snapped through the space. Live trials
+    The model is over the unit cube of the space's coordinates, a category having one a value, of which the largest
+    counts; its proposals are snapped through the space. Live trials
     are its X_pending, for which the acquisition becomes `qLogExpectedImprovement`. A failure counts as the worst value
     told so far. Sobol points are proposed until `initial` trials, at least one of them with a value, are told.
     """
@@ -31,7 +33,8 @@ class BotorchRule(Sampled):
             method, "botorch", "botorch.acquisition", "botorch.generation", "torch"
         )
         self._seed, self._initial = seed, initial
-        self._sobol = self._torch.quasirandom.SobolEngine(len(space.axes), scramble=True, seed=seed)
+        self._sizes = [len(axis.values) if isinstance(axis, Category) else 1 for axis in space.axes]
+        self._sobol = self._torch.quasirandom.SobolEngine(sum(self._sizes), scramble=True, seed=seed)
         self._told: dict[Key, tuple[Array, float | None]] = {}  # by key, in telling order: unit coordinates, value
         self._live: dict[Key, Array] = {}  # by key: unit coordinates
         self._count = 0
@@ -88,13 +91,18 @@ class BotorchRule(Sampled):
         return self._torch.tensor(np.array(rows, dtype=float))
 
     def _to_cube(self, h: Configuration) -> Array:
-        """The place of a configuration in the box, 0 to 1 along each axis [n_axes]."""
-        width = self._space.high - self._space.low
-        at: Array = (self._space.to_coordinates(h) - self._space.low) / np.where(width > 0, width, 1.0)
-        return np.clip(at, 0.0, 1.0)
+        """The place of a configuration in the cube [n], 0 to 1 along each axis; of a category 1 at its value."""
+        x, width = self._space.to_coordinates(h), self._space.high - self._space.low
+        shares = np.clip((x - self._space.low) / np.where(width > 0, width, 1.0), 0.0, 1.0)
+        parts = [np.eye(n)[int(at)] if n > 1 else [share] for n, at, share in zip(self._sizes, x, shares)]
+        at: Array = np.concatenate(parts)
+        return at
 
     def _from_cube(self, at: Coordinates) -> Configuration:
-        """The configuration at a place in the box, snapped through the space."""
-        return self._space.from_coordinates(
-            self._space.low + (self._space.high - self._space.low) * np.asarray(at, dtype=float)
-        )
+        """The configuration at a place in the cube, snapped through the space."""
+        parts = np.split(np.asarray(at, dtype=float), np.cumsum(self._sizes)[:-1])
+        x = self._space.low + (self._space.high - self._space.low) * [part[0] for part in parts]
+        largest = [
+            float(np.argmax(part)) if n > 1 else coordinate for n, part, coordinate in zip(self._sizes, parts, x)
+        ]
+        return self._space.from_coordinates(largest)

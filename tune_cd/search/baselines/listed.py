@@ -3,9 +3,11 @@
 from collections.abc import Container, Iterator
 from itertools import product
 from math import floor, isfinite, log2, prod
+from typing import Any
 
 import numpy as np
 
+from tune_cd.search.category import Category
 from tune_cd.search.space import Axis, Configuration, Key, Space
 
 MOST_CELLS = 1_000_000
@@ -62,13 +64,13 @@ def grid_cells(space: Space, step: float) -> Iterator[Configuration]:
     return (dict(zip(space.names, cell)) for cell in product(*(_ticks(axis, step) for axis in space.axes)))
 
 
-def _ticks(axis: Axis, step: float) -> list[float | int]:
+def _ticks(axis: Axis | Category, step: float) -> list[Any]:
     if axis.values is not None:
         return list(axis.values)
     return sorted({axis.snap(axis.ends[0] + k * log2(step)) for k in range(_number(axis, step))})
 
 
-def _number(axis: Axis, step: float) -> int:
+def _number(axis: Axis | Category, step: float) -> int:
     """The number of ticks of an axis, at most."""
     low, high = axis.ends
     return len(axis.values) if axis.values is not None else floor((high - low) / log2(step) + 1e-9) + 1

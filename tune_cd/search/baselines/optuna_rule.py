@@ -6,6 +6,7 @@ from types import ModuleType
 from typing import Any
 
 from tune_cd.search.baselines.sampled import Sampled, imported, quiet
+from tune_cd.search.category import Category
 from tune_cd.search.space import Axis, Configuration, Key, Space
 
 SAMPLERS: dict[str, tuple[str, Callable[[ModuleType, int], Any]]] = {
@@ -24,7 +25,8 @@ independent of each other and live trials are ignored. The others are Optuna's d
 class OptunaRule(Sampled):
     """A `baseline.Rule` over one in-memory study.
 
-    Real axes are floats of the study, by their coordinates; allowed values are integers, by rank. Live trials are
+    Real axes are floats of the study, by their coordinates; allowed numbers are integers, by rank; the values of a
+    category are categorical, by their place as text, since to Optuna True is 1. Live trials are
     running trials of the study, so the sampler knows of them. Failures are failed trials, which all samplers leave out
     of their models.
     """
@@ -44,8 +46,7 @@ class OptunaRule(Sampled):
     def take(self, h: Configuration) -> None:
         params = {}
         for axis, at in zip(self._space.axes, self._space.to_coordinates(h)):
-            inside = min(max(float(at), axis.ends[0]), axis.ends[1])
-            params[axis.name] = axis.values.index(h[axis.name]) if axis.values else inside
+            params[axis.name] = _suggestion(axis, float(at), h[axis.name])
         self._study.enqueue_trial(params)
         self._open_trial(h)
 
@@ -64,7 +65,7 @@ class OptunaRule(Sampled):
         h = taken
         if h is None:
             x = [trial.params[name] for name in self._space.names]
-            h = {axis.name: axis.values[at] if axis.values else axis.snap(at) for axis, at in zip(self._space.axes, x)}
+            h = {axis.name: _value(axis, at) for axis, at in zip(self._space.axes, x)}
         self._numbers[self._space.key(h)].append(trial.number)
         return h
 
@@ -90,7 +91,21 @@ class OptunaRule(Sampled):
             self._optuna.logging.set_verbosity(level)
 
 
-def _distribution(distributions: ModuleType, axis: Axis) -> Any:
+def _suggestion(axis: Axis | Category, at: float, value: Any) -> float | int | str:
+    """A value as the study has it. at: its coordinate."""
+    if isinstance(axis, Category):
+        return str(int(at))
+    return axis.values.index(value) if axis.values else min(max(at, axis.ends[0]), axis.ends[1])
+
+
+def _value(axis: Axis | Category, suggestion: Any) -> Any:
+    """The inverse of `_suggestion`."""
+    return axis.values[int(suggestion)] if axis.values else axis.snap(suggestion)
+
+
+def _distribution(distributions: ModuleType, axis: Axis | Category) -> Any:
+    if isinstance(axis, Category):
+        return distributions.CategoricalDistribution([str(place) for place in range(len(axis.values))])
     if axis.values:
         return distributions.IntDistribution(0, len(axis.values) - 1)
     return distributions.FloatDistribution(*axis.ends)

@@ -4,6 +4,7 @@ import os
 import threading
 import warnings
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -17,13 +18,14 @@ from ray.tune.utils import flatten_dict
 from tune_cd import results
 from tune_cd.results.merging import merge
 from tune_cd.results.redaction import redact
-from tune_cd.results.rows import trial_name, trial_row
+from tune_cd.results.rows import FULL_LENGTH, LENGTHS, SPACE, split, trial_name, trial_row, with_own
 from tune_cd.results.schema import CUT, LOST
-from tune_cd.search.space import number_of
+from tune_cd.search.space import Space
+from tune_cd.tune.callback.curves import Curves
 from tune_cd.tune.callback.failures import failure_of
 from tune_cd.tune.callback.retries import RetryingWriter
 from tune_cd.tune.callback.rows import outcome, place_of
-from tune_cd.tune.callback.writer import Entry, RowWriter
+from tune_cd.tune.callback.writer import Entry, RowWriter, compact
 from tune_cd.tune.known_rows import STARTED_FROM, warn_of_unknown
 from tune_cd.tune.packs import PACK, SEED, UNTIL, members_of
 from tune_cd.tune.reports import Reports
@@ -41,8 +43,8 @@ class ResultsCallback(Callback):
 
         tune.RunConfig(callbacks=[ResultsCallback("results", "my-study", metric="accuracy", mode="max")])
 
-    results, study: destination of the rows. metric, mode: as in `TuneConfig`; for "min" the table holds the negated
-    metric, named "-metric", since in the table a larger score is better.
+    results, study: destination of the rows. metric, mode: as in `TuneConfig`; rows have the metric as it was reported,
+    and the mode beside it.
     search: the name of the search method. fields: constant fields of the row, e.g. dataset, task, loss, seed.
     annotate: the searcher's `annotate` key, if it has one; rows then record direction, position and order of asking.
     identify: (a training's configuration) -> the fields that identify it, instead of those of `annotate`.
@@ -53,7 +55,8 @@ class ResultsCallback(Callback):
         in Tune, for trainables that write their own rows, also of failed trainings; Tune's failures are then the
         machine's. Rows that the trainable cannot write may be reported, see UNSTORED.
     patience: seconds to wait, at the end of the experiment, for a store that does not answer.
-    searcher: the searcher of these trials, which knows their places in the order of asking (`search.callback`).
+    searcher: the searcher of these trials, which knows their places in the order of asking and the searched space
+        (`search.callback`). A row's config has the space under "space".
 
     A second run into a study continues the numbering of the stored rows, a restored experiment keeps its numbers, and a
     failed trial that is run again becomes its row's next attempt (`writer`). A thread writes the rows, so Tune neither
@@ -61,6 +64,7 @@ class ResultsCallback(Callback):
     (`results.waiting`), from where the next run moves those not written by the end; a warning names it. Trials that
     have reported the metric but were still open when the experiment ended, e.g. by Ctrl-C or Tune's time_budget_s, are
     "stopped"; others have no row.
+    Every report is a point of the trial's learning curve (`curves`), and the study is compacted at the end.
     A trial that never reports the metric is a failure. Tune would end the experiment for a report without it. Once any
     trial has reported it, its name cannot be misspelt, so Tune's check is turned off
     (TUNE_DISABLE_STRICT_METRIC_CHECKING).
@@ -95,8 +99,7 @@ class ResultsCallback(Callback):
         self.searcher, self._restored = searcher, False
         self._full_length, self._identify, self._patience = full_length, identify, patience
         self._use_result = use_result
-        name = metric if mode == "max" else f"-{metric}"
-        self._constants = {"study": study, "search": search, "metric_name": name, **(fields or {})}
+        self._constants = {"study": study, "search": search, "metric_name": metric, "mode": mode, **(fields or {})}
         _check_constants(self._constants, trial_name(search, 0))
         self._started: dict[str, datetime] = {}
         self._writer: RetryingWriter | None = None
@@ -119,11 +122,12 @@ class ResultsCallback(Callback):
 
     def get_state(self) -> dict[str, Any]:
         """What Tune's snapshot keeps: of a trial, Tune itself knows only its last report."""
-        return {"reports": self._reports.state()}
+        return {"reports": self._reports.state(), "curves": self._curves.looks}
 
     def set_state(self, state: dict[str, Any]) -> None:
         """The inverse of `get_state`."""
         self._reports.restore(state["reports"])
+        self._curves.looks = dict(state["curves"])
 
     def on_trial_start(self, iteration, trials, trial, **info) -> None:
         if getattr(trial, "has_reported_at_least_once", False):  # a restored trial
@@ -141,6 +145,7 @@ class ResultsCallback(Callback):
             self._write(trials, trial, failed=False)
         for place in range(len(trial.config.get(PACK, [None]))):
             self._reports.forget(_name(trial, place))
+            self._curves.looks.pop(_name(trial, place), None)
 
     def on_step_end(self, iteration, trials, **info) -> None:
         for trial in trials if self._record == "pauses" else ():
@@ -157,6 +162,8 @@ class ResultsCallback(Callback):
                 if TRAINING_ITERATION in trial.last_result:  # else Tune filled it in before the first report
                     self._write(trials, trial, failed=False, cut=True)
         self.close()
+        if self._record != "failures":
+            compact(self._results, self._constants["study"])
 
     def close(self, patience: float | None = None) -> None:
         """End the run: wait for the last rows, and warn of those that could not be written.
@@ -189,6 +196,7 @@ class ResultsCallback(Callback):
         self._paused: dict[str, Any] = {}  # trial id -> training_iteration at the pause of its last row
         quiet = self.searcher is not None
         self._reports = Reports(self._full_length, self._use_result, self._metric, self._sign, quiet)
+        self._curves = Curves(self._metric, self._full_length and self._full_length[0])
 
     def _is_news(self, trial: Any) -> bool:
         """Whether the trial has reported a result since the row of its last pause."""
@@ -206,6 +214,8 @@ class ResultsCallback(Callback):
     def _hear(self, trial: Any, result: dict) -> None:
         for place, (_, member) in enumerate(members_of(trial.config, result)):
             self._reports.observe(_name(trial, place), member)
+            if self._record != "failures":
+                self._curves.hear(_name(trial, place), flatten_dict(member))
 
     def _put(self, entry: Entry) -> None:
         self._rows += 1
@@ -234,7 +244,7 @@ class ResultsCallback(Callback):
             suggested = flatten_dict(trial.config[PACK][place]) if packed else trial.evaluated_params
             ours = (self._annotate, SEED, UNTIL) if packed else (self._annotate, REPETITION)
             searched = {name: value for name, value in suggested.items() if name.split("/")[0] not in ours}
-            params = {name: float(at) for name, value in searched.items() if (at := number_of(value)) is not None}
+            params, choices = split(searched, self._space)
             failure = self._failure(trial, params) if broke else None
             name, flat, reports = _name(trial, place), flatten_dict(result), self._reports
             seen = reports.end(name, flat)
@@ -248,10 +258,12 @@ class ResultsCallback(Callback):
                 ended |= {"status": "stopped", "error": CUT}
             host = result.get("hostname")
             machine = {"started_at": started} | ({"hostname": host} if isinstance(host, str) else {}) | _gpus(trial)
-            yield self._entry(trial, place if packed else None, trials, params, config, ended, machine)
+            entry = self._entry(trial, place if packed else None, trials, params, choices, config, ended, machine)
+            yield replace(entry, curve=self._curves.rows(name, entry.row.get("seed")))
 
     def _entry(
-        self, trial: Any, place: int | None, trials: list, params: dict, config: dict, ended: dict, machine: dict
+        self, trial: Any, place: int | None, trials: list, params: dict, choices: dict, config: dict, ended: dict,
+        machine: dict,
     ) -> Entry:  # fmt: skip
         """A training's row.  place: index in its pack, None without one."""
         named = self._identify(config) if self._identify is not None else {}
@@ -263,9 +275,24 @@ class ResultsCallback(Callback):
         number = origin.get("trial_index", place_of(trial, trials))
         identity = {"trial_id": trial_name(self._search, number) + suffix, "trial_index": number, "attempt": 0}
         identity |= {name: origin.get(name) for name in ("direction", "line_position")}
-        row = trial_row(identity, params, config, ended, machine, {**self._constants, **seed, **named})
+        constants = {**self._constants, **seed, **named}
+        row = trial_row(identity, params, with_own(config, self._knowledge), ended, machine, constants, choices)
         number = None if "trial_id" in named else number
         return Entry(row, self._since, number, "trial_index" not in origin, suffix, own_attempt="attempt" in named)
+
+    @property
+    def _space(self) -> Space | None:
+        """The searched space; None where the searcher is not known."""
+        search = None if self.searcher is None else self.searcher.search
+        return None if search is None else search.space
+
+    @property
+    def _knowledge(self) -> dict[str, Any]:
+        """What a row's config says of the search: the space, and the length of a whole training."""
+        space, lengths = self._space, self.searcher.search.lengths if self._space is not None else (1.0,)
+        known = {} if space is None else {SPACE: space.to_json()}
+        known |= {FULL_LENGTH: list(self._full_length)} if self._full_length is not None else {}
+        return known | ({LENGTHS: list(lengths)} if len(lengths) > 1 else {})
 
     def _failure(self, trial: Any, params: dict) -> tuple[str, str]:
         kind, error = failure_of(trial, params)

@@ -5,14 +5,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tune_cd.results.rows import finite
-from tune_cd.search.space import number_of
-from tune_cd.tune.reports import Reports, Seen
-
-TUNE_KEYS = {
-    "time_this_iter_s", "time_total_s", "time_since_restore", "timestamp", "pid", "iterations_since_restore",
-    "training_iteration", "timesteps_since_restore",
-}  # fmt: skip
-"""Keys that Tune adds to every result; they are not scores."""
+from tune_cd.search.number import number_of
+from tune_cd.tune.reports import Reports, Seen, is_score
 
 
 def place_of(trial: Any, trials: Sequence[Any]) -> int:
@@ -40,6 +34,7 @@ def outcome(
         failure = "error", f"it reported {said}"
     kind, error = failure or (None, None)
     score = None if failure is not None else reports.value(seen)
+    score = None if score is None else reports.sign * score  # as it was reported
     scores = {name: number for name, at in result.items() if (number := number_of(at)) is not None}
     if failure is None and seen.last is not None:  # the last report may lack either
         scores = {metric: reports.sign * seen.last} | scores
@@ -55,12 +50,8 @@ def outcome(
     return {
         "status": status,
         "val_score": score,
-        "scores": {name: float(number) for name, number in scores.items() if name in kept or _is_score(name)},
+        "scores": {name: float(number) for name, number in scores.items() if name in kept or is_score(name)},
         "train_seconds": finite(result.get("time_total_s")),
         "error": error and error.encode("utf-8", "replace").decode(),  # a lone surrogate could not be stored
         "failure_kind": kind,
     }
-
-
-def _is_score(name: str) -> bool:
-    return name not in TUNE_KEYS and not name.startswith("config/")

@@ -1,6 +1,8 @@
 """Stores a row of a Tune run in its study, under a free number and attempt or under its fixed name."""
 
+import logging
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,11 +12,16 @@ from tune_cd import results
 from tune_cd.results.attempts import has_ended, is_final, next_attempt
 from tune_cd.results.lookup import Held, attempts_in, look
 from tune_cd.results.merging import merge
+from tune_cd.results.parquet import file_name, is_compacted
 from tune_cd.results.reading import rows_in
-from tune_cd.results.rows import next_run, trial_name
+from tune_cd.results.redaction import redact
+from tune_cd.results.rows import ASKED, next_run, trial_name
 from tune_cd.results.store import store_of
+from tune_cd.results.study_files import COMPACTION, text_of
 from tune_cd.results.waiting import keep
 from tune_cd.results.writing import write
+
+log = logging.getLogger(__name__)
 
 TIMES = ("started_at", "ended_at")
 TRIES = 20  # attempts to find a free number while other runs write into the study
@@ -29,7 +36,7 @@ class Entry:
     counted: whether the place was counted in this run alone; else the searcher gave it, which may know earlier runs.
     suffix: the end of the trial_id, after the number.
     own_attempt: whether the row's attempt is fixed as well; else it is the next free one.
-    curve: the trial's learning curve, the rows of `results.write_curve`.
+    curve: the trial's learning curve, the rows of `results.write_curve`, which get the row's attempt.
     """
 
     row: dict[str, Any]
@@ -79,25 +86,55 @@ class RowWriter:
         merge(self._location)
 
     def _store(self, entry: Entry) -> None:
+        """Store a row and then its curve: one under a number only once that is its own."""
+        statement = text_of(store_of(self._location), entry.row["study"], COMPACTION)
+        row, held = self._placed(entry)
+        curve = [{**look, "attempt": row["attempt"]} for look in entry.curve]
+        if held is not None:
+            self._attempts[row["study"]][row["trial_id"]] = row["attempt"]
+        if entry.number is None:
+            if held is not None:
+                write(self._location, row, curve, held)
+            return
+        if held is not None:
+            write(self._location, row, (), held)
+            self._require_own(row, statement)
+        if curve:
+            with suppress(results.ConflictingRow):  # it was compacted: another attempt's follows
+                results.write_curve(self._location, row["study"], row["trial_id"], curve)
+
+    def _require_own(self, row: Mapping[str, Any], statement: bytes | None) -> None:
+        """Raise ConflictingRow, and take the row away, if a run beside this one has stored another row of this name and
+        compacted it since the lookup. statement: about compactions, from before."""
+        store, study = store_of(self._location), row["study"]
+        if text_of(store, study, COMPACTION) == statement:
+            return
+        store.compactions.pop(study, None)
+        for file, other in look(store, "trials", study, row["trial_id"], row["attempt"], own=False).rows:
+            if is_compacted(file) and _run(other) != _run(row) and other["attempt"] == row["attempt"]:
+                store.remove(file_name("trials", study, row["trial_id"], row["attempt"]))
+                raise results.ConflictingRow(f"{file} holds another {row['trial_id']}")
+
+    def _placed(self, entry: Entry) -> tuple[dict[str, Any], Held | None]:
+        """The row under its name and attempt, and what is stored of its trial; None: the row is stored already."""
         for row in self._candidates(entry):
             held = self._look(row)
             stored = held.row
             if stored is None:
                 break
-            alike = all(stored[name] == row.get(name) for name in ("params", "seed"))
+            alike = all(stored[name] == row.get(name) for name in ASKED)
             if alike and _times(stored) == _times(row):
-                return  # the row is stored already
+                return stored, None
             if alike and not is_final(stored):
                 if not entry.own_attempt:
                     row |= {"attempt": next_attempt(stored)}
                 elif has_ended(stored, row["attempt"]):
-                    return
+                    return stored, None
                 row = next_run(row, stored)
                 break
             if alike and (entry.number is None or _began(stored) >= entry.since):
-                return
-        self._attempts[row["study"]][row["trial_id"]] = row["attempt"]
-        write(self._location, row, entry.curve, held)
+                return stored, None
+        return row, held
 
     def _look(self, row: Mapping[str, Any]) -> Held:
         """What is stored of a row's trial, whose attempts of earlier runs are listed once."""
@@ -115,8 +152,8 @@ class RowWriter:
         if not entry.counted:
             yield entry.numbered(entry.number)
         yield entry.numbered(self._first(entry) + entry.number)
-        stored, its = self._stored(entry), (entry.row["params"], _times(entry.row))
-        written = [row["trial_index"] for row in stored if (row["params"], _times(row)) == its]
+        stored, its = self._stored(entry), _run(entry.row)
+        written = [row["trial_index"] for row in stored if _run(row) == its]
         yield entry.numbered(written[0] if written else _behind(stored))
 
     def _first(self, entry: Entry) -> int:
@@ -131,8 +168,21 @@ class RowWriter:
         return [row for row in rows if row["search"] == entry.row["search"]]
 
 
+def compact(location: str, study: str) -> None:
+    """Merge the study's files at the end of an experiment; where the store fails, they stay as they are."""
+    try:
+        results.compact(location, study)
+    except (OSError, ValueError) as problem:
+        log.info("study %s is not compacted: %s", study, redact(str(problem)))
+
+
 def _behind(rows: list[dict[str, Any]]) -> int:
     return 1 + max((row["trial_index"] for row in rows), default=-1)
+
+
+def _run(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    """What tells the run of a training from others."""
+    return row["params"], row.get("choices"), _times(row)
 
 
 def _times(row: Mapping[str, Any]) -> list[datetime]:

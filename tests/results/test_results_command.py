@@ -38,7 +38,7 @@ def said(capsys, *arguments, status: int = 0) -> list[str]:
 def test_list_names_studies_with_their_best_trial(folder, capsys):
     heading, demo, other = said(capsys, "list", folder)
     assert heading.split()[:6] == ["study", "trials", *results.STATUSES]
-    assert demo.split() == "demo 4 2 0 1 1 0.75 0.5 r_map 2026-05-04 12:00 2026-05-04 12:00".split()
+    assert " ".join(demo.split()) == "demo 4 2 0 1 1 0.75 0.5 r_map 2026-05-04 12:00 2026-05-04 12:00"
     assert other.split() == ["other", "1", "0", "0", "1", "0", "-", "-", "-", "-", "-"]
 
 
@@ -51,7 +51,7 @@ def test_show_puts_the_best_completed_trial_first_and_failures_last(folder, caps
     searched = ["Lambda_e", "Lambda_p", "nesterov", "optimizer"]
     assert heading.split() == ["trial", "status", "val", "test", "seconds", *searched, "error"]
     assert [line.split()[0] for line in trials] == ["t1", "t0", "t3", "t2"]
-    assert trials[3].split() == "t2 failed - - - - 0.5 - - RuntimeError: broken badly".split()
+    assert " ".join(trials[3].split()) == "t2 failed - - - - 0.5 - - RuntimeError: broken badly"
     assert trials[0].split()[-6:-4] == ["true", "adam"]
 
 

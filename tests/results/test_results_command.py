@@ -51,7 +51,8 @@ def test_show_puts_the_best_completed_trial_first_and_failures_last(folder, caps
     searched = ["Lambda_e", "Lambda_p", "nesterov", "optimizer"]
     assert heading.split() == ["trial", "status", "val", "test", "seconds", *searched, "error"]
     assert [line.split()[0] for line in trials] == ["t1", "t0", "t3", "t2"]
-    assert trials[3].split() == ["t2", "failed", "-", "-", "-", "-", "0.5", "-", "-", "RuntimeError:", "broken", "badly"]
+    assert trials[3].split()[:9] == ["t2", "failed", *"----", "0.5", *"--"]
+    assert trials[3].endswith("RuntimeError: broken badly")
     assert trials[0].split()[-6:-4] == ["true", "adam"]
 
 

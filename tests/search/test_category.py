@@ -193,7 +193,8 @@ def test_a_space_of_categories_alone_is_tried_out(method):
     space = Space(a=["x", "y"], b=[None, True, 1])
     search = OPTIMISERS[method](space, seed=1)
     asked = advance(search, 20, lambda h: len(str(h)))
-    assert len({space.key(h) for h in asked}) == 6 and search.finished
+    least = 4 if method == "cd-paper" else 6  # the start, and each single change of it or of what was better
+    assert least <= len({space.key(h) for h in asked}) == len(asked) <= 6 and search.finished
 
 
 def test_directions_and_budgets_are_of_the_numeric_axes():

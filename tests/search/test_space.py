@@ -140,8 +140,8 @@ def test_sampling_is_uniform_in_the_box_and_seeded():
     [
         ((1.0, 1.0), "empty"), ((2.0, 1.0), "empty"), ((0.0, 1.0), "> 0"), ((-1.0, 1.0), "> 0"),
         ((1.0, math.inf), "finite"), ((math.nan, 1.0), "finite"), ([], "at least one"), ([1, 1], "different"),
-        ([0, math.inf], "finite numbers"), (["a"], "finite numbers"), ("0..1", "not a domain"),
-        ((1.0, 2.0, 3.0), "not a domain"), ([True, 2], "finite numbers"), (Linear(1, 1), "empty"),
+        ([0, math.inf], "finite numbers"), (["a", [1]], "cannot be chosen"), ("0..1", "not a domain"),
+        ((1.0, 2.0, 3.0), "not a domain"), ([True, True], "different"), (Linear(1, 1), "empty"),
         (Linear(0, math.inf), "finite"), (Linear("0", 1), "finite"), (Linear(0.1, 0.9, step=1), "no multiple"),
         (Linear(0, 1, step=0), "no multiple"), (Linear(0, 1, step=-1), "no multiple"),
     ],

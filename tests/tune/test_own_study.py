@@ -5,7 +5,7 @@ import math
 
 import pytest
 from contract import exactly
-from test_callback import FakeTrial
+from fake_trials import FakeTrial
 
 from tune_cd import CoordinateDescentSearch, ResultsCallback, Space, results
 from tune_cd.analysis import best_trial

@@ -2,6 +2,7 @@
 
 results_callback   ResultsCallback, which takes Tune's events
 rows               the outcome fields of a row, from a trial's results
+curves             the learning curves, from its reports
 failures           failure_kind and error of a failed trial
 writer             stores a row under a free number and attempt
 retries            the writing thread, which retries while the store does not answer

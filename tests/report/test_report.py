@@ -310,6 +310,17 @@ def test_places_scales_and_lengths_of_a_users_own_tuner():
     )
 
 
+def test_studies_of_a_users_own_are_compared_by_their_metric():
+    own, _ = own_tuner()
+    both = pd.concat([own, own.assign(study="again", val_score=own["val_score"] + 0.01)], ignore_index=True)
+    [compared] = [one for one in payload(both, "t")["tables"] if one["title"].startswith("Studies")]
+    assert compared["title"] == "Studies by their accuracy" and [line[0] for line in compared["rows"]] == [
+        "again",
+        "my-net",
+    ]
+    assert "optimizer = " in compared["rows"][0][1]
+
+
 def test_categories_are_used_as_what_they_stand_for():
     chosen = [{"bias": "true", "norm": "null", "name": "adam", "digit": '"2"'}] * 2
     trials = table([row(n, params={"lr": 0.5 + n, "layers": 3.0}, search="cd") for n in (0, 1)]).assign(choices=chosen)

@@ -7,10 +7,11 @@ import pandas as pd
 from tune_cd.analysis import comparable, curves_of
 from tune_cd.analysis.believed import believed
 from tune_cd.analysis.comparison import grouped
+from tune_cd.analysis.parts import Part
 from tune_cd.analysis.tables import MEMORY_FIELDS, cell_text, memory_modes
 from tune_cd.report.findings import Findings, Ranges, findings, is_known, sign_of
 from tune_cd.report.printed import HEADS, methods, readable, searched
-from tune_cd.report.words import setting
+from tune_cd.report.words import parameters_of, setting
 
 SEARCHES = ("AUC@5", "AUC@10", "AUC@20", "n-95")
 PAUSED = 8  # number of listed trainings
@@ -37,14 +38,14 @@ def of_study(found: Findings, ranges: Ranges | None = None) -> list[dict[str, An
 
 def compared_studies(trials: pd.DataFrame) -> list[dict[str, Any]]:
     """Tables that compare studies: the best of each, searches on a common landscape, and memory modes."""
-    tables = []
-    for part in comparable(trials):
-        if part.trials["study"].nunique() > 1:
-            rows = [_chosen(str(name), own) for name, own in part.trials.groupby("study")]
-            said = [part.problem[name] for name in ("dataset", "loss") if part.problem.get(name)]
-            title = f"Studies of {', '.join(filter(None, [*said, part.set_up]))}"
-            smaller = sign_of(part.trials.iloc[0]) < 0
-            frame = pd.DataFrame(rows).sort_values("validation", ascending=smaller, kind="stable")
+    tables, named = [], trials["dataset"].notna()
+    groups = [(_title(part), part.trials) for part in comparable(trials[named])]
+    groups += [(f"Studies by their {metric}", rows) for metric, rows in trials[~named].groupby("metric_name")]
+    for title, rows in groups:
+        if rows["study"].nunique() > 1:
+            chosen = [_chosen(str(name), own) for name, own in rows.groupby("study")]
+            smaller = sign_of(rows.iloc[0]) < 0
+            frame = pd.DataFrame(chosen).sort_values("validation", ascending=smaller, kind="stable")
             tables.append(_table(title, frame.dropna(axis=1, how="all"), STUDIES))
     for landscape, curves in grouped(curves_of(trials), "landscape").items():
         several = len({curve.study for curve in searched(curves)}) > 1
@@ -60,6 +61,11 @@ def compared_studies(trials: pd.DataFrame) -> list[dict[str, Any]]:
     return tables
 
 
+def _title(part: Part) -> str:
+    said = [part.problem.get(name) for name in ("dataset", "loss")]
+    return f"Studies of {', '.join(filter(None, [*said, part.set_up]))}"
+
+
 def _chosen(study: str, trials: pd.DataFrame) -> dict[str, Any]:
     """The row of a study in a comparison."""
     found = findings(trials.reset_index(drop=True))
@@ -70,10 +76,9 @@ def _chosen(study: str, trials: pd.DataFrame) -> dict[str, Any]:
     if found.fresh is not None and found.fresh.score == "test_score":
         half = f" ±{found.fresh.value - found.fresh.low:.4f}" if is_known(found.fresh.low) else ""
         test = f"{found.fresh.value:.4f}{half}"
-    names = sorted(dict(found.best["params"]), key=lambda name: name == "batch_size")
     return {
         "study": study,
-        "best setting": setting(found.best, names),
+        "best setting": setting(found.best, parameters_of(found)),
         "validation": round(float(found.best["val_score"]), 4),
         "test": test,
     } | counts

@@ -121,7 +121,7 @@ def _best(found: Findings) -> list[Sentence]:
     completed = found.status.get("completed", 0)
     trials = f"{completed} trial{'s' * (completed != 1)} completed"
     return [
-        Sentence("Best setting", setting(best, _parameters(found)) or f"that of trial {best['trial_id']}", "result"),
+        Sentence("Best setting", setting(best, parameters_of(found)) or f"that of trial {best['trial_id']}", "result"),
         Sentence(
             "Its score",
             f"{_scores(best)}{seeds}. Found by {best['search']} as trial {best['trial_id']}; {trials}.",
@@ -137,7 +137,7 @@ def _ahead(found: Findings) -> list[Sentence]:
     if row is None:
         return []
     fresh = f" With fresh seeds: {fresh_score(found.ahead_fresh)}." if found.ahead_fresh is not None else ""
-    at = setting(row, _parameters(found)) or f"that of trial {row['trial_id']}"
+    at = setting(row, parameters_of(found)) or f"that of trial {row['trial_id']}"
     text = f"{at}. {_scores(row)}. Found by {row['search']} as trial {row['trial_id']}.{fresh}"
     return [Sentence("Better by validation", f"{text} All gains are those of the best setting above.", "caution")]
 
@@ -158,7 +158,7 @@ def fresh_score(fresh: Mean) -> str:
     return f"{SPLITS[fresh.score]} {fresh.value:.4f} ({sure}{fresh.seeds} seed{'s' * (fresh.seeds > 1)})"
 
 
-def _parameters(found: Findings) -> list[str]:
+def parameters_of(found: Findings) -> list[str]:
     """The parameters of the best setting to print: those of the balance first, then all that were searched."""
     balanced = list(LETTERS) if found.trials["Lambda_p"].notna().any() else weights_of(found.trials)
     choices = found.best.get("choices")
@@ -175,7 +175,7 @@ def _gains(found: Findings) -> list[Sentence]:
     if found.first is not None:
         gain = found.first_gain
         sure = f" ({interval(gain.low, gain.high, '+')})" if is_known(gain.low) else ""
-        at = setting(found.first, _parameters(found))
+        at = setting(found.first, parameters_of(found))
         text = f"{gain.value:+.4g}{sure} on the {SPLITS[gain.score]} split, over {at}."
         sentences.append(Sentence("Over the first setting tried", text, "result"))
     return sentences

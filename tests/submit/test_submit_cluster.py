@@ -211,7 +211,7 @@ def test_each_study_is_held_to_its_workers_and_none_waits_for_another(head, side
     assert side_by_side["under way"] == [1, 2], "before any of them had a result"
     one, two = (results.read(head.results, name) for name in ("one", "two"))
     assert (len(one), len(two)) == (3, 3) and {*one["status"], *two["status"]} == {"completed"}
-    assert "cd: 3 settings (3 trained whole)" in side_by_side["one"]
+    assert "cd: 3 of 3 settings trained" in side_by_side["one"]
     assert "random: 3 of 3 settings trained" in side_by_side["two"]
     assert all(side_by_side[name].endswith(f"study {name}: SUCCEEDED, 0: finished\n") for name in ("one", "two"))
 
@@ -226,7 +226,7 @@ def test_list_has_every_study_with_its_trials_and_its_end(head, side_by_side):
 
 def test_a_network_of_ones_own_reached_the_driver_and_those_that_train(head, side_by_side):
     assert results.read(head.results, "one")["config"].str.contains("own_network:one").all()
-    assert ", own_network:one at 28 px" in side_by_side["one"]
+    assert "set-up small: own_network:one at 28 px" in side_by_side["one"]
 
 
 def test_without_the_token_nothing_is_told(head):
@@ -250,7 +250,7 @@ def test_a_study_stopped_in_its_middle_ends_as_one_that_never_was(head, side_by_
     assert head.rows("stopped") == 1
     hold.unlink()
     head.run("start", *study, "--resume")
-    assert "cd: 3 settings (3 trained whole)" in head.run("logs", "stopped", "-f")
+    assert "cd: 3 of 3 settings trained" in head.run("logs", "stopped", "-f")
     assert same(results.read(head.results, "stopped"), results.read(head.results, "one"))
     (line,) = [line for line in head.run("list").splitlines() if line.startswith("stopped ")]
     assert "SUCCEEDED" in line and "3/?" in line, "the last attempt; how many there may be, the first one's options say"

@@ -256,7 +256,8 @@ def test_table_xbm_on_sop_is_the_papers(tmp_path, capsys):
     searches = (
         "without (1 training) + without-tuned (up to 20 trainings) + S1 (1 training) + S1-tuned (up to 20 trainings)"
     )
-    assert searches in " ".join(said.split()) and max(map(len, said.splitlines())) <= 80
+    lines = [line for line in said.splitlines() if str(tmp_path) not in line]  # paths are not folded
+    assert searches in " ".join(said.split()) and max(map(len, lines)) <= 80
 
 
 def test_a_folders_study_is_continued_with_the_same_images_alone(tmp_path):

@@ -123,7 +123,10 @@ def _named(trials: pd.DataFrame) -> pd.DataFrame:
         return trials.copy(deep=False)
     studies = trials["study"] if "study" in trials else pd.Series(np.nan, index=trials.index, dtype=object)
     known = trials[["dataset"]].assign(study=studies).dropna().drop_duplicates("study").set_index("study")["dataset"]
-    return trials.assign(dataset=trials["dataset"].astype(object).fillna(studies.map(known)).fillna(studies))
+    of_study = studies.map(known)
+    datasets = trials["dataset"].astype(object)
+    datasets = datasets.where(datasets.notna(), of_study.where(of_study.notna(), studies))
+    return trials.assign(dataset=datasets)
 
 
 def _filled(rows: pd.DataFrame) -> pd.Series:
@@ -138,8 +141,8 @@ def _filled(rows: pd.DataFrame) -> pd.Series:
             if fields
             else known.groupby(np.zeros(len(rows)))
         )
-        known = known.fillna(groups.transform(lambda values: values.mode().get(0, np.nan)).astype(object))
-    return known.fillna("{}")
+        known = known.where(known.notna(), groups.transform(lambda values: values.mode().get(0, np.nan)).astype(object))
+    return known.where(known.notna(), "{}")
 
 
 def _telling(maps: Sequence[Mapping[Any, Any]], fields: Sequence[str]) -> list[str]:

@@ -79,7 +79,7 @@ def _checked(request: Request) -> int:
         try:
             if not request.call.dry_run:
                 lock.acquire()
-            connect(study.call.address, study.call.verbose, partial(_unanswered, lock))
+            connect(study.call.address, study.call.verbose, lambda said: _end_now(lock, _refuse(said)))
         except (ValueError, OSError) as error:
             return _refuse(error)
         status = _on_cluster(study, lock)
@@ -114,17 +114,12 @@ def _end_now(lock, status: int) -> None:
     os._exit(status)
 
 
-def _unanswered(lock, said: str) -> None:
-    _refuse(said)
-    _end_now(lock, EXIT_BAD_INPUT)
-
-
 def _on_cluster(study, lock) -> int:
     from tune_cd.cluster.capacity import alive_nodes
     from tune_cd.run import preflight
-    from tune_cd.run.budget import Meter, parse_budget
+    from tune_cd.run.announcement import announce, estimate
+    from tune_cd.run.budget import Meter
     from tune_cd.run.cluster import growth_of, look_at, nodes_of, watching
-    from tune_cd.run.estimate import estimate
     from tune_cd.run.resources import check_resources
 
     try:
@@ -132,9 +127,9 @@ def _on_cluster(study, lock) -> int:
         most = max(search.num_samples for search in study.searches)
         resources = check_resources(study.config, study.call, [node["Resources"] for node in alive], growth, most)
         budget = study.call.budget
-        meter = None if budget is None else Meter(parse_budget(budget), resources.processes, resources.gpus)
+        meter = None if budget is None else Meter(budget, resources.processes, resources.gpus)
         study = preflight.with_form(study, study.config.setup or ("paper" if resources.gpus else "small"))
-        _announce(study, resources)
+        announce(study, resources)
         if study.call.dry_run and (said := estimate(study, resources)) is not None:
             print(fold(said), flush=True)
         nodes = nodes_of(study, resources)
@@ -146,7 +141,7 @@ def _on_cluster(study, lock) -> int:
     for line in wrong:
         _refuse(line)
     if wrong or study.call.dry_run:
-        return EXIT_BAD_INPUT if wrong else 0
+        return EXIT_BAD_INPUT * bool(wrong)
     return _run(study, resources, lock, partial(watching, study, resources, growth, nodes), meter)
 
 
@@ -215,7 +210,7 @@ def _ended(study, lock, status: int) -> int:
     """Print the summary, write the report, and say how to continue; returns the exit status."""
     try:
         found = _said(study)
-    except KeyboardInterrupt:  # possibly the second one
+    except KeyboardInterrupt:
         print("interrupted", flush=True)
         status, found = status or ENDING.status, True
     if status and not (lock.taken_by or lock.removed or ENDING.lost):
@@ -254,14 +249,3 @@ def _said(study) -> bool:
         except Exception as error:  # any error
             print(redact(f"{failed}: {type(error).__name__}: {error}"), flush=True)
     return found
-
-
-def _announce(study, resources) -> None:
-    from trainables.training.setup import without_effect
-    from tune_cd.run.announcement import announced
-
-    # under SGD the start contains the learning rate
-    fields = [text for text in study.config.assignments if not text.startswith("learning_rate=")]
-    for warning in without_effect([search.setup for search in study.searches], fields):
-        print(f"warning: {warning}", file=sys.stderr)
-    print("\n".join(fold(line) for line in announced(study, resources)), flush=True)

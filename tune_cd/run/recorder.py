@@ -15,6 +15,7 @@ from tune_cd.results.lookup import Held, look, read_curve
 from tune_cd.results.networks import Networks
 from tune_cd.results.provenance import git_commit
 from tune_cd.results.rows import SPACE, next_run, trial_name, trial_row
+from tune_cd.results.schema import CONFIRM
 from tune_cd.results.store import store_of
 from tune_cd.results.writing import write
 from tune_cd.run.checkpoints import Checkpoints
@@ -35,7 +36,7 @@ class Recorder:
     def __init__(self, study: Study, search: Search, resources: Resources):
         self._results, self._study = str(study.results), study.name
         self._fields, self._gpus = fixed_fields(study), resources.gpus
-        self._several = resources.replicates > 1 or search.seeds is not None
+        self._several = len(search.seeds) > 1 or search.name == CONFIRM
         self._setup, self._searched = asdict(search.setup), study.space.names
         self._space = {SPACE: study.space.to_json()}
         loss = find_loss(search.setup.loss)

@@ -36,11 +36,11 @@ class Search:
     start: dict | list[dict] | None
     setup: Setup  # of its trainings
     starts_from: str | None = None  # an earlier search, whose trials this one is told before it begins
+    seeds: tuple[int, ...] = (0,)  # every configuration is trained with each
     workers: int | None = None  # configurations trained at a time; None: as many as the study
     line: bool = False  # searches one line until its best is bracketed
     retrains_best_of: tuple[str, ...] = ()  # earlier searches, whose best configuration it trains again
     per_search: bool = False  # the best of each of `retrains_best_of`, not of all together
-    seeds: tuple[int, ...] | None = None  # every configuration is trained with each; None: the study's
     pauses: bool = False  # decides how long to train
 
     @property
@@ -60,23 +60,28 @@ def searches_of(config: StudyConfig, setup: Setup) -> list[Search]:
     samples = (DEFAULT_WORTH if config.pauses else DEFAULT_TRIALS) if samples is None else samples
     if config.search in CONFIGURED:
         knowledge = balance.of(space) if len(config.weighted.weights) > 1 else {}
-        make = partial(make, **knowledge, lengths=lengths_of(setup) if config.pauses else (1.0,))
+        make = partial(make, **knowledge, lengths=_lengths(config, setup))
     box = space if config.search == "cd" else space.fixed  # of the other searches only the averages' lines grow
     start = None if config.search == "grid" else start_of(config, setup, box)
     asked = Search(config.search, samples, make, start, setup, pauses=config.pauses)
     asked = _balance_line(asked, config, space)
     searches = _xbm(asked, config, space) if config.experiment == "xbm" else [asked, *_baselines(config, setup, space)]
-    searches += _confirmation(config, setup, searches)
+    first = config.seed + config.replicates  # the first seed that has no part in the searches
+    searches = [replace(search, seeds=tuple(range(config.seed, first))) for search in searches]
+    if config.confirm:
+        seeds, names = tuple(range(first, first + config.confirm)), tuple(search.name for search in searches)
+        searches.append(
+            Search(CONFIRM, len(names), given, None, setup, seeds=seeds, retrains_best_of=names, per_search=True)
+        )
     for search in searches:
         if not search.retrains_best_of:
             search.make(space, start=search.start)  # raises now if the options do not fit
     return searches
 
 
-def trainings_of(config: StudyConfig, searches: list[Search]) -> int:
+def trainings_of(searches: list[Search]) -> int:
     """The most trainings of a study, in full trainings' worth. A search may end earlier."""
-    seeds = (config.replicates if search.seeds is None else len(search.seeds) for search in searches)
-    return sum(search.num_samples * number for search, number in zip(searches, seeds, strict=True))
+    return sum(search.num_samples * len(search.seeds) for search in searches)
 
 
 def groups_of(searches: list[Search]) -> list[list[Search]]:
@@ -84,7 +89,8 @@ def groups_of(searches: list[Search]) -> list[list[Search]]:
     another."""
     groups: list[list[Search]] = []
     for search in searches:
-        if groups and alike(groups[-1][-1], search) and not _awaited(search) & {other.name for other in groups[-1]}:
+        awaited = {*search.retrains_best_of, search.starts_from}
+        if groups and alike(groups[-1][-1], search) and not awaited & {other.name for other in groups[-1]}:
             groups[-1].append(search)
         else:
             groups.append([search])
@@ -96,9 +102,8 @@ def alike(one: Search, other: Search) -> bool:
     return (one.setup, one.seeds) == (other.setup, other.seeds)
 
 
-def _awaited(search: Search) -> set[str]:
-    """The searches that must have ended before this one begins."""
-    return {*search.retrains_best_of} | ({search.starts_from} if search.starts_from is not None else set())
+def _lengths(config: StudyConfig, setup: Setup) -> tuple[float, ...]:
+    return lengths_of(setup) if config.pauses else (1.0,)
 
 
 def averages_of(setup: Setup) -> tuple[str, ...]:
@@ -108,8 +113,7 @@ def averages_of(setup: Setup) -> tuple[str, ...]:
 
 
 def start_of(config: StudyConfig, setup: Setup, space: Space) -> dict | None:
-    """The first configuration; None for blind. Raises ValueError naming the allowed forms of `--start`, or the value
-    outside the box."""
+    """The first configuration; None for blind. Raises ValueError for an unknown form, or a value outside the box."""
     if config.start == "blind":
         return None
     start = _named_start(config, setup)
@@ -149,25 +153,13 @@ def _named_start(config: StudyConfig, setup: Setup) -> dict:
 
 
 def _baselines(config: StudyConfig, setup: Setup, space: Space) -> list[Search]:
-    """A line search for each average; none under Adam, where all points of such a line train alike
-    (`_balance_line`)."""
+    """A line search for each average; none under Adam, where all points of such a line train alike."""
     averages = averages_of(setup) if config.baseline and setup.optimizer == "sgd" else ()
     return [_line(average, average, config, setup, space) for average in averages]
 
 
-def _confirmation(config: StudyConfig, setup: Setup, searches: list[Search]) -> list[Search]:
-    """With --confirm, a search that trains the choice of each search again with seeds that had no part in it."""
-    if not config.confirm:
-        return []
-    first = config.seed + config.replicates
-    seeds = tuple(range(first, first + config.confirm))
-    names = tuple(search.name for search in searches)
-    return [Search(CONFIRM, len(names), given, None, setup, retrains_best_of=names, per_search=True, seeds=seeds)]
-
-
 def _line(name: str, average: str, config: StudyConfig, setup: Setup, space: Space) -> Search:
-    """A search of the learning rate alone, on the recipe's diagonal, until the best is bracketed or --baseline-trials
-    are spent."""
+    """A search of the learning rate alone, on the recipe's diagonal."""
     try:
         start = space.check(_recipe(average, config, setup))
     except ValueError as error:
@@ -176,10 +168,13 @@ def _line(name: str, average: str, config: StudyConfig, setup: Setup, space: Spa
             "--no-baseline"
         ) from None
     joint = {"joint": [float(name != "batch_size") for name in space.names]}
-    lengths, samples = (lengths_of(setup), DEFAULT_WORTH) if config.pauses else ((1.0,), DEFAULT_TRIALS)
-    samples = config.baseline_trials or samples
-    make = partial(CoordinateDescent, rule="line", directions=joint, seed=config.seed, lengths=lengths)
-    return Search(name, samples, make, start, setup, workers=1, line=True, pauses=config.pauses)
+    samples = config.baseline_trials or (DEFAULT_WORTH if config.pauses else DEFAULT_TRIALS)
+    return Search(name, samples, _along(joint, config, setup), start, setup, workers=1, line=True, pauses=config.pauses)
+
+
+def _along(directions: dict[str, list[float]], config: StudyConfig, setup: Setup) -> Callable[..., Optimiser]:
+    lengths = _lengths(config, setup)
+    return partial(CoordinateDescent, rule="line", directions=directions, seed=config.seed, lengths=lengths)
 
 
 def _xbm(asked: Search, config: StudyConfig, space: Space) -> list[Search]:
@@ -220,10 +215,8 @@ def _balance_line(asked: Search, config: StudyConfig, space: Space) -> Search:
     """
     if asked.setup.optimizer == "sgd" or config.search not in ("cd", "cd-paper") or len(space.names) > 2:
         return asked
-    direction = {"balance": balance.A_O["balance"][:2]}
     start = asked.start or space.sample(np.random.default_rng(config.seed))
-    lengths = lengths_of(asked.setup) if asked.pauses else (1.0,)
-    make = partial(CoordinateDescent, rule="line", directions=direction, seed=config.seed, lengths=lengths)
+    make = _along({"balance": balance.A_O["balance"][:2]}, config, asked.setup)
     return replace(asked, make=make, start=start, line=True)
 
 

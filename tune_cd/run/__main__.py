@@ -126,8 +126,7 @@ def _on_cluster(study, lock) -> int:
         alive, growth = alive_nodes(), growth_of(study.call.address)
         most = max(search.num_samples for search in study.searches)
         resources = check_resources(study.config, study.call, [node["Resources"] for node in alive], growth, most)
-        budget = study.call.budget
-        meter = None if budget is None else Meter(budget, resources.processes, resources.gpus)
+        meter = Meter(study.call.budget, resources.processes, resources.gpus)
         study = preflight.with_form(study, study.config.setup or ("paper" if resources.gpus else "small"))
         announce(study, resources)
         if study.call.dry_run and (said := estimate(study, resources)) is not None:

@@ -26,12 +26,12 @@ def parse_budget(text: str) -> tuple[float, bool]:
 
 @dataclass
 class Meter:
-    """Measures the time that a run's processes take, and what is left of its --budget, from now on.
+    """Measures the time that a run's processes take, and what is left of its --budget, None for no limit, from now on.
 
     processes: at a time. gpus: of each process. Raises ValueError for a budget of GPU-hours if processes have no GPU.
     """
 
-    budget: str
+    budget: str | None
     processes: int
     gpus: float
     clock: Callable[[], float] = time.monotonic
@@ -39,9 +39,9 @@ class Meter:
     _ended: list[tuple[float, float]] = field(default_factory=list)  # seconds that it took, the same
 
     def __post_init__(self):
-        self._seconds, self._of_gpus = parse_budget(self.budget)
+        self._seconds, self._of_gpus = parse_budget(self.budget) if self.budget else (inf, False)
         if self._of_gpus and not self.gpus:
-            raise ValueError(f"--budget {self.budget.strip()!r}: trials have no GPU here; give a time, such as 2h")
+            raise ValueError(f"--budget {self.budget!r}: trials have no GPU here; give a time, such as 2h")
         self._started = self.clock()
 
     def begin(self, trial: str, worth: float) -> None:
@@ -50,13 +50,13 @@ class Meter:
 
     def end(self, trial: str) -> None:
         """Report that a process has ended."""
-        began, worth = self._running.pop(trial)
-        self._ended.append((self.clock() - began, worth))
+        if (run := self._running.pop(trial, None)) is not None:
+            self._ended.append((self.clock() - run[0], run[1]))
 
     @property
     def left(self) -> float:
         """Full trainings' worth that may still be asked for; inf before the first process has ended."""
-        if not self._ended:
+        if self.budget is None or not self._ended:
             return inf
         rate, now = median(seconds / worth for seconds, worth in self._ended[-RECENT:]), self.clock()
         under_way = sum(max(0.0, worth * rate - (now - began)) for began, worth in self._running.values())

@@ -35,13 +35,6 @@ class Asked:
     until: float
 
 
-@dataclass(frozen=True)
-class _Wanted:
-    search: str
-    h: Configuration
-    until: float
-
-
 class Portfolio:
     """Searches that share trainings; the first in order that has a configuration to train is served.
 
@@ -59,7 +52,7 @@ class Portfolio:
         self._space, self._workers, self._weights = space, workers, dict(weights or {})
         self._known, self._origins = dict(known), dict(origins or {})
         self._running: dict[Key, set[int]] = {}  # configurations in training: the seeds not done yet
-        self._waiting: dict[Key, list[_Wanted]] = {}  # searches to be told, by configuration
+        self._waiting: dict[Key, dict[str, float]] = {}  # configuration -> searches to be told, and until where
         self._handed: dict[str, dict[Key, Configuration]] = defaultdict(dict)  # what a search has asked for here
         self._budgets = {name: search.budget for name, search in searches.items()}
         self.lent: dict[str, float] = defaultdict(float)  # what was trained of a search's settings for others
@@ -87,7 +80,7 @@ class Portfolio:
     def left(self) -> float:
         """The most that is still to be trained, in full trainings: what runs, and what the searches may ask for."""
         running = sum(
-            max((wanted.until for wanted in self._waiting[key]), default=0.0) - self._reached(key, seed)
+            max(self._waiting[key].values()) - self._reached(key, seed)
             for key, seeds in self._running.items()
             for seed in seeds
         )
@@ -99,9 +92,9 @@ class Portfolio:
         or all workers are busy, and at the end."""
         if len(self._running) >= self._workers:
             return []
-        for key, (first, *_) in self._waiting.items():
+        for key, waiting in self._waiting.items():
             if key not in self._running:  # trained for another search, but not as far
-                return self._begin(first)
+                return self._begin(next(iter(waiting)), key)
         return next((asked for name in self.searches if (asked := self._next(name))), [])
 
     def allow(self, worth: float) -> None:
@@ -122,14 +115,15 @@ class Portfolio:
             return
         del self._running[key]
         waiting = self._waiting.pop(key)
-        for wanted in waiting:
-            if not self._missing(wanted):
-                self._tell(wanted.search, wanted.h)
+        further = {name: until for name, until in waiting.items() if self._missing(key, until)}
+        for name in waiting:
+            if name not in further:
+                self._tell(name, asked.h)
         complete = all(self._known.get((key, seed)) for seed in self.seeds)
         for name, search in self.searches.items():
             if complete and len(search.lengths) > 1 and key in self._handed[name]:
                 self._tell(name, asked.h)  # each knows what it would read from the table
-        if further := [wanted for wanted in waiting if self._missing(wanted)]:
+        if further:
             self._waiting[key] = further
 
     def _reached(self, key: Key, seed: int) -> float:
@@ -141,23 +135,23 @@ class Portfolio:
         search = self.searches[name]
         live = (h for h in search.live if self._space.key(h) not in self._handed[name])
         while (h := next(live, None) or search.ask()) is not None:  # first what an earlier run was training at its end
-            key, wanted = self._space.key(h), _Wanted(name, h, search.until(h))
+            key, until = self._space.key(h), search.until(h)
             self._handed[name][key] = h
-            if not self._missing(wanted):
+            if not self._missing(key, until):
                 self._tell(name, h)
                 continue
-            self._waiting.setdefault(key, []).append(wanted)
+            self._waiting.setdefault(key, {})[name] = until
             if key not in self._running:
-                return self._begin(wanted)
+                return self._begin(name, key)
         return []
 
-    def _begin(self, wanted: _Wanted) -> list[Asked]:
-        key, missing = self._space.key(wanted.h), self._missing(wanted)
-        own = {**self.searches[wanted.search].annotation(wanted.h), "search": wanted.search}
-        origin = self._origins.setdefault(key, own)
+    def _begin(self, name: str, key: Key) -> list[Asked]:
+        h, until = self._handed[name][key], self._waiting[key][name]
+        origin = self._origins.setdefault(key, {**self.searches[name].annotation(h), "search": name})
+        missing = self._missing(key, until)
         self._running[key] = set(missing)
-        asked = [Asked(wanted.h, seed, origin, self._reached(key, seed), wanted.until) for seed in missing]
-        if origin["search"] != wanted.search:
+        asked = [Asked(h, seed, origin, self._reached(key, seed), until) for seed in missing]
+        if origin["search"] != name:
             self.lent[origin["search"]] += sum(one.until - one.reached for one in asked) / len(self.seeds)
         return asked
 
@@ -171,10 +165,9 @@ class Portfolio:
         for share, value in curve.items():
             search.tell(h, value, share, external=external)
 
-    def _missing(self, wanted: _Wanted) -> list[int]:
+    def _missing(self, key: Key, until: float) -> list[int]:
         """The seeds with which the configuration is still to be trained."""
-        key = self._space.key(wanted.h)
-        return [seed for seed in self.seeds if not reaches(self._known.get((key, seed)), wanted.until)]
+        return [seed for seed in self.seeds if not reaches(self._known.get((key, seed)), until)]
 
     def _is_open(self, name: str) -> bool:
         """Whether a search would ask for more if the budget allowed it."""

@@ -13,7 +13,7 @@ from tune_cd import balance
 from tune_cd.results.schema import CONFIRM, DECAY
 from tune_cd.run.config import StudyConfig
 from tune_cd.run.curves import lengths_of
-from tune_cd.run.starts import published_at, recipe_at, starts_for, usual_rate, usual_weights
+from tune_cd.run.starts import recipe_at, starts_for, usual_rate, usual_weights
 from tune_cd.search.baselines.listed import grid_cells
 from tune_cd.search.methods import CONFIGURED, OPTIMISERS, given
 from tune_cd.search.protocol import Optimiser
@@ -137,9 +137,7 @@ def _named_start(config: StudyConfig, setup: Setup) -> dict:
                 f"--start {config.start!r}: under {setup.optimizer} the learning rate is no part of the weights: "
                 "--set learning_rate=..., and --start with the weights themselves"
             )
-        if loss.pairwise:
-            return recipe_at(config.start, config.batch_size, setup.k)
-        return published_at(config.start, loss, config.batch_size)
+        return recipe_at(config.start, loss, config.batch_size, setup.k)
     start: dict = {"batch_size": config.batch_size}
     for assignment in config.start.split(","):
         name, _, text = (part.strip() for part in assignment.partition("="))

@@ -35,11 +35,11 @@ class StudySearch(Searcher):
     def __init__(
         self, portfolio: Portfolio, size: int, packs: int, reported: Reported,
         attempts: Mapping[Trial, int] | None = None, meter: Meter | None = None,
-        note: Callable[[list[dict]], None] | None = None,
+        note: Callable[[list[dict]], None] = lambda running: None,
     ):  # fmt: skip
         super().__init__(metric="val_score", mode="max")
         self._portfolio, self._size, self._packs, self._reported = portfolio, size, packs, reported
-        self._meter, self._note = meter, note
+        self._meter, self._note = meter or Meter(None, packs, 0.0), note
         self._attempts = dict(attempts or {})
         self._running: dict[str, dict[int, Asked]] = {}  # trial id -> place in its pack -> training not yet told
         self._cut: dict[Trial, Asked] = {}  # continue in the next pack
@@ -65,16 +65,14 @@ class StudySearch(Searcher):
         """{"pack": configurations}, as many as are available and fit; None while the searches wait; or FINISHED."""
         if len(self._running) >= self._packs:
             return None
-        if self._meter is not None and isfinite(self._meter.left):
-            self._portfolio.allow(self._meter.left)
+        if isfinite(left := self._meter.left):
+            self._portfolio.allow(left)
         pack = self._next_pack()
-        if self._note is not None:
-            self._note(self._portfolio.unrecorded)
+        self._note(self._portfolio.unrecorded)
         if not pack:
             return Searcher.FINISHED if self._portfolio.finished else None
         part = min(asked.until - asked.reached for asked in pack)
-        if self._meter is not None:
-            self._meter.begin(trial_id, part * len(pack))
+        self._meter.begin(trial_id, part * len(pack))
         self._running[trial_id] = dict(enumerate(pack))
         return {PACK: [self._config(asked, asked.reached + part) for asked in pack]}
 
@@ -86,8 +84,7 @@ class StudySearch(Searcher):
 
     def on_trial_complete(self, trial_id: str, result: dict | None = None, error: bool = False) -> None:
         """End a pack: trainings not yet done have failed if the pack failed; else their last reports count."""
-        if self._meter is not None:
-            self._meter.end(trial_id)
+        self._meter.end(trial_id)
         results = results_of(result)
         for place in list(self._running.get(trial_id, {})):
             told = results.get(str(place), {})

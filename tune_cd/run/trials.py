@@ -27,11 +27,9 @@ STATUS_SECONDS = 60  # between two tables of Ray's reporter
 PATIENCE = 10.0  # seconds to wait, after an interrupt, for rows that the store has not taken
 
 
-def run_searches(
-    study: Study, searches: list[Search], resources: Resources, load: Load, meter: Meter | None = None
-) -> None:
+def run_searches(study: Study, searches: list[Search], resources: Resources, load: Load, meter: Meter) -> None:
     """Train what is left of searches that share a set-up; trainings with a row are not repeated. load: kept up to date.
-    meter: of the run's --budget, if any."""
+    meter: of the run's --budget."""
     table = results.read(study.results, study.name)
     # where nothing but failures is known, what they raised is mended by now
     again = table[to_retry(table, failed=study.call.retry_failed or bool((table["status"] == "failed").all()))]

@@ -53,7 +53,7 @@ def test_confirming_comes_after_all_searches_with_seeds_that_none_of_them_saw(tm
     made = study(tmp_path, "--confirm", "3", "--replicates", "2", "--seed", "5")
     last = made.searches[-1]
     assert (last.name, last.num_samples, last.seeds) == ("confirm", 3, (7, 8, 9))
-    assert last.retrains_best_of == ("cd", "separate", "global") and last.per_search
+    assert last.retrains_best_of == ("cd", "separate", "global")
     assert [search.name for search in groups_of(made.searches)[-1]] == ["confirm"]
     assert study(tmp_path, "--confirm", "1", "--no-baseline").searches[-1].retrains_best_of == ("cd",)
     assert all(search.name != "confirm" for search in study(tmp_path).searches)

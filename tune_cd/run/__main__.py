@@ -93,11 +93,8 @@ def _checked(request: Request) -> int:
 
 
 def _leave(status: int | None, lock) -> None:
-    """Disconnect from Ray. Unless all went well, end the process if that takes longer than LEAVING.
-
-    A signal to the whole process group, as by `timeout` or a batch system, also ends a Ray that was started here, so it
-    may not answer. All results are written by then.
-    """
+    """Disconnect from Ray. Unless all went well, end the process if that takes longer than LEAVING: a signal to the
+    process group, as by `timeout`, also ends a Ray that was started here. All results are written by then."""
     import ray
 
     late = threading.Timer(LEAVING, _end_now, (lock, status or EXIT_FAILED))
@@ -150,8 +147,7 @@ def _refuse(error: Exception | str) -> int:
 
 
 def _run(study, resources, lock, watching, meter) -> int:
-    """Train, print the summary, and say how to continue if the study did not come to its end; returns the exit
-    status."""
+    """Train, print the summary, and say how to continue; returns the exit status."""
     try:
         return _ended(study, lock, _trained(study, resources, lock, watching, meter))
     except SystemExit:  # nobody reads stdout
@@ -224,10 +220,8 @@ def _say_continue(study) -> None:
 
 
 def _said(study) -> bool:
-    """Print the summary, draw the picture and write the report; returns whether a trial has completed.
-
-    Only the table decides that; a fault in one of the three costs neither the others nor the exit status.
-    """
+    """Print the summary, draw the picture and write the report, each whether or not the others can be made; returns
+    whether a trial has completed."""
     from tune_cd import results
     from tune_cd.analysis import best_trial
     from tune_cd.report.writing import write_report

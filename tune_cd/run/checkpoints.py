@@ -27,8 +27,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Checkpoints:
-    """The checkpoints of one study's trainings with one set-up. results: the store. folder: the name of a folder in
-    it."""
+    """The checkpoints of one study's trainings with one set-up. folder: its name in the store."""
 
     results: str
     folder: str

@@ -73,13 +73,11 @@ def _init(address: str | None, verbose: bool) -> None:
     os.environ.setdefault("RAY_AIR_NEW_OUTPUT", "0")  # Ray's plain status table, not a box for every trial and result
     import ray
 
+    own = own_cpus() if address in (None, "local") else {}
+    if address == "local":
+        own |= {"include_dashboard": False}
     level = logging.INFO if verbose else logging.ERROR
-    usual = {"runtime_env": WORKERS, "log_to_driver": False, "logging_level": level}
-    if address in (None, "local"):
-        dashboard = {} if address is None else {"include_dashboard": False}
-        ray.init("local", **own_cpus(), **dashboard, **usual)
-    else:
-        ray.init(address, **usual)
+    ray.init(address or "local", **own, runtime_env=WORKERS, log_to_driver=False, logging_level=level)
 
 
 def own_cpus() -> dict[str, int]:

@@ -1,9 +1,8 @@
-"""Runs the searches of a study side by side, so that a free worker always has something to do; without Ray.
+"""Runs the searches of a study side by side, so that no worker waits where another search has work; without Ray.
 
-A line search waits for its own trials; meanwhile another search can use the idle workers. Each search is told only of
-its own configurations and proceeds as it would alone. A configuration is trained once with each seed, for the search
-that asks first; others that ask for it are told the same scores. If one of them wants it trained further, the training
-continues under its first name.
+Each search is told only of its own configurations and proceeds as it would alone. A configuration is trained once with
+each seed, for the search that asks first; others that ask for it are told the same scores. If one of them wants it
+trained further, the training continues under its first name.
 """
 
 from collections import defaultdict

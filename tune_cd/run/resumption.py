@@ -12,6 +12,7 @@ from tune_cd.analysis import best_trial, means_over_seeds, on_diagonal
 from tune_cd.analysis.confirmation import RECIPES
 from tune_cd.analysis.scores import searching
 from tune_cd.results.attempts import UNFINISHED, next_attempt
+from tune_cd.results.schema import CONFIRM
 from tune_cd.run.curves import curve_so_far, failed, lengths_of, over_seeds, reaches, whole_length
 from tune_cd.run.portfolio import Asked, Portfolio, TrainingKey
 from tune_cd.run.resources import Resources
@@ -72,7 +73,7 @@ def attempts_of(table: pd.DataFrame) -> dict[tuple[str, int, int], int]:
 
 
 def reported_by(study: Study, search: Search) -> Callable[[Asked, Mapping[str, Any]], Curve]:
-    """The function (training, its last report) -> its learning curve, for trainings of this search's set-up."""
+    """`StudySearch`'s `reported`, for trainings of this search's set-up."""
     lengths = lengths_of(search.setup)
 
     def curve(asked: Asked, told: Mapping[str, Any]) -> Curve:
@@ -135,7 +136,7 @@ def _chosen(study: Study, search: Search, ended: pd.DataFrame) -> list[Configura
     """The best configurations of `retrains_best_of`, by the mean validation score over seeds; None without any."""
     final, names = _with_seeds(ended, study.config.replicates), list(search.retrains_best_of)
     bests = []
-    for group in [[name] for name in names] if search.per_search else [names]:
+    for group in [[name] for name in names] if search.name == CONFIRM else [names]:
         rows = final[final["search"].isin(group)]
         if len(group) == 1 and group[0] in RECIPES:  # a recipe is told what others trained on its diagonal
             rows = on_diagonal(searching(final), group[0], study.setup.k)
@@ -156,8 +157,7 @@ def _needless(study: Study, search: Search, ended: pd.DataFrame) -> str | None:
 def _known(
     study: Study, search: Search, rows: pd.DataFrame, ended: Sequence[bool], curves: pd.DataFrame | None
 ) -> dict[TrainingKey, Curve]:
-    """The learning curve of each recorded training, which is not repeated even if other seeds are missing.
-    ended: of each row whether it stands; of a trial that is run again, the scores so far count."""
+    """The learning curve of each recorded training. ended: of each row, whether its trial is not run again."""
     key, lengths, of_trial = study.space.key, lengths_of(search.setup), {}
     if curves is not None and len(curves):
         numbers = ["images_seen", "val_score"]
@@ -188,8 +188,7 @@ def _with_seeds(table: pd.DataFrame, seeds: int) -> pd.DataFrame:
 
 
 def _account(search: Search, optimiser: Optimiser, lent: float = 0.0) -> str:
-    """What a search has trained, and why it ended if it has. lent: what was trained of its settings for other searches,
-    in full trainings."""
+    """What a search has trained, and why it ended if it has. lent: `Portfolio.lent`."""
     why = optimiser.ending if optimiser.finished else "it goes on"
     if search.make is given:
         return "its settings are trained" if optimiser.spent else "its setting was trained by another search"

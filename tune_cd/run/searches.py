@@ -39,8 +39,7 @@ class Search:
     seeds: tuple[int, ...] = (0,)  # every configuration is trained with each
     workers: int | None = None  # configurations trained at a time; None: as many as the study
     line: bool = False  # searches one line until its best is bracketed
-    retrains_best_of: tuple[str, ...] = ()  # earlier searches, whose best configuration it trains again
-    per_search: bool = False  # the best of each of `retrains_best_of`, not of all together
+    retrains_best_of: tuple[str, ...] = ()  # earlier searches, whose best it trains again; CONFIRM that of each
     pauses: bool = False  # decides how long to train
 
     @property
@@ -65,14 +64,17 @@ def searches_of(config: StudyConfig, setup: Setup) -> list[Search]:
     start = None if config.search == "grid" else start_of(config, setup, box)
     asked = Search(config.search, samples, make, start, setup, pauses=config.pauses)
     asked = _balance_line(asked, config, space)
-    searches = _xbm(asked, config, space) if config.experiment == "xbm" else [asked, *_baselines(config, setup, space)]
+    # under Adam all points of an average's line train alike (`_balance_line`)
+    averages = averages_of(setup) if config.baseline and setup.optimizer == "sgd" else ()
+    if config.experiment == "xbm":
+        searches = _xbm(asked, config, space)
+    else:
+        searches = [asked, *(_line(average, average, config, setup, space) for average in averages)]
     first = config.seed + config.replicates  # the first seed that has no part in the searches
     searches = [replace(search, seeds=tuple(range(config.seed, first))) for search in searches]
     if config.confirm:
         seeds, names = tuple(range(first, first + config.confirm)), tuple(search.name for search in searches)
-        searches.append(
-            Search(CONFIRM, len(names), given, None, setup, seeds=seeds, retrains_best_of=names, per_search=True)
-        )
+        searches.append(Search(CONFIRM, len(names), given, None, setup, seeds=seeds, retrains_best_of=names))
     for search in searches:
         if not search.retrains_best_of:
             search.make(space, start=search.start)  # raises now if the options do not fit
@@ -150,12 +152,6 @@ def _named_start(config: StudyConfig, setup: Setup) -> dict:
     return start
 
 
-def _baselines(config: StudyConfig, setup: Setup, space: Space) -> list[Search]:
-    """A line search for each average; none under Adam, where all points of such a line train alike."""
-    averages = averages_of(setup) if config.baseline and setup.optimizer == "sgd" else ()
-    return [_line(average, average, config, setup, space) for average in averages]
-
-
 def _line(name: str, average: str, config: StudyConfig, setup: Setup, space: Space) -> Search:
     """A search of the learning rate alone, on the recipe's diagonal."""
     try:
@@ -179,10 +175,9 @@ def _xbm(asked: Search, config: StudyConfig, space: Space) -> list[Search]:
     """The searches of `table:xbm`, untuned and tuned: without memory, with a variable balance (S1), with a fixed one
     (S2, S3).
 
-    The XBM authors' balance is the global average's, k-1 to b-k. Under their optimizer, Adam, it is trained once, as
-    they did, and tuned from there. Under SGD the learning rate is tuned at it first, then the whole plane. The
-    configuration chosen in each row is trained once more with learning rate decay: the set-up's if it has any, else the
-    authors'. The search is not repeated.
+    At the XBM authors' balance, k-1 to b-k, one training is made under their Adam, as theirs; under SGD the learning
+    rate is tuned. The search goes on from there. What is chosen in each row is trained once more with learning rate
+    decay: the set-up's if it has any, else the authors'.
     """
     constant, decay = XBM_SCHEDULES
     decay = decay if asked.setup.schedule == constant else asked.setup.schedule
@@ -190,13 +185,14 @@ def _xbm(asked: Search, config: StudyConfig, space: Space) -> list[Search]:
     searches, decayed = [], []
     for memory, (untuned, tuned) in rows.items():
         setup = replace(asked.setup, memory=memory, schedule=constant)
-        first = _untuned(untuned, config, setup, space) if config.baseline else None
-        starts_from, start = None, asked.start
-        if first is not None and config.start == "conventional" and setup.optimizer == "sgd":
-            starts_from, start = untuned, None  # continues from the line's trials
-        if first is not None:
-            searches.append(first)
-        searches.append(replace(asked, name=tuned, setup=setup, start=start, starts_from=starts_from))
+        further = replace(asked, name=tuned, setup=setup)
+        if config.baseline and setup.optimizer == "sgd":
+            searches.append(_line(untuned, "global", config, setup, space))
+            if config.start == "conventional":  # continues from the line's trials
+                further = replace(further, start=None, starts_from=untuned)
+        elif config.baseline:
+            searches.append(Search(untuned, 1, given, space.check(_authors(config, setup)), setup))
+        searches.append(further)
         later = replace(setup, schedule=decay)
         among = {untuned: (untuned,), tuned: (untuned, tuned)} if config.baseline else {tuned: (tuned,)}
         decayed += [
@@ -218,13 +214,6 @@ def _balance_line(asked: Search, config: StudyConfig, space: Space) -> Search:
     return replace(asked, make=make, start=start, line=True)
 
 
-def _untuned(name: str, config: StudyConfig, setup: Setup, space: Space) -> Search:
-    """A search at the XBM authors' balance: one training as theirs, or under SGD with the learning rate tuned."""
-    if setup.optimizer == "sgd":
-        return _line(name, "global", config, setup, space)
-    return Search(name, 1, given, space.check(_authors(config, setup)), setup)
-
-
 def _authors(config: StudyConfig, setup: Setup) -> dict:
     """The XBM authors' balance in the space of this study."""
     if setup.optimizer == "sgd":
@@ -233,7 +222,7 @@ def _authors(config: StudyConfig, setup: Setup) -> dict:
 
 
 def _recipe(average: str, config: StudyConfig, setup: Setup) -> dict:
-    rate = usual_rate(setup)
+    rate, size = usual_rate(setup), config.batch_size
     if average == balance.PUBLISHED:
-        return usual_weights(find_loss(setup.loss), rate) | {"batch_size": config.batch_size}
-    return balance.from_recipe(rate, average, config.batch_size, setup.k) | {"batch_size": config.batch_size}
+        return usual_weights(find_loss(setup.loss), rate) | {"batch_size": size}
+    return balance.from_recipe(rate, average, size, setup.k) | {"batch_size": size}

@@ -20,20 +20,19 @@ from tune_cd.tune.packs import PACK, SEED, UNTIL, results_of
 Trial = tuple[str, int, int]
 """(search, trial_index, seed) of a training."""
 
-Reported = Callable[[Asked, Mapping[str, Any]], Curve]
-"""(training, its last report, {} if it was lost) -> its learning curve."""
-
 
 class StudySearch(Searcher):
     """Hands out a portfolio's trainings, up to `size` as a trial, `packs` trials at a time.
 
-    All trainings of a configuration begin in one trial, even beyond `size`. attempts: earlier runs of recorded trials
-    that may run again. meter: of the --budget. note: is told what the table does not know of the searches. It keeps no
-    state: `--resume` continues from the results table, which knows more than any snapshot.
+    All trainings of a configuration begin in one trial, even beyond `size`. reported: (training, its last report, {} if
+    it was lost) -> its learning curve. attempts: earlier runs of recorded trials that may run again. meter: of the
+    --budget. note: is told what the table does not know of the searches. It keeps no state: `--resume` continues from
+    the results table, which knows more than any snapshot.
     """
 
     def __init__(
-        self, portfolio: Portfolio, size: int, packs: int, reported: Reported,
+        self, portfolio: Portfolio, size: int, packs: int,
+        reported: Callable[[Asked, Mapping[str, Any]], Curve],
         attempts: Mapping[Trial, int] | None = None, meter: Meter | None = None,
         note: Callable[[list[dict]], None] = lambda running: None,
     ):  # fmt: skip

@@ -24,13 +24,13 @@ def summarise(study: Study) -> str:
     """The best balance beside the baselines, and the paths of table and network."""
     table = results.read(study.results, study.name)
     if best_trial(table) is None:
-        return f"no trial of study {study.name} has completed; table: {table_path(study)}"
+        return f"no trial of study {study.name} has completed; table: {_table_path(study)}"
     lines = _memory_table(table) if study.config.experiment == "xbm" else _balance_table(table, study)
     metric, test_metric, replicates = study.setup.metric, study.setup.test_metric, study.config.replicates
     scores = metric if test_metric == metric else f"{metric} (validation) and {test_metric} (test)"
     over = f", means over {replicates} seeds" if replicates > 1 else ""
     lines += ["", f"scores are {scores}{over}", counted_by_status(table)]
-    files = [f"table:   {table_path(study)}", *_network(table, study)]
+    files = [f"table:   {_table_path(study)}", *_network(table, study)]
     return "\n".join([*(fold(line) if "  " not in line else line for line in lines), *files])
 
 
@@ -131,7 +131,7 @@ def draw(study: Study, table: pd.DataFrame) -> Path | str:
     return study.store.where(study.file("search.png"))
 
 
-def table_path(study: Study) -> Path | str:
+def _table_path(study: Study) -> Path | str:
     return study.store.where(f"trials/{study.name}")
 
 

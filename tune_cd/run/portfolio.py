@@ -117,7 +117,7 @@ class Portfolio:
         further = {name: until for name, until in waiting.items() if self._missing(key, until)}
         for name in waiting:
             if name not in further:
-                self._tell(name, asked.h)
+                self._tell(name, self._handed[name][key])
         complete = all(self._known.get((key, seed)) for seed in self.seeds)
         for name, search in self.searches.items():
             if complete and len(search.lengths) > 1 and key in self._handed[name]:

@@ -82,7 +82,7 @@ def _tuner(
             name=name,
             storage_path=tempfile.mkdtemp(prefix=f"{study.name}-", dir=tune_folder(study.call.tune_dir)),
             callbacks=callbacks,
-            stop=callbacks[-1],
+            stop=callbacks[-1],  # `LossesInARow`
             checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),
             failure_config=tune.FailureConfig(max_failures=study.call.max_failures),
             progress_reporter=tune.CLIReporter(

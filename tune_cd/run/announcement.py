@@ -112,7 +112,7 @@ def _space(space: Space) -> str:
 
 
 def _running(resources: Resources) -> str:
-    at_once = f"{resources.workers} at a time" if resources.workers > 1 else "one at a time"
+    at_once = f"{resources.workers if resources.workers > 1 else 'one'} at a time"
     packs = f", up to {resources.pack} in a process" if resources.pack > 1 else ""
     gpus = f", {resources.gpus:g} GPU" if resources.gpus else ", no GPU"
     return f"{at_once}{packs}; a process has {resources.cpus} CPU{gpus}"

@@ -139,13 +139,10 @@ class Progress(Callback):
 
     def _cells(self, config: Mapping, images: int) -> dict[str, tuple[str, int]]:
         """Title of a column -> (value, width), for the columns that tell trainings apart."""
-        search, cells = config[ORIGIN]["search"], {}
-        if any(self._full.values()):
-            full = self._full.get(search)
-            cells["length"] = f"{images / full:.0%}" if full else "", 6
-        for name, value in config.items():
-            if name.startswith(WEIGHT):
-                cells[name] = f"{value:.4g}", max(10, len(name) + 1)
+        search = config[ORIGIN]["search"]
+        full, weights = self._full.get(search), [name for name in config if name.startswith(WEIGHT)]
+        cells = {"length": (f"{images / full:.0%}" if full else "", 6)} if any(self._full.values()) else {}
+        cells |= {name: (f"{config[name]:.4g}", max(10, len(name) + 1)) for name in weights}
         cells["b"] = str(config["batch_size"]), 5
         if self._replicates > 1 or search == CONFIRM:
             cells["seed"] = str(config["seed"]), 5

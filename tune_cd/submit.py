@@ -112,7 +112,7 @@ def _check_study(made: Request) -> tuple[str, int | None]:
     def checked(setup):
         name = study_name(call, setup)
         with contextlib.suppress(ImportError):  # the method may be installed on the cluster
-            return name, None if call.resume else trainings_of(config, searches_of(config, setup))
+            return name, None if call.resume else trainings_of(searches_of(config, setup))
         return name, None
 
     return config.first_form(checked)

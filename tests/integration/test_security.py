@@ -36,6 +36,7 @@ from tune_cd.results import provenance
 from tune_cd.results.__main__ import main as results_command
 from tune_cd.run import __main__ as run
 from tune_cd.run import preflight
+from tune_cd.run.announcement import announce
 from tune_cd.run.lock import StudyLock
 from tune_cd.run.options import parse
 from tune_cd.run.recorder import Recorder
@@ -537,7 +538,7 @@ def test_what_the_environment_keeps_secret_is_in_no_file_and_no_line(tmp_path, m
     folder, resources = tmp_path / "results", Resources(cpus=1, gpus=0.0, workers=1)
     study = preflight.with_form(preflight.check_study(parse(["--results", str(folder), "--study", "mine"])), "small")
     store_config(study)
-    run._announce(study, resources)
+    announce(study, resources)
     curve = [Evaluation(640, 1.0, 0.5, {"train_positive_term": 1.0})]
     outcome = Outcome("completed", 0.5, 0.4, {"val_r_map": 0.5}, 640, 640, 1.0, curve)
     origin = {"search": "cd", "trial_index": 0, "direction": "start", "line_position": 0.0, "attempt": 0}

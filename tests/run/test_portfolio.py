@@ -146,12 +146,12 @@ def test_what_is_trained_and_what_is_left_never_exceed_the_budgets(seeds):
         running += asking.ask()
         spent = {name: search.spent for name, search in asking.searches.items()}
         most = sum(max(limit, spent[name]) for name, limit in limits.items()) + sum(asking.lent.values())
-        under_way = sum(one.until - asking.reached(one) for one in running)
+        under_way = sum(one.until - one.reached for one in running)
         assert under_way - 1e-9 <= asking.left and trained + asking.left <= len(seeds) * most + 1e-9
         if not running:
             break
         one = running.pop(0)
-        trained += one.until - asking.reached(one)
+        trained += one.until - one.reached
         asking.tell(one, until(one))
     assert asking.finished and asking.left == 0 and asking.lent["cd"] == 1 - LENGTHS[0]
     assert trained == pytest.approx(len(seeds) * sum(search.spent for search in asking.searches.values()))

@@ -2,6 +2,7 @@
 
 import json
 import pickle
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pandas as pd
@@ -39,7 +40,12 @@ def run(attempt, config=CONFIG):
 @pytest.fixture
 def made(tmp_path):
     mine = study(tmp_path, "--study", "mine")
-    return lambda replicates=1: Recorder(mine, mine.searches[0], Resources(1, 1.0, 2, 2, replicates))
+
+    def recorder(replicates=1):
+        search = replace(mine.searches[0], seeds=tuple(range(replicates)))
+        return Recorder(mine, search, Resources(1, 1.0, 2, 2, replicates))
+
+    return recorder
 
 
 @pytest.fixture

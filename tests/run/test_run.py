@@ -27,7 +27,8 @@ from tune_cd import results
 from tune_cd.cluster.capacity import Growth, NodeType, cluster_growth
 from tune_cd.results.schema import FORMAT_VERSION
 from tune_cd.run import preflight
-from tune_cd.run.__main__ import _announce, _on_cluster, main
+from tune_cd.run.__main__ import _on_cluster, main
+from tune_cd.run.announcement import announce
 from tune_cd.run.config import Call, StudyConfig
 from tune_cd.run.options import parse
 from tune_cd.run.resources import Resources, check_resources
@@ -52,7 +53,7 @@ def test_confirming_comes_after_all_searches_with_seeds_that_none_of_them_saw(tm
     made = study(tmp_path, "--confirm", "3", "--replicates", "2", "--seed", "5")
     last = made.searches[-1]
     assert (last.name, last.num_samples, last.seeds) == ("confirm", 3, (7, 8, 9))
-    assert last.retrains_best_of == ("cd", "separate", "global") and last.per_search
+    assert last.retrains_best_of == ("cd", "separate", "global")
     assert [search.name for search in groups_of(made.searches)[-1]] == ["confirm"]
     assert study(tmp_path, "--confirm", "1", "--no-baseline").searches[-1].retrains_best_of == ("cd",)
     assert all(search.name != "confirm" for search in study(tmp_path).searches)
@@ -250,7 +251,7 @@ def test_table_xbm_on_sop_is_the_papers(tmp_path, capsys):
     made = study(tmp_path, *SOP, "--data-root", str(photographs(tmp_path)))
     assert made.setup == replace(setups()["sop, xbm"], weights="none") and len(made.searches) == 12
     assert [search.num_samples for search in made.searches] == [1, 20] * 3 + [1] * 6, "69 trainings at most"
-    _announce(made, Resources(cpus=1, gpus=0.0, workers=1))
+    announce(made, Resources(cpus=1, gpus=0.0, workers=1))
     said = capsys.readouterr().out
     assert "resnet50_xbm at 256 px" in said and "a full training sees 4,480,000 images" in said
     searches = (
@@ -335,7 +336,7 @@ IDLE = [
 def test_fields_without_effect_are_warned_of(tmp_path, capsys, argv, said):
     """SGD's learning rate is where the search starts, and the experiment has a memory in some of its rows."""
     made = preflight.with_form(study(tmp_path, "--set", *argv), "small")
-    _announce(made, Resources(cpus=1, gpus=0.0, workers=1))
+    announce(made, Resources(cpus=1, gpus=0.0, workers=1))
     warned = capsys.readouterr().err.splitlines()
     assert len(warned) == (said is not None) and all(line.startswith(f"warning: --set {said}") for line in warned)
 
@@ -346,7 +347,7 @@ def test_under_adam_no_baseline_tunes_a_scale_without_effect(tmp_path, capsys):
         made = study(tmp_path, *argv, "--set", "optimizer=adam")
         assert [search.name for search in made.searches] == ["cd"]
         assert [search.name for search in study(tmp_path, *argv).searches] == ["cd", *usual]
-    _announce(preflight.with_form(made, "small"), Resources(cpus=1, gpus=0.0, workers=1))
+    announce(preflight.with_form(made, "small"), Resources(cpus=1, gpus=0.0, workers=1))
     assert "no baselines: under Adam the joint scale of the weights has no effect" in " ".join(
         capsys.readouterr().out.split()
     )

@@ -79,7 +79,7 @@ def _checked(request: Request) -> int:
         try:
             if not request.call.dry_run:
                 lock.acquire()
-            connect(study.call.address, study.call.verbose, partial(_unanswered, lock))
+            connect(study.call.address, study.call.verbose, lambda said: _end_now(lock, _refuse(said)))
         except (ValueError, OSError) as error:
             return _refuse(error)
         status = _on_cluster(study, lock)
@@ -93,11 +93,8 @@ def _checked(request: Request) -> int:
 
 
 def _leave(status: int | None, lock) -> None:
-    """Disconnect from Ray. Unless all went well, end the process if that takes longer than LEAVING.
-
-    A signal to the whole process group, as by `timeout` or a batch system, also ends a Ray that was started here, so it
-    may not answer. All results are written by then.
-    """
+    """Disconnect from Ray. Unless all went well, end the process if that takes longer than LEAVING: a signal to the
+    process group, as by `timeout`, also ends a Ray that was started here. All results are written by then."""
     import ray
 
     late = threading.Timer(LEAVING, _end_now, (lock, status or EXIT_FAILED))
@@ -114,27 +111,21 @@ def _end_now(lock, status: int) -> None:
     os._exit(status)
 
 
-def _unanswered(lock, said: str) -> None:
-    _refuse(said)
-    _end_now(lock, EXIT_BAD_INPUT)
-
-
 def _on_cluster(study, lock) -> int:
     from tune_cd.cluster.capacity import alive_nodes
     from tune_cd.run import preflight
-    from tune_cd.run.budget import Meter, parse_budget
+    from tune_cd.run.announcement import announce, estimate
+    from tune_cd.run.budget import Meter
     from tune_cd.run.cluster import growth_of, look_at, nodes_of, watching
-    from tune_cd.run.estimate import estimate
     from tune_cd.run.resources import check_resources
 
     try:
         alive, growth = alive_nodes(), growth_of(study.call.address)
         most = max(search.num_samples for search in study.searches)
         resources = check_resources(study.config, study.call, [node["Resources"] for node in alive], growth, most)
-        budget = study.call.budget
-        meter = None if budget is None else Meter(parse_budget(budget), resources.processes, resources.gpus)
+        meter = Meter(study.call.budget, resources.processes, resources.gpus)
         study = preflight.with_form(study, study.config.setup or ("paper" if resources.gpus else "small"))
-        _announce(study, resources)
+        announce(study, resources)
         if study.call.dry_run and (said := estimate(study, resources)) is not None:
             print(fold(said), flush=True)
         nodes = nodes_of(study, resources)
@@ -146,7 +137,7 @@ def _on_cluster(study, lock) -> int:
     for line in wrong:
         _refuse(line)
     if wrong or study.call.dry_run:
-        return EXIT_BAD_INPUT if wrong else 0
+        return EXIT_BAD_INPUT * bool(wrong)
     return _run(study, resources, lock, partial(watching, study, resources, growth, nodes), meter)
 
 
@@ -156,8 +147,7 @@ def _refuse(error: Exception | str) -> int:
 
 
 def _run(study, resources, lock, watching, meter) -> int:
-    """Train, print the summary, and say how to continue if the study did not come to its end; returns the exit
-    status."""
+    """Train, print the summary, and say how to continue; returns the exit status."""
     try:
         return _ended(study, lock, _trained(study, resources, lock, watching, meter))
     except SystemExit:  # nobody reads stdout
@@ -215,7 +205,7 @@ def _ended(study, lock, status: int) -> int:
     """Print the summary, write the report, and say how to continue; returns the exit status."""
     try:
         found = _said(study)
-    except KeyboardInterrupt:  # possibly the second one
+    except KeyboardInterrupt:
         print("interrupted", flush=True)
         status, found = status or ENDING.status, True
     if status and not (lock.taken_by or lock.removed or ENDING.lost):
@@ -230,10 +220,8 @@ def _say_continue(study) -> None:
 
 
 def _said(study) -> bool:
-    """Print the summary, draw the picture and write the report; returns whether a trial has completed.
-
-    Only the table decides that; a fault in one of the three costs neither the others nor the exit status.
-    """
+    """Print the summary, draw the picture and write the report, each whether or not the others can be made; returns
+    whether a trial has completed."""
     from tune_cd import results
     from tune_cd.analysis import best_trial
     from tune_cd.report.writing import write_report
@@ -254,14 +242,3 @@ def _said(study) -> bool:
         except Exception as error:  # any error
             print(redact(f"{failed}: {type(error).__name__}: {error}"), flush=True)
     return found
-
-
-def _announce(study, resources) -> None:
-    from trainables.training.setup import without_effect
-    from tune_cd.run.announcement import announced
-
-    # under SGD the start contains the learning rate
-    fields = [text for text in study.config.assignments if not text.startswith("learning_rate=")]
-    for warning in without_effect([search.setup for search in study.searches], fields):
-        print(f"warning: {warning}", file=sys.stderr)
-    print("\n".join(fold(line) for line in announced(study, resources)), flush=True)

@@ -14,33 +14,24 @@ MOST = 3.6e12  # seconds
 RECENT = 15  # latest processes, from which a training's time is estimated: nodes come and go
 
 
-@dataclass(frozen=True)
-class Budget:
-    """A parsed --budget. seconds: from the start of the run, or of all GPUs of its trials together."""
-
-    text: str
-    seconds: float
-    of_gpus: bool
-
-
-def parse_budget(text: str) -> Budget:
-    """`2h`, `90min`, `20gpu-hours`, ... Raises ValueError naming the forms."""
+def parse_budget(text: str) -> tuple[float, bool]:
+    """(seconds, whether of all GPUs together) of `2h`, `90min`, `20gpu-hours`. Raises ValueError naming the forms."""
     match, seconds = re.fullmatch(r"\s*([0-9.eE+]+)\s*([a-z-]+)\s*", text), 0.0
     with suppress(ValueError):
         seconds = float(match[1]) * UNITS.get(match[2], 0) if match else 0.0
     if not 0 < seconds <= MOST:
         raise ValueError(f"--budget {text!r}: {FORMS}, at most {MOST / 3600:.0e} h")
-    return Budget(text.strip(), seconds, "gpu" in text)
+    return seconds, "gpu" in text
 
 
 @dataclass
 class Meter:
-    """Measures the time that a run's processes take, and what is left of its budget.
+    """Measures the time that a run's processes take, and what is left of its --budget, None for no limit, from now on.
 
     processes: at a time. gpus: of each process. Raises ValueError for a budget of GPU-hours if processes have no GPU.
     """
 
-    budget: Budget
+    budget: str | None
     processes: int
     gpus: float
     clock: Callable[[], float] = time.monotonic
@@ -48,8 +39,9 @@ class Meter:
     _ended: list[tuple[float, float]] = field(default_factory=list)  # seconds that it took, the same
 
     def __post_init__(self):
-        if self.budget.of_gpus and not self.gpus:
-            raise ValueError(f"--budget {self.budget.text!r}: trials have no GPU here; give a time, such as 2h")
+        self._seconds, self._of_gpus = parse_budget(self.budget) if self.budget else (inf, False)
+        if self._of_gpus and not self.gpus:
+            raise ValueError(f"--budget {self.budget!r}: trials have no GPU here; give a time, such as 2h")
         self._started = self.clock()
 
     def begin(self, trial: str, worth: float) -> None:
@@ -58,19 +50,19 @@ class Meter:
 
     def end(self, trial: str) -> None:
         """Report that a process has ended."""
-        began, worth = self._running.pop(trial)
-        self._ended.append((self.clock() - began, worth))
+        if (run := self._running.pop(trial, None)) is not None:
+            self._ended.append((self.clock() - run[0], run[1]))
 
     @property
     def left(self) -> float:
         """Full trainings' worth that may still be asked for; inf before the first process has ended."""
-        if not self._ended:
+        if self.budget is None or not self._ended:
             return inf
         rate, now = median(seconds / worth for seconds, worth in self._ended[-RECENT:]), self.clock()
         under_way = sum(max(0.0, worth * rate - (now - began)) for began, worth in self._running.values())
-        if self.budget.of_gpus:
+        if self._of_gpus:
             taken = sum(seconds for seconds, _ in self._ended) + sum(now - began for began, _ in self._running.values())
-            seconds = self.budget.seconds / self.gpus - taken
+            seconds = self._seconds / self.gpus - taken
         else:
-            seconds = (self._started + self.budget.seconds - now) * self.processes
+            seconds = (self._started + self._seconds - now) * self.processes
         return max(0.0, (seconds - under_way) / rate)

@@ -27,8 +27,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Checkpoints:
-    """The checkpoints of one study's trainings with one set-up. results: the store. folder: the name of a folder in
-    it."""
+    """The checkpoints of one study's trainings with one set-up. folder: its name in the store."""
 
     results: str
     folder: str
@@ -57,14 +56,13 @@ class Checkpoints:
     def saved(self, config: Mapping[str, Any]) -> Iterator[tuple[str, bytes]]:
         """(name, state) of the kept checkpoints that are undamaged, the latest first. Raises OSError if the store does
         not answer, and after the last for a damaged one."""
-        store, start, problem = store_of(self.results), self.key(config), None
+        store, start, problem, files = store_of(self.results), self.key(config), None, []
         held = dict([self.held[start]] if start in self.held else [])
-        names = set(held)
         try:
-            names.update(self._files(start))
+            files = self._files(start)
         except OSError as error:
             problem = error
-        for name in sorted(names, reverse=True):
+        for name in sorted({*held, *files}, reverse=True):
             try:
                 state = held.get(name) or store.read(name)
                 if not name.endswith(f"~sha256-{digest(state)}.pt"):
@@ -82,7 +80,8 @@ class Checkpoints:
         start = self.key(config)
         self.held.pop(start, None)
         try:
-            self._remove(self._files(start))
+            for name in self._files(start):
+                store_of(self.results).remove(name)
         except OSError as error:
             log.warning("saved states are left behind: %s", error)
 
@@ -94,14 +93,11 @@ class Checkpoints:
         return f"{self.folder}/{key}-"
 
     def _write(self, start: str, name: str, state: bytes) -> None:
-        earlier = [other for other in self._files(start) if other < name]
-        store_of(self.results).write(name, state)
+        store, earlier = store_of(self.results), [other for other in self._files(start) if other < name]
+        store.write(name, state)
         self.held.pop(start, None)
-        self._remove(earlier[: -(KEPT - 1)])
+        for other in earlier[: -(KEPT - 1)]:
+            store.remove(other)
 
     def _files(self, start: str) -> list[str]:
         return [name for name in store_of(self.results).listing(self.folder, depth=1) if name.startswith(start)]
-
-    def _remove(self, names: list[str]) -> None:
-        for name in names:
-            store_of(self.results).remove(name)

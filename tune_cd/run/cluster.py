@@ -1,7 +1,6 @@
 """A study on its cluster: the cluster's growth, the preflight of its nodes, and the watch while trials run."""
 
 import os
-import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -9,12 +8,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import ray
-from ray.tune import Callback
 
 from tune_cd.cluster.capacity import Growth, cluster_growth
 from tune_cd.cluster.nodes import Nodes, own_disk
 from tune_cd.cluster.watch import ClusterWatch, Load
 from tune_cd.results.redaction import redact
+from tune_cd.run.connection import answers
 from tune_cd.run.ending import Ending, interrupt
 from tune_cd.run.resources import Resources
 from tune_cd.run.study import Study
@@ -25,14 +24,12 @@ REACTION = 3.0  # seconds after which an interrupted main thread counts as stuck
 def growth_of(address: str | None) -> Growth:
     """The growth of the connected cluster; none, with a message, if it cannot be found out. Raises ValueError for an
     unreadable description of the cluster."""
-    if address == "local":
-        return Growth()
     try:
-        return cluster_growth()
+        return Growth() if address == "local" else cluster_growth()
     except OSError as error:
         said = f"what the cluster may grow to is not known ({error}): --workers and --gpus-per-trial may say"
         print(redact(said), flush=True)
-        return Growth()
+    return Growth()
 
 
 def nodes_of(study: Study, resources: Resources) -> Nodes:
@@ -43,11 +40,8 @@ def nodes_of(study: Study, resources: Resources) -> Nodes:
 
 
 def look_at(nodes: Nodes, alive: list[dict], growth: Growth, results: Path | str) -> tuple[list[str], list[str]]:
-    """Check the nodes; returns (a line for each ready node, errors). Its files among the results are removed in any
-    case.
-
-    Raises ValueError for results on this machine's own disk if other nodes may come but none is there to check it.
-    """
+    """Check the nodes; returns (a line for each ready node, errors). Raises ValueError for results on this machine's
+    own disk if other nodes may come but none is there to check it."""
     try:
         ready, wrong = nodes.check(alive)
     finally:
@@ -62,20 +56,20 @@ def look_at(nodes: Nodes, alive: list[dict], growth: Growth, results: Path | str
 
 @contextmanager
 def guarded(ending: Ending, give_up: Callable[[], None]) -> Iterator[None]:
-    """While this is held, interrupt the driver if Ray's processes that it needs are gone. Ray itself would end it 14 s
-    after its node's raylet was lost and 60 s after the GCS, without a word. ending.lost: a sentence on what is gone.
-    give_up: called in a thread if the main thread does not react, since it waits for the GCS."""
+    """While this is held, interrupt the driver, and set `ending.lost`, if Ray's processes that it needs are gone: Ray
+    would end it without a word, 14 s after its node's raylet or 60 s after the GCS. give_up: called in a thread if the
+    main thread does not react, since it waits for the GCS."""
     context = ray.get_runtime_context()
     own = next(node for node in ray.nodes() if node["NodeID"] == context.get_node_id())
     raylet = f"{own['NodeManagerAddress']}:{own['NodeManagerPort']}"
-    watched = [("this node's raylet", raylet, 2.0), ("the cluster's GCS", context.gcs_address, 40.0)]
-    watched = [one for one in watched if _answers(one[1])]
+    needed = (("this node's raylet", raylet, 2.0), ("the cluster's GCS", context.gcs_address, 40.0))
+    watched = [one for one in needed if answers(one[1])]
     stop, seen = threading.Event(), {address: time.monotonic() for _, address, _ in watched}
 
     def look() -> None:
         while not stop.wait(1.0):
             for name, address, patience in watched:
-                if _answers(address):
+                if answers(address):
                     seen[address] = time.monotonic()
                 elif time.monotonic() - seen[address] > patience:
                     ending.lost = f"{name} at {address} is gone"
@@ -84,21 +78,11 @@ def guarded(ending: Ending, give_up: Callable[[], None]) -> Iterator[None]:
                         give_up()
                     return
 
-    thread = threading.Thread(target=look, name="ray-guard", daemon=True)
-    thread.start()
+    threading.Thread(target=look, name="ray-guard", daemon=True).start()
     try:
         yield
     finally:
         stop.set()
-
-
-def _answers(address: str) -> bool:
-    host, _, port = address.rpartition(":")
-    try:
-        socket.create_connection((host.strip("[]"), int(port)), timeout=5.0).close()
-    except (OSError, ValueError):
-        return False
-    return True
 
 
 @contextmanager
@@ -128,14 +112,3 @@ def watching(study: Study, resources: Resources, growth: Growth, nodes: Nodes) -
         raise
     finally:
         nodes.close()
-
-
-class Counting(Callback):
-    """Tells the watch how many trials run, and how many wait or run."""
-
-    def __init__(self, load: Load):
-        self._load = load
-
-    def on_step_end(self, iteration, trials, **info) -> None:
-        self._load.running = sum(trial.status == trial.RUNNING for trial in trials)
-        self._load.live = sum(not trial.is_finished() for trial in trials)

@@ -1,8 +1,5 @@
-"""The definition of a study and of one call: frozen values that the command line is parsed into.
-
-A `StudyConfig` defines a study. It is stored with the results, as JSON in `study.json`, and a continued study keeps it,
-except for the fields in EXTENSIBLE. A `Call` belongs to one invocation, on one cluster.
-"""
+"""What the command line is parsed into: a `StudyConfig` defines a study, is stored with it as JSON in `study.json`, and
+stays when it is continued, except for the fields in EXTENSIBLE; a `Call` belongs to one invocation, on one cluster."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -145,11 +142,6 @@ class StudyConfig:
         """The batch sizes that a trial may have."""
         return list(self.batch_sizes) if self.tune_batch_size else [self.batch_size]
 
-    @property
-    def forms(self) -> tuple[str, ...]:
-        """The possible forms of the set-up. If the command line names none, the cluster decides between them."""
-        return (self.setup,) if self.setup else FORMS
-
     def setup_for(self, form: str) -> Setup:
         """The table's set-up of a form, small or paper, with the options' changes. Raises ValueError as `override`."""
         setup = find_setup(self.dataset, form, self.task, self.loss)
@@ -163,7 +155,7 @@ class StudyConfig:
         """What `check` returns for the first form that it accepts: while the cluster is not known, either may do.
         Raises the ValueError or OSError of the first form if it accepts none."""
         errors = []
-        for form in self.forms:
+        for form in (self.setup,) if self.setup else FORMS:
             try:
                 return check(self.setup_for(form))
             except (ValueError, OSError) as error:

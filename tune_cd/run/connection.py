@@ -36,7 +36,7 @@ def connect(address: str | None, verbose: bool, give_up: Callable[[str], None]) 
     """
     given = address or os.environ.get("RAY_ADDRESS") or None
     named = f"{given} (RAY_ADDRESS)" if given != address else f"{given} (--address)"
-    if given is None and (recorded := recorded_cluster()) is not None and _answers(recorded):
+    if given is None and (recorded := recorded_cluster()) is not None and answers(recorded):
         given, named = recorded, f"{recorded} (of this machine)"
     late = threading.Timer(PATIENCE, give_up, (_unanswered(named, PATIENCE),))
     late.daemon = True
@@ -44,7 +44,11 @@ def connect(address: str | None, verbose: bool, give_up: Callable[[str], None]) 
         print("starting Ray ...", flush=True)
     else:
         print(fold(redact(f"connecting to Ray at {named} ...")), flush=True)
-        _await(given, named)
+        end = time.monotonic() + ANSWER
+        while not answers(given):
+            if time.monotonic() > end:
+                raise ConnectionError(_unanswered(named, ANSWER))
+            time.sleep(0.5)
         late.start()
     try:
         _init(given, verbose)
@@ -69,13 +73,11 @@ def _init(address: str | None, verbose: bool) -> None:
     os.environ.setdefault("RAY_AIR_NEW_OUTPUT", "0")  # Ray's plain status table, not a box for every trial and result
     import ray
 
+    own = own_cpus() if address in (None, "local") else {}
+    if address == "local":
+        own |= {"include_dashboard": False}
     level = logging.INFO if verbose else logging.ERROR
-    usual = {"runtime_env": WORKERS, "log_to_driver": False, "logging_level": level}
-    if address in (None, "local"):
-        dashboard = {} if address is None else {"include_dashboard": False}
-        ray.init("local", **own_cpus(), **dashboard, **usual)
-    else:
-        ray.init(address, **usual)
+    ray.init(address or "local", **own, runtime_env=WORKERS, log_to_driver=False, logging_level=level)
 
 
 def own_cpus() -> dict[str, int]:
@@ -85,16 +87,7 @@ def own_cpus() -> dict[str, int]:
     return {"num_cpus": usable} if usable and usable < (os.cpu_count() or 1) else {}
 
 
-def _await(address: str, named: str) -> None:
-    """Wait until the address answers. Raises ConnectionError if it does not in ANSWER."""
-    end = time.monotonic() + ANSWER
-    while not _answers(address):
-        if time.monotonic() > end:
-            raise ConnectionError(_unanswered(named, ANSWER))
-        time.sleep(0.5)
-
-
-def _answers(address: str) -> bool:
+def answers(address: str) -> bool:
     """Whether it accepts a connection; an address without a port, as "auto", is Ray's to understand."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if not host or not port.isdecimal():

@@ -2,7 +2,7 @@
 pause, in evaluations on the validation split."""
 
 from collections.abc import Iterable, Sequence
-from math import ceil, isnan
+from math import ceil, inf, isnan
 
 from trainables.training.setup import Setup
 from tune_cd.results.observations import mean
@@ -64,13 +64,8 @@ def over_seeds(several: Sequence[Curve]) -> Curve:
     """The learning curve of a configuration: means over the seeds that did not fail, at the lengths that these have in
     common. If all failed: means at lengths in common before the last failure, then FAILED."""
     alive = [curve for curve in several if not failed(curve)]
-    if alive:
-        return _means(alive)
-    end = max(max(curve) for curve in several)
-    return {share: value for share, value in _means(several).items() if share < end} | {end: FAILED}
-
-
-def _means(several: Sequence[Curve]) -> dict[float, float]:
-    """Means at the lengths at which all have a score."""
-    shares = ({share for share, value in curve.items() if value != FAILED} for curve in several)
-    return {share: float(mean(curve[share] for curve in several)) for share in sorted(set.intersection(*shares))}
+    end = inf if alive else max(max(curve) for curve in several)
+    shares = ({share for share, value in curve.items() if value != FAILED} for curve in alive or several)
+    common = sorted(share for share in set.intersection(*shares) if share < end)
+    means = {share: float(mean(curve[share] for curve in alive or several)) for share in common}
+    return means if alive else means | {end: FAILED}

@@ -45,9 +45,8 @@ class Ending:
 
     def heed(self) -> None:
         """Set the handlers, again after Ray has set one of its own."""
-        for number in SIGNALS:
-            if number not in self._deaf or number == signal.SIGINT:
-                signal.signal(number, self._handle)
+        for number in {*SIGNALS} - self._deaf | {signal.SIGINT}:
+            signal.signal(number, self._handle)
 
     @contextmanager
     def at_once(self) -> Iterator[None]:

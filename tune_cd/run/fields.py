@@ -74,15 +74,15 @@ def reader(read: Callable[[str], Any], needed: str, fits: Callable[[Any], bool] 
     return value_of
 
 
-def split(kind: Callable[[str], float]) -> Callable[[str], tuple[float, ...]]:
-    return lambda text: tuple(map(kind, text.split(",")))
-
-
 seconds = reader(float, "a number of seconds", lambda time: 0 <= time < inf)
 time_limit = reader(float, "a number of seconds; 0 s are no time to train", lambda time: 0 < time < inf)
 count = reader(int, "0, 1, 2, ...", lambda number: number >= 0)
-bounds = reader(split(float), "two numbers LO,HI", lambda ends: len(ends) == 2)
-integers = reader(split(int), "whole numbers B,B,..., each once", lambda numbers: len({*numbers}) == len(numbers))
+bounds = reader(lambda text: tuple(map(float, text.split(","))), "two numbers LO,HI", lambda ends: len(ends) == 2)
+integers = reader(
+    lambda text: tuple(map(int, text.split(","))),
+    "whole numbers B,B,..., each once",
+    lambda numbers: len({*numbers}) == len(numbers),
+)
 gpus = reader(
     lambda text: text if text == "auto" else float(text),
     f"0, a number of at least {SMALLEST}, or auto",

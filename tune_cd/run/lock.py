@@ -1,10 +1,9 @@
 """A lock that gives a study one driver. Two would ask for the same trials, and each would miss the other's results.
 
-The lock is a file beside the study's options. It names its holder and has a counter, which goes up while the holder
-lives. A driver that finds it watches the counter, so clocks need not agree; if the holder is on the same machine, it
-looks for the process instead. So a dead holder, by `kill -9` or with its machine, is found out in half a minute at
-most. (Nothing better works on all object stores and network file systems: two drivers begun within the same second may
-both believe to hold it, until the first beat, when one of them ends.)
+The lock is a file that names its holder and has a counter, which goes up while the holder lives. A driver that finds it
+watches the counter, so clocks need not agree; of the same machine it looks for the process. So a dead holder is found
+out in half a minute at most. (Nothing better works on all object stores and network file systems: of two drivers begun
+within the same second, both may believe to hold it until the first beat, when one of them ends.)
 """
 
 import getpass
@@ -86,8 +85,9 @@ class StudyLock:
 
     def _living(self, other: dict, say: Callable[[str], None]) -> dict | None:
         """The living holder: of another machine one whose file changes while it is watched; None if it is gone."""
-        if (alive := _lives_here(other)) is not None:
-            return other if alive else None
+        here, born = _process(os.getpid()), other["born"] or []
+        if here is not None and born[:2] == list(here[:2]):
+            return other if list(_process(other["pid"]) or []) == born else None
         say(f"{_who(other)} holds the study; watching for {PATIENCE * self._beat:.0f} s whether it lives")
         now, deadline = other, time.monotonic() + PATIENCE * self._beat
         while now == other and time.monotonic() < deadline:
@@ -118,15 +118,6 @@ class StudyLock:
 
 def _who(holder: dict) -> str:
     return f"process {holder['pid']} of {holder['user']} on {holder['hostname']}, since {holder['since']},"
-
-
-def _lives_here(holder: dict) -> bool | None:
-    """Whether the holder is a living process of this machine; None if that cannot be told from here."""
-    here = _process(os.getpid())
-    if here is None or holder["born"] is None or holder["born"][:2] != list(here[:2]):
-        return None
-    found = _process(holder["pid"])
-    return found is not None and list(found) == holder["born"]
 
 
 def _process(pid: int) -> tuple[str, str, str] | None:

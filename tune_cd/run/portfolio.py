@@ -1,13 +1,12 @@
-"""Runs the searches of a study side by side, so that a free worker always has something to do; without Ray.
+"""Runs the searches of a study side by side, so that no worker waits where another search has work; without Ray.
 
-A line search waits for its own trials; meanwhile another search can use the idle workers. Each search is told only of
-its own configurations and proceeds as it would alone. A configuration is trained once with each seed, for the search
-that asks first; others that ask for it are told the same scores. If one of them wants it trained further, the training
-continues under its first name.
+Each search is told only of its own configurations and proceeds as it would alone. A configuration is trained once with
+each seed, for the search that asks first; others that ask for it are told the same scores. If one of them wants it
+trained further, the training continues under its first name.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,19 +24,13 @@ TrainingKey = tuple[Key, int]
 
 @dataclass(frozen=True)
 class Asked:
-    """A training that is to begin or to continue. until: a share of its full length. origin: the search it is trained
-    for, and that search's annotation of the configuration."""
+    """A training that is to begin or to continue. reached, until: shares of its full length. origin: the search it is
+    trained for, and that search's annotation of the configuration."""
 
     h: Configuration
     seed: int
     origin: dict[str, Any]
-    until: float
-
-
-@dataclass(frozen=True)
-class _Wanted:
-    search: str
-    h: Configuration
+    reached: float
     until: float
 
 
@@ -50,20 +43,15 @@ class Portfolio:
     """
 
     def __init__(
-        self,
-        searches: Mapping[str, Optimiser],
-        space: Space,
-        seeds: Sequence[int],
-        workers: int,
-        known: Mapping[TrainingKey, Curve],
-        origins: Mapping[Key, dict[str, Any]] | None = None,
+        self, searches: Mapping[str, Optimiser], space: Space, seeds: Sequence[int], workers: int,
+        known: Mapping[TrainingKey, Curve], origins: Mapping[Key, dict[str, Any]] | None = None,
         weights: Mapping[str, float] | None = None,
-    ):
+    ):  # fmt: skip
         self.searches, self.seeds = dict(searches), tuple(seeds)
         self._space, self._workers, self._weights = space, workers, dict(weights or {})
         self._known, self._origins = dict(known), dict(origins or {})
         self._running: dict[Key, set[int]] = {}  # configurations in training: the seeds not done yet
-        self._waiting: dict[Key, list[_Wanted]] = {}  # searches to be told, by configuration
+        self._waiting: dict[Key, dict[str, float]] = {}  # configuration -> searches to be told, and until where
         self._handed: dict[str, dict[Key, Configuration]] = defaultdict(dict)  # what a search has asked for here
         self._budgets = {name: search.budget for name, search in searches.items()}
         self.lent: dict[str, float] = defaultdict(float)  # what was trained of a search's settings for others
@@ -78,17 +66,20 @@ class Portfolio:
     def unrecorded(self) -> list[dict[str, Any]]:
         """What the searches have asked for and has no row of theirs: search, params, until (None: it was trained for
         another search), and their annotation."""
-        return [
-            {"search": name, "params": h, "until": until, **search.annotation(h)}
-            for name, search in self.searches.items()
-            for h, until in self._without_row(name, search)
-        ]
+        rows = []
+        for name, search in self.searches.items():
+            live = {self._space.key(h) for h in search.live}
+            for key, h in self._handed[name].items():
+                if key in live or self._origins.get(key, {}).get("search") != name:
+                    until = search.until(h) if key in live else None
+                    rows.append({"search": name, "params": h, "until": until, **search.annotation(h)})
+        return rows
 
     @property
     def left(self) -> float:
         """The most that is still to be trained, in full trainings: what runs, and what the searches may ask for."""
         running = sum(
-            max((wanted.until for wanted in self._waiting[key]), default=0.0) - self._reached(key, seed)
+            max(self._waiting[key].values()) - self._reached(key, seed)
             for key, seeds in self._running.items()
             for seed in seeds
         )
@@ -100,19 +91,19 @@ class Portfolio:
         or all workers are busy, and at the end."""
         if len(self._running) >= self._workers:
             return []
-        for key, (first, *_) in self._waiting.items():
+        for key, waiting in self._waiting.items():
             if key not in self._running:  # trained for another search, but not as far
-                return self._begin(first)
+                return self._begin(next(iter(waiting)), key)
         return next((asked for name in self.searches if (asked := self._next(name))), [])
 
     def allow(self, worth: float) -> None:
         """Divide a budget, in full trainings' worth still to come, among the searches by their weights. Earlier
         spending counts in each share, so a search may use what another leaves."""
-        limited = {name: self._weights.get(name, 1.0) for name, search in self.searches.items() if self._is_open(name)}
-        total = worth / len(self.seeds) + sum(self.searches[name].spent for name, weight in limited.items() if weight)
+        weights = {name: self._weights.get(name, 1.0) for name in self.searches}
+        limited = {name: weight for name, weight in weights.items() if weight and self._is_open(name)}
+        total = worth / len(self.seeds) + sum(self.searches[name].spent for name in limited)
         for name, weight in limited.items():
-            if weight:
-                self._allow(name, total * weight / sum(limited.values()) - self.searches[name].spent)
+            self._allow(name, total * weight / sum(limited.values()) - self.searches[name].spent)
 
     def tell(self, asked: Asked, curve: Curve) -> None:
         """Report the learning curve of a training that has paused or ended. The searches are told means over seeds."""
@@ -123,18 +114,16 @@ class Portfolio:
             return
         del self._running[key]
         waiting = self._waiting.pop(key)
-        for wanted in waiting:
-            if not self._missing(wanted):
-                self._tell(wanted.search, wanted.h)
+        further = {name: until for name, until in waiting.items() if self._missing(key, until)}
+        for name in waiting:
+            if name not in further:
+                self._tell(name, self._handed[name][key])
+        complete = all(self._known.get((key, seed)) for seed in self.seeds)
         for name, search in self.searches.items():
-            if len(search.lengths) > 1 and key in self._handed[name] and self._is_known(key):
+            if complete and len(search.lengths) > 1 and key in self._handed[name]:
                 self._tell(name, asked.h)  # each knows what it would read from the table
-        if further := [wanted for wanted in waiting if self._missing(wanted)]:
+        if further:
             self._waiting[key] = further
-
-    def reached(self, asked: Asked) -> float:
-        """The share of its full length that an asked training has reached already."""
-        return self._reached(self._space.key(asked.h), asked.seed)
 
     def _reached(self, key: Key, seed: int) -> float:
         return max(self._known.get((key, seed), {}), default=0.0)
@@ -143,31 +132,27 @@ class Portfolio:
         """The trainings of a search's next configuration that is neither trained nor in training so far. Those that are
         trained are told at once."""
         search = self.searches[name]
-        while (h := self._lost(name) or search.ask()) is not None:
-            key, wanted = self._space.key(h), _Wanted(name, h, search.until(h))
+        live = (h for h in search.live if self._space.key(h) not in self._handed[name])
+        while (h := next(live, None) or search.ask()) is not None:  # first what an earlier run was training at its end
+            key, until = self._space.key(h), search.until(h)
             self._handed[name][key] = h
-            if not self._missing(wanted):
+            if not self._missing(key, until):
                 self._tell(name, h)
                 continue
-            self._waiting.setdefault(key, []).append(wanted)
+            self._waiting.setdefault(key, {})[name] = until
             if key not in self._running:
-                return self._begin(wanted)
+                return self._begin(name, key)
         return []
 
-    def _lost(self, name: str) -> Configuration | None:
-        """A configuration that an earlier run of the search was training when it stopped."""
-        handed = self._handed[name]
-        return next((h for h in self.searches[name].live if self._space.key(h) not in handed), None)
-
-    def _begin(self, wanted: _Wanted) -> list[Asked]:
-        key, missing = self._space.key(wanted.h), self._missing(wanted)
-        own = {**self.searches[wanted.search].annotation(wanted.h), "search": wanted.search}
-        origin = self._origins.setdefault(key, own)
+    def _begin(self, name: str, key: Key) -> list[Asked]:
+        h, until = self._handed[name][key], self._waiting[key][name]
+        origin = self._origins.setdefault(key, {**self.searches[name].annotation(h), "search": name})
+        missing = self._missing(key, until)
         self._running[key] = set(missing)
-        if origin["search"] != wanted.search:
-            further = sum(wanted.until - self._reached(key, seed) for seed in missing)
-            self.lent[origin["search"]] += further / len(self.seeds)
-        return [Asked(wanted.h, seed, origin, wanted.until) for seed in missing]
+        asked = [Asked(h, seed, origin, self._reached(key, seed), until) for seed in missing]
+        if origin["search"] != name:
+            self.lent[origin["search"]] += sum(one.until - one.reached for one in asked) / len(self.seeds)
+        return asked
 
     def _tell(self, name: str, h: Configuration) -> None:
         """Tell a search what a configuration has reached, its end alone where nothing pauses."""
@@ -179,21 +164,9 @@ class Portfolio:
         for share, value in curve.items():
             search.tell(h, value, share, external=external)
 
-    def _without_row(self, name: str, search: Optimiser) -> Iterator[tuple[Configuration, float | None]]:
-        live = {self._space.key(h) for h in search.live}
-        for key, h in self._handed[name].items():
-            if key in live:
-                yield h, search.until(h)
-            elif self._origins.get(key, {}).get("search") != name:
-                yield h, None
-
-    def _is_known(self, key: Key) -> bool:
-        return all(self._known.get((key, seed)) for seed in self.seeds)
-
-    def _missing(self, wanted: _Wanted) -> list[int]:
+    def _missing(self, key: Key, until: float) -> list[int]:
         """The seeds with which the configuration is still to be trained."""
-        key = self._space.key(wanted.h)
-        return [seed for seed in self.seeds if not reaches(self._known.get((key, seed)), wanted.until)]
+        return [seed for seed in self.seeds if not reaches(self._known.get((key, seed)), until)]
 
     def _is_open(self, name: str) -> bool:
         """Whether a search would ask for more if the budget allowed it."""
@@ -203,14 +176,11 @@ class Portfolio:
     def _allow(self, name: str, worth: float) -> None:
         """Limit what a search may still ask for, in full trainings' worth. Its best may exceed the limit to reach full
         length."""
-        search, (best, lacks) = self.searches[name], self._lacks(name)
+        search, incumbent = self.searches[name], self.searches[name].incumbent
+        best = None if incumbent is None else self._space.key(incumbent.h)
+        lacks = 0.0 if incumbent is None else 1 - max(incumbent.share, incumbent.until or 0.0)  # not asked for yet
         if worth >= 1:
             self._last[name] = None
         elif worth < lacks and self._last.get(name) in (None, best):
             self._last[name], worth = best, lacks  # one training may exceed it; if it disappoints, the next may not
         search.budget = min(self._budgets[name], search.spent + max(0.0, worth))
-
-    def _lacks(self, name: str) -> tuple[Key | None, float]:
-        """(key of the search's best training, the share of it that is not asked for yet)."""
-        best = self.searches[name].incumbent
-        return (None, 0.0) if best is None else (self._space.key(best.h), 1 - max(best.share, best.until or 0.0))

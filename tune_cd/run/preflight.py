@@ -11,7 +11,7 @@ from trainables.training.setup import Setup
 from tune_cd import results
 from tune_cd.results.merging import merge
 from tune_cd.results.reading import check_whole
-from tune_cd.run.config import Call, Request, StudyConfig
+from tune_cd.run.config import Call, Request
 from tune_cd.run.options import study_name
 from tune_cd.run.searches import searches_of
 from tune_cd.run.study import COEFFICIENTS, Study, stored_study, tune_folder
@@ -34,17 +34,18 @@ def check_study(request: Request) -> Study:
         config = stored[0].continued(request.written, call.study)
         _check_rows(place, call.study, config.space)
     _ = config.space  # refuses an impossible box before data are fetched
-    config, data_root = _pinned(config, call)
+    data_root = pin_source(config.dataset, config.data_root, call.download)
+    before, now = config.data_sha256, source_sha256(data_root)
+    if before and now and before != now:
+        raise _other_data(call, f"data of SHA-256 {before}", data_root.partition("#")[0], f"is now {now}")
+    config = replace(config, data_sha256=now or before)
     setup, source = config.first_form(
         lambda setup: (setup, check_training(setup, config.trained_batch_sizes, data_root, call.download))
     )
     if stored is not None:
         _check_same(setup, stored[1])
         if (source.content or None) != config.data_content:
-            raise ValueError(
-                f"study {call.study!r} was started with {config.data_content}, and at {source.location} there are now "
-                f"{source.content}; put the old ones back, or name a new --study"
-            )
+            raise _other_data(call, f"{config.data_content}", source.location, f"are now {source.content}")
     config = replace(config, data_content=source.content or None)
     name = study_name(call, setup)
     return Study(name, place, config, call, setup, source.name, data_root, searches_of(config, setup))
@@ -62,19 +63,11 @@ def with_form(study: Study, form: str) -> Study:
     return replace(study, config=config, setup=setup, searches=searches_of(config, setup))
 
 
-def _pinned(config: StudyConfig, call: Call) -> tuple[StudyConfig, str | None]:
-    """(the options with the digest of the data behind a URI, the data root for trials).
-
-    Raises ValueError if the data of a continued study have changed, and as `pin_source`.
-    """
-    data_root = pin_source(config.dataset, config.data_root, call.download)
-    before, now = config.data_sha256, source_sha256(data_root)
-    if before and now and before != now:
-        raise ValueError(
-            f"study {call.study!r} was started with data of SHA-256 {before}, and at {data_root.partition('#')[0]} "
-            f"there is now {now}; put the old ones back, or name a new --study"
-        )
-    return replace(config, data_sha256=now or before), data_root
+def _other_data(call: Call, was: str, place: str, now: str) -> ValueError:
+    return ValueError(
+        f"study {call.study!r} was started with {was}, and at {place} there {now}; put the old ones back, or name a "
+        "new --study"
+    )
 
 
 def _check_rows(place: Path | str, study: str, space: Space) -> None:

@@ -10,6 +10,7 @@ from tqdm import tqdm
 
 from trainables.trial import ANEW, TROUBLES, UNKEPT, UNSAVED
 from tune_cd.balance import WEIGHT
+from tune_cd.cluster.watch import Load
 from tune_cd.results.redaction import redact
 from tune_cd.results.rows import trial_name
 from tune_cd.results.schema import CONFIRM
@@ -32,26 +33,20 @@ class Progress(Callback):
 
     searches: each with the images of a full training if its trainings pause, else None. left: () -> what is still to
     come at most, in full trainings. table: rows of earlier runs. metric: the score's name. replicates: trainings of a
-    configuration.
+    configuration. load: is told how many trials run, and how many wait or run.
     """
 
     def __init__(
-        self,
-        searches: Mapping[str, int | None],
-        left: Callable[[], float],
-        table: pd.DataFrame,
-        metric: str,
-        replicates: int = 1,
-    ):
+        self, searches: Mapping[str, int | None], left: Callable[[], float], table: pd.DataFrame, metric: str,
+        replicates: int = 1, load: Load | None = None,
+    ):  # fmt: skip
         self._full, self._left, self._metric, self._replicates = dict(searches), left, metric, replicates
-        self._seen = {
-            (row.search, row.trial_index, row.seed): 0 if pd.isna(row.images_seen) else row.images_seen
-            for row in table.itertuples()
-        }
+        seen = table["images_seen"].fillna(0)
+        self._seen = dict(zip(zip(table["search"], table["trial_index"], table["seed"]), seen))
         self._best: dict[str, float] = table.groupby("search")["val_score"].max().dropna().to_dict()
         self._said: set[tuple] = set()  # (trial id, index in its pack) of ended trainings; troubles that were told
         self._status: tqdm | None = None
-        self._titled, self._changed = False, False
+        self._load, self._titled, self._changed = load, False, False
 
     def __getstate__(self) -> dict:
         """Empty: Tune pickles a copy with a Tuner, and never reads it. The searches cannot all be pickled."""
@@ -67,13 +62,15 @@ class Progress(Callback):
             )  # fmt: skip
 
     def on_step_end(self, iteration, trials, **info) -> None:
-        """Bring the status up to date, when the searches have been told as well."""
+        """Bring load and status up to date, when the searches have been told as well."""
+        running = sum(trial.status == trial.RUNNING for trial in trials)
+        if self._load is not None:
+            self._load.running, self._load.live = running, sum(not trial.is_finished() for trial in trials)
         if (bar := self._status) is None:
             return
         done = self._done()
         if self._changed:
             bar.total, self._changed = done + self._left(), False
-        running = sum(trial.status == trial.RUNNING for trial in trials)
         bar.set_description_str(self._described(done, bar.total, running), refresh=False)
         bar.update(done - bar.n)  # draws once a second
 
@@ -122,9 +119,8 @@ class Progress(Callback):
             return
         before = self._best.get(search, -math.inf)
         best = self._best[search] = max(before, score)
-        self._row(
-            config, images, f"{score:8.4f}{best:8.4f}{'*' if score > before else ' '}{seconds:7.1f} s", scored=True
-        )
+        star = "*" if score > before else " "
+        self._row(config, images, f"{score:8.4f}{best:8.4f}{star}{seconds:7.1f} s", scored=True)
 
     def _row(self, config: dict, images: int, outcome: str, scored: bool = False) -> None:
         training, origin = _training(config), config[ORIGIN]
@@ -139,18 +135,14 @@ class Progress(Callback):
         if scored:
             self._print(_fitting(f"{head}{outcome}", f"  {origin['direction']}"))
         else:
-            apart = "  " if len(head) + 2 + len(outcome) <= WIDTH else "\n    "
-            self._print(f"{head}{apart}{outcome}")
+            self._print(_fitting(head, f"  {outcome}", f"\n    {outcome}"))
 
     def _cells(self, config: Mapping, images: int) -> dict[str, tuple[str, int]]:
         """Title of a column -> (value, width), for the columns that tell trainings apart."""
-        search, cells = config[ORIGIN]["search"], {}
-        if any(self._full.values()):
-            full = self._full.get(search)
-            cells["length"] = f"{images / full:.0%}" if full else "", 6
-        for name, value in config.items():
-            if name.startswith(WEIGHT):
-                cells[name] = f"{value:.4g}", max(10, len(name) + 1)
+        search = config[ORIGIN]["search"]
+        full, weights = self._full.get(search), [name for name in config if name.startswith(WEIGHT)]
+        cells = {"length": (f"{images / full:.0%}" if full else "", 6)} if any(self._full.values()) else {}
+        cells |= {name: (f"{config[name]:.4g}", max(10, len(name) + 1)) for name in weights}
         cells["b"] = str(config["batch_size"]), 5
         if self._replicates > 1 or search == CONFIRM:
             cells["seed"] = str(config["seed"]), 5
@@ -175,9 +167,9 @@ class Progress(Callback):
             self._status.write(line, file=sys.stdout)
 
 
-def _fitting(line: str, more: str) -> str:
+def _fitting(line: str, more: str, otherwise: str = "") -> str:
     """The line, with more if there is room for it."""
-    return line + more if len(line + more) <= WIDTH else line
+    return line + (more if len(line + more) <= WIDTH else otherwise)
 
 
 def _training(config: Mapping) -> tuple[str, int, int]:

@@ -15,6 +15,7 @@ from tune_cd.results.lookup import Held, look, read_curve
 from tune_cd.results.networks import Networks
 from tune_cd.results.provenance import git_commit
 from tune_cd.results.rows import SPACE, next_run, trial_name, trial_row
+from tune_cd.results.schema import CONFIRM
 from tune_cd.results.store import store_of
 from tune_cd.results.writing import write
 from tune_cd.run.checkpoints import Checkpoints
@@ -35,7 +36,7 @@ class Recorder:
     def __init__(self, study: Study, search: Search, resources: Resources):
         self._results, self._study = str(study.results), study.name
         self._fields, self._gpus = fixed_fields(study), resources.gpus
-        self._several = resources.replicates > 1 or search.seeds is not None
+        self._several = len(search.seeds) > 1 or search.name == CONFIRM
         self._setup, self._searched = asdict(search.setup), study.space.names
         self._space = {SPACE: study.space.to_json()}
         loss = find_loss(search.setup.loss)
@@ -53,7 +54,7 @@ class Recorder:
         """The report of a training that has ended, else None. Raises OSError if the store does not answer, ValueError
         if the row is another training's: a driver that was thought to be dead has gone on."""
         identity = self.identity(config)
-        row = self._look(identity).row
+        row = self._held(identity).row
         if row is None or not has_ended(row, identity["attempt"]):
             return None
         if (row["params"], row["seed"]) != (self._params(config), config["seed"]):
@@ -62,8 +63,9 @@ class Recorder:
                 f"for with {self._params(config)}: another driver is at work"
             )
         curve = read_curve(self._results, self._study, identity["trial_id"], row["attempt"])
-        looks = [[look["images_seen"], _number(look["val_score"])] for look in curve]
-        told = {"val_score": _number(row["val_score"]), "images_seen": row["images_seen"] or 0, LOOKS: looks}
+        looks = [[look["images_seen"], nan if look["val_score"] is None else look["val_score"]] for look in curve]
+        score = nan if row["val_score"] is None else row["val_score"]
+        told = {"val_score": score, "images_seen": row["images_seen"] or 0, LOOKS: looks}
         return told | {name: row[name] for name in ("test_score", "status")}
 
     def record(self, config: Mapping, outcome: Outcome, where: Mapping) -> dict | None:
@@ -73,7 +75,7 @@ class Recorder:
         run = {name: identity[name] for name in ("attempt", "seed")}
         told = {"row": self._row(config, outcome, where), "curve": [{**run, **vars(look)} for look in outcome.curve]}
         try:
-            held = self._look(identity)
+            held = self._held(identity)
             told["row"] = next_run(told["row"], held.row)
             write(self._results, **told, held=held)
         except results.ConflictingRow as conflict:
@@ -85,7 +87,7 @@ class Recorder:
             self._checkpoints.forget(config)
         return None
 
-    def _look(self, identity: Mapping) -> Held:
+    def _held(self, identity: Mapping) -> Held:
         return look(store_of(self._results), "trials", self._study, identity["trial_id"], identity["attempt"])
 
     def saved(self, config: Mapping) -> Iterator[tuple[str, bytes]]:
@@ -108,10 +110,6 @@ class Recorder:
 
     def _params(self, config: Mapping) -> dict:
         return {name: float(config[name]) for name in self._searched}
-
-
-def _number(score: float | None) -> float:
-    return nan if score is None else score
 
 
 def _without(told: Mapping, *names: str) -> dict:

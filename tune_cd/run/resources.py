@@ -33,8 +33,11 @@ def check_resources(config: StudyConfig, call: Call, alive: Nodes, growth: Growt
     Raises ValueError for more than any node will ever have, and for numbers that contradict each other.
     """
     nodes, replicates = alive + [dict(kind.resources) for kind in growth.types], config.replicates
-    most_gpus = max(node.get("GPU", 0) for node in nodes)
-    share = _share(call, most_gpus)  # of a GPU, for one training
+    most_gpus, share = max(node.get("GPU", 0) for node in nodes), call.gpus_per_trial  # share: for one training
+    if share == "auto":  # the memory decides: the smallest
+        share = 1 / MOST if most_gpus else 0.0
+    elif share is None:
+        share = float(min(1, most_gpus)) / (call.pack or 1)
     pack = call.pack or (max(1, int(1 / share + 1e-9)) if 0 < share < 1 else 1)
     gpus = share * pack if call.gpus_per_trial not in (None, "auto") else float(min(1, most_gpus))
     if not 0 <= gpus <= 1:
@@ -64,10 +67,3 @@ def check_resources(config: StudyConfig, call: Call, alive: Nodes, growth: Growt
         pack = min(pack, replicates * math.ceil(workers / room))  # evenly over the GPUs there are or may be
         gpus = share * pack if call.gpus_per_trial != "auto" else gpus
     return Resources(cpus, gpus, workers, pack, replicates)
-
-
-def _share(call: Call, most_gpus: float) -> float:
-    """The share of a GPU for one training; with `auto`, where the memory decides, the smallest."""
-    if call.gpus_per_trial == "auto":
-        return 1 / MOST if most_gpus else 0.0
-    return call.gpus_per_trial if call.gpus_per_trial is not None else float(min(1, most_gpus)) / (call.pack or 1)

@@ -12,7 +12,8 @@ from tune_cd.analysis import best_trial, means_over_seeds, on_diagonal
 from tune_cd.analysis.confirmation import RECIPES
 from tune_cd.analysis.scores import searching
 from tune_cd.results.attempts import UNFINISHED, next_attempt
-from tune_cd.run.curves import curve_so_far, failed, lengths_of, over_seeds, whole_length
+from tune_cd.results.schema import CONFIRM
+from tune_cd.run.curves import curve_so_far, failed, lengths_of, over_seeds, reaches, whole_length
 from tune_cd.run.portfolio import Asked, Portfolio, TrainingKey
 from tune_cd.run.resources import Resources
 from tune_cd.run.screen import fold
@@ -30,22 +31,10 @@ LINE_WEIGHT = 0.5
 ORIGIN_FIELDS = ("direction", "line_position", "trial_index")
 
 
-def seeds_of(study: Study, search: Search) -> list[int]:
-    """The seeds of every configuration's trainings."""
-    if search.seeds is not None:
-        return list(search.seeds)
-    return [study.config.seed + n for n in range(study.config.replicates)]
-
-
 def portfolio_of(
-    study: Study,
-    searches: list[Search],
-    table: pd.DataFrame,
-    ended: pd.DataFrame,
-    resources: Resources,
-    curves: pd.DataFrame | None = None,
-    running: Sequence[Mapping[str, Any]] = (),
-) -> Portfolio:
+    study: Study, searches: list[Search], table: pd.DataFrame, ended: pd.DataFrame, resources: Resources,
+    curves: pd.DataFrame | None = None, running: Sequence[Mapping[str, Any]] = (),
+) -> Portfolio:  # fmt: skip
     """The portfolio of searches that share a set-up, rebuilt from their rows. Prints why a search has nothing left to
     train.
 
@@ -56,24 +45,25 @@ def portfolio_of(
     known = _known(study, searches[0], rows, rows.index.isin(ended.index), curves)
     begun: dict[str, Optimiser] = {}
     for search in searches:
-        if search.make is given and search.retrains_best_of:
-            search = replace(search, start=_chosen(study, search, ended))
-        reason = _needless(study, search, ended) if search.make is given else None
+        reason = None
+        if search.make is given:
+            if search.retrains_best_of:
+                search = replace(search, start=_chosen(study, search, ended))
+            reason = _needless(study, search, ended)
         if reason is None:
             cut_off = [one for one in running if one["search"] == search.name]
-            optimiser = _rebuilt(study, search, table, ended, known, resources, cut_off)
+            optimiser = _rebuilt(study, search, table, ended, known, resources.workers, cut_off)
             if not optimiser.finished:
                 begun[search.name] = optimiser
                 continue
             reason = _account(search, optimiser)
         print(fold(f"{search.name}: {reason}"), flush=True)
     origins = {
-        study.space.key(row["params"]): {"search": row["search"], **{name: row[name] for name in ORIGIN_FIELDS}}
+        study.space.key(row["params"]): {name: row[name] for name in ("search", *ORIGIN_FIELDS)}
         for row in rows.sort_values(["ended_at"], ascending=False).to_dict("records")
     }
     weights = {search.name: LINE_WEIGHT if search.line else float(search.make is not given) for search in searches}
-    seeds = seeds_of(study, searches[0])
-    return Portfolio(begun, study.space, seeds, resources.workers, known, origins, weights)
+    return Portfolio(begun, study.space, searches[0].seeds, resources.workers, known, origins, weights)
 
 
 def attempts_of(table: pd.DataFrame) -> dict[tuple[str, int, int], int]:
@@ -83,7 +73,7 @@ def attempts_of(table: pd.DataFrame) -> dict[tuple[str, int, int], int]:
 
 
 def reported_by(study: Study, search: Search) -> Callable[[Asked, Mapping[str, Any]], Curve]:
-    """The function (training, its last report) -> its learning curve, for trainings of this search's set-up."""
+    """`StudySearch`'s `reported`, for trainings of this search's set-up."""
     lengths = lengths_of(search.setup)
 
     def curve(asked: Asked, told: Mapping[str, Any]) -> Curve:
@@ -104,51 +94,38 @@ def say_ended(portfolio: Portfolio, searches: list[Search]) -> None:
 
 
 def _rebuilt(
-    study: Study,
-    search: Search,
-    table: pd.DataFrame,
-    ended: pd.DataFrame,
-    known: Mapping[TrainingKey, Curve],
-    resources: Resources,
-    cut_off: Sequence[Mapping[str, Any]],
-) -> Optimiser:
+    study: Study, search: Search, table: pd.DataFrame, ended: pd.DataFrame, known: Mapping[TrainingKey, Curve],
+    workers: int, cut_off: Sequence[Mapping[str, Any]],
+) -> Optimiser:  # fmt: skip
     """A search, continued from its rows; what was cut off, and the trials that are run again, are under way."""
     optimiser = search.make(study.space, start=search.starts or None)
-    optimiser.workers = resources.workers if search.workers is None else search.workers
-    optimiser.budget = float(search.num_samples)
+    optimiser.workers, optimiser.budget = search.workers or workers, float(search.num_samples)
     if search.starts_from is not None:
         earlier = ended[(ended["search"] == search.starts_from) & (ended["status"] != "stopped")]
-        for one in results.trainings(_seeded(study, search, earlier)):
+        for one in results.trainings(_with_seeds(earlier, len(search.seeds))):
             optimiser.tell(one.h, one.last, 1.0, external=True)
-    key, check, seeds = study.space.key, study.space.check, seeds_of(study, search)
+    key = study.space.key
     rows = table[table["search"] == search.name].sort_values("trial_index", kind="stable")
     begun: dict[Key, tuple[Proposal, int]] = {}
     if len(rows):  # a start that was trained for another search has no row of this one
-        elsewhere = ((key(h), h) for h in search.starts)
-        begun = {
-            at: (Proposal(h, "start", 0.0), 0) for at, h in elsewhere if all((at, seed) in known for seed in seeds)
-        }
+        elsewhere = [h for h in search.starts if all((key(h), seed) in known for seed in search.seeds)]
+        begun = {key(h): (Proposal(h, "start", 0.0), 0) for h in elsewhere}
     for one in [*rows.to_dict("records"), *cut_off]:
-        h = check(one["params"])
+        h = study.space.check(one["params"])
         begun.setdefault(key(h), (Proposal(h, one["direction"], one["line_position"]), int(one["trial_index"])))
     again = {key(row.params): 0.0 for row in rows.itertuples() if row.Index not in ended.index}
     again |= {key(one["params"]): one["until"] for one in cut_off if one["until"] is not None}
-    own = set(map(key, rows["params"]))
+    own = {*map(key, rows["params"]), *again}
     trainings = []
     for at, (origin, index) in sorted(begun.items(), key=lambda item: item[1][1]):
-        complete = all(known.get((at, seed)) for seed in seeds)
-        curve = over_seeds([known[at, seed] for seed in seeds]) if complete else {}
+        curves = [known.get((at, seed)) for seed in search.seeds]
+        curve = over_seeds(curves) if all(curves) else {}
         if len(optimiser.lengths) == 1:  # told of ends alone
-            curve = {1.0: curve[max(curve)]} if curve and (failed(curve) or max(curve) == 1) else {}
-        reached = max(curve, default=0.0)
-        unfinished = ((at in again and reached < 1) or not curve) and not (curve and failed(curve))
-        until = max(again.get(at, 0.0), next((share for share in optimiser.lengths if share > reached), 1.0))
-        trainings.append(
-            Training(
-                origin.h, curve, until if unfinished else None, origin=origin, trial_index=index,
-                external=at not in own and at not in again,
-            )
-        )  # fmt: skip
+            curve = {1.0: curve[max(curve)]} if reaches(curve, 1.0) else {}
+        reached, until = max(curve, default=0.0), None
+        if not curve or (at in again and reached < 1 and not failed(curve)):
+            until = max(again.get(at, 0.0), next((share for share in optimiser.lengths if share > reached), 1.0))
+        trainings.append(Training(origin.h, curve, until, origin=origin, trial_index=index, external=at not in own))
     optimiser.recall(trainings)
     if trainings and not isinstance(optimiser, CoordinateDescent):
         optimiser.ask()  # it comes to its earlier trainings; what it asks for beyond them is trained first
@@ -157,25 +134,22 @@ def _rebuilt(
 
 def _chosen(study: Study, search: Search, ended: pd.DataFrame) -> list[Configuration] | None:
     """The best configurations of `retrains_best_of`, by the mean validation score over seeds; None without any."""
-    final = _with_seeds(ended, study.config.replicates)
-    groups = [[name] for name in search.retrains_best_of] if search.per_search else [list(search.retrains_best_of)]
-    bests = [best_trial(means_over_seeds(_asked_by(study, names, final))) for names in groups]
+    final, names = _with_seeds(ended, study.config.replicates), list(search.retrains_best_of)
+    bests = []
+    for group in [[name] for name in names] if search.name == CONFIRM else [names]:
+        rows = final[final["search"].isin(group)]
+        if len(group) == 1 and group[0] in RECIPES:  # a recipe is told what others trained on its diagonal
+            rows = on_diagonal(searching(final), group[0], study.setup.k)
+        bests.append(best_trial(means_over_seeds(rows)))
     chosen = [study.space.check(best["params"]) for best in bests if best is not None]
     return list({study.space.key(h): h for h in chosen}.values()) or None
-
-
-def _asked_by(study: Study, names: list[str], final: pd.DataFrame) -> pd.DataFrame:
-    """The rows of the named searches; of a single recipe all on its diagonal: it is told what others trained there."""
-    if len(names) == 1 and names[0] in RECIPES:
-        return on_diagonal(searching(final), names[0], study.setup.k)
-    return final[final["search"].isin(names)]
 
 
 def _needless(study: Study, search: Search, ended: pd.DataFrame) -> str | None:
     """The reason why a search of given configurations has nothing to train, or None."""
     if search.start is None:
         return f"nothing to train: no trial of {' or '.join(search.retrains_best_of)} has completed"
-    rows, key = _rows_alike(study, _seeded(study, search, ended), search), study.space.key
+    rows, key = _rows_alike(study, _with_seeds(ended, len(search.seeds)), search), study.space.key
     trained = {key(params) for params in rows["params"]} >= {key(start) for start in search.starts}
     return "its setting is in the table already" if trained else None
 
@@ -183,8 +157,7 @@ def _needless(study: Study, search: Search, ended: pd.DataFrame) -> str | None:
 def _known(
     study: Study, search: Search, rows: pd.DataFrame, ended: Sequence[bool], curves: pd.DataFrame | None
 ) -> dict[TrainingKey, Curve]:
-    """The learning curve of each recorded training, which is not repeated even if other seeds are missing.
-    ended: of each row whether it stands; of a trial that is run again, the scores so far count."""
+    """The learning curve of each recorded training. ended: of each row, whether its trial is not run again."""
     key, lengths, of_trial = study.space.key, lengths_of(search.setup), {}
     if curves is not None and len(curves):
         numbers = ["images_seen", "val_score"]
@@ -207,20 +180,15 @@ def _rows_alike(study: Study, table: pd.DataFrame, search: Search) -> pd.DataFra
     return table[table["search"].isin([other.name for other in study.searches if alike(other, search)])]
 
 
-def _seeded(study: Study, search: Search, table: pd.DataFrame) -> pd.DataFrame:
-    """The rows of configurations that have a row for each seed."""
-    return _with_seeds(table, len(seeds_of(study, search)))
-
-
 def _with_seeds(table: pd.DataFrame, seeds: int) -> pd.DataFrame:
+    """The rows of configurations that have a row for each seed."""
     if seeds == 1 or table.empty:
         return table
     return table[table.groupby(["search", "trial_index"])["seed"].transform("nunique") >= seeds]
 
 
 def _account(search: Search, optimiser: Optimiser, lent: float = 0.0) -> str:
-    """What a search has trained, and why it ended if it has. lent: what was trained of its settings for other searches,
-    in full trainings."""
+    """What a search has trained, and why it ended if it has. lent: `Portfolio.lent`."""
     why = optimiser.ending if optimiser.finished else "it goes on"
     if search.make is given:
         return "its settings are trained" if optimiser.spent else "its setting was trained by another search"

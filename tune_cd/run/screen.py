@@ -8,8 +8,5 @@ WIDTH = 80
 def fold(text: str, indent: str = "  ") -> str:
     """The lines of a text, each broken between words so that it fits WIDTH; what is continued is indented. Paths and
     other long words stay whole."""
-    broken = (
-        textwrap.wrap(line, WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False) or [""]
-        for line in text.split("\n")
-    )
-    return "\n".join(line for lines in broken for line in lines)
+    usual = {"subsequent_indent": indent, "break_long_words": False, "break_on_hyphens": False}
+    return "\n".join(textwrap.fill(line, WIDTH, **usual) for line in text.split("\n"))

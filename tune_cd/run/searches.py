@@ -13,7 +13,7 @@ from tune_cd import balance
 from tune_cd.results.schema import CONFIRM, DECAY
 from tune_cd.run.config import StudyConfig
 from tune_cd.run.curves import lengths_of
-from tune_cd.run.starts import published_at, recipe_at, starts_for, usual_rate, usual_weights
+from tune_cd.run.starts import recipe_at, starts_for, usual_rate, usual_weights
 from tune_cd.search.baselines.listed import grid_cells
 from tune_cd.search.methods import CONFIGURED, OPTIMISERS, given
 from tune_cd.search.protocol import Optimiser
@@ -36,11 +36,10 @@ class Search:
     start: dict | list[dict] | None
     setup: Setup  # of its trainings
     starts_from: str | None = None  # an earlier search, whose trials this one is told before it begins
+    seeds: tuple[int, ...] = (0,)  # every configuration is trained with each
     workers: int | None = None  # configurations trained at a time; None: as many as the study
     line: bool = False  # searches one line until its best is bracketed
-    retrains_best_of: tuple[str, ...] = ()  # earlier searches, whose best configuration it trains again
-    per_search: bool = False  # the best of each of `retrains_best_of`, not of all together
-    seeds: tuple[int, ...] | None = None  # every configuration is trained with each; None: the study's
+    retrains_best_of: tuple[str, ...] = ()  # earlier searches, whose best it trains again; CONFIRM that of each
     pauses: bool = False  # decides how long to train
 
     @property
@@ -60,23 +59,31 @@ def searches_of(config: StudyConfig, setup: Setup) -> list[Search]:
     samples = (DEFAULT_WORTH if config.pauses else DEFAULT_TRIALS) if samples is None else samples
     if config.search in CONFIGURED:
         knowledge = balance.of(space) if len(config.weighted.weights) > 1 else {}
-        make = partial(make, **knowledge, lengths=lengths_of(setup) if config.pauses else (1.0,))
+        make = partial(make, **knowledge, lengths=_lengths(config, setup))
     box = space if config.search == "cd" else space.fixed  # of the other searches only the averages' lines grow
     start = None if config.search == "grid" else start_of(config, setup, box)
     asked = Search(config.search, samples, make, start, setup, pauses=config.pauses)
     asked = _balance_line(asked, config, space)
-    searches = _xbm(asked, config, space) if config.experiment == "xbm" else [asked, *_baselines(config, setup, space)]
-    searches += _confirmation(config, setup, searches)
+    # under Adam all points of an average's line train alike (`_balance_line`)
+    averages = averages_of(setup) if config.baseline and setup.optimizer == "sgd" else ()
+    if config.experiment == "xbm":
+        searches = _xbm(asked, config, space)
+    else:
+        searches = [asked, *(_line(average, average, config, setup, space) for average in averages)]
+    first = config.seed + config.replicates  # the first seed that has no part in the searches
+    searches = [replace(search, seeds=tuple(range(config.seed, first))) for search in searches]
+    if config.confirm:
+        seeds, names = tuple(range(first, first + config.confirm)), tuple(search.name for search in searches)
+        searches.append(Search(CONFIRM, len(names), given, None, setup, seeds=seeds, retrains_best_of=names))
     for search in searches:
         if not search.retrains_best_of:
             search.make(space, start=search.start)  # raises now if the options do not fit
     return searches
 
 
-def trainings_of(config: StudyConfig, searches: list[Search]) -> int:
+def trainings_of(searches: list[Search]) -> int:
     """The most trainings of a study, in full trainings' worth. A search may end earlier."""
-    seeds = (config.replicates if search.seeds is None else len(search.seeds) for search in searches)
-    return sum(search.num_samples * number for search, number in zip(searches, seeds, strict=True))
+    return sum(search.num_samples * len(search.seeds) for search in searches)
 
 
 def groups_of(searches: list[Search]) -> list[list[Search]]:
@@ -84,7 +91,8 @@ def groups_of(searches: list[Search]) -> list[list[Search]]:
     another."""
     groups: list[list[Search]] = []
     for search in searches:
-        if groups and alike(groups[-1][-1], search) and not _awaited(search) & {other.name for other in groups[-1]}:
+        awaited = {*search.retrains_best_of, search.starts_from}
+        if groups and alike(groups[-1][-1], search) and not awaited & {other.name for other in groups[-1]}:
             groups[-1].append(search)
         else:
             groups.append([search])
@@ -96,9 +104,8 @@ def alike(one: Search, other: Search) -> bool:
     return (one.setup, one.seeds) == (other.setup, other.seeds)
 
 
-def _awaited(search: Search) -> set[str]:
-    """The searches that must have ended before this one begins."""
-    return {*search.retrains_best_of} | ({search.starts_from} if search.starts_from is not None else set())
+def _lengths(config: StudyConfig, setup: Setup) -> tuple[float, ...]:
+    return lengths_of(setup) if config.pauses else (1.0,)
 
 
 def averages_of(setup: Setup) -> tuple[str, ...]:
@@ -108,8 +115,7 @@ def averages_of(setup: Setup) -> tuple[str, ...]:
 
 
 def start_of(config: StudyConfig, setup: Setup, space: Space) -> dict | None:
-    """The first configuration; None for blind. Raises ValueError naming the allowed forms of `--start`, or the value
-    outside the box."""
+    """The first configuration; None for blind. Raises ValueError for an unknown form, or a value outside the box."""
     if config.start == "blind":
         return None
     start = _named_start(config, setup)
@@ -133,9 +139,7 @@ def _named_start(config: StudyConfig, setup: Setup) -> dict:
                 f"--start {config.start!r}: under {setup.optimizer} the learning rate is no part of the weights: "
                 "--set learning_rate=..., and --start with the weights themselves"
             )
-        if loss.pairwise:
-            return recipe_at(config.start, config.batch_size, setup.k)
-        return published_at(config.start, loss, config.batch_size)
+        return recipe_at(config.start, loss, config.batch_size, setup.k)
     start: dict = {"batch_size": config.batch_size}
     for assignment in config.start.split(","):
         name, _, text = (part.strip() for part in assignment.partition("="))
@@ -148,26 +152,8 @@ def _named_start(config: StudyConfig, setup: Setup) -> dict:
     return start
 
 
-def _baselines(config: StudyConfig, setup: Setup, space: Space) -> list[Search]:
-    """A line search for each average; none under Adam, where all points of such a line train alike
-    (`_balance_line`)."""
-    averages = averages_of(setup) if config.baseline and setup.optimizer == "sgd" else ()
-    return [_line(average, average, config, setup, space) for average in averages]
-
-
-def _confirmation(config: StudyConfig, setup: Setup, searches: list[Search]) -> list[Search]:
-    """With --confirm, a search that trains the choice of each search again with seeds that had no part in it."""
-    if not config.confirm:
-        return []
-    first = config.seed + config.replicates
-    seeds = tuple(range(first, first + config.confirm))
-    names = tuple(search.name for search in searches)
-    return [Search(CONFIRM, len(names), given, None, setup, retrains_best_of=names, per_search=True, seeds=seeds)]
-
-
 def _line(name: str, average: str, config: StudyConfig, setup: Setup, space: Space) -> Search:
-    """A search of the learning rate alone, on the recipe's diagonal, until the best is bracketed or --baseline-trials
-    are spent."""
+    """A search of the learning rate alone, on the recipe's diagonal."""
     try:
         start = space.check(_recipe(average, config, setup))
     except ValueError as error:
@@ -176,20 +162,22 @@ def _line(name: str, average: str, config: StudyConfig, setup: Setup, space: Spa
             "--no-baseline"
         ) from None
     joint = {"joint": [float(name != "batch_size") for name in space.names]}
-    lengths, samples = (lengths_of(setup), DEFAULT_WORTH) if config.pauses else ((1.0,), DEFAULT_TRIALS)
-    samples = config.baseline_trials or samples
-    make = partial(CoordinateDescent, rule="line", directions=joint, seed=config.seed, lengths=lengths)
-    return Search(name, samples, make, start, setup, workers=1, line=True, pauses=config.pauses)
+    samples = config.baseline_trials or (DEFAULT_WORTH if config.pauses else DEFAULT_TRIALS)
+    return Search(name, samples, _along(joint, config, setup), start, setup, workers=1, line=True, pauses=config.pauses)
+
+
+def _along(directions: dict[str, list[float]], config: StudyConfig, setup: Setup) -> Callable[..., Optimiser]:
+    lengths = _lengths(config, setup)
+    return partial(CoordinateDescent, rule="line", directions=directions, seed=config.seed, lengths=lengths)
 
 
 def _xbm(asked: Search, config: StudyConfig, space: Space) -> list[Search]:
     """The searches of `table:xbm`, untuned and tuned: without memory, with a variable balance (S1), with a fixed one
     (S2, S3).
 
-    The XBM authors' balance is the global average's, k-1 to b-k. Under their optimizer, Adam, it is trained once, as
-    they did, and tuned from there. Under SGD the learning rate is tuned at it first, then the whole plane. The
-    configuration chosen in each row is trained once more with learning rate decay: the set-up's if it has any, else the
-    authors'. The search is not repeated.
+    At the XBM authors' balance, k-1 to b-k, one training is made under their Adam, as theirs; under SGD the learning
+    rate is tuned. The search goes on from there. What is chosen in each row is trained once more with learning rate
+    decay: the set-up's if it has any, else the authors'.
     """
     constant, decay = XBM_SCHEDULES
     decay = decay if asked.setup.schedule == constant else asked.setup.schedule
@@ -197,13 +185,14 @@ def _xbm(asked: Search, config: StudyConfig, space: Space) -> list[Search]:
     searches, decayed = [], []
     for memory, (untuned, tuned) in rows.items():
         setup = replace(asked.setup, memory=memory, schedule=constant)
-        first = _untuned(untuned, config, setup, space) if config.baseline else None
-        starts_from, start = None, asked.start
-        if first is not None and config.start == "conventional" and setup.optimizer == "sgd":
-            starts_from, start = untuned, None  # continues from the line's trials
-        if first is not None:
-            searches.append(first)
-        searches.append(replace(asked, name=tuned, setup=setup, start=start, starts_from=starts_from))
+        further = replace(asked, name=tuned, setup=setup)
+        if config.baseline and setup.optimizer == "sgd":
+            searches.append(_line(untuned, "global", config, setup, space))
+            if config.start == "conventional":  # continues from the line's trials
+                further = replace(further, start=None, starts_from=untuned)
+        elif config.baseline:
+            searches.append(Search(untuned, 1, given, space.check(_authors(config, setup)), setup))
+        searches.append(further)
         later = replace(setup, schedule=decay)
         among = {untuned: (untuned,), tuned: (untuned, tuned)} if config.baseline else {tuned: (tuned,)}
         decayed += [
@@ -220,18 +209,9 @@ def _balance_line(asked: Search, config: StudyConfig, space: Space) -> Search:
     """
     if asked.setup.optimizer == "sgd" or config.search not in ("cd", "cd-paper") or len(space.names) > 2:
         return asked
-    direction = {"balance": balance.A_O["balance"][:2]}
     start = asked.start or space.sample(np.random.default_rng(config.seed))
-    lengths = lengths_of(asked.setup) if asked.pauses else (1.0,)
-    make = partial(CoordinateDescent, rule="line", directions=direction, seed=config.seed, lengths=lengths)
+    make = _along({"balance": balance.A_O["balance"][:2]}, config, asked.setup)
     return replace(asked, make=make, start=start, line=True)
-
-
-def _untuned(name: str, config: StudyConfig, setup: Setup, space: Space) -> Search:
-    """A search at the XBM authors' balance: one training as theirs, or under SGD with the learning rate tuned."""
-    if setup.optimizer == "sgd":
-        return _line(name, "global", config, setup, space)
-    return Search(name, 1, given, space.check(_authors(config, setup)), setup)
 
 
 def _authors(config: StudyConfig, setup: Setup) -> dict:
@@ -242,7 +222,7 @@ def _authors(config: StudyConfig, setup: Setup) -> dict:
 
 
 def _recipe(average: str, config: StudyConfig, setup: Setup) -> dict:
-    rate = usual_rate(setup)
+    rate, size = usual_rate(setup), config.batch_size
     if average == balance.PUBLISHED:
-        return usual_weights(find_loss(setup.loss), rate) | {"batch_size": config.batch_size}
-    return balance.from_recipe(rate, average, config.batch_size, setup.k) | {"batch_size": config.batch_size}
+        return usual_weights(find_loss(setup.loss), rate) | {"batch_size": size}
+    return balance.from_recipe(rate, average, size, setup.k) | {"batch_size": size}

@@ -1,6 +1,7 @@
 """Starts of a search of any loss: its authors' coefficients at a learning rate, or a recipe."""
 
 import re
+from contextlib import suppress
 from math import isfinite
 
 from trainables.losses import Loss
@@ -8,15 +9,10 @@ from trainables.training.setup import Setup
 from tune_cd import balance
 
 
-def published_weights(loss: Loss, rate: float) -> dict[str, float]:
-    """{"Lambda_<term>"} of the published coefficients times a learning rate."""
-    return {name: rate * coefficient for name, coefficient in loss.coefficients.items()}
-
-
 def usual_weights(loss: Loss, rate: float) -> dict[str, float]:
     """Weights in the published ratios; the largest is the rate, the usual one of a loss of weight 1. Plain SGD diverges
     with VICReg's published 25 times 0.1."""
-    return published_weights(loss, rate / max(loss.published))
+    return {name: rate / max(loss.published) * coefficient for name, coefficient in loss.coefficients.items()}
 
 
 def usual_rate(setup: Setup) -> float:
@@ -24,25 +20,20 @@ def usual_rate(setup: Setup) -> float:
     return setup.learning_rate if setup.optimizer == "sgd" else 1.0
 
 
-def published_at(start: str, loss: Loss, batch_size: int) -> dict[str, float]:
-    """The configuration of `--start lr=...[,b=...]`, published weights. Raises ValueError naming what is allowed."""
-    found = re.fullmatch(r"lr=([^,=]+)(?:,\s*b=(\d+))?", start)
-    try:
+def recipe_at(start: str, loss: Loss, batch_size: int, k: int) -> dict[str, float]:
+    """The configuration of `--start lr=...[,b=...]`, with an average=... of the pairwise losses, else at the published
+    weights; batches have k items of a class. Raises ValueError naming what is allowed, also for another k."""
+    if loss.pairwise:
+        if (named := balance.assignments(start).get("k", k)) != k:
+            raise ValueError(f"--start {start!r}: k = {named}, and the set-up's batches have k = {k}; --set k={named}")
+        return balance.parse_recipe(start, batch_size, k)
+    found, rate = re.fullmatch(r"lr=([^,=]+)(?:,\s*b=(\d+))?", start), 0.0
+    with suppress(ValueError):
         rate = float(found[1]) if found else 0.0
-    except ValueError:
-        rate = 0.0
     if not found or not (rate > 0 and isfinite(rate)):
         raise ValueError(f"--start {start!r}: {starts_for(loss)}; a learning rate is a finite number > 0")
-    return published_weights(loss, rate) | {"batch_size": int(found[2] or batch_size)}
-
-
-def recipe_at(start: str, batch_size: int, k: int) -> dict[str, float]:
-    """The configuration of `--start lr=...,average=...[,b=...]`, for batches with k items of a class. Raises ValueError
-    naming what is allowed, also for a recipe with another k."""
-    named = balance.assignments(start).get("k", k)
-    if named != k:
-        raise ValueError(f"--start {start!r}: k = {named}, and the set-up's batches have k = {k}; --set k={named}")
-    return balance.parse_recipe(start, batch_size, k)
+    weights = {name: rate * coefficient for name, coefficient in loss.coefficients.items()}
+    return weights | {"batch_size": int(found[2] or batch_size)}
 
 
 def starts_for(loss: Loss) -> str:

@@ -31,12 +31,10 @@ NUMBERS = re.compile(r"0x[0-9a-fA-F]+|/tmp/\S+|\b[0-9a-f]{6,}\b|[-+]?\d+(?:\.\d*
 
 
 class LossesInARow(Callback, Stopper):
-    """Ends the Tune run after `most` trials whose process or node was lost, with no result of any trial between them;
-    at once if the data cannot be used; and once more settings than run at a time, LEAST at least, have raised the same
-    error, if no training has ended otherwise. Too little memory and timeouts depend on the setting and do not count.
-
-    settings: how many are trained at a time. worked: whether a training of an earlier call did not fail.
-    As a callback it counts, as a stopper it ends the run. broken: the reason, or None.
+    """Ends the Tune run, and says why in `broken`, after `most` trials whose process or node was lost, with no result
+    between them; at once if the data cannot be used; and once more settings than run at a time, LEAST at least, have
+    raised the same error, if no training has ended otherwise. Too little memory and timeouts depend on the setting and
+    do not count. settings: trained at a time. worked: whether a training of an earlier call did not fail.
     """
 
     def __init__(self, at_a_time: int, settings: int = 1, worked: bool = False):
@@ -47,20 +45,17 @@ class LossesInARow(Callback, Stopper):
 
     def on_trial_result(self, iteration, trials, trial, result, **info) -> None:
         self._lost = 0
-        for config, member in members_of(trial.config, result):
-            if member.get("done"):
-                self._ended(config, member)
+        for config, told in members_of(trial.config, result):
+            self._worked |= bool(told.get("done")) and told.get("status") != "failed"
+            if told.get("done") and told.get("failure_kind") == "error":
+                self._raised(told["error"].splitlines()[0], config[ORIGIN])
 
     def on_trial_complete(self, iteration, trials, trial, **info) -> None:
         self.on_trial_result(iteration, trials, trial, trial.last_result)
 
-    def _ended(self, config: Mapping[str, Any], told: Mapping[str, Any]) -> None:
-        self._worked |= told.get("status") != "failed"
-        if told.get("failure_kind") != "error":
-            return
-        error = told["error"].splitlines()[0]
+    def _raised(self, error: str, origin: Mapping[str, Any]) -> None:
         settings = self._raising[NUMBERS.sub("0", error)]
-        settings.add((config[ORIGIN]["search"], config[ORIGIN]["trial_index"]))
+        settings.add((origin["search"], origin["trial_index"]))
         if len(settings) >= self._most_raising and not self._worked and self.broken is None:
             self.broken = f"{len(settings)} settings raised the same error, and no training ended otherwise: {error}"
 
@@ -69,7 +64,7 @@ class LossesInARow(Callback, Stopper):
 
     def on_trial_error(self, iteration, trials, trial, **info) -> None:
         self._lost += 1
-        self.broken = self.broken or unusable_data(trial)
+        self.on_trial_recover(iteration, trials, trial)
         if self.broken is None and self._lost >= self.most:
             self.broken = (
                 f"{self._lost} trials in a row were lost, and no trial gave a result between them; "

@@ -1,10 +1,13 @@
 """A study: its definition, its searches and its files."""
 
 import json
+import logging
 import os
 import tempfile
+import threading
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from trainables.training.setup import Setup
 from tune_cd import results
@@ -18,10 +21,12 @@ from tune_cd.run.searches import Search
 from tune_cd.search.space import Space
 
 STUDY_VERSION = 1
-PARTS = ("options", "setup")  # of the file that defines a study, beside its version
 CHECKPOINTS = "checkpoints"
+RUNNING = "running.json"
 COEFFICIENTS = "coefficients"
 """The key, in a stored set-up, of the loss's weights and their published coefficients: a user's own loss may change."""
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -70,23 +75,23 @@ def stored_study(place: Path | str, call: Call) -> tuple[StudyConfig, dict] | No
         return None
     results.check_name(call.study)
     store = store_of(place)
-    text = text_of(store, call.study, OPTIONS)
+    text, where = text_of(store, call.study, OPTIONS), store.where(file_of(call.study, OPTIONS))
     rows = store.listing(f"trials/{call.study}", depth=1)
-    if (text is not None or rows) and not call.resume:
+    if not call.resume:
+        if text is None and not rows:
+            return None
         raise ValueError(
             f"study {call.study!r} exists in {store.where()}: continue it with --resume, or choose another --study"
         )
-    if call.resume and text is None and rows:
+    if text is not None:
+        return _stored(text, where)
+    if rows:
         raise ValueError(
             f"--resume: study {call.study!r} has {len(rows)} files of trials, but its options are gone: put "
-            f"{store.where(file_of(call.study, OPTIONS))} back, or name a new --study; the rows stay"
+            f"{where} back, or name a new --study; the rows stay"
         )
-    if call.resume and text is None:
-        known = sorted(name.split("/")[1] for name in store.listing("studies", depth=2) if name.endswith(f"/{OPTIONS}"))
-        raise ValueError(f"--resume: no study {call.study!r} in {store.where()}; there are {known}")
-    if text is None:
-        return None
-    return _stored(text, store.where(file_of(call.study, OPTIONS)))
+    known = sorted(name.split("/")[1] for name in store.listing("studies", depth=2) if name.endswith(f"/{OPTIONS}"))
+    raise ValueError(f"--resume: no study {call.study!r} in {store.where()}; there are {known}")
 
 
 def tidy(study: Study) -> None:
@@ -96,6 +101,39 @@ def tidy(study: Study) -> None:
     if not results.read(study.results, study.name)["status"].isin(UNFINISHED).any():
         for name in study.store.listing(study.file(CHECKPOINTS), depth=1):
             study.store.remove(name)
+
+
+def running_of(study: Study) -> list[dict[str, Any]]:
+    """What the study trained when it was cut off, as `Portfolio.unrecorded`; [] if nothing is known."""
+    text = text_of(study.store, study.name, RUNNING)
+    try:
+        return [] if text is None else list(json_of(text))
+    except (ValueError, TypeError) as error:
+        log.warning("%s cannot be read (%s); what ran is asked for anew", study.store.where(study.file(RUNNING)), error)
+        return []
+
+
+class RunningFile:
+    """Notes what the study trains at the moment, of which the table knows nothing, from a thread, so that nobody waits
+    for the store. While that does not answer, the next call tries again."""
+
+    def __init__(self, study: Study):
+        self._study, self._changed, self._latest = study, threading.Event(), "[]"
+        threading.Thread(target=self._work, name="running", daemon=True).start()
+
+    def __call__(self, running: list[dict[str, Any]]) -> None:
+        text = json.dumps(running)
+        if text != self._latest:
+            self._latest = text
+            self._changed.set()
+
+    def _work(self) -> None:
+        while self._changed.wait():
+            self._changed.clear()
+            try:
+                self._study.store.write(self._study.file(RUNNING), self._latest.encode())
+            except OSError as error:
+                log.info("what runs is not noted: %s", error)
 
 
 def tune_folder(given: str | None) -> Path:
@@ -117,9 +155,10 @@ def _stored(text: bytes, where: Path | str) -> tuple[StudyConfig, dict]:
         content = json_of(text)
         if isinstance(content, dict) and (version := content.get("version")) != STUDY_VERSION:
             raise ValueError(f"version {version!r} is another release's; this one reads version {STUDY_VERSION}")
-        if not (isinstance(content, dict) and all(isinstance(content.get(part), dict) for part in PARTS)):
-            raise ValueError(f"an object with the objects {' and '.join(PARTS)} is needed")
-        return StudyConfig.from_json(content["options"]), content["setup"]
+        options, setup = (content.get(part) if isinstance(content, dict) else None for part in ("options", "setup"))
+        if not (isinstance(options, dict) and isinstance(setup, dict)):
+            raise ValueError("an object with the objects options and setup is needed")
+        return StudyConfig.from_json(options), setup
     except (ValueError, ImportError) as error:
         raise ValueError(
             f"{where} cannot be used ({error}); put the file back as it was, go on with the release that wrote it, or "

@@ -5,6 +5,7 @@ are as long as the shortest; longer trainings continue in the next pack, beside 
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from math import isfinite
 from typing import Any
 
@@ -19,34 +20,28 @@ from tune_cd.tune.packs import PACK, SEED, UNTIL, results_of
 Trial = tuple[str, int, int]
 """(search, trial_index, seed) of a training."""
 
-Reported = Callable[[Asked, Mapping[str, Any]], Curve]
-"""(training, its last report, {} if it was lost) -> its learning curve."""
-
 
 class StudySearch(Searcher):
     """Hands out a portfolio's trainings, up to `size` as a trial, `packs` trials at a time.
 
-    All trainings of a configuration begin in one trial, even beyond `size`. attempts: earlier runs of recorded trials
-    that may run again. meter: of the --budget. note: is told what the table does not know of the searches. It keeps no
-    state: `--resume` continues from the results table, which knows more than any snapshot.
+    All trainings of a configuration begin in one trial, even beyond `size`. reported: (training, its last report, {} if
+    it was lost) -> its learning curve. attempts: earlier runs of recorded trials that may run again. meter: of the
+    --budget. note: is told what the table does not know of the searches. It keeps no state: `--resume` continues from
+    the results table, which knows more than any snapshot.
     """
 
     def __init__(
-        self,
-        portfolio: Portfolio,
-        size: int,
-        packs: int,
-        reported: Reported,
-        attempts: Mapping[Trial, int] | None = None,
-        meter: Meter | None = None,
-        note: Callable[[list[dict]], None] | None = None,
-    ):
+        self, portfolio: Portfolio, size: int, packs: int,
+        reported: Callable[[Asked, Mapping[str, Any]], Curve],
+        attempts: Mapping[Trial, int] | None = None, meter: Meter | None = None,
+        note: Callable[[list[dict]], None] = lambda running: None,
+    ):  # fmt: skip
         super().__init__(metric="val_score", mode="max")
         self._portfolio, self._size, self._packs, self._reported = portfolio, size, packs, reported
-        self._meter, self._note = meter, note
+        self._meter, self._note = meter or Meter(None, packs, 0.0), note
         self._attempts = dict(attempts or {})
         self._running: dict[str, dict[int, Asked]] = {}  # trial id -> place in its pack -> training not yet told
-        self._cut: dict[Trial, tuple[Asked, float]] = {}  # continue in the next pack; with the share reached
+        self._cut: dict[Trial, Asked] = {}  # continue in the next pack
         self._until: dict[Trial, float] = {}  # the share to which each was handed out
 
     def set_search_properties(self, metric: str | None, mode: str | None, config: dict, **spec) -> bool:
@@ -69,18 +64,16 @@ class StudySearch(Searcher):
         """{"pack": configurations}, as many as are available and fit; None while the searches wait; or FINISHED."""
         if len(self._running) >= self._packs:
             return None
-        if self._meter is not None and isfinite(self._meter.left):
-            self._portfolio.allow(self._meter.left)
+        if isfinite(left := self._meter.left):
+            self._portfolio.allow(left)
         pack = self._next_pack()
-        if self._note is not None:
-            self._note(self._portfolio.unrecorded)
+        self._note(self._portfolio.unrecorded)
         if not pack:
             return Searcher.FINISHED if self._portfolio.finished else None
-        part = min(asked.until - reached for asked, reached in pack)
-        if self._meter is not None:
-            self._meter.begin(trial_id, part * len(pack))
-        self._running[trial_id] = dict(enumerate(asked for asked, _ in pack))
-        return {PACK: [self._config(asked, reached + part) for asked, reached in pack]}
+        part = min(asked.until - asked.reached for asked in pack)
+        self._meter.begin(trial_id, part * len(pack))
+        self._running[trial_id] = dict(enumerate(pack))
+        return {PACK: [self._config(asked, asked.reached + part) for asked in pack]}
 
     def on_trial_result(self, trial_id: str, result: dict) -> None:
         """Tell trainings that are done at once, so that the searches can go on before the pack ends."""
@@ -90,26 +83,24 @@ class StudySearch(Searcher):
 
     def on_trial_complete(self, trial_id: str, result: dict | None = None, error: bool = False) -> None:
         """End a pack: trainings not yet done have failed if the pack failed; else their last reports count."""
-        if self._meter is not None:
-            self._meter.end(trial_id)
+        self._meter.end(trial_id)
         results = results_of(result)
         for place in list(self._running.get(trial_id, {})):
             told = results.get(str(place), {})
             self._end(trial_id, place, told if told.get("done") or not error else {})
         self._running.pop(trial_id, None)
 
-    def _next_pack(self) -> list[tuple[Asked, float]]:
-        """The trainings of a new pack, with the share that each has reached."""
+    def _next_pack(self) -> list[Asked]:
         pack = [self._cut.pop(trial) for trial in list(self._cut)[: self._size]]
         while not pack or len(pack) + len(self._portfolio.seeds) <= self._size:
             asked = self._portfolio.ask()
             if not asked:
                 break
-            pack += [(one, self._portfolio.reached(one)) for one in asked]
+            pack += asked
         return pack
 
     def _config(self, asked: Asked, until: float) -> dict:
-        trial = trial_of(asked)
+        trial = _trial_of(asked)
         attempt = self._attempts.get(trial, 0)
         self._attempts[trial], self._until[trial] = attempt + 1, until
         return {**asked.h, SEED: asked.seed, UNTIL: until, ORIGIN: {**asked.origin, "attempt": attempt}}
@@ -119,12 +110,12 @@ class StudySearch(Searcher):
         asked = self._running.get(trial_id, {}).pop(place, None)
         if asked is None:
             return
-        curve, until = self._reported(asked, told), self._until[trial_of(asked)]
+        curve, trial = self._reported(asked, told), _trial_of(asked)
         if told.get("status") == "stopped" and not reaches(curve, asked.until):
-            self._cut[trial_of(asked)] = asked, until
+            self._cut[trial] = replace(asked, reached=self._until[trial])
         else:
             self._portfolio.tell(asked, curve)
 
 
-def trial_of(asked: Asked) -> Trial:
+def _trial_of(asked: Asked) -> Trial:
     return asked.origin["search"], asked.origin["trial_index"], asked.seed

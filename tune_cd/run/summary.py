@@ -22,16 +22,16 @@ from tune_cd.run.study import Study
 
 def summarise(study: Study) -> str:
     """The best balance beside the baselines, and the paths of table and network."""
-    table = results.read(study.results, study.name)
+    table, where = results.read(study.results, study.name), study.store.where(f"trials/{study.name}")
     if best_trial(table) is None:
-        return f"no trial of study {study.name} has completed; table: {table_path(study)}"
+        return f"no trial of study {study.name} has completed; table: {where}"
     lines = _memory_table(table) if study.config.experiment == "xbm" else _balance_table(table, study)
     metric, test_metric, replicates = study.setup.metric, study.setup.test_metric, study.config.replicates
     scores = metric if test_metric == metric else f"{metric} (validation) and {test_metric} (test)"
     over = f", means over {replicates} seeds" if replicates > 1 else ""
     lines += ["", f"scores are {scores}{over}", counted_by_status(table)]
-    files = [f"table:   {table_path(study)}", *_network(table, study)]
-    return "\n".join([*(fold(line) if "  " not in line else line for line in lines), *files])
+    lines = [line if "  " in line else fold(line) for line in lines]
+    return "\n".join([*lines, f"table:   {where}", *_network(table, study)])
 
 
 def counted_by_status(table: pd.DataFrame) -> str:
@@ -129,10 +129,6 @@ def draw(study: Study, table: pd.DataFrame) -> Path | str:
         figure.savefig(picture, format="png", dpi=150)
     study.store.write(study.file("search.png"), picture.getvalue())
     return study.store.where(study.file("search.png"))
-
-
-def table_path(study: Study) -> Path | str:
-    return study.store.where(f"trials/{study.name}")
 
 
 def _width(name: str) -> int:

@@ -3,7 +3,6 @@
 import tempfile
 from dataclasses import asdict
 
-import pandas as pd
 from ray import tune
 
 from trainables.trial import TrainTrial
@@ -12,16 +11,14 @@ from tune_cd.cluster.watch import Load
 from tune_cd.results.attempts import to_retry
 from tune_cd.results.rows import trial_name
 from tune_cd.run.budget import Meter
-from tune_cd.run.cluster import Counting
-from tune_cd.run.portfolio import ORIGIN, Portfolio
+from tune_cd.run.portfolio import ORIGIN
 from tune_cd.run.progress import Progress
 from tune_cd.run.recorder import Recorder, fixed_fields
 from tune_cd.run.resources import Resources
 from tune_cd.run.resumption import attempts_of, portfolio_of, reported_by, say_ended
-from tune_cd.run.running import RunningFile, running_of
 from tune_cd.run.searches import Search
 from tune_cd.run.stopper import LossesInARow
-from tune_cd.run.study import Study, tune_folder
+from tune_cd.run.study import RunningFile, Study, running_of, tune_folder
 from tune_cd.run.study_search import StudySearch
 from tune_cd.tune.callback import ResultsCallback
 from tune_cd.tune.packs import PACK
@@ -30,47 +27,46 @@ STATUS_SECONDS = 60  # between two tables of Ray's reporter
 PATIENCE = 10.0  # seconds to wait, after an interrupt, for rows that the store has not taken
 
 
-def run_searches(
-    study: Study, searches: list[Search], resources: Resources, load: Load, meter: Meter | None = None
-) -> None:
+def run_searches(study: Study, searches: list[Search], resources: Resources, load: Load, meter: Meter) -> None:
     """Train what is left of searches that share a set-up; trainings with a row are not repeated. load: kept up to date.
-    meter: of the run's --budget, if any."""
+    meter: of the run's --budget."""
     table = results.read(study.results, study.name)
     # where nothing but failures is known, what they raised is mended by now
     again = table[to_retry(table, failed=study.call.retry_failed or bool((table["status"] == "failed").all()))]
     ended = table.drop(again.index)
     curves = results.read_curves(study.results, study.name) if any(search.pauses for search in searches) else None
     portfolio = portfolio_of(study, searches, table, ended, resources, curves, running_of(study))
-    if portfolio.searches:
-        _tune(study, searches, portfolio, table, ended, resources, load, meter)
-        say_ended(portfolio, searches)
-
-
-def _tune(
-    study: Study,
-    searches: list[Search],
-    portfolio: Portfolio,
-    table: pd.DataFrame,
-    ended: pd.DataFrame,
-    resources: Resources,
-    load: Load,
-    meter: Meter | None,
-) -> None:
-    """Run Tune once, from the first suggestion to the last trial. Its own files are not needed to resume."""
+    if not portfolio.searches:
+        return
     recorder = Recorder(study, searches[0], resources)
-    failures = ResultsCallback(
-        study.results, study.name, metric="val_score", fields=fixed_fields(study),
-        identify=recorder.identity, annotate=ORIGIN, record="failures",
-    )  # fmt: skip
     searcher = StudySearch(
         portfolio, resources.pack, resources.processes, reported_by(study, searches[0]), attempts_of(table), meter,
         RunningFile(study),
     )  # fmt: skip
+    failures = ResultsCallback(
+        study.results, study.name, metric="val_score", fields=fixed_fields(study),
+        identify=recorder.identity, annotate=ORIGIN, record="failures",
+    )  # fmt: skip
     full = {search.name: search.setup.images_seen if search.pauses else None for search in searches}
-    progress = Progress(full, lambda: portfolio.left, ended, study.setup.metric, len(portfolio.seeds))
+    progress = Progress(full, lambda: portfolio.left, ended, study.setup.metric, len(portfolio.seeds), load)
     losses = LossesInARow(resources.processes, resources.workers, worked=bool((ended["status"] != "failed").any()))
-    tuner = tune.Tuner(
-        trainable(study, searches[0], resources, recorder),
+    trained = _trainable(study, searches[0], resources, recorder)
+    try:
+        _tuner(study, trained, "-".join(portfolio.searches), searcher, [progress, failures, losses], resources).fit()
+    finally:
+        failures.close(PATIENCE)
+    if losses.broken is not None:
+        raise OSError(losses.broken)
+    say_ended(portfolio, searches)
+
+
+def _tuner(
+    study: Study, trained: type[tune.Trainable], name: str, searcher: StudySearch, callbacks: list[tune.Callback],
+    resources: Resources,
+) -> tune.Tuner:  # fmt: skip
+    """Tune, from the first suggestion to the last trial. Its own files are not needed to resume."""
+    return tune.Tuner(
+        trained,
         param_space={"batch_size": study.config.batch_size},
         tune_config=tune.TuneConfig(
             metric="val_score",
@@ -82,46 +78,32 @@ def _tune(
             trial_name_creator=_trial_name,
             trial_dirname_creator=_trial_name,
         ),
-        run_config=_run_config(study, portfolio, [progress, failures, Counting(load), losses], losses),
-    )
-    try:
-        tuner.fit()
-    finally:
-        failures.close(PATIENCE)
-    if losses.broken is not None:
-        raise OSError(losses.broken)
-
-
-def _run_config(
-    study: Study, portfolio: Portfolio, callbacks: list[tune.Callback], stop: tune.Stopper
-) -> tune.RunConfig:
-    """Tune's run configuration: the folder for its own files, callbacks, stopper and retries."""
-    return tune.RunConfig(
-        name="-".join(portfolio.searches),
-        storage_path=tempfile.mkdtemp(prefix=f"{study.name}-", dir=tune_folder(study.call.tune_dir)),
-        callbacks=callbacks,
-        stop=stop,
-        checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),
-        failure_config=tune.FailureConfig(max_failures=study.call.max_failures),
-        progress_reporter=tune.CLIReporter(
-            metric_columns=["images_seen", "val_score", "time_total_s"],
-            parameter_columns=[],
-            max_report_frequency=STATUS_SECONDS,
+        run_config=tune.RunConfig(
+            name=name,
+            storage_path=tempfile.mkdtemp(prefix=f"{study.name}-", dir=tune_folder(study.call.tune_dir)),
+            callbacks=callbacks,
+            stop=callbacks[-1],  # `LossesInARow`
+            checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),
+            failure_config=tune.FailureConfig(max_failures=study.call.max_failures),
+            progress_reporter=tune.CLIReporter(
+                metric_columns=["images_seen", "val_score", "time_total_s"],
+                parameter_columns=[],
+                max_report_frequency=STATUS_SECONDS,
+            ),
+            verbose=int(study.call.verbose),
         ),
-        verbose=int(study.call.verbose),
     )
 
 
 def _trial_name(trial) -> str:
-    origins = [member[ORIGIN] for member in trial.config[PACK]]
     names = [
         trial_name(origin["search"], origin["trial_index"]) + f"-run{origin['attempt']}" * (origin["attempt"] > 0)
-        for origin in origins
+        for origin in (member[ORIGIN] for member in trial.config[PACK])
     ]
     return names[0] if len(set(names)) == 1 else f"{names[0]}-to-{names[-1]}"
 
 
-def trainable(study: Study, search: Search, resources: Resources, recorder: Recorder):
+def _trainable(study: Study, search: Search, resources: Resources, recorder: Recorder):
     """The trainable class with its fixed parameters and resources bound."""
     bound = tune.with_parameters(
         TrainTrial,

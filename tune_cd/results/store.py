@@ -60,15 +60,21 @@ class Store:
     def listing(self, folder: str, depth: int = 2) -> list[str]:
         """Sorted names of files, also hidden ones, below a folder; empty without the folder. depth: 1: those in the
         folder itself, else those of all levels."""
-        selector = fs.FileSelector(self._path(folder), allow_not_found=True, recursive=depth > 1)
+        root = len(self._path("")) + 1
+        return sorted(one.path[root:] for one in self._found(folder, depth > 1) if one.type == fs.FileType.File)
+
+    def folders(self, folder: str) -> list[str]:
+        """Sorted names of the folders in a folder, without what is below them; empty without the folder."""
+        return sorted(one.base_name for one in self._found(folder, False) if one.type == fs.FileType.Directory)
+
+    def _found(self, folder: str, recursive: bool) -> list[fs.FileInfo]:
+        selector = fs.FileSelector(self._path(folder), allow_not_found=True, recursive=recursive)
         try:
-            found = self._files.get_file_info(selector)
+            return list(self._files.get_file_info(selector))
         except NotADirectoryError:
             return []
         except FileNotFoundError:  # it was made, or removed, while Arrow looked
-            found = self._files.get_file_info(selector)
-        root = len(self._path("")) + 1
-        return sorted(one.path[root:] for one in found if one.type == fs.FileType.File)
+            return list(self._files.get_file_info(selector))
 
     def read(self, name: str) -> bytes:
         for left in reversed(range(TRIES)):

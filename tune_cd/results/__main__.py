@@ -10,13 +10,9 @@ import sys
 import warnings
 from collections.abc import Callable, Iterable
 
-import pandas as pd
-
 from tune_cd import results
 from tune_cd.results.formatting import studies_table, trial_card, trials_table
 from tune_cd.results.terminal import redacted_output
-
-Command = Callable[[argparse.Namespace], int]
 
 FOUND = 1
 BAD_INPUT = 2
@@ -52,7 +48,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tune_cd.results", description="Look after a results folder.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
-    def add(name: str, command: Command, text: str) -> argparse.ArgumentParser:
+    def add(name: str, command: Callable[[argparse.Namespace], int], text: str) -> argparse.ArgumentParser:
         added = commands.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
         added.add_argument("results", metavar="RESULTS", help=RESULTS)
         added.set_defaults(command=command)
@@ -74,7 +70,10 @@ def _list(options: argparse.Namespace) -> int:
 
 
 def _show(options: argparse.Namespace) -> int:
-    trials = _of_study(options.results, options.study, results.read(options.results, options.study))
+    trials = results.read(options.results, options.study)
+    if trials.empty:
+        place, known = results.check_location(options.results), _some(results.read(options.results)["study"])
+        raise ValueError(f"there is no study {options.study!r} in {place}; there are {known}")
     if options.trial is None:
         print(trials_table(trials))
         return 0
@@ -93,14 +92,6 @@ def _compact(options: argparse.Namespace) -> int:
     for problem in problems:
         print(f"{problem}; left as it is", file=sys.stderr)
     return FOUND if problems else 0
-
-
-def _of_study(folder: str, study: str, table: pd.DataFrame) -> pd.DataFrame:
-    """Return the study's rows. Raises ValueError naming the known studies if there are none."""
-    if table.empty:
-        known = _some(results.read(folder)["study"])
-        raise ValueError(f"there is no study {study!r} in {results.check_location(folder)}; there are {known}")
-    return table
 
 
 def _some(names: Iterable[str]) -> str:

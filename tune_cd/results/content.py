@@ -7,26 +7,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tune_cd.results.schema import (
-    CURVES,
-    FAILURE_KINDS,
-    FIRST,
-    LAST,
-    MODES,
-    NAME,
-    NUMBERS,
-    STATUSES,
-    TEXTS,
-    TIME,
-    TRIALS,
-    Row,
-    check_curve,
-    check_trial,
-    is_json_object,
-)
+from tune_cd.results import schema
+from tune_cd.results.schema import NUMBERS, TEXTS, TIME, Row
 
-CHECKS: dict[str, Callable[[Row], Row]] = {"trials": check_trial, "curves": check_curve}
-LIMITS = ((pc.greater_equal, FIRST), (pc.less_equal, LAST))
+CHECKS: dict[str, Callable[[Row], Row]] = {"trials": schema.check_trial, "curves": schema.check_curve}
+LIMITS = ((pc.greater_equal, schema.FIRST), (pc.less_equal, schema.LAST))
 FEW = 20  # rows up to which looking at each is quicker than at whole columns
 SLICE = 10_000  # rows in Python's types at a time, which take ten times the memory
 
@@ -56,36 +41,34 @@ def are_allowed(table: pa.Table, kind: str, study: str) -> bool:
 
 def _holds(table: pa.Table, kind: str, study: str) -> Iterator[Any]:
     """What holds for all rows of a table without faults, each computed for whole columns."""
-    schema = TRIALS if kind == "trials" else CURVES
     for name in ("study", "trial_id"):
-        yield _all(pc.match_substring_regex(table[name], rf"\A(?:{NAME.pattern})\z"))
+        yield _all(pc.match_substring_regex(table[name], rf"\A(?:{schema.NAME.pattern})\z"))
     yield not study or _all(pc.equal(table["study"], study))
     yield _all(pc.greater_equal(table["attempt"], 0))
-    for field in schema:
+    for field in schema.TRIALS if kind == "trials" else schema.CURVES:
         column = table[field.name]
         yield field.nullable or not column.null_count
         if field.type in (NUMBERS, TEXTS):
-            yield from _maps(column.combine_chunks(), finite=field.name == "params")
+            yield from _maps(column.chunks, finite=field.name == "params")
         elif field.type == TIME:
             yield _all(pc.and_(*(than(column, pa.scalar(end, TIME)) for than, end in LIMITS)))
     if kind == "curves":
         yield _all(pc.greater_equal(table["images_seen"], 0))
         return
     yield _all(pc.greater_equal(table["trial_index"], 0))
-    yield _all(pc.is_in(table["status"], pa.array(STATUSES)))
-    yield _all(pc.is_in(table["mode"].filter(table["mode"].is_valid()), pa.array(MODES)))
-    kinds = table["failure_kind"]
-    yield _all(
-        pc.and_(pc.equal(table["status"], "failed"), pc.is_in(kinds, pa.array(FAILURE_KINDS))).filter(kinds.is_valid())
-    )
+    yield _all(pc.is_in(table["status"], pa.array(schema.STATUSES)))
+    yield _all(pc.is_in(table["mode"].filter(table["mode"].is_valid()), pa.array(schema.MODES)))
+    explained = table.select(["status", "failure_kind"]).filter(table["failure_kind"].is_valid())
+    yield _all(pc.equal(explained["status"], "failed"))
+    yield _all(pc.is_in(explained["failure_kind"], pa.array(schema.FAILURE_KINDS)))
     scored = pc.fill_null(pc.is_finite(table["val_score"]), False)
     yield _all(pc.or_(pc.not_equal(table["status"], "completed"), scored))
-    yield all(is_json_object(text) for name in ("config", "software") for text in table[name].unique().to_pylist())
+    for name in ("config", "software"):
+        yield all(map(schema.is_json_object, table[name].unique().to_pylist()))
 
 
-def _maps(column: Any, finite: bool) -> Iterator[Any]:
+def _maps(chunks: list[pa.MapArray], finite: bool) -> Iterator[Any]:
     """What holds for a column of maps. finite: whether its numbers must be finite."""
-    chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
     for maps in chunks:
         ends = maps.offsets.to_numpy()
         names, numbers = maps.keys[ends[0] : ends[-1]], maps.items[ends[0] : ends[-1]]

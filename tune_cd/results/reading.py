@@ -11,19 +11,10 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
+from tune_cd.results import parquet
 from tune_cd.results.attempts import Rows, reconcile
 from tune_cd.results.content import are_allowed
-from tune_cd.results.parquet import (
-    SCHEMAS,
-    Unusable,
-    checked,
-    is_compacted,
-    is_visible,
-    load,
-    parsed,
-    rows_of,
-    table_in,
-)
+from tune_cd.results.parquet import SCHEMAS, Unusable, is_compacted, is_visible, load, rows_of, table_in
 from tune_cd.results.redaction import redact
 from tune_cd.results.schema import Row, check_name
 from tune_cd.results.store import Bucket, Folder, store_of
@@ -32,7 +23,6 @@ from tune_cd.results.waiting import folders
 BATCH = 64  # files that a thread reads, and whose rows are checked together
 PASSES = 20  # largest number of listings
 PAUSE = 0.5  # seconds before a listed file that was not there is looked for again
-
 
 Piece = tuple[list[str], list[int], pa.Table]
 """Files, how many rows each has, and these rows in today's schema."""
@@ -83,9 +73,8 @@ def check_whole(results: str | Path, study: str) -> None:
     Raises ValueError naming such files, and FileNotFoundError as `read`.
     """
     stores = [store_of(results), *map(Folder, folders(results))]
-    faults = [
-        reason for store in stores for kind in SCHEMAS for reason in collect(store, kind, study).problems.values()
-    ]
+    found = [collect(store, kind, study).problems for store in stores for kind in SCHEMAS]
+    faults = [reason for problems in found for reason in problems.values()]
     if faults:
         more = f"; and {len(faults) - 3} more" if len(faults) > 3 else ""
         said = "put back an intact copy of each, or move it out of the results, and its trial may be trained again"
@@ -99,7 +88,7 @@ def read_file(path: str | Path) -> pd.DataFrame:
     be read, has another schema, is of a newer format, or holds a row that is not allowed.
     """
     try:
-        table = checked(parsed(Path(path).read_bytes(), "trials", str(path)), "trials", str(path))
+        table = parquet.checked(parquet.parsed(Path(path).read_bytes(), "trials", str(path)), "trials", str(path))
     except Unusable as reason:
         raise ValueError(str(reason)) from reason
     return frame(table, SCHEMAS["trials"])

@@ -88,7 +88,7 @@ class Rows:
 
 
 def reconcile(kind: str, rows: Rows) -> tuple[npt.NDArray[np.bool_], list[tuple[str, str]]]:
-    """Choose the rows that count: a mask [n rows], and the conflicts (file that counts, file that contradicts it)."""
+    """The rows that count, as a mask [n rows], and the conflicts (file that counts, file that contradicts it)."""
     kept, conflicts = np.ones(rows.table.num_rows, dtype=np.bool_), list[tuple[str, str]]()
     keys = rows.table.select(["study", "trial_id"]).to_pandas().assign(place=range(len(kept)), file=rows.source)
     # a curve has many rows in one file, so the file must be unique, not the row
@@ -113,10 +113,7 @@ def _choose_trial(group: Mapping[int, Row], rows: Rows) -> tuple[set[int], list[
 
 def _choose_curve(group: Mapping[int, Row], rows: Rows) -> tuple[set[int], list[int]]:
     """Indices of the rows of the curve that counts, and one row index for each curve of the same attempt that differs.
-
-    The latest attempt's curve counts. Of several curves of this attempt the compacted one counts, since a curve is
-    compacted only after its trial's row is stored.
-    """
+    The latest attempt's counts, and of its curves the compacted one, which is written after its trial's row."""
     curves: dict[tuple[int, bool, str], list[int]] = {}
     for place, row in group.items():
         file = rows.file(place)

@@ -40,10 +40,10 @@ class Compaction:
 def compact(results: str | Path, study: str | None = None, *, driver: bool = False) -> list[Compaction]:
     """Merge the files of every study, or of one, into one file for trials and one for curves.
 
-    Curves of trials without a row, or with a failed one, are left out. Rows that no longer count (superseded attempts)
-    are dropped. Files that contradict each other or cannot be read stay as they are and are named. The new file is
-    written under its own name and read back before the old ones are removed, so neither a crash nor other processes at
-    work lose a row or see half of it. Plain Parquet readers, unlike `read`, may see rows twice in between.
+    Curves of trials without a row, or with a failed one, are left out, and rows that no longer count are dropped. Files
+    that contradict each other or cannot be read stay as they are and are named. The new file is read back before the
+    old ones are removed, so neither a crash nor other processes at work lose a row or see half of it. Plain Parquet
+    readers, unlike `read`, may see rows twice in between.
 
     A study whose driver is at work is left out and named. driver: whether the caller is that driver.
     Raises FileNotFoundError if there are no results, ValueError for a study's name that is not allowed, OSError if the
@@ -51,9 +51,10 @@ def compact(results: str | Path, study: str | None = None, *, driver: bool = Fal
     """
     store = store_of(results)
     store.require()
-    studies = [check_name(study)] if study is not None else _studies(store)
+    files = [name for kind in SCHEMAS for name in store.listing(kind)] if study is None else []
+    studies = {name.split("/")[1] for name in files if is_visible(name)} if study is None else {check_name(study)}
     done = []
-    for name in studies:
+    for name in sorted(studies):
         if not driver and store.age(file_of(name, DRIVER), missing=inf) < ALIVE:
             done.append(Compaction("trials", name, 0, 0, (f"study {name} has a driver at work, which compacts it",)))
             continue
@@ -87,10 +88,6 @@ def state(store: Folder | Bucket, study: str, done: bool) -> None:
     """State in the study's folder that a compaction is at work, or has come to its end; writers look there."""
     store.write(file_of(study, COMPACTION), json.dumps({"done": done, "token": token_hex(8)}).encode())
     store.compactions.pop(study, None)
-
-
-def _studies(store: Folder | Bucket) -> list[str]:
-    return sorted({name.split("/")[1] for kind in SCHEMAS for name in store.listing(kind) if is_visible(name)})
 
 
 def _of_final_trials(curves: Rows, trials: pa.Table) -> Rows:

@@ -61,12 +61,11 @@ def look(store: Folder | Bucket, table: str, study: str, trial_id: str, attempt:
     folder that of the next one too, then compacted files. own: False: the attempt's own file is of no interest.
     Raises ConflictingRow for a file of another format, OSError if the store does not answer.
     """
-    numbers = [attempt + 1] * store.quick + [attempt] * own + list(reversed(range(attempt)))
+    numbers = [attempt + 1] * store.quick + [attempt] * own + [*reversed(range(attempt))]
     names = [file_name(table, study, trial_id, number) for number in numbers]
     for left in reversed(range(VANISHED)):
-        try:
-            held = _read(store, names, trial_id, Held())
-            # in this order: `compact` states the new file before it removes the old one
+        held = _read(store, names, trial_id, Held())
+        try:  # in this order: `compact` states the new file before it removes the old one
             return held if held.rows else _read(store, compacted(store, table, study), trial_id, held)
         except FileNotFoundError:  # compacted again after the listing: the next one has the new file
             store.compactions.pop(study, None)

@@ -13,7 +13,6 @@ import pyarrow as pa
 
 from tune_cd.results import parquet
 from tune_cd.results.attempts import Rows, reconcile
-from tune_cd.results.content import are_allowed
 from tune_cd.results.parquet import SCHEMAS, Unusable, is_compacted, is_visible, load, rows_of, table_in
 from tune_cd.results.redaction import redact
 from tune_cd.results.schema import Row, check_name
@@ -49,11 +48,10 @@ def read(results: str | Path, study: str | None = None) -> pd.DataFrame:
     """All trials, or one study's, ordered by study, search, trial_index and trial_id; an empty table if there are none.
 
     Columns are those of `TRIALS`: maps are dicts, times are in UTC, integers that may be null are Int64. Every trial
-    is one row. Of several rows with the same study and trial_id, a final row counts before those of failed or stopped
-    attempts, and of these the latest attempt's (`attempts`). Remaining rows that differ contradict each other, which
-    should not happen: the one that ended first counts, and a warning names both files. A file that cannot be read, has
-    another schema or is of a newer format is named in a warning and left out. Rows that wait on this machine because
-    the store did not take them (`waiting`) are among them; a warning names their folder.
+    is one row: the final one, else the latest attempt's (`attempts`). Of rows that contradict each other, which should
+    not happen, the one that ended first counts, and a warning names both files. A file that cannot be read, has another
+    schema or is of a newer format is named in a warning and left out. Rows that wait on this machine because the store
+    did not take them (`waiting`) are among them; a warning names their folder.
     Raises FileNotFoundError if there is no folder `results`, ValueError for a study whose name is not allowed.
     """
     return _read(results, "trials", study, ["study", "search", "trial_index", "trial_id"])
@@ -171,17 +169,14 @@ def collect(store: Folder | Bucket, kind: str, study: str | None) -> Found:
 
 def _read_batch(store: Folder | Bucket, names: list[str]) -> tuple[list[Piece], dict[str, Exception]]:
     """Read files of one study, together if nothing is wrong with any."""
-    loose, pieces, faults = [name for name in names if not is_compacted(name)], list[Piece](), dict[str, Exception]()
-    together = _together(store, loose)
-    if together is not None:
-        pieces.append(together)
-    for name in names:
-        if together is None or is_compacted(name):
-            try:
-                table = load(store, name)
-                pieces.append(([name], [table.num_rows], table))
-            except (Unusable, OSError) as fault:
-                faults[name] = fault
+    together, faults = _together(store, [name for name in names if not is_compacted(name)]), dict[str, Exception]()
+    pieces = [] if together is None else [together]
+    for name in names if together is None else filter(is_compacted, names):
+        try:
+            table = load(store, name)
+            pieces.append(([name], [table.num_rows], table))
+        except (Unusable, OSError) as fault:
+            faults[name] = fault
     return pieces, faults
 
 
@@ -194,9 +189,9 @@ def _together(store: Folder | Bucket, names: list[str]) -> Piece | None:
         tables = [table_in(store.read(name)) for name in names]
         table = pa.concat_tables(tables).combine_chunks()
         table.validate(full=True)
-    except (OSError, ValueError, pa.ArrowException):
+        usual = all(its.num_rows and its.schema.metadata == SCHEMAS[kind].metadata for its in tables)
+        if not usual or not table.schema.equals(SCHEMAS[kind]):
+            return None
+        return names, [its.num_rows for its in tables], parquet.checked(table, kind, "", study)
+    except (Unusable, OSError, ValueError, pa.ArrowException):
         return None
-    usual = all(its.num_rows and its.schema.metadata == SCHEMAS[kind].metadata for its in tables)
-    if not usual or not table.schema.equals(SCHEMAS[kind]) or not are_allowed(table, kind, study):
-        return None
-    return names, [its.num_rows for its in tables], table

@@ -69,6 +69,8 @@ _POSITIVE = "the loss's positive term, unweighted"
 _ENTROPY = "the loss's entropy term, unweighted"
 _SECONDS = "wall-clock time spent training, evaluations excluded"
 _WEIGHT = "weight of the {} term times the learning rate; null where there is none"
+_SIZE = "images of one training step; null where not searched or fixed elsewhere"
+_MEASURED = "all else measured: scores, mean similarities, pair counts"
 MODES = ("max", "min")
 _BETTER = "metric_name's; larger is better unless mode is min"
 _CHOICES = 'searched parameters without an order, name -> value: adam, true, null, 2; text that reads as another is "2"'
@@ -95,9 +97,7 @@ TRIALS = _schema(
         _field("choices", TEXTS, f"{_CHOICES}; null where there are none"),
         _field("Lambda_p", NUMBER, _WEIGHT.format("positive")),
         _field("Lambda_e", NUMBER, _WEIGHT.format("entropy")),
-        _field(
-            "batch_size", INTEGER, "images of one training step; null where not searched or fixed elsewhere", "images"
-        ),
+        _field("batch_size", INTEGER, _SIZE, "images"),
         _field("status", TEXT, f"how the trial ended: {', '.join(STATUSES)}", required=True),
         _field("metric_name", TEXT, "name of the score in val_score and test_score", required=True),
         _field("mode", TEXT, "min where a smaller score is better; max or null where a larger one is"),
@@ -134,9 +134,7 @@ CURVES = _schema(
         _field("val_score", NUMBER, "score on the validation data", "as in trials"),
         _field("positive_term", NUMBER, _POSITIVE),
         _field("entropy_term", NUMBER, _ENTROPY),
-        _field(
-            "scores", NUMBERS, "all else measured: scores, mean similarities, pair counts", "each score's own", True
-        ),
+        _field("scores", NUMBERS, _MEASURED, "each score's own", required=True),
     ],
 )
 
@@ -231,22 +229,18 @@ def _is_integer(value: Any) -> bool:
     return isinstance(value, Integral) and not isinstance(value, bool) and -(2**63) <= int(value) < 2**63
 
 
-def _are_numbers(value: Any) -> bool:
-    return isinstance(value, Mapping) and all(_is_text(name) and is_number(number) for name, number in value.items())
-
-
-def _are_texts(value: Any) -> bool:
-    return isinstance(value, Mapping) and all(_is_text(name) and _is_text(text) for name, text in value.items())
-
-
 def _float(value: Any) -> float:
     number = number_of(value)
     assert number is not None  # `is_number`
     return float(number)
 
 
-def _floats(value: Any) -> dict[str, float]:
-    return {str(name): _float(number) for name, number in value.items()}
+def _map_of(fits: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, Mapping) and all(map(_is_text, value)) and all(map(fits, value.values()))
+
+
+def _named(convert: Callable[[Any], Any]) -> Callable[[Any], dict[str, Any]]:
+    return lambda value: {str(name): convert(one) for name, one in value.items()}
 
 
 def _is_time(value: Any) -> bool:
@@ -268,8 +262,8 @@ _TYPES: dict[pa.DataType, Column] = {  # column type -> (what is allowed, does a
     TEXT: ("a str", _is_text, str),
     INTEGER: ("an int of 64 bits", _is_integer, int),
     NUMBER: ("a real number", is_number, _float),
-    NUMBERS: ("a mapping of str to real numbers", _are_numbers, _floats),
-    TEXTS: ("a mapping of str to str", _are_texts, lambda texts: {str(name): str(at) for name, at in texts.items()}),
+    NUMBERS: ("a mapping of str to real numbers", _map_of(is_number), _named(_float)),
+    TEXTS: ("a mapping of str to str", _map_of(_is_text), _named(str)),
     TIME: (YEARS, _is_time, lambda time: time.astimezone(UTC)),
 }
 

@@ -20,7 +20,6 @@ Compactions = dict[str, tuple[float, bytes, dict[str, list[str]]]]
 """Study -> (when its compactions were looked at, their statement, table -> compacted files); see `lookup.compacted`."""
 
 PAGE = 1000  # objects that a bucket lists at once
-TRIES = 2  # to read an object
 
 
 def store_of(results: str | Path) -> "Folder | Bucket":
@@ -77,16 +76,16 @@ class Store:
             return list(self._files.get_file_info(selector))
 
     def read(self, name: str) -> bytes:
-        for left in reversed(range(TRIES)):
-            try:
-                with self.open(name) as file:
-                    return bytes(file.readall())
-            except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
-                raise
-            except OSError:  # a connection that breaks off in the middle of an answer, which Arrow does not try again
-                if not left:
-                    raise
-        raise AssertionError("unreachable")
+        try:
+            return self._read(name)
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+            raise
+        except OSError:  # a connection that broke off in the middle of an answer, which Arrow does not try again
+            return self._read(name)
+
+    def _read(self, name: str) -> bytes:
+        with self.open(name) as file:
+            return bytes(file.readall())
 
     def open(self, name: str) -> pa.NativeFile:
         """Open a file, to read parts of it."""
@@ -206,7 +205,7 @@ def publish(path: Path, data: bytes | pa.Buffer, new: bool = False) -> None:
     except BaseException:  # also an interrupt: the temporary file must not stay
         temporary.unlink(missing_ok=True)
         raise
-    temporary.unlink(missing_ok=True)
+    temporary.unlink(missing_ok=True)  # a link has left it
     folder = os.open(path.parent, os.O_RDONLY)
     os.fsync(folder)  # makes the rename survive a power cut
     os.close(folder)

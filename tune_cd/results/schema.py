@@ -37,6 +37,7 @@ FAILURE_KINDS = ("error", "out_of_memory", "timeout", LOST)
 """Reasons for failed trials. error: the training raised an error, or gave no score. out_of_memory: the GPU's memory was
 too small. timeout: the training took too long. lost: its process, node or store failed; the trial is run again, since
 this says nothing about its configuration."""
+BEGINNINGS = {"lost: ": LOST, "out of memory: ": "out_of_memory", "timeout: ": "timeout"}  # of an error -> its kind
 
 DECAY = "-decay"
 """Suffix of `search` for trials that repeat another search's best setting with learning rate decay (`table:xbm`)."""
@@ -151,7 +152,7 @@ def check_name(name: str) -> str:
 def check_trial(row: Mapping[str, Any]) -> Row:
     """A checked copy of `row` with every field of TRIALS in order; fields left out are None.
 
-    A failed row without a failure_kind gets the one that its error states (`failure_kind_of`).
+    A failed row without a failure_kind gets the one that its error begins with (`BEGINNINGS`).
 
     Raises ValueError for an unknown, missing or mistyped field, a name that is not allowed, a negative trial_index or
     attempt, a status outside STATUSES, a failure_kind outside FAILURE_KINDS or of a trial that did not fail, a
@@ -160,7 +161,8 @@ def check_trial(row: Mapping[str, Any]) -> Row:
     checked = _check_fields(row, TRIALS)
     failed = checked["status"] == "failed"
     if failed and checked["failure_kind"] is None:
-        checked["failure_kind"] = failure_kind_of(checked["error"])
+        begins = (checked["error"] or "").startswith
+        checked["failure_kind"] = next((kind for text, kind in BEGINNINGS.items() if begins(text)), "error")
     kinds = FAILURE_KINDS if failed else (None,)
     allowed = f"one of {', '.join(FAILURE_KINDS)}" if failed else "null, since the trial did not fail"
     _require(checked, "failure_kind", checked["failure_kind"] in kinds, allowed)
@@ -174,12 +176,6 @@ def check_trial(row: Mapping[str, Any]) -> Row:
     for name in ("config", "software"):
         _require(checked, name, is_json_object(checked[name]), "a JSON object as text, without NaN and Infinity")
     return checked
-
-
-def failure_kind_of(error: str | None) -> str:
-    """The failure_kind that the beginning of an error states."""
-    beginnings = {"lost: ": LOST, "out of memory: ": "out_of_memory", "timeout: ": "timeout"}
-    return next((kind for beginning, kind in beginnings.items() if (error or "").startswith(beginning)), "error")
 
 
 def check_curve(row: Mapping[str, Any]) -> Row:

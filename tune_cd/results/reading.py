@@ -137,10 +137,9 @@ def frame(table: pa.Table, schema: pa.Schema) -> pd.DataFrame:
 def collect(store: Folder | Bucket, kind: str, study: str | None) -> Found:
     """Read all files of a table, or of one study in it. Raises FileNotFoundError if there is no such store.
 
-    Rows may move from file to file meanwhile. `compact` writes the new file before it removes the old ones, so a row is
-    always in one of them, but an earlier listing can miss both. So the listing is repeated until it has no new files
-    (or, beside constant writers, PASSES times: files that are new by then were written since), but where it shows one
-    moment (`at_once`) and each of its files was there. `reconcile` removes rows that were read twice.
+    `compact` writes the new file before it removes the old ones, so a row is always in one of them, but a listing can
+    miss both. So the listing is repeated until it has no new files (or, beside constant writers, PASSES times), but
+    where it shows one moment (`at_once`) and each of its files was there. `reconcile` removes rows read twice.
     """
     folder = kind if study is None else f"{kind}/{check_name(study)}"
     found, vanished = Found(kind), set[str]()

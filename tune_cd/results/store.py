@@ -198,14 +198,9 @@ def publish(path: Path, data: bytes | pa.Buffer, new: bool = False) -> None:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        if new:
-            _link(temporary, path)
-        else:
-            os.replace(temporary, path)
-    except BaseException:  # also an interrupt: the temporary file must not stay
+        (_link if new else os.replace)(temporary, path)
+    finally:  # also after an interrupt, and beside a link
         temporary.unlink(missing_ok=True)
-        raise
-    temporary.unlink(missing_ok=True)  # a link has left it
     folder = os.open(path.parent, os.O_RDONLY)
     os.fsync(folder)  # makes the rename survive a power cut
     os.close(folder)

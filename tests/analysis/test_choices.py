@@ -12,7 +12,7 @@ from tune_cd.analysis.choices import choice, choice_names, signs, texts_of
 from tune_cd.analysis.curves import means_over_settings, setting_numbers
 from tune_cd.analysis.parts import require_one
 from tune_cd.analysis.scores import parameter, parameter_names, settings, varied
-from tune_cd.results.formatting import studies_table, trials_table
+from tune_cd.results.__main__ import studies_table, trials_table
 from tune_cd.results.parquet import table_of
 from tune_cd.results.reading import frame
 from tune_cd.results.schema import TRIALS, check_trial

@@ -45,8 +45,7 @@ from tune_cd.balance import PUBLISHED
 from tune_cd.landscapes import measured
 from tune_cd.landscapes.landscape import Triangles
 from tune_cd.landscapes.measured.writing import DIRTY
-from tune_cd.results.provenance import git_commit
-from tune_cd.results.rows import trial_row
+from tune_cd.results.rows import git_commit, trial_row
 
 LOWEST, TICKS = 2.0**-14, 25  # of both weights: 6.1e-5 to 1024, the range of small set-ups, in octaves
 SPARSE, COARSE = 4, 2

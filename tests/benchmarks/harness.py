@@ -18,7 +18,7 @@ from hills import CORNER, HILLS, in_corner
 from tune_cd.analysis.intervals import half_interval_of
 from tune_cd.landscapes.find import IN_VIEW, JUDGES, find
 from tune_cd.landscapes.landscape import Landscape
-from tune_cd.results.provenance import git_commit
+from tune_cd.results.rows import git_commit
 
 JUDGED = Path(__file__).with_name("judged.jsonl")
 """The log of every run on a judge."""

@@ -23,8 +23,8 @@ from tune_cd.report.first_screen import images_of
 from tune_cd.report.payload import payload
 from tune_cd.report.words import Images, summarise
 from tune_cd.report.writing import content
-from tune_cd.results.networks import Networks
 from tune_cd.results.parquet import serialise
+from tune_cd.results.study_files import Networks
 
 pytestmark = pytest.mark.filterwarnings("error", "ignore::ResourceWarning")
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tune_cd.results.networks import Networks
+from tune_cd.results.study_files import Networks
 
 
 @pytest.fixture

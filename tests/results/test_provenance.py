@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tune_cd.results import provenance
+from tune_cd.results import rows
 
 SECRET = "wJalrXUtnFEMI-K7MDENG-bPxRfiCYEXAMPLEKEY"
 
@@ -26,12 +26,12 @@ def repository(tmp_path, monkeypatch):
     git("init", "-q", "-b", SECRET)
     git("remote", "add", "origin", f"https://user:{SECRET}@host/code.git")
     yield git
-    provenance._commit.cache_clear()
+    rows._commit.cache_clear()
 
 
 def commit_now(folder: Path) -> str | None:
-    provenance._commit.cache_clear()
-    return provenance.git_commit(folder)
+    rows._commit.cache_clear()
+    return rows.git_commit(folder)
 
 
 def test_the_commit_of_a_folder_and_whether_it_was_changed(tmp_path, repository, monkeypatch):
@@ -47,7 +47,7 @@ def test_the_commit_of_a_folder_and_whether_it_was_changed(tmp_path, repository,
     (tmp_path / "untracked").write_text("2")
     assert commit_now(tmp_path) == head
     (tmp_path / "code" / "a.py").write_text("3")
-    assert provenance.git_commit(tmp_path) == head, "the same all through a process"
+    assert rows.git_commit(tmp_path) == head, "the same all through a process"
     assert commit_now(tmp_path) == f"{head}-dirty"
     monkeypatch.setenv("GIT_DIR", "/nowhere")
     assert commit_now(tmp_path) == f"{head}-dirty", "another repository in the environment is none of ours"
@@ -59,5 +59,5 @@ def test_no_repository_no_git_and_a_git_that_takes_too_long_are_no_commit(tmp_pa
     assert commit_now(Path(__file__).parent) is None
     (tmp_path / "git").write_text("#!/bin/sh\nexec /bin/sleep 600\n")
     (tmp_path / "git").chmod(0o755)
-    monkeypatch.setattr(provenance, "GIT_SECONDS", 0.2)
+    monkeypatch.setattr(rows, "GIT_SECONDS", 0.2)
     assert commit_now(tmp_path) is None

@@ -402,6 +402,19 @@ def test_a_store_that_is_away_does_not_keep_a_program_from_beginning(tmp_path, m
         raise OSError(5, "Input/output error")
 
     results.check_writable(tmp_path)
-    monkeypatch.setattr(store.Folder, "listing", away)
+    monkeypatch.setattr(store.Folder, "folders", away)
     merge(tmp_path)
     assert "broke off is not completed: " in caplog.text
+
+
+def test_opening_results_for_writing_looks_at_one_known_file_a_study(tmp_path, monkeypatch):
+    """However many checkpoints and networks lie beside it."""
+    for study in ("demo", "other", "third"):
+        some_trials(tmp_path, 2, study)
+        results.publish(tmp_path / "studies" / study / "checkpoints" / "cd" / "a.pt", b"weights")
+    results.compact(tmp_path, "other")
+    looked, read = [], store.Folder.read
+    monkeypatch.setattr(store.Folder, "listing", lambda *_, **__: pytest.fail("a folder is listed"))
+    monkeypatch.setattr(store.Folder, "read", lambda self, name: (looked.append(name), read(self, name))[1])
+    merge(tmp_path)
+    assert sorted(looked) == [f"studies/{study}/compaction.json" for study in ("demo", "other", "third")]

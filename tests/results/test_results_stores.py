@@ -16,6 +16,8 @@ from warned import silent
 from tune_cd import results
 from tune_cd.results import parquet, writing
 from tune_cd.results.__main__ import main
+from tune_cd.results.compaction import state
+from tune_cd.results.merging import merge
 from tune_cd.results.store import Bucket, Folder, store_of
 
 # Locations
@@ -127,6 +129,9 @@ def test_an_object_store_is_compacted_verified_and_listed(place, capsys):
     assert main(["compact", place]) == 0
     store_of(place).write("trials/demo/t9.parquet", b"PAR1 half a file")
     assert main(["compact", place]) == 1
+    state(store_of(place), "demo", done=False)  # as if it had broken off
+    merge(place)
+    assert b'"done": true' in store_of(place).read("studies/demo/compaction.json")
     assert "SECRET" not in "".join(capsys.readouterr())
 
 

@@ -14,9 +14,8 @@ from tune_cd.report.findings import Ranges
 from tune_cd.report.page import render
 from tune_cd.report.payload import payload
 from tune_cd.results.location import is_uri
-from tune_cd.results.networks import Networks
 from tune_cd.results.store import store_of
-from tune_cd.results.study_files import OPTIONS, REPORT, file_of, options_of, text_of
+from tune_cd.results.study_files import OPTIONS, REPORT, Networks, file_of, options_of, text_of
 
 STUDIES = 20  # largest number of studies whose learning curves are read
 

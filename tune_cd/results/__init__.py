@@ -4,14 +4,10 @@
     RESULTS/curves/<study>/<trial_id>.parquet    one row an evaluation, `CURVES`
     …/<study>/compact~sha256-<16 digits>.parquet     many of these, after `compact`; the digits begin its SHA-256
 
-    results.write_trial("results", {"study": "demo", "trial_id": "t0", ...})
-    table = results.read("results")              # pandas.read_parquet("results/trials") with checks and exact types
-
 RESULTS is one folder for all writers (on a cluster, on a file system that every node mounts at the same path), or a
-prefix of an object store, `s3://bucket/prefix` or `gs://bucket/prefix`. A file appears whole or not at all. A trial's
-row is replaced in place only if its file is damaged: otherwise a new file gets its own name, and the files that it
-supersedes are removed afterwards. So writers, readers and compactions need no lock. `read` returns a row that is in two
-files once. Pages carry checksums, which `read` verifies (plain readers do not by default).
+prefix of an object store. A file appears whole or not at all. A trial's row is replaced in place only if its file is
+damaged: otherwise a new file gets its own name, and the files that it supersedes are removed afterwards. So writers,
+readers and compactions need no lock, and `read` returns a row that is in two files once.
 """
 
 from tune_cd.results.compaction import compact

@@ -7,6 +7,7 @@ latest attempt's counts.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -30,9 +31,9 @@ def current(rows: Sequence[Row]) -> int:
     """Index of the row that counts among different rows of one trial; among equally good ones, the first to end."""
 
     def rank(place: int) -> tuple[bool, int, float, int]:
-        row = rows[place]
-        ended = row["ended_at"].timestamp() if row["ended_at"] is not None else float("inf")
-        return (not is_final(row), 0 if is_final(row) else -row["attempt"], ended, row["attempt"])
+        row, final = rows[place], is_final(rows[place])
+        ended = row["ended_at"].timestamp() if row["ended_at"] is not None else inf
+        return not final, 0 if final else -row["attempt"], ended, row["attempt"]
 
     return min(range(len(rows)), key=rank)
 
@@ -70,14 +71,8 @@ def to_retry(trials: pd.DataFrame, failed: bool = False) -> "pd.Series[bool]":
 
     trials: one row a trial.
     """
-    chosen = trials["status"] == "failed"
-    chosen = chosen if failed else chosen & (trials["failure_kind"] == LOST).fillna(False)
-    return chosen | were_cut(trials)
-
-
-def were_cut(trials: pd.DataFrame) -> "pd.Series[bool]":
-    """Mask of the trials that the end of their experiment cut off."""
-    return (trials["error"] == CUT).fillna(False)
+    again = trials["status"] == "failed" if failed else (trials["failure_kind"] == LOST).fillna(False)
+    return again | (trials["error"] == CUT).fillna(False)
 
 
 @dataclass
@@ -93,14 +88,12 @@ class Rows:
 
 
 def reconcile(kind: str, rows: Rows) -> tuple[npt.NDArray[np.bool_], list[tuple[str, str]]]:
-    """Choose the rows that count: a mask [n rows], and the conflicts (file that counts, file that contradicts it)."""
+    """The rows that count, as a mask [n rows], and the conflicts (file that counts, file that contradicts it)."""
     kept, conflicts = np.ones(rows.table.num_rows, dtype=np.bool_), list[tuple[str, str]]()
     keys = rows.table.select(["study", "trial_id"]).to_pandas().assign(place=range(len(kept)), file=rows.source)
-    by_trial = keys.groupby(["study", "trial_id"], sort=False)
     # a curve has many rows in one file, so the file must be unique, not the row
-    several = by_trial["file"].transform("nunique") > 1 if kind == "curves" else by_trial["place"].transform("size") > 1
-    if not several.any():
-        return kept, conflicts
+    unique = "file" if kind == "curves" else "place"
+    several = keys.groupby(["study", "trial_id"], sort=False)[unique].transform("nunique") > 1
     choose = _choose_trial if kind == "trials" else _choose_curve
     for _, group in keys[several].groupby(["study", "trial_id"]):
         places = group["place"].tolist()
@@ -120,10 +113,7 @@ def _choose_trial(group: Mapping[int, Row], rows: Rows) -> tuple[set[int], list[
 
 def _choose_curve(group: Mapping[int, Row], rows: Rows) -> tuple[set[int], list[int]]:
     """Indices of the rows of the curve that counts, and one row index for each curve of the same attempt that differs.
-
-    The latest attempt's curve counts. Of several curves of this attempt the compacted one counts, since a curve is
-    compacted only after its trial's row is stored.
-    """
+    The latest attempt's counts, and of its curves the compacted one, which is written after its trial's row."""
     curves: dict[tuple[int, bool, str], list[int]] = {}
     for place, row in group.items():
         file = rows.file(place)

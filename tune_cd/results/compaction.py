@@ -1,9 +1,11 @@
 """Merges many small files into one a study, beside writers and readers."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
+from itertools import compress
 from math import inf
 from pathlib import Path
 from secrets import token_hex
@@ -14,7 +16,7 @@ import pyarrow.compute as pc
 
 from tune_cd.results.attempts import Rows, reconcile
 from tune_cd.results.lookup import is_done
-from tune_cd.results.parquet import SCHEMAS, Unusable, compacted_name, is_visible, load, serialise_many
+from tune_cd.results.parquet import SCHEMAS, compacted_name, is_visible, serialise_many
 from tune_cd.results.reading import collect
 from tune_cd.results.schema import check_name
 from tune_cd.results.store import Bucket, Folder, store_of
@@ -38,10 +40,10 @@ class Compaction:
 def compact(results: str | Path, study: str | None = None, *, driver: bool = False) -> list[Compaction]:
     """Merge the files of every study, or of one, into one file for trials and one for curves.
 
-    Curves of trials without a row, or with a failed one, are left out. Rows that no longer count (superseded attempts)
-    are dropped. Files that contradict each other or cannot be read stay as they are and are named. The new file is
-    written under its own name and read back before the old ones are removed, so neither a crash nor other processes at
-    work lose a row or see half of it. Plain Parquet readers, unlike `read`, may see rows twice in between.
+    Curves of trials without a row, or with a failed one, are left out, and rows that no longer count are dropped. Files
+    that contradict each other or cannot be read stay as they are and are named. The new file is read back before the
+    old ones are removed, so neither a crash nor other processes at work lose a row or see half of it. Plain Parquet
+    readers, unlike `read`, may see rows twice in between.
 
     A study whose driver is at work is left out and named. driver: whether the caller is that driver.
     Raises FileNotFoundError if there are no results, ValueError for a study's name that is not allowed, OSError if the
@@ -49,9 +51,10 @@ def compact(results: str | Path, study: str | None = None, *, driver: bool = Fal
     """
     store = store_of(results)
     store.require()
-    studies = [check_name(study)] if study is not None else _studies(store)
+    files = [name for kind in SCHEMAS for name in store.listing(kind)] if study is None else []
+    studies = {name.split("/")[1] for name in files if is_visible(name)} if study is None else {check_name(study)}
     done = []
-    for name in studies:
+    for name in sorted(studies):
         if not driver and store.age(file_of(name, DRIVER), missing=inf) < ALIVE:
             done.append(Compaction("trials", name, 0, 0, (f"study {name} has a driver at work, which compacts it",)))
             continue
@@ -66,19 +69,17 @@ def compact(results: str | Path, study: str | None = None, *, driver: bool = Fal
 
 
 def complete(results: str | Path) -> None:
-    """Complete the compactions that broke off, since plain readers may see their rows twice.
-
-    Called where results are opened for writing. Raises OSError if the store fails.
-    """
+    """Complete the compactions that broke off; one small file a study says so. Raises OSError if the store fails."""
     store = store_of(results)
-    for name in store.listing("studies", depth=2):
-        _, study, *file = name.split("/")
-        if file == [COMPACTION] and _is_at_work(store, study):
-            compact(results, study)
+    studies = store.folders("studies")
+    with ThreadPoolExecutor(store.readers) as pool:
+        broken = list(pool.map(partial(_is_at_work, store), studies))
+    for study in compress(studies, broken):
+        compact(results, study)
 
 
 def _is_at_work(store: Folder | Bucket, study: str) -> bool:
-    """Whether a compaction of the study is at work, or broke off."""
+    """Whether a compaction is at work, or broke off."""
     statement = text_of(store, study, COMPACTION)
     return statement is not None and not is_done(statement)
 
@@ -89,16 +90,9 @@ def state(store: Folder | Bucket, study: str, done: bool) -> None:
     store.compactions.pop(study, None)
 
 
-def _studies(store: Folder | Bucket) -> list[str]:
-    return sorted({name.split("/")[1] for kind in SCHEMAS for name in store.listing(kind) if is_visible(name)})
-
-
 def _of_final_trials(curves: Rows, trials: pa.Table) -> Rows:
-    """The curves in files of trials alone that have a row and did not fail.
-
-    A row is written after its curve, so these curves are complete. Others may still grow, which a file of many trials
-    cannot. So `trials` must be read before the curves.
-    """
+    """The curves in files of trials alone that have a row and did not fail: others may still grow, which a file of many
+    trials cannot. A row is written after its curve, so `trials` must be read before the curves."""
     finals = trials.filter(pc.not_equal(trials["status"], "failed"))["trial_id"].combine_chunks()
     final = pc.is_in(curves.table["trial_id"], finals)
     growing = curves.source[~np.asarray(final, dtype=np.bool_)]
@@ -111,10 +105,8 @@ def merge(store: Folder | Bucket, kind: str, study: str, rows: Rows, faults: Map
     """Write one file of all rows that count, read it back, and only then remove the old files."""
     kept, conflicts = reconcile(kind, rows)
     disputed = {file for pair in conflicts for file in pair}
-    problems = (
-        *faults.values(),
-        *(f"{store.where(chosen)} contradicts {store.where(other)}" for chosen, other in conflicts),
-    )
+    said = [f"{store.where(chosen)} contradicts {store.where(other)}" for chosen, other in conflicts]
+    problems = (*faults.values(), *said)
     inputs = [file for file in rows.names if file not in disputed]
     counts = kept & ~np.isin(rows.source, [place for place, file in enumerate(rows.names) if file in disputed])
     merged = rows.table.filter(pa.array(counts)).sort_by([(name, "ascending") for name in ORDER[kind]])
@@ -127,29 +119,12 @@ def merge(store: Folder | Bucket, kind: str, study: str, rows: Rows, faults: Map
         return unchanged
     state(store, study, done=False)  # before the new file: if this breaks off, it is completed (`complete`)
     store.write(name, data)
-    if not _is_stored(store, name, merged):
+    try:
+        if store.read(name) != data:
+            raise OSError(f"{store.where(name)} is not what was written; nothing was removed")
+    except FileNotFoundError:  # another compaction has merged it
         return unchanged
     state(store, study, done=False)  # before the old files go: who looked at the listing in between does so again
-    _remove(store, [file for file in inputs if file != name])
-    return Compaction(kind, study, len(inputs), 1, problems)
-
-
-def _is_stored(store: Folder | Bucket, name: str, merged: pa.Table) -> bool:
-    """Whether the file exists; another compaction may have merged it. Raises OSError if its content differs."""
-    try:
-        stored = load(store, name)
-        table, study, _ = name.split("/")
-        whole = compacted_name(table, study, store.read(name)) == name
-    except FileNotFoundError:
-        return False
-    except Unusable as reason:
-        raise OSError(f"{reason}, though it was just written; nothing was removed") from reason
-    if not whole or not stored["trial_id"].equals(merged["trial_id"]):
-        raise OSError(f"{store.where(name)} is not what was written; nothing was removed")
-    return True
-
-
-def _remove(store: Folder | Bucket, files: Iterable[str]) -> None:
     with ThreadPoolExecutor(store.readers) as pool:
-        for _ in pool.map(store.remove, files):
-            pass
+        list(pool.map(store.remove, [file for file in inputs if file != name]))
+    return Compaction(kind, study, len(inputs), 1, problems)

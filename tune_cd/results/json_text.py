@@ -69,9 +69,8 @@ def _plain(value: Any, above: tuple[int, ...]) -> tuple[Any, str | None]:
         if isinstance(value, Mapping):
             return _object(value, inside), None
         if isinstance(value, (list, tuple, AbstractSet)):
-            items = [
-                _plain(one, inside) for one in (sorted(value, key=repr) if isinstance(value, AbstractSet) else value)
-            ]
+            ordered = sorted(value, key=repr) if isinstance(value, AbstractSet) else value
+            items = [_plain(one, inside) for one in ordered]
             texts = [json.dumps(item) if text is None else text for item, text in items]
             lost = any(text is not None for _, text in items)
             return [item for item, _ in items], f"[{', '.join(texts)}]" if lost else None

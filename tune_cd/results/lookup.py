@@ -7,18 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tune_cd.results import parquet
 from tune_cd.results.attempts import current
-from tune_cd.results.parquet import (
-    SCHEMAS,
-    ConflictingRow,
-    OtherFormat,
-    Unusable,
-    file_name,
-    find_in_compacted,
-    is_compacted,
-    load,
-    rows_of,
-)
+from tune_cd.results.parquet import ConflictingRow, OtherFormat, Unusable, file_name, is_compacted
 from tune_cd.results.reading import rows_in
 from tune_cd.results.redaction import redact
 from tune_cd.results.schema import Row, check_name
@@ -70,12 +61,11 @@ def look(store: Folder | Bucket, table: str, study: str, trial_id: str, attempt:
     folder that of the next one too, then compacted files. own: False: the attempt's own file is of no interest.
     Raises ConflictingRow for a file of another format, OSError if the store does not answer.
     """
-    numbers = [attempt + 1] * store.quick + [attempt] * own + list(reversed(range(attempt)))
+    numbers = [attempt + 1] * store.quick + [attempt] * own + [*reversed(range(attempt))]
     names = [file_name(table, study, trial_id, number) for number in numbers]
     for left in reversed(range(VANISHED)):
-        try:
-            held = _read(store, names, trial_id, Held())
-            # in this order: `compact` states the new file before it removes the old one
+        held = _read(store, names, trial_id, Held())
+        try:  # in this order: `compact` states the new file before it removes the old one
             return held if held.rows else _read(store, compacted(store, table, study), trial_id, held)
         except FileNotFoundError:  # compacted again after the listing: the next one has the new file
             store.compactions.pop(study, None)
@@ -97,15 +87,12 @@ def compacted(store: Folder | Bucket, table: str, study: str) -> list[str]:
     """A study's compacted files. They are listed again only after a compaction stated that it was at work."""
     checked, statement, files = store.compactions.get(study, (-store.trusted, b"", {}))
     if time.monotonic() - checked >= store.trusted:
-        checked, found = time.monotonic(), text_of(store, study, COMPACTION)
-        if found is None:
-            statement, files = b"", {}
-        elif found != statement:
-            listed = {kind: store.listing(f"{kind}/{study}", depth=1) for kind in SCHEMAS}
-            files = {kind: [name for name in names if is_compacted(name)] for kind, names in listed.items()}
-            statement = found
-        if found is None or is_done(found):
-            store.compactions[study] = checked, statement, files
+        checked, found = time.monotonic(), text_of(store, study, COMPACTION) or b""
+        if found != statement:
+            kinds = parquet.SCHEMAS if found else ()  # no study is compacted without a statement
+            files = {kind: list(filter(is_compacted, store.listing(f"{kind}/{study}", depth=1))) for kind in kinds}
+        if not found or is_done(found):
+            store.compactions[study] = checked, found, files
     return files.get(table, [])
 
 
@@ -118,12 +105,14 @@ def is_done(statement: bytes) -> bool:
 
 
 def _read(store: Folder | Bucket, files: Iterable[str], trial_id: str, held: Held) -> Held:
-    """Add a trial's rows in these files: of its own, some of which may not exist, those in the first; of compacted ones
-    all. Raises FileNotFoundError for a compacted file that is gone."""
+    """Add a trial's rows: of its own files, which need not exist, the first's; of compacted ones, which must, all."""
     for file in files:
         merged = is_compacted(file)
         try:
-            found = find_in_compacted(store, file, trial_id) if merged else rows_of(load(store, file))
+            if merged:
+                found = parquet.find_in_compacted(store, file, trial_id)
+            else:
+                found = parquet.rows_of(parquet.load(store, file))
             held.rows += [(file, row) for row in found]
         except FileNotFoundError:
             if merged:

@@ -12,7 +12,7 @@ from tune_cd.results.parquet import ConflictingRow, file_name, is_visible, rows_
 from tune_cd.results.reading import collect, rows_in
 from tune_cd.results.redaction import redact
 from tune_cd.results.rows import ASKED, trial_name
-from tune_cd.results.schema import CURVES, Row
+from tune_cd.results.schema import Row
 from tune_cd.results.store import Folder, store_of
 from tune_cd.results.waiting import folders, prune
 from tune_cd.results.writing import write
@@ -29,8 +29,8 @@ def merge(results: str | Path) -> None:
 
     A row is removed from its folder after it was read back from the results, so a merge that is interrupted or done
     twice at once loses no row and stores none twice. A row keeps its name, unless another training took it: then it
-    gets the next free number of its search, or the next attempt of its trial. If the store refuses, a message says so,
-    and the rows go on waiting, where `read` finds them.
+    gets the next free number of its search, or the next attempt of its trial. If the store refuses, the rows go on
+    waiting, where `read` finds them.
     """
     places, moved = [Folder(folder) for folder in folders(results)], 0
     waiting = [(place, name, row) for place in places for name, row in _rows(place)]
@@ -86,8 +86,8 @@ def _move(
         if new is None:
             break
         held = read_curve(place.root, study, row["trial_id"], row["attempt"])
-        names = [name for name in CURVES.names if name not in ("study", "trial_id", "attempt")]
-        curve = [{"attempt": new["attempt"]} | {name: one[name] for name in names} for one in held]
+        own = ("study", "trial_id")
+        curve = [{name: one[name] for name in one if name not in own} | {"attempt": new["attempt"]} for one in held]
         try:
             write(results, new, curve)
         except ConflictingRow:
@@ -117,16 +117,13 @@ def _placed(row: Row, stored: Sequence[Row], waiting: Sequence[Row]) -> Row | No
         if held["ended_at"] is None or _began(row) < held["ended_at"]:  # the same run
             if (reason := refusal(held, row)) is None:
                 return row
-            log.warning(
-                "%s of study %s that waited is left out: the results' %s", row["trial_id"], row["study"], reason
-            )
+            said = "%s of study %s that waited is left out: the results' %s"
+            log.warning(said, row["trial_id"], row["study"], reason)
             return None
         if not is_final(held):
             return {**row, "attempt": max(row["attempt"], next_attempt(held))}
-    others = [
-        other for other in (*stored, *waiting) if (other["study"], other["search"]) == (row["study"], row["search"])
-    ]
-    number = 1 + max(other["trial_index"] for other in others)
+    beside = (other for other in (*stored, *waiting) if all(other[name] == row[name] for name in ("study", "search")))
+    number = 1 + max(other["trial_index"] for other in beside)
     suffix = row["trial_id"].removeprefix(trial_name(row["search"], row["trial_index"]))
     return {**row, "trial_index": number, "trial_id": trial_name(row["search"], number) + suffix}
 

@@ -82,10 +82,8 @@ def _length(run: Mapping[str, Any], full_length: tuple[str, float] | None) -> fl
 
 def _share(run: Mapping[str, Any], full_length: tuple[str, float] | None) -> float | None:
     """The share of a whole training at which a run ended; None: it was stopped, nobody knows where."""
-    if run["status"] == "completed":
-        return 1.0
     length = _length(run, full_length)
-    if full_length is not None and length is not None:
+    if run["status"] != "completed" and full_length is not None and length is not None:
         return min(1.0, length / full_length[1])
     if run["status"] == "stopped":
         return UNKNOWN_SHARE if full_length is None else None

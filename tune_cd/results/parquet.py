@@ -10,15 +10,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from tune_cd.results.content import fault_of
-from tune_cd.results.schema import CURVES, FORMAT_VERSION, TRIALS, Row, check_name
+from tune_cd.results.schema import CURVES, FORMAT_VERSION, TRIALS, Row, check_curve, check_name, check_trial
 from tune_cd.results.store import Bucket, Folder
 
 SCHEMAS = {"trials": TRIALS, "curves": CURVES}
+CHECKS = {"trials": check_trial, "curves": check_curve}
 FORMER, SINCE_FORMER = "3", ("choices", "mode")  # the format before, which is read too, and the columns that it lacks
 HIDDEN = (".", "_")  # names with these prefixes are skipped, as Parquet readers do: unfinished files, folders set aside
 COMPACT = "compact~sha256-"  # prefix of compacted files' names
 COMPACTED = re.compile(COMPACT + r"([0-9a-f]{16})\.parquet")  # trials' files never match: after ~ they have only digits
+SLICE = 10_000  # rows in Python's types at a time, which take ten times the memory
 ROW_GROUP = 10_000  # rows in a row group of a compacted file; a lookup reads one column of a group
 
 
@@ -113,10 +114,8 @@ class _File(pq.ParquetFile):  # type: ignore[misc]
 
 
 def parsed(data: bytes, kind: str, where: str) -> pa.Table:
-    """Parse a file's bytes; returns its table in today's format, whose rows are not checked yet.
-
-    kind: trials or curves.  where: the file's name in messages.  Raises as `load`.
-    """
+    """Parse a file's bytes; returns its table in today's format, whose rows are not checked yet. where: the file's
+    name in messages. Raises as `load`."""
     try:
         table = table_in(data)
         table.validate(full=True)
@@ -126,10 +125,32 @@ def parsed(data: bytes, kind: str, where: str) -> pa.Table:
 
 
 def checked(table: pa.Table, kind: str, where: str, study: str = "") -> pa.Table:
-    """Return the table if all its rows are allowed. Raises Unusable otherwise; arguments as for `fault_of`."""
-    if (reason := fault_of(table, kind, study)) is not None:
-        raise Unusable(f"{where} holds {_one_line(reason)}")
+    """Return the table if all its rows may be written. Raises Unusable otherwise. study: the one of the file's folder,
+    if it has one."""
+    for start in range(0, table.num_rows, SLICE):
+        try:
+            rows = table.slice(start, SLICE).to_pylist()
+        except (ValueError, OverflowError) as error:  # times beyond the year 9999
+            raise Unusable(f"{where} holds a value that cannot be read: {_one_line(error)}") from error
+        if reason := next(filter(None, (_reason(row, kind, study) for row in rows)), None):
+            raise Unusable(f"{where} holds {_one_line(reason)}")
     return table
+
+
+def _reason(row: dict[str, Any], kind: str, study: str) -> str | None:
+    """The fault of a row as `to_pylist` gives it, maps as lists of pairs; None without one."""
+    for name, value in row.items():
+        if isinstance(value, list):
+            names = [key for key, _ in value]
+            if twice := [key for key in names if names.count(key) > 1]:
+                return f"a row that is not allowed: {name} of trial {row['trial_id']!r} has {twice[0]!r} twice"
+    try:
+        CHECKS[kind]({name: dict(value) if isinstance(value, list) else value for name, value in row.items()})
+    except (ValueError, TypeError) as reason:
+        return f"a row that is not allowed: {reason}"
+    if study and row["study"] != study:
+        return f"study {row['study']!r}; it belongs to that study's folder"
+    return None
 
 
 def find_in_compacted(store: Folder | Bucket, name: str, trial_id: str) -> list[Row]:
@@ -163,9 +184,8 @@ def _conform(table: pa.Table, kind: str, where: str) -> pa.Table:
         for field in missing:
             table = table.add_column(schema.names.index(field.name), field, pa.nulls(table.num_rows, field.type))
     elif text != str(FORMAT_VERSION):
-        raise OtherFormat(
-            f"{where} has format {text[:20]}, which another release wrote; this one reads {FORMAT_VERSION}"
-        )
+        said = f"has format {text[:20]}, which another release wrote; this one reads {FORMAT_VERSION}"
+        raise OtherFormat(f"{where} {said}")
     if not table.num_rows or not table.schema.equals(schema):
         raise OtherFormat(f"{where} (format {text}) lacks the columns of its format, or has no rows")
     return table.replace_schema_metadata(schema.metadata)

@@ -11,19 +11,9 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
+from tune_cd.results import parquet
 from tune_cd.results.attempts import Rows, reconcile
-from tune_cd.results.content import are_allowed
-from tune_cd.results.parquet import (
-    SCHEMAS,
-    Unusable,
-    checked,
-    is_compacted,
-    is_visible,
-    load,
-    parsed,
-    rows_of,
-    table_in,
-)
+from tune_cd.results.parquet import SCHEMAS, Unusable, is_compacted, is_visible, load, rows_of, table_in
 from tune_cd.results.redaction import redact
 from tune_cd.results.schema import Row, check_name
 from tune_cd.results.store import Bucket, Folder, store_of
@@ -32,7 +22,6 @@ from tune_cd.results.waiting import folders
 BATCH = 64  # files that a thread reads, and whose rows are checked together
 PASSES = 20  # largest number of listings
 PAUSE = 0.5  # seconds before a listed file that was not there is looked for again
-
 
 Piece = tuple[list[str], list[int], pa.Table]
 """Files, how many rows each has, and these rows in today's schema."""
@@ -59,11 +48,10 @@ def read(results: str | Path, study: str | None = None) -> pd.DataFrame:
     """All trials, or one study's, ordered by study, search, trial_index and trial_id; an empty table if there are none.
 
     Columns are those of `TRIALS`: maps are dicts, times are in UTC, integers that may be null are Int64. Every trial
-    is one row. Of several rows with the same study and trial_id, a final row counts before those of failed or stopped
-    attempts, and of these the latest attempt's (`attempts`). Remaining rows that differ contradict each other, which
-    should not happen: the one that ended first counts, and a warning names both files. A file that cannot be read, has
-    another schema or is of a newer format is named in a warning and left out. Rows that wait on this machine because
-    the store did not take them (`waiting`) are among them; a warning names their folder.
+    is one row: the final one, else the latest attempt's (`attempts`). Of rows that contradict each other, which should
+    not happen, the one that ended first counts, and a warning names both files. A file that cannot be read, has another
+    schema or is of a newer format is named in a warning and left out. Rows that wait on this machine because the store
+    did not take them (`waiting`) are among them; a warning names their folder.
     Raises FileNotFoundError if there is no folder `results`, ValueError for a study whose name is not allowed.
     """
     return _read(results, "trials", study, ["study", "search", "trial_index", "trial_id"])
@@ -83,9 +71,8 @@ def check_whole(results: str | Path, study: str) -> None:
     Raises ValueError naming such files, and FileNotFoundError as `read`.
     """
     stores = [store_of(results), *map(Folder, folders(results))]
-    faults = [
-        reason for store in stores for kind in SCHEMAS for reason in collect(store, kind, study).problems.values()
-    ]
+    found = [collect(store, kind, study).problems for store in stores for kind in SCHEMAS]
+    faults = [reason for problems in found for reason in problems.values()]
     if faults:
         more = f"; and {len(faults) - 3} more" if len(faults) > 3 else ""
         said = "put back an intact copy of each, or move it out of the results, and its trial may be trained again"
@@ -99,7 +86,7 @@ def read_file(path: str | Path) -> pd.DataFrame:
     be read, has another schema, is of a newer format, or holds a row that is not allowed.
     """
     try:
-        table = checked(parsed(Path(path).read_bytes(), "trials", str(path)), "trials", str(path))
+        table = parquet.checked(parquet.parsed(Path(path).read_bytes(), "trials", str(path)), "trials", str(path))
     except Unusable as reason:
         raise ValueError(str(reason)) from reason
     return frame(table, SCHEMAS["trials"])
@@ -150,10 +137,9 @@ def frame(table: pa.Table, schema: pa.Schema) -> pd.DataFrame:
 def collect(store: Folder | Bucket, kind: str, study: str | None) -> Found:
     """Read all files of a table, or of one study in it. Raises FileNotFoundError if there is no such store.
 
-    Rows may move from file to file meanwhile. `compact` writes the new file before it removes the old ones, so a row is
-    always in one of them, but an earlier listing can miss both. So the listing is repeated until it has no new files
-    (or, beside constant writers, PASSES times: files that are new by then were written since), but where it shows one
-    moment (`at_once`) and each of its files was there. `reconcile` removes rows that were read twice.
+    `compact` writes the new file before it removes the old ones, so a row is always in one of them, but a listing can
+    miss both. So the listing is repeated until it has no new files (or, beside constant writers, PASSES times), but
+    where it shows one moment (`at_once`) and each of its files was there. `reconcile` removes rows read twice.
     """
     folder = kind if study is None else f"{kind}/{check_name(study)}"
     found, vanished = Found(kind), set[str]()
@@ -182,17 +168,14 @@ def collect(store: Folder | Bucket, kind: str, study: str | None) -> Found:
 
 def _read_batch(store: Folder | Bucket, names: list[str]) -> tuple[list[Piece], dict[str, Exception]]:
     """Read files of one study, together if nothing is wrong with any."""
-    loose, pieces, faults = [name for name in names if not is_compacted(name)], list[Piece](), dict[str, Exception]()
-    together = _together(store, loose)
-    if together is not None:
-        pieces.append(together)
-    for name in names:
-        if together is None or is_compacted(name):
-            try:
-                table = load(store, name)
-                pieces.append(([name], [table.num_rows], table))
-            except (Unusable, OSError) as fault:
-                faults[name] = fault
+    together, faults = _together(store, [name for name in names if not is_compacted(name)]), dict[str, Exception]()
+    pieces = [] if together is None else [together]
+    for name in names if together is None else filter(is_compacted, names):
+        try:
+            table = load(store, name)
+            pieces.append(([name], [table.num_rows], table))
+        except (Unusable, OSError) as fault:
+            faults[name] = fault
     return pieces, faults
 
 
@@ -205,9 +188,9 @@ def _together(store: Folder | Bucket, names: list[str]) -> Piece | None:
         tables = [table_in(store.read(name)) for name in names]
         table = pa.concat_tables(tables).combine_chunks()
         table.validate(full=True)
-    except (OSError, ValueError, pa.ArrowException):
+        usual = all(its.num_rows and its.schema.metadata == SCHEMAS[kind].metadata for its in tables)
+        if not usual or not table.schema.equals(SCHEMAS[kind]):
+            return None
+        return names, [its.num_rows for its in tables], parquet.checked(table, kind, "", study)
+    except (Unusable, OSError, ValueError, pa.ArrowException):
         return None
-    usual = all(its.num_rows and its.schema.metadata == SCHEMAS[kind].metadata for its in tables)
-    if not usual or not table.schema.equals(SCHEMAS[kind]) or not are_allowed(table, kind, study):
-        return None
-    return names, [its.num_rows for its in tables], table

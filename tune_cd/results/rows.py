@@ -1,15 +1,22 @@
-"""Builds a trial's row, for our trainables (`run.recorder`) and for users' (`tune.callback`)."""
+"""Builds a trial's row, for our trainables (`run.recorder`) and for users' (`tune.callback`); also its provenance: the
+versions of software, and the commit of the user's own code."""
 
 import json
+import os
+import platform
 import socket
+import subprocess
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
+from functools import cache
+from importlib import metadata
 from math import isfinite
 from numbers import Integral
+from pathlib import Path
 from typing import Any
 
 from tune_cd.results.json_text import as_json
-from tune_cd.results.provenance import git_commit, software
 from tune_cd.results.schema import CUT, Row
 from tune_cd.search.category import is_plain, text_of, value_in
 from tune_cd.search.number import number_of
@@ -24,10 +31,12 @@ ASKED = ("params", "choices", "seed")
 
 OF_A_RUN = ("images_seen", "val_score", "started_at", "ended_at", "hostname", "device")
 
-
 SPACE, FULL_LENGTH, LENGTHS = "space", "full_length", "lengths"
 """Keys of a row's config: the searched space, `Space.to_json`; of a user's own trainable also the key and value of a
 whole training's length, and the shares of it at which trainings pause."""
+
+PACKAGES = ("tune_cd", "ray", "torch", "torchvision", "numpy")
+GIT_SECONDS = 5  # timeout of git; if the folder is too large or too far away, the commit is not recorded
 
 
 def with_own(config: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
@@ -146,3 +155,38 @@ def finite(value: Any) -> float | None:
     """`value` as a float if it is a finite number (`number_of`); else None."""
     number = number_of(value)
     return float(number) if number is not None and isfinite(number) else None
+
+
+@cache
+def software() -> dict[str, str]:
+    """Versions of Python and of the packages that affect results, name -> version; absent packages are left out."""
+    versions = {"python": platform.python_version()}
+    for package in PACKAGES:
+        with suppress(metadata.PackageNotFoundError):
+            versions[package] = metadata.version(package)
+    return versions
+
+
+def git_commit(folder: str | Path = ".") -> str | None:
+    """The commit checked out in the repository of `folder`, with the suffix "-dirty" if tracked files differ from it.
+
+    None outside a repository, before its first commit, without git, and for a repository that git does not trust. Never
+    raises. Looked up once per process, since imported code does not change with its file.
+    """
+    return _commit(os.path.abspath(folder))
+
+
+@cache
+def _commit(folder: str) -> str | None:
+    command = ["git", "-C", folder, "-c", "core.fsmonitor=false"]
+    command += ["describe", "--always", "--abbrev=40", "--exclude=*", "--dirty"]
+    # if this is called from a git hook, the environment names another repository
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    environment["GIT_OPTIONAL_LOCKS"] = "0"
+    try:
+        finished = subprocess.run(
+            command, env=environment, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=GIT_SECONDS
+        )
+    except (OSError, ValueError, subprocess.SubprocessError):
+        return None
+    return finished.stdout.strip() or None if finished.returncode == 0 else None

@@ -37,6 +37,7 @@ FAILURE_KINDS = ("error", "out_of_memory", "timeout", LOST)
 """Reasons for failed trials. error: the training raised an error, or gave no score. out_of_memory: the GPU's memory was
 too small. timeout: the training took too long. lost: its process, node or store failed; the trial is run again, since
 this says nothing about its configuration."""
+BEGINNINGS = {"lost: ": LOST, "out of memory: ": "out_of_memory", "timeout: ": "timeout"}  # of an error -> its kind
 
 DECAY = "-decay"
 """Suffix of `search` for trials that repeat another search's best setting with learning rate decay (`table:xbm`)."""
@@ -69,6 +70,8 @@ _POSITIVE = "the loss's positive term, unweighted"
 _ENTROPY = "the loss's entropy term, unweighted"
 _SECONDS = "wall-clock time spent training, evaluations excluded"
 _WEIGHT = "weight of the {} term times the learning rate; null where there is none"
+_SIZE = "images of one training step; null where not searched or fixed elsewhere"
+_MEASURED = "all else measured: scores, mean similarities, pair counts"
 MODES = ("max", "min")
 _BETTER = "metric_name's; larger is better unless mode is min"
 _CHOICES = 'searched parameters without an order, name -> value: adam, true, null, 2; text that reads as another is "2"'
@@ -95,9 +98,7 @@ TRIALS = _schema(
         _field("choices", TEXTS, f"{_CHOICES}; null where there are none"),
         _field("Lambda_p", NUMBER, _WEIGHT.format("positive")),
         _field("Lambda_e", NUMBER, _WEIGHT.format("entropy")),
-        _field(
-            "batch_size", INTEGER, "images of one training step; null where not searched or fixed elsewhere", "images"
-        ),
+        _field("batch_size", INTEGER, _SIZE, "images"),
         _field("status", TEXT, f"how the trial ended: {', '.join(STATUSES)}", required=True),
         _field("metric_name", TEXT, "name of the score in val_score and test_score", required=True),
         _field("mode", TEXT, "min where a smaller score is better; max or null where a larger one is"),
@@ -134,9 +135,7 @@ CURVES = _schema(
         _field("val_score", NUMBER, "score on the validation data", "as in trials"),
         _field("positive_term", NUMBER, _POSITIVE),
         _field("entropy_term", NUMBER, _ENTROPY),
-        _field(
-            "scores", NUMBERS, "all else measured: scores, mean similarities, pair counts", "each score's own", True
-        ),
+        _field("scores", NUMBERS, _MEASURED, "each score's own", required=True),
     ],
 )
 
@@ -153,7 +152,7 @@ def check_name(name: str) -> str:
 def check_trial(row: Mapping[str, Any]) -> Row:
     """A checked copy of `row` with every field of TRIALS in order; fields left out are None.
 
-    A failed row without a failure_kind gets the one that its error states (`failure_kind_of`).
+    A failed row without a failure_kind gets the one that its error begins with (`BEGINNINGS`).
 
     Raises ValueError for an unknown, missing or mistyped field, a name that is not allowed, a negative trial_index or
     attempt, a status outside STATUSES, a failure_kind outside FAILURE_KINDS or of a trial that did not fail, a
@@ -162,7 +161,8 @@ def check_trial(row: Mapping[str, Any]) -> Row:
     checked = _check_fields(row, TRIALS)
     failed = checked["status"] == "failed"
     if failed and checked["failure_kind"] is None:
-        checked["failure_kind"] = failure_kind_of(checked["error"])
+        begins = (checked["error"] or "").startswith
+        checked["failure_kind"] = next((kind for text, kind in BEGINNINGS.items() if begins(text)), "error")
     kinds = FAILURE_KINDS if failed else (None,)
     allowed = f"one of {', '.join(FAILURE_KINDS)}" if failed else "null, since the trial did not fail"
     _require(checked, "failure_kind", checked["failure_kind"] in kinds, allowed)
@@ -176,12 +176,6 @@ def check_trial(row: Mapping[str, Any]) -> Row:
     for name in ("config", "software"):
         _require(checked, name, is_json_object(checked[name]), "a JSON object as text, without NaN and Infinity")
     return checked
-
-
-def failure_kind_of(error: str | None) -> str:
-    """The failure_kind that the beginning of an error states."""
-    beginnings = {"lost: ": LOST, "out of memory: ": "out_of_memory", "timeout: ": "timeout"}
-    return next((kind for beginning, kind in beginnings.items() if (error or "").startswith(beginning)), "error")
 
 
 def check_curve(row: Mapping[str, Any]) -> Row:
@@ -231,22 +225,18 @@ def _is_integer(value: Any) -> bool:
     return isinstance(value, Integral) and not isinstance(value, bool) and -(2**63) <= int(value) < 2**63
 
 
-def _are_numbers(value: Any) -> bool:
-    return isinstance(value, Mapping) and all(_is_text(name) and is_number(number) for name, number in value.items())
-
-
-def _are_texts(value: Any) -> bool:
-    return isinstance(value, Mapping) and all(_is_text(name) and _is_text(text) for name, text in value.items())
-
-
 def _float(value: Any) -> float:
     number = number_of(value)
     assert number is not None  # `is_number`
     return float(number)
 
 
-def _floats(value: Any) -> dict[str, float]:
-    return {str(name): _float(number) for name, number in value.items()}
+def _map_of(fits: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, Mapping) and all(map(_is_text, value)) and all(map(fits, value.values()))
+
+
+def _named(convert: Callable[[Any], Any]) -> Callable[[Any], dict[str, Any]]:
+    return lambda value: {str(name): convert(one) for name, one in value.items()}
 
 
 def _is_time(value: Any) -> bool:
@@ -268,8 +258,8 @@ _TYPES: dict[pa.DataType, Column] = {  # column type -> (what is allowed, does a
     TEXT: ("a str", _is_text, str),
     INTEGER: ("an int of 64 bits", _is_integer, int),
     NUMBER: ("a real number", is_number, _float),
-    NUMBERS: ("a mapping of str to real numbers", _are_numbers, _floats),
-    TEXTS: ("a mapping of str to str", _are_texts, lambda texts: {str(name): str(at) for name, at in texts.items()}),
+    NUMBERS: ("a mapping of str to real numbers", _map_of(is_number), _named(_float)),
+    TEXTS: ("a mapping of str to str", _map_of(_is_text), _named(str)),
     TIME: (YEARS, _is_time, lambda time: time.astimezone(UTC)),
 }
 

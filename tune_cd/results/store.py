@@ -20,7 +20,6 @@ Compactions = dict[str, tuple[float, bytes, dict[str, list[str]]]]
 """Study -> (when its compactions were looked at, their statement, table -> compacted files); see `lookup.compacted`."""
 
 PAGE = 1000  # objects that a bucket lists at once
-TRIES = 2  # to read an object
 
 
 def store_of(results: str | Path) -> "Folder | Bucket":
@@ -60,27 +59,33 @@ class Store:
     def listing(self, folder: str, depth: int = 2) -> list[str]:
         """Sorted names of files, also hidden ones, below a folder; empty without the folder. depth: 1: those in the
         folder itself, else those of all levels."""
-        selector = fs.FileSelector(self._path(folder), allow_not_found=True, recursive=depth > 1)
+        root = len(self._path("")) + 1
+        return sorted(one.path[root:] for one in self._found(folder, depth > 1) if one.type == fs.FileType.File)
+
+    def folders(self, folder: str) -> list[str]:
+        """Sorted names of the folders in a folder, without what is below them; empty without the folder."""
+        return sorted(one.base_name for one in self._found(folder, False) if one.type == fs.FileType.Directory)
+
+    def _found(self, folder: str, recursive: bool) -> list[fs.FileInfo]:
+        selector = fs.FileSelector(self._path(folder), allow_not_found=True, recursive=recursive)
         try:
-            found = self._files.get_file_info(selector)
+            return list(self._files.get_file_info(selector))
         except NotADirectoryError:
             return []
         except FileNotFoundError:  # it was made, or removed, while Arrow looked
-            found = self._files.get_file_info(selector)
-        root = len(self._path("")) + 1
-        return sorted(one.path[root:] for one in found if one.type == fs.FileType.File)
+            return list(self._files.get_file_info(selector))
 
     def read(self, name: str) -> bytes:
-        for left in reversed(range(TRIES)):
-            try:
-                with self.open(name) as file:
-                    return bytes(file.readall())
-            except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
-                raise
-            except OSError:  # a connection that breaks off in the middle of an answer, which Arrow does not try again
-                if not left:
-                    raise
-        raise AssertionError("unreachable")
+        try:
+            return self._read(name)
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+            raise
+        except OSError:  # a connection that broke off in the middle of an answer, which Arrow does not try again
+            return self._read(name)
+
+    def _read(self, name: str) -> bytes:
+        with self.open(name) as file:
+            return bytes(file.readall())
 
     def open(self, name: str) -> pa.NativeFile:
         """Open a file, to read parts of it."""
@@ -161,7 +166,8 @@ def _connect(location: ObjectStore) -> fs.FileSystem:
     if not region:
         region = "us-east-1" if endpoint else fs.resolve_s3_region(location.bucket)
     # delayed opening: a small object takes one request instead of three, and leaves no multipart upload open
-    return fs.S3FileSystem(region=region, endpoint_override=endpoint, allow_delayed_open=True, **options)
+    delayed = {"allow_delayed_open": True} if int(pa.__version__.split(".")[0]) >= 21 else {}
+    return fs.S3FileSystem(region=region, endpoint_override=endpoint, **delayed, **options)
 
 
 def address_of(location: ObjectStore) -> str:
@@ -193,14 +199,9 @@ def publish(path: Path, data: bytes | pa.Buffer, new: bool = False) -> None:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        if new:
-            _link(temporary, path)
-        else:
-            os.replace(temporary, path)
-    except BaseException:  # also an interrupt: the temporary file must not stay
+        (_link if new else os.replace)(temporary, path)
+    finally:  # also after an interrupt, and beside a link
         temporary.unlink(missing_ok=True)
-        raise
-    temporary.unlink(missing_ok=True)
     folder = os.open(path.parent, os.O_RDONLY)
     os.fsync(folder)  # makes the rename survive a power cut
     os.close(folder)

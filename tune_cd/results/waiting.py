@@ -24,9 +24,9 @@ def keep(results: str | Path, write: Callable[[Path], None]) -> Path:
     Raises OSError naming all places if each refuses, and whatever else `write` raises.
     """
     refused = []
-    for folder in _places(results):
+    for folder, mode in _places(results).items():
         try:
-            folder.mkdir(mode=0o777 if folder.parent == _parent(results) else 0o700, parents=True, exist_ok=True)
+            folder.mkdir(mode, parents=True, exist_ok=True)
             if not _is_ours(folder):
                 raise PermissionError("it is another user's")
             write(folder)
@@ -49,25 +49,17 @@ def prune(folder: Path) -> None:
             path.rmdir()
 
 
-def _places(results: str | Path) -> list[Path]:
-    location, parent = parse(results), _parent(results)
-    address = os.path.realpath(location) if isinstance(location, Path) else address_of(location)
-    stem = os.path.basename(address)[:STEM]
-    name = f".{stem}-waiting-{sha256(os.fsencode(address)).hexdigest()[:16]}"
-    places = [] if parent is None else [parent / name]
-    places.append(Path(os.path.expanduser("~/.cache/tune_cd"), name))
-    with suppress(FileNotFoundError):  # no folder takes temporary files
-        places.append(Path(tempfile.gettempdir(), f"{name}-{os.getuid()}"))
-    return [place for place in places if place.is_absolute()]  # without a home, "~" stays
-
-
-def _parent(results: str | Path) -> Path | None:
-    """The folder that a results folder is in; None for a bucket and the root."""
+def _places(results: str | Path) -> dict[Path, int]:
+    """Folder -> the mode with which it is made: beside results, everybody's."""
     location = parse(results)
-    if not isinstance(location, Path):
-        return None
-    folder = Path(os.path.realpath(location))
-    return folder.parent if folder.name else None
+    address = os.path.realpath(location) if isinstance(location, Path) else address_of(location)
+    parent, stem = os.path.split(address)
+    name = f".{stem[:STEM]}-waiting-{sha256(os.fsencode(address)).hexdigest()[:16]}"
+    places = {Path(parent, name): 0o777} if isinstance(location, Path) and stem else {}
+    places.setdefault(Path(os.path.expanduser("~/.cache/tune_cd"), name), 0o700)
+    with suppress(FileNotFoundError):  # no folder takes temporary files
+        places.setdefault(Path(tempfile.gettempdir(), f"{name}-{os.getuid()}"), 0o700)
+    return {place: mode for place, mode in places.items() if place.is_absolute()}  # without a home, "~" stays
 
 
 def _is_ours(folder: Path) -> bool:

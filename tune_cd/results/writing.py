@@ -6,22 +6,13 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Any
 
+from tune_cd.results import parquet
 from tune_cd.results.attempts import refusal
 from tune_cd.results.compaction import state
 from tune_cd.results.json_text import as_json, json_object
 from tune_cd.results.location import check_location
 from tune_cd.results.lookup import Held, look
-from tune_cd.results.parquet import (
-    SCHEMAS,
-    ConflictingRow,
-    canonical,
-    compacted_name,
-    file_name,
-    is_compacted,
-    serialise,
-    serialise_many,
-    table_of,
-)
+from tune_cd.results.parquet import SCHEMAS, ConflictingRow, canonical, compacted_name, file_name, is_compacted
 from tune_cd.results.reading import rows_in
 from tune_cd.results.redaction import redact
 from tune_cd.results.schema import TRIALS, Row, check_curve, check_trial
@@ -60,7 +51,7 @@ def write_many(results: str | Path, rows: Iterable[Mapping[str, Any]]) -> None:
         if canonical(new) != canonical(held):
             raise ConflictingRow(f"{store.where(f'trials/{study}')} holds another row of {held['trial_id']}")
     if checked:
-        data = serialise_many(table_of([checked[trial] for trial in sorted(checked)], TRIALS))
+        data = parquet.serialise_many(parquet.table_of([checked[trial] for trial in sorted(checked)], TRIALS))
         store.write(compacted_name("trials", study, data), data)
         state(store, study, done=True)
 
@@ -68,11 +59,11 @@ def write_many(results: str | Path, rows: Iterable[Mapping[str, Any]]) -> None:
 def checked_row(row: Mapping[str, Any]) -> Row:
     """The complete row as it is stored, without secrets. Raises ValueError for one that is not allowed."""
     checked = check_trial(row)
-    texts: Row = {name: redact(checked[name]) for name in TEXTS if checked[name]}
-    choices = checked["choices"] or {}
-    texts |= {"choices": {name: redact(text) for name, text in choices.items()}} if choices else {}
-    kept = [*checked["params"], *choices]
-    return checked | texts | {"config": as_json(json_object(checked["config"]), kept=kept)}
+    checked |= {name: redact(checked[name]) for name in TEXTS if checked[name]}
+    if checked["choices"]:
+        checked["choices"] = {name: redact(text) for name, text in checked["choices"].items()}
+    kept = [*checked["params"], *(checked["choices"] or {})]
+    return checked | {"config": as_json(json_object(checked["config"]), kept=kept)}
 
 
 def write_curve(results: str | Path, study: str, trial_id: str, rows: Sequence[Mapping[str, Any]]) -> Path | str:
@@ -140,8 +131,7 @@ def check_writable(results: str | Path) -> Path | str:
 
     Raises OSError naming the place and the reason, ValueError for a location that is not allowed.
     """
-    store = store_of(results)
-    probe = f".probe-{token_hex(8)}"
+    store, probe = store_of(results), f".probe-{token_hex(8)}"
     try:
         store.write(probe, b"probe")
         store.remove(probe)
@@ -153,7 +143,7 @@ def check_writable(results: str | Path) -> Path | str:
 def _put(store: Folder | Bucket, table: str, rows: list[Row], held: Held, new: bool = False) -> Path | str:
     """Write a trial's file, then remove its superseded files; in between, `read` chooses the rows that count."""
     name = file_name(table, rows[0]["study"], rows[0]["trial_id"], rows[0]["attempt"])
-    store.write(name, serialise(rows, SCHEMAS[table]), new and name not in held.damaged)
+    store.write(name, parquet.serialise(rows, SCHEMAS[table]), new and name not in held.damaged)
     for other in {*held.damaged, *(file for file, _ in held.rows)} - {name}:
         if not is_compacted(other):
             store.remove(other)

@@ -12,11 +12,10 @@ from tune_cd import results
 from tune_cd.balance import PUBLISHED
 from tune_cd.results.attempts import UNFINISHED, has_ended
 from tune_cd.results.lookup import Held, look, read_curve
-from tune_cd.results.networks import Networks
-from tune_cd.results.provenance import git_commit
-from tune_cd.results.rows import SPACE, next_run, trial_name, trial_row
+from tune_cd.results.rows import SPACE, git_commit, next_run, trial_name, trial_row
 from tune_cd.results.schema import CONFIRM
 from tune_cd.results.store import store_of
+from tune_cd.results.study_files import Networks
 from tune_cd.results.writing import write
 from tune_cd.run.checkpoints import Checkpoints
 from tune_cd.run.portfolio import ORIGIN

@@ -21,7 +21,7 @@ CURVE = "_curve"
 HELD_BACK = "held_back"
 DIGITS, TERM_DIGITS = 5, 4  # significant digits kept of a score's curve, of a term's
 ABOUT = b"tune_cd.landscape"
-DIRTY = "-dirty"  # behind a commit that tracked files differ from, see `results.provenance`
+DIRTY = "-dirty"  # behind a commit that tracked files differ from, see `results.rows.git_commit`
 
 
 def stored(name: str) -> str:

@@ -226,12 +226,7 @@ def _parser() -> argparse.ArgumentParser:
         "--download", action="store_true", help="fetch data that are absent, where there is a public archive"
     )
     parser.add_argument("--weights", metavar="W", help="none, imagenet or a file; default: the set-up's")
-    parser.add_argument(
-        "--setup",
-        choices=("small", "paper"),
-        help="default: paper on a GPU, else small; python -m trainables.training.paper says where its numbers come "
-        "from",
-    )
+    parser.add_argument("--setup", choices=("small", "paper"), help="default: paper on a GPU, else small")
     parser.add_argument(
         "--loss",
         metavar="LOSS",

@@ -33,7 +33,7 @@ PUBLISHED_CLASSES = 586  # of 42,410 training and 6,382 validation images
 MAX_UNTRIED = 0.5  # of the images may be missing without a known dead link; more means a missing download
 IMAGES_PER_CLASS = 2
 
-LISTS = {"train": "annotation_clean_train.txt", "validation": "annotation_clean_val.txt"}
+LISTS = {"train": "annotation_clean_train.txt", "validation": "annotation_clean_val.txt"}  # ours
 LAYOUT = (
     f"{' and '.join(LISTS.values())} (lines `URL class x1 x2 y1 y2`) in landmarks/ or landmarks-clean/, the photos in "
     "images/ there"

@@ -16,7 +16,7 @@ from trainables.datasets.download import fetch
 from trainables.datasets.source import Source, decode_image, missing_data
 from trainables.datasets.structure import Plan, Recipe, Render, SplitPlan, allowed_task, published_name
 
-# 148 of the 964 background classes (15 %), of different families of scripts. Of these omniglot-small.zip
+# Ours: 148 of the 964 background classes (15 %), of different families of scripts. Of these omniglot-small.zip
 # has Balinese alone, which leaves 131 of its 155 background classes for training: enough for batches of 256 in pairs.
 VALIDATION_ALPHABETS = ("Balinese", "Futurama", "Grantha", "Hebrew", "N_Ko")
 PUBLISHED_CLASSES = (964, 659)  # images_background, images_evaluation

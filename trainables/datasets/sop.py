@@ -20,7 +20,7 @@ from trainables.datasets.structure import (
 )
 
 PUBLISHED_CLASSES = (11_318, 11_316)  # Ebay_train.txt (59,551 images), Ebay_test.txt (60,502)
-VALIDATION_FRACTION = 0.1
+VALIDATION_FRACTION = 0.1  # ours, of the training classes
 
 FOLDER = "Stanford_Online_Products"
 LISTS = ("Ebay_train.txt", "Ebay_test.txt")

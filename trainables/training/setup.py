@@ -54,16 +54,9 @@ LARGEST_MARGIN = 2.0  # the largest distance of unit vectors
 STRONGEST = 4.0  # distortion of glyphs; with 2 nothing is learned
 LARGEST_INTEGER = 10**12
 POSITIVE = (
-    "image_size",
-    "images_seen",
-    "evaluations",
-    "probe_epochs",
-    "probe_rate",
-    "learning_rate",
-    "margin",
-    "temperature",
+    "image_size", "images_seen", "evaluations", "probe_epochs", "probe_rate", "learning_rate", "margin", "temperature",
     "test_image_size",
-)
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -71,7 +64,8 @@ class Setup:
     """Everything that defines a training, except h (the weights of the loss's terms, batch_size) and the seed.
 
     Raises ValueError for values that are not allowed. A loss or network of the user's own is neither imported nor
-    checked: `losses.find_loss` and `models.networks.build_network` do that.
+    checked: `losses.find_loss` and `models.networks.build_network` do that. Behind the semicolon of a default that is
+    the paper's stands its source, as in `training.setups`.
     """
 
     dataset: str
@@ -82,38 +76,36 @@ class Setup:
     images_seen: int  # the paper's "steps": iterations x b, both views of an image count
     evaluations: int  # validation evaluations, evenly spaced; the best one's weights are tested
     selected_by: str | None = None  # the validation score that selects them, one of SELECTIONS; None: the task's first
-    learning_rate: float = 0.1  # the conventional recipe's: with sgd the start of a search, with adam Adam's rate
-    k: int = 2  # items per class (views per image) in a batch
-    margin: float = 0.5  # m of eq:contrastive
-    temperature: float = 0.1  # tau of eq:infoNCE_onepair; t of siglip is 1 / tau
+    learning_rate: float = 0.1  # where a search with sgd begins, or Adam's rate; ours, the conventional recipe's
+    k: int = 2  # items per class (views per image) in a batch; sec:exps, Sampling
+    margin: float = 0.5  # m of eq:contrastive; sec:exps, Networks and training
+    temperature: float = 0.1  # tau of eq:infoNCE_onepair, 1 / t of siglip; sec:exps, Networks and training
     bias: float = -10.0  # of siglip's logits
-    distance: str | None = None  # of margin and infonce; None: the loss's usual one, see `loss_distance`
-    q: int = 1  # exponent of eq:contrastive
-    negatives: str = "others"  # K_ij of infonce: see `losses.terms.infonce_terms`
-    mining: str = "none"  # which pairs of a batch count in margin and infonce: see `losses.mining.mined`
-    distortion: float = 1.0  # of glyphs: strength of each image's random distortion, 0: plain fonts
-    probe_epochs: int = 100  # of the linear probe's classifier over the training features
-    probe_steps: int = 0  # the least number of its steps; with few images more epochs are run
-    probe_rate: float = 1e-3  # its learning rate
-    probe_features: str = "raw"  # raw, or standardised: every dimension with mean 0 and deviation 1
+    distance: str | None = None  # of margin and infonce; None: the usual one of eq:contrastive and eq:infoNCE_onepair
+    q: int = 1  # exponent; eq:contrastive
+    negatives: str = "others"  # K_ij of infonce, see `losses.terms.infonce_terms`; eq:infoNCE_means
+    mining: str = "none"  # which pairs count in margin and infonce, see `losses.mining.mined`; sec:balance
+    distortion: float = 1.0  # of glyphs' images, 0: plain fonts; ours: 12 faces draw a letter nearly alike
+    probe_epochs: int = 100  # of the linear probe; relational, train_linear_evaluation.py: Adam, batches of 128
+    probe_steps: int = 0  # least number of its steps, for few images; relational has epochs alone
+    probe_rate: float = 1e-3  # its learning rate; relational, train_linear_evaluation.py
+    probe_features: str = "raw"  # or standardised: mean 0, deviation 1; relational, train_linear_evaluation.py
     weights: str = "none"  # the network's initial ones: none (from scratch), imagenet, or a file
-    embedding: int = 0  # dimension of a linear head (dml) or the projection's output (ssl); 0: no head, or the usual 64
-    augmentation: str | None = None  # crop: random resized crop and flip; None: none for dml, simclr for ssl
+    embedding: int = 0  # of a linear head (dml; sec:exps has none) or the projection (ssl; relational: 64); 0: as there
+    augmentation: str | None = None  # None: none for dml; ours, simclr for ssl; relational, datamanager.py: no blur
     crop_scale: float = 0.25  # of augmentation crop: least area of a crop / area of the image
     crop_size: int = 0  # pixels of the network's input: random crops in training, else the centre; 0: image_size
     projection: str = "relu"  # between the two layers of the usual projection head (ssl)
     projector: str = ""  # widths of a projector that replaces it, "256-256-256", as in barlow_twins and vicreg
-    optimizer: str = "sgd"  # sgd has learning rate 1 on Lambda; adam only to compare with published figures
-    weight_decay: float = 0.0  # of adam, added to the gradient as torch.optim.Adam does; bare SGD has none
-    schedule: str = "constant"  # of the learning rate: see `assembly.decay` (cosine, step) and `assembly.plateau`
-    precision: str = "float32"  # of the forward pass in training
-    step: str | None = (
-        None  # on a GPU a recorded CUDA graph, or eager; None: graph, but eager for a user's network or loss
-    )
-    memory: str = "none"  # sec:xbm: variable (S1) or fixed (S2, S3) balance of the memory's loss
+    optimizer: str = "sgd"  # learning rate 1 on Lambda, no momentum; subsec:pipeline. adam: for published figures
+    weight_decay: float = 0.0  # of adam, added to the gradient as torch.optim.Adam does; subsec:pipeline: none
+    schedule: str = "constant"  # or cosine, step, plateau, see `training.assembly`; ours
+    precision: str = "float32"  # of the forward pass in training, on a GPU TF32 in convolutions; ours, torch's default
+    step: str | None = None  # on a GPU a recorded CUDA graph, or eager; None: graph, but eager for a user's own parts
+    memory: str = "none"  # balance of its loss: variable (S1) or fixed (S2, S3); sec:xbm, used there alone
     memory_size: int = 55_000  # embeddings kept, first in, first out
     memory_start: int = 1000  # iterations before the memory is used
-    test: str = "split"  # the dataset's own test split, or a revisited benchmark
+    test: str = "split"  # the dataset's own, or a revisited benchmark; sec:exps, Datasets and metrics
     test_image_size: int = 1024  # pixels of a revisited benchmark's images, their longer side
 
     def __post_init__(self):

@@ -250,9 +250,7 @@ def _parser() -> argparse.ArgumentParser:
         help="of several configurations; default: as many as fit the GPU, one on a CPU",
     )
     parser.add_argument(
-        "--checkpoint",
-        metavar="FILE",
-        help="resume from this file where it exists; written at every evaluation",
+        "--checkpoint", metavar="FILE", help="resume from this file where it exists; written at every evaluation"
     )
     parser.add_argument(
         "--save",

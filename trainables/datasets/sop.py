@@ -9,15 +9,7 @@ from pathlib import Path
 
 from trainables.datasets.download import fetch_any
 from trainables.datasets.source import Source, find_archive
-from trainables.datasets.structure import (
-    Plan,
-    Recipe,
-    SplitPlan,
-    allowed_task,
-    fixed_order,
-    preview,
-    published_name,
-)
+from trainables.datasets.structure import Plan, Recipe, SplitPlan, allowed_task, fixed_order, preview, published_name
 
 PUBLISHED_CLASSES = (11_318, 11_316)  # Ebay_train.txt (59,551 images), Ebay_test.txt (60,502)
 VALIDATION_FRACTION = 0.1  # ours, of the training classes

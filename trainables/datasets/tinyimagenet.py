@@ -10,15 +10,7 @@ from pathlib import Path
 
 from trainables.datasets.download import fetch
 from trainables.datasets.source import Source, find_archive
-from trainables.datasets.structure import (
-    Plan,
-    Recipe,
-    SplitPlan,
-    allowed_task,
-    fixed_order,
-    preview,
-    published_name,
-)
+from trainables.datasets.structure import Plan, Recipe, SplitPlan, allowed_task, fixed_order, preview, published_name
 
 PUBLISHED_CLASSES = 200
 VALIDATION_FRACTION = 0.1  # sec:exps: a tenth makes its 36M steps 200 epochs; the share itself is not said

@@ -35,11 +35,7 @@ RANKED_AT_ONCE = 2**23  # similarities that `revisited_map` sorts together: boun
 
 @torch.no_grad()
 def retrieval_scores(
-    embeddings: Tensor | np.ndarray,
-    labels: Labels,
-    *,
-    recall_at: Sequence[int] = (),
-    block_bytes: int | None = None,
+    embeddings: Tensor | np.ndarray, labels: Labels, *, recall_at: Sequence[int] = (), block_bytes: int | None = None
 ) -> dict[str, float]:
     """Mean retrieval scores over all images that have another image of their class; neighbours ranked by cosine.
 

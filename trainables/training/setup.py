@@ -108,85 +108,68 @@ class Setup:
     test: str = "split"  # the dataset's own, or a revisited benchmark; sec:exps, Datasets and metrics
     test_image_size: int = 1024  # pixels of a revisited benchmark's images, their longer side
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         for name, values in ALLOWED.items():
-            if getattr(self, name) not in values:
-                raise ValueError(f"{name} = {getattr(self, name)!r}: one of {list(values)}")
+            self._need(getattr(self, name) in values, name, f"one of {list(values)}")
         for name in POSITIVE:
-            if not 0 < getattr(self, name) < inf:
-                raise ValueError(f"{name} = {getattr(self, name)!r}: must be > 0 and finite")
+            self._need(0 < getattr(self, name) < inf, name, "must be > 0 and finite")
         self._check_loss()
+        whole = f"must be a whole number of at most {LARGEST_INTEGER:,}"
         for field in fields(self):
             value = getattr(self, field.name)
-            if field.type is int and not (type(value) is int and abs(value) <= LARGEST_INTEGER):
-                raise ValueError(f"{field.name} = {value!r}: must be a whole number of at most {LARGEST_INTEGER:,}")
-        if not (self.weight_decay >= 0 and isfinite(self.weight_decay)):
-            raise ValueError(f"weight_decay = {self.weight_decay!r}: must be >= 0 and finite")
-        if self.weight_decay and self.optimizer == "sgd":
-            raise ValueError(
-                f"weight_decay = {self.weight_decay!r}: 0 with optimizer = 'sgd', which is bare; adam takes one"
-            )
-        if not 0 < self.crop_scale <= 1:
-            raise ValueError(f"crop_scale = {self.crop_scale!r}: above 0, at most 1")
-        if self.metric not in SELECTIONS[self.task]:
-            raise ValueError(
-                f"selected_by = {self.selected_by!r}: one of {list(SELECTIONS[self.task])} with task {self.task!r}"
-            )
-        if self.margin > LARGEST_MARGIN:
-            raise ValueError(
-                f"margin = {self.margin!r}: at most {LARGEST_MARGIN:g}, the largest distance of unit vectors"
-            )
-        if self.image_size not in IMAGE_SIZES or self.test_image_size < IMAGE_SIZES[0]:
-            raise ValueError(
-                f"image_size = {self.image_size}, test_image_size = {self.test_image_size}: from {IMAGE_SIZES[0]} "
-                f"(image_size to {IMAGE_SIZES[-1]}) pixels"
-            )
-        if self.crop_size and (self.views != "crop" or not IMAGE_SIZES[0] <= self.crop_size <= self.image_size):
-            raise ValueError(
-                f"crop_size = {self.crop_size}: 0, or from {IMAGE_SIZES[0]} to image_size = {self.image_size} pixels "
-                "with augmentation = 'crop'"
-            )
-        if not 0 <= self.distortion <= STRONGEST:
-            raise ValueError(f"distortion = {self.distortion!r}: from 0, plain, to {STRONGEST:g}")
-        if self.k < 2:
-            raise ValueError(f"k = {self.k}: at least 2 items per class, or there is no positive pair")
-        if self.probe_steps < 0:
-            raise ValueError(f"probe_steps = {self.probe_steps}: 0 or more")
-        if not (0 <= self.embedding < MOST and self.memory_start >= 0 and 1 <= self.memory_size < MOST**2):
-            raise ValueError(
-                f"embedding = {self.embedding}, memory_start = {self.memory_start}, memory_size = "
-                f"{self.memory_size}: at least 0, 0 and 1, and the first and last below {MOST:g} and {MOST**2:g}"
-            )
-        if self.task == "ssl" and (self.memory != "none" or self.test != "split" or self.views == "none"):
-            raise ValueError(
-                f"memory = {self.memory!r}, test = {self.test!r}, augmentation = {self.augmentation!r}: ssl has "
-                "'none', 'split' and an augmentation"
-            )
+            right = field.type is not int or (type(value) is int and abs(value) <= LARGEST_INTEGER)
+            self._need(right, field.name, whole)
+        self._check_images()
+        self._need(0 <= self.weight_decay < inf, "weight_decay", "must be >= 0 and finite")
+        bare = "0 with optimizer = 'sgd', which is bare; adam takes one"
+        self._need(not self.weight_decay or self.optimizer != "sgd", "weight_decay", bare)
+        scores = SELECTIONS[self.task]
+        self._need(self.metric in scores, "selected_by", f"one of {list(scores)} with task {self.task!r}")
+        largest = f"at most {LARGEST_MARGIN:g}, the largest distance of unit vectors"
+        self._need(self.margin <= LARGEST_MARGIN, "margin", largest)
+        self._need(self.k >= 2, "k", "at least 2 items per class, or there is no positive pair")
+        self._need(self.probe_steps >= 0, "probe_steps", "0 or more")
+        self._need(
+            0 <= self.embedding < MOST and self.memory_start >= 0 and 1 <= self.memory_size < MOST**2,
+            "embedding memory_start memory_size",
+            f"at least 0, 0 and 1, and the first and last below {MOST:g} and {MOST**2:g}",
+        )
+
+    def _need(self, right: bool, names: str, allowed: str) -> None:
+        """ValueError with the values of these fields, and what is allowed, unless that is right."""
+        if not right:
+            values = ", ".join(f"{name} = {getattr(self, name)!r}" for name in names.split())
+            raise ValueError(f"{values}: {allowed}")
+
+    def _check_images(self) -> None:
+        least, most = IMAGE_SIZES[0], IMAGE_SIZES[-1]
+        self._need(0 < self.crop_scale <= 1, "crop_scale", "above 0, at most 1")
+        right = self.image_size in IMAGE_SIZES and self.test_image_size >= least
+        self._need(right, "image_size test_image_size", f"from {least} (image_size to {most}) pixels")
+        right = not self.crop_size or (self.views == "crop" and least <= self.crop_size <= self.image_size)
+        size = f"0, or from {least} to image_size = {self.image_size} pixels with augmentation = 'crop'"
+        self._need(right, "crop_size", size)
+        self._need(0 <= self.distortion <= STRONGEST, "distortion", f"from 0, plain, to {STRONGEST:g}")
+        right = self.task != "ssl" or (self.memory == "none" and self.test == "split" and self.views != "none")
+        self._need(right, "memory test augmentation", "ssl has 'none', 'split' and an augmentation")
 
     def _check_loss(self) -> None:
         if ":" not in str(self.loss):  # a user's own loss takes any task and k
             loss = find_loss(self.loss)
             if self.task not in loss.tasks:
                 raise ValueError(f"loss = {self.loss!r} with task = {self.task!r}: it trains {', '.join(loss.tasks)}")
-            if loss.k not in (None, self.k):
-                raise ValueError(f"k = {self.k}: loss = {self.loss!r} takes {loss.k} views of an image")
-        if self.projector and not PROJECTOR.fullmatch(self.projector):
-            raise ValueError(f"projector = {self.projector!r}: widths of layers, such as '256-256-256', or ''")
-        if self.projector and (self.task != "ssl" or self.embedding):
-            raise ValueError(
-                f"projector = {self.projector!r}: with task 'ssl' alone, and embedding = 0 (not {self.embedding}), its "
-                "last width"
-            )
-        if self.memory != "none" and self.loss not in REMEMBERED:
-            raise ValueError(
-                f"memory = {self.memory!r}: with the losses {', '.join(REMEMBERED)} alone, not {self.loss!r}"
-            )
-        if self.memory != "none" and (self.negatives, self.mining) != ("others", "none"):
-            raise ValueError(
-                f"negatives = {self.negatives!r}, mining = {self.mining!r}: 'others' and 'none' with a memory"
-            )
-        if not isfinite(self.bias):
-            raise ValueError(f"bias = {self.bias!r}: must be finite")
+            self._need(loss.k in (None, self.k), "k", f"loss = {self.loss!r} takes {loss.k} views of an image")
+        if self.projector:
+            widths = "widths of layers, such as '256-256-256', or ''"
+            self._need(PROJECTOR.fullmatch(self.projector) is not None, "projector", widths)
+            alone = f"with task 'ssl' alone, and embedding = 0 (not {self.embedding}), its last width"
+            self._need(self.task == "ssl" and not self.embedding, "projector", alone)
+        if self.memory != "none":
+            known = f"with the losses {', '.join(REMEMBERED)} alone, not {self.loss!r}"
+            self._need(self.loss in REMEMBERED, "memory", known)
+            usual = (self.negatives, self.mining) == ("others", "none")
+            self._need(usual, "negatives mining", "'others' and 'none' with a memory")
+        self._need(isfinite(self.bias), "bias", "must be finite")
 
     @property
     def loss_distance(self) -> str:

@@ -40,6 +40,11 @@ USUAL_RATE = 0.1
 LARGEST = torch.finfo(torch.float32).max
 """The largest weight of a term: the weights are float32 in a training."""
 
+DATA_ROOT = """the dataset's directory or zip, or s3://BUCKET/KEY.zip, s3://BUCKET/PREFIX/ (gs:// likewise) or
+http[s]://HOST/FILE.zip, with #sha256=DIGEST or not, fetched once; default: $TUNE_CD_DATA, then ~/.cache/tune_cd"""
+SAVE = """write the trained network, its weights that were best on validation, for trainables.trained.load and
+--weights"""
+
 
 def main(argv: list[str] | None = None) -> int:
     """Train all configurations and print their evaluations and outcomes; returns the exit status."""
@@ -213,52 +218,25 @@ def _parser() -> argparse.ArgumentParser:
         f"{USUAL_RATE} times the published coefficient; of several values all combinations are trained. --Lambda_p and "
         f"--Lambda_e are those of margin's and infonce's positive and entropy term. {_of_terms()}.",
     )
-    parser.add_argument("--dataset", choices=sorted(SETUPS), default="glyphs", help="default: %(default)s")
-    parser.add_argument("--task", choices=TASKS, help="default: the dataset's")
-    parser.add_argument(
-        "--data-root",
-        metavar="PATH_OR_URI",
-        help="the dataset's directory or zip, or s3://BUCKET/KEY.zip, s3://BUCKET/PREFIX/ (gs:// likewise) or "
-        "http[s]://HOST/FILE.zip, with #sha256=DIGEST or not, fetched once; default: $TUNE_CD_DATA, then "
-        "~/.cache/tune_cd",
-    )
-    parser.add_argument(
-        "--download", action="store_true", help="fetch data that are absent, where there is a public archive"
-    )
-    parser.add_argument("--weights", metavar="W", help="none, imagenet or a file; default: the set-up's")
-    parser.add_argument("--setup", choices=("small", "paper"), help="default: paper on a GPU, else small")
-    parser.add_argument(
-        "--loss",
-        metavar="LOSS",
-        help=f"{', '.join(LOSSES)}, or module:function for your own; default: the dataset's usual one",
-    )
-    parser.add_argument(
-        "--set",
-        dest="assignments",
-        metavar="FIELD=VALUE",
-        nargs="+",
-        action="extend",
-        default=[],
-        help="override fields of the set-up",
-    )
-    parser.add_argument("--batch-size", type=int, nargs="+", default=[64], help="default: 64")
-    parser.add_argument("--seed", type=_seed, nargs="+", default=[0], help="default: 0")
-    parser.add_argument(
-        "--at-once",
-        type=int,
-        metavar="N",
-        help="of several configurations; default: as many as fit the GPU, one on a CPU",
-    )
-    parser.add_argument(
-        "--checkpoint", metavar="FILE", help="resume from this file where it exists; written at every evaluation"
-    )
-    parser.add_argument(
-        "--save",
-        metavar="FILE",
-        help="write the trained network, its weights that were best on validation, for trainables.trained.load and "
-        "--weights",
-    )
-    parser.add_argument("--device", help="default: cuda where there is a GPU, else cpu")
+    add = parser.add_argument
+    add("--dataset", choices=sorted(SETUPS), default="glyphs", help="default: %(default)s")
+    add("--task", choices=TASKS, help="default: the dataset's")
+    add("--data-root", metavar="PATH_OR_URI", help=DATA_ROOT)
+    add("--download", action="store_true", help="fetch data that are absent, where there is a public archive")
+    add("--weights", metavar="W", help="none, imagenet or a file; default: the set-up's")
+    add("--setup", choices=("small", "paper"), help="default: paper on a GPU, else small")
+    losses = f"{', '.join(LOSSES)}, or module:function for your own; default: the dataset's usual one"
+    add("--loss", metavar="LOSS", help=losses)
+    fields: dict = {"nargs": "+", "action": "extend", "default": [], "metavar": "FIELD=VALUE"}
+    add("--set", dest="assignments", **fields, help="override fields of the set-up")
+    add("--batch-size", type=int, nargs="+", default=[64], help="default: 64")
+    add("--seed", type=_seed, nargs="+", default=[0], help="default: 0")
+    several = "of several configurations; default: as many as fit the GPU, one on a CPU"
+    add("--at-once", type=int, metavar="N", help=several)
+    resumed = "resume from this file where it exists; written at every evaluation"
+    add("--checkpoint", metavar="FILE", help=resumed)
+    add("--save", metavar="FILE", help=SAVE)
+    add("--device", help="default: cuda where there is a GPU, else cpu")
     return parser
 
 

@@ -138,25 +138,16 @@ class TrainTrial(tune.Trainable):
     """
 
     def setup(
-        self,
-        config: dict,
-        setup_fields: dict,
-        data_root: str | None,
-        threads: int,
-        recorder: Recorder,
-        download: bool = False,
-        gpus: float | None = None,
-        at_once: int | None = None,
-        limit: float | None = None,
+        self, config: dict, setup_fields: dict, data_root: str | None, threads: int, recorder: Recorder,
+        download: bool = False, gpus: float | None = None, at_once: int | None = None, limit: float | None = None,
         checkpoint_seconds: float = CHECKPOINT_SECONDS,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Load the data and begin. Raises as `DeviceData.load`, but UnusableData in place of ValueError."""
         open_queues()
         torch.set_num_threads(threads)
         if threading.current_thread() is threading.main_thread():
-            signal.signal(
-                signal.SIGTERM, signal.SIG_DFL
-            )  # Ray's handler raises SystemExit, as a network's own code may
+            # Ray's handler raises SystemExit, as a network's own code may
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
         setup, self._device = Setup(**setup_fields), device_for(gpus)
         self._recorder, self._limit, self._checkpoint_seconds = recorder, limit, checkpoint_seconds
         self._recording = threading.Lock()

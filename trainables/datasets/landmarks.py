@@ -240,7 +240,9 @@ def _classes(
     classes: dict[str, dict[str, list[str]]] = {}
     few, seen = [], set()
     for split, entries in lists.items():
-        found: dict[str, list[str]] = {name: [] for name in sorted({name for _, name in entries}, key=_by_number)}
+        found: dict[str, list[str]] = {
+            name: [] for name in sorted({name for _, name in entries}, key=lambda name: (len(name), name))
+        }
         for url, name in entries:
             if url not in seen and _member(folder, url) in source.members:
                 found[name].append(_member(folder, url))
@@ -250,14 +252,7 @@ def _classes(
     return classes, few
 
 
-def _by_number(name: str) -> tuple[int, str]:
-    return len(name), name
-
-
 def _plan(classes: dict[str, dict[str, list[str]]]) -> Plan:
     count = len(classes["train"])
-    return Plan(
-        name=published_name("landmarks", count, count == PUBLISHED_CLASSES),
-        channels=3,
-        splits={split: SplitPlan.of(found, IMAGES_PER_CLASS) for split, found in classes.items()},
-    )
+    name = published_name("landmarks", count, count == PUBLISHED_CLASSES)
+    return Plan(name, 3, {split: SplitPlan.of(found, IMAGES_PER_CLASS) for split, found in classes.items()})

@@ -104,11 +104,8 @@ def _plan(source: Source) -> Plan:
             )
     count = (len(background), len(evaluation))
     splits = {"train": train, "validation": validation, "test": evaluation}
-    return Plan(
-        name=published_name("omniglot", sum(count), count == PUBLISHED_CLASSES),
-        channels=1,
-        splits={split: SplitPlan.of(found, images_per_class=2) for split, found in splits.items()},
-    )
+    name = published_name("omniglot", sum(count), count == PUBLISHED_CLASSES)
+    return Plan(name, 1, {split: SplitPlan.of(found, images_per_class=2) for split, found in splits.items()})
 
 
 def _images_of_class(source: Source) -> dict[str, dict[str, list[str]]]:

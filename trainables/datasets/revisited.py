@@ -79,16 +79,6 @@ class Benchmark:
     relevant: tuple[dict[str, np.ndarray], ...]
 
 
-@dataclass(frozen=True)
-class BenchmarkSummary:
-    """The findings of `check_benchmark`: the name for results, the numbers of images and queries, the place."""
-
-    name: str
-    images: int
-    queries: int
-    location: str
-
-
 def load_benchmark(
     name: str, data_root: str | os.PathLike | None = None, *, image_size: int = 1024, download: bool = False
 ) -> Benchmark:
@@ -115,13 +105,12 @@ def load_benchmark(
     )
 
 
-def check_benchmark(
-    name: str, data_root: str | os.PathLike | None = None, *, download: bool = False
-) -> BenchmarkSummary:
-    """Check the ground truth and that every image is present; decodes none. Raises as `load_benchmark`."""
+def check_benchmark(name: str, data_root: str | os.PathLike | None = None, *, download: bool = False) -> str:
+    """The name for results, once the ground truth is checked and every image is present; decodes none. Raises as
+    `load_benchmark`."""
     folder, truth = _find(name, data_root, download)
     _files(folder, truth)
-    return BenchmarkSummary(_published(name, truth), len(truth.database), len(truth.queries), str(folder))
+    return _published(name, truth)
 
 
 def download(name: str, root: str | os.PathLike) -> Path:

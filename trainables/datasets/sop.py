@@ -64,11 +64,8 @@ def _plan(source: Source) -> Plan:
         "test": test,
     }
     count = (len(training), len(test))
-    return Plan(
-        name=published_name("sop", sum(count), count == PUBLISHED_CLASSES),
-        channels=3,
-        splits={split: SplitPlan.of(found, images_per_class=2) for split, found in splits.items()},
-    )
+    name = published_name("sop", sum(count), count == PUBLISHED_CLASSES)
+    return Plan(name, 3, {split: SplitPlan.of(found, images_per_class=2) for split, found in splits.items()})
 
 
 def _prefix(source: Source) -> str:

@@ -198,15 +198,9 @@ def _orientation(image: Image.Image) -> int | None:
 
 
 def find_archive(
-    dataset: str,
-    roots: list[Path],
-    *,
-    folder: str,
-    marks: tuple[str, ...],
-    archives: tuple[str, ...],
-    layout: str,
+    dataset: str, roots: list[Path], *, folder: str, marks: tuple[str, ...], archives: tuple[str, ...], layout: str,
     origin: str,
-) -> Path:
+) -> Path:  # fmt: skip
     """The dataset's folder or archive in the first root that has one; a root that is a file is the archive itself.
 
     folder: the folder's name below a root; the root itself may be the folder.  marks: files of which the folder has at

@@ -14,6 +14,7 @@ import sys
 if __name__ == "__main__" and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends the imports without a traceback
 
+from functools import partial
 from itertools import product
 from math import isfinite
 from pathlib import Path
@@ -123,8 +124,7 @@ _seed.__name__ = "seed (a whole number from 0 to 2^63 - 1)"
 def _train(pack: Pack, states: Path | None, network: Path | None) -> int:
     """Train all and print every evaluation and outcome; returns the exit status, 1 if a training failed or left no
     network to save. states, network: files for the state and the network of the only training; None: not saved."""
-    status = 0
-    several = len(pack.configurations) > 1
+    status, several, say = 0, len(pack.configurations) > 1, partial(print, flush=True)
     while not pack.done:
         try:
             looks = pack.advance()
@@ -134,9 +134,7 @@ def _train(pack: Pack, states: Path | None, network: Path | None) -> int:
         for index, evaluation in looks.items():
             which = f"[{index + 1}/{len(pack.configurations)}] " if several else ""
             score = f"validation {pack.setup.metric} {evaluation.val_score:.4f}"
-            print(
-                f"{which}{evaluation.images_seen:>10,} images  {evaluation.train_seconds:7.1f} s  {score}", flush=True
-            )
+            say(f"{which}{evaluation.images_seen:>10,} images  {evaluation.train_seconds:7.1f} s  {score}")
             if states:
                 checkpoint.save(pack.running[index], states)
         for index, training in [(index, training) for index, training in pack.running.items() if training.done]:
@@ -145,19 +143,14 @@ def _train(pack: Pack, states: Path | None, network: Path | None) -> int:
             except (Exception, SystemExit) as error:
                 status = _leave_out(pack, index, error)
                 continue
-            print(
-                _json(pack.configurations[index] | outcome if several else outcome, indent=None if several else 1),
-                flush=True,
-            )
+            say(_json(pack.configurations[index] | outcome) if several else _json(outcome, indent=1))
             if network and outcome["status"] == "completed":
                 network.write_bytes(trained.dumps(training))
             elif network:
                 status = 1
+                said = f"error: --save {network}: the training {outcome['status']}, nothing is written"
                 left = "; the file there is of an earlier training" if network.exists() else ""
-                print(
-                    f"error: --save {network}: the training {outcome['status']}, nothing is written{left}",
-                    file=sys.stderr,
-                )
+                print(said + left, file=sys.stderr)
     return status
 
 
@@ -203,11 +196,8 @@ class _Parser(argparse.ArgumentParser):
 
 def _of_terms() -> str:
     """The weights of all losses but margin and InfoNCE, in words."""
-    return "; ".join(
-        f"{loss.name} has {', '.join(f'--{name}' for name in loss.weights)}"
-        for loss in LOSSES.values()
-        if not loss.pairwise
-    )
+    others = (loss for loss in LOSSES.values() if not loss.pairwise)
+    return "; ".join(f"{loss.name} has {', '.join(f'--{name}' for name in loss.weights)}" for loss in others)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -19,19 +19,13 @@ __all__ = [
 ]  # fmt: skip
 
 DATASETS = {
-    "glyphs": glyphs.recipe,
-    "omniglot": omniglot.recipe,
-    "sop": sop.recipe,
-    "landmarks": landmarks.recipe,
-    "tinyimagenet": tinyimagenet.recipe,
-    "folder": folder.recipe,
-}
+    "glyphs": glyphs.recipe, "omniglot": omniglot.recipe, "sop": sop.recipe, "landmarks": landmarks.recipe,
+    "tinyimagenet": tinyimagenet.recipe, "folder": folder.recipe,
+}  # fmt: skip
 DOWNLOADS = {  # dataset with a public archive -> function that fetches it into a root
-    "omniglot": omniglot.download,
-    "sop": sop.download,
-    "landmarks": landmarks.download,
+    "omniglot": omniglot.download, "sop": sop.download, "landmarks": landmarks.download,
     "tinyimagenet": tinyimagenet.download,
-}
+}  # fmt: skip
 DRAWN = ("glyphs",)  # made on the spot, so that data roots are ignored
 
 log = logging.getLogger(__name__)

@@ -83,14 +83,9 @@ def recipe(roots: list[Path], task: str | None = None) -> Recipe:
     if few:
         notes.append(f"{len(few)} classes have fewer than {IMAGES_PER_CLASS} images and are left out: {preview(few)}")
     return Recipe(
-        "landmarks",
-        source.location,
-        source.identity(),
-        lambda: _plan(classes),
-        source.photographs,
-        left_out="; ".join(notes),
-        incomplete=bool(untried),
-    )
+        "landmarks", source.location, source.identity(), lambda: _plan(classes), source.photographs,
+        left_out="; ".join(notes), incomplete=bool(untried),
+    )  # fmt: skip
 
 
 def download(root: Path, *, threads: int = THREADS, timeout: float = TIMEOUT) -> None:

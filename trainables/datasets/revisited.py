@@ -97,12 +97,8 @@ def load_benchmark(
         entry, lambda: _read(entry), lambda place: _decode_all(place, files, truth, image_size)
     )
     n = len(truth.database)
-    return Benchmark(
-        _published(name, truth),
-        Images(pixels, offsets[:n], shapes[:n]),
-        Images(pixels, offsets[n:], shapes[n:]),
-        truth.relevant,
-    )
+    database, queries = (Images(pixels, offsets[part], shapes[part]) for part in (slice(n), slice(n, None)))
+    return Benchmark(_published(name, truth), database, queries, truth.relevant)
 
 
 def check_benchmark(name: str, data_root: str | os.PathLike | None = None, *, download: bool = False) -> str:

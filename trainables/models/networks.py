@@ -98,9 +98,8 @@ def resnet50_avg(channels: int, image_size: int) -> tuple[nn.Module, int]:
     """torchvision's ResNet-50, global average included: 2048 features."""
     from torchvision.models import resnet50
 
-    return _torchvision_trunk(
-        resnet50(weights=None), channels, nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten())
-    ), 2048
+    pool = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten())
+    return _torchvision_trunk(resnet50(weights=None), channels, pool), 2048
 
 
 def resnet50_xbm(channels: int, image_size: int) -> tuple[nn.Module, int]:

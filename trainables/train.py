@@ -14,6 +14,7 @@ import sys
 if __name__ == "__main__" and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends the imports without a traceback
 
+from functools import partial
 from itertools import product
 from math import isfinite
 from pathlib import Path
@@ -39,6 +40,11 @@ USUAL_RATE = 0.1
 
 LARGEST = torch.finfo(torch.float32).max
 """The largest weight of a term: the weights are float32 in a training."""
+
+DATA_ROOT = """the dataset's directory or zip, or s3://BUCKET/KEY.zip, s3://BUCKET/PREFIX/ (gs:// likewise) or
+http[s]://HOST/FILE.zip, with #sha256=DIGEST or not, fetched once; default: $TUNE_CD_DATA, then ~/.cache/tune_cd"""
+SAVE = """write the trained network, its weights that were best on validation, for trainables.trained.load and
+--weights"""
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -118,8 +124,7 @@ _seed.__name__ = "seed (a whole number from 0 to 2^63 - 1)"
 def _train(pack: Pack, states: Path | None, network: Path | None) -> int:
     """Train all and print every evaluation and outcome; returns the exit status, 1 if a training failed or left no
     network to save. states, network: files for the state and the network of the only training; None: not saved."""
-    status = 0
-    several = len(pack.configurations) > 1
+    status, several, say = 0, len(pack.configurations) > 1, partial(print, flush=True)
     while not pack.done:
         try:
             looks = pack.advance()
@@ -129,9 +134,7 @@ def _train(pack: Pack, states: Path | None, network: Path | None) -> int:
         for index, evaluation in looks.items():
             which = f"[{index + 1}/{len(pack.configurations)}] " if several else ""
             score = f"validation {pack.setup.metric} {evaluation.val_score:.4f}"
-            print(
-                f"{which}{evaluation.images_seen:>10,} images  {evaluation.train_seconds:7.1f} s  {score}", flush=True
-            )
+            say(f"{which}{evaluation.images_seen:>10,} images  {evaluation.train_seconds:7.1f} s  {score}")
             if states:
                 checkpoint.save(pack.running[index], states)
         for index, training in [(index, training) for index, training in pack.running.items() if training.done]:
@@ -140,19 +143,14 @@ def _train(pack: Pack, states: Path | None, network: Path | None) -> int:
             except (Exception, SystemExit) as error:
                 status = _leave_out(pack, index, error)
                 continue
-            print(
-                _json(pack.configurations[index] | outcome if several else outcome, indent=None if several else 1),
-                flush=True,
-            )
+            say(_json(pack.configurations[index] | outcome) if several else _json(outcome, indent=1))
             if network and outcome["status"] == "completed":
                 network.write_bytes(trained.dumps(training))
             elif network:
                 status = 1
+                said = f"error: --save {network}: the training {outcome['status']}, nothing is written"
                 left = "; the file there is of an earlier training" if network.exists() else ""
-                print(
-                    f"error: --save {network}: the training {outcome['status']}, nothing is written{left}",
-                    file=sys.stderr,
-                )
+                print(said + left, file=sys.stderr)
     return status
 
 
@@ -198,11 +196,8 @@ class _Parser(argparse.ArgumentParser):
 
 def _of_terms() -> str:
     """The weights of all losses but margin and InfoNCE, in words."""
-    return "; ".join(
-        f"{loss.name} has {', '.join(f'--{name}' for name in loss.weights)}"
-        for loss in LOSSES.values()
-        if not loss.pairwise
-    )
+    others = (loss for loss in LOSSES.values() if not loss.pairwise)
+    return "; ".join(f"{loss.name} has {', '.join(f'--{name}' for name in loss.weights)}" for loss in others)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -213,59 +208,25 @@ def _parser() -> argparse.ArgumentParser:
         f"{USUAL_RATE} times the published coefficient; of several values all combinations are trained. --Lambda_p and "
         f"--Lambda_e are those of margin's and infonce's positive and entropy term. {_of_terms()}.",
     )
-    parser.add_argument("--dataset", choices=sorted(SETUPS), default="glyphs", help="default: %(default)s")
-    parser.add_argument("--task", choices=TASKS, help="default: the dataset's")
-    parser.add_argument(
-        "--data-root",
-        metavar="PATH_OR_URI",
-        help="the dataset's directory or zip, or s3://BUCKET/KEY.zip, s3://BUCKET/PREFIX/ (gs:// likewise) or "
-        "http[s]://HOST/FILE.zip, with #sha256=DIGEST or not, fetched once; default: $TUNE_CD_DATA, then "
-        "~/.cache/tune_cd",
-    )
-    parser.add_argument(
-        "--download", action="store_true", help="fetch data that are absent, where there is a public archive"
-    )
-    parser.add_argument("--weights", metavar="W", help="none, imagenet or a file; default: the set-up's")
-    parser.add_argument(
-        "--setup",
-        choices=("small", "paper"),
-        help="default: paper on a GPU, else small; python -m trainables.training.paper says where its numbers come "
-        "from",
-    )
-    parser.add_argument(
-        "--loss",
-        metavar="LOSS",
-        help=f"{', '.join(LOSSES)}, or module:function for your own; default: the dataset's usual one",
-    )
-    parser.add_argument(
-        "--set",
-        dest="assignments",
-        metavar="FIELD=VALUE",
-        nargs="+",
-        action="extend",
-        default=[],
-        help="override fields of the set-up",
-    )
-    parser.add_argument("--batch-size", type=int, nargs="+", default=[64], help="default: 64")
-    parser.add_argument("--seed", type=_seed, nargs="+", default=[0], help="default: 0")
-    parser.add_argument(
-        "--at-once",
-        type=int,
-        metavar="N",
-        help="of several configurations; default: as many as fit the GPU, one on a CPU",
-    )
-    parser.add_argument(
-        "--checkpoint",
-        metavar="FILE",
-        help="resume from this file where it exists; written at every evaluation",
-    )
-    parser.add_argument(
-        "--save",
-        metavar="FILE",
-        help="write the trained network, its weights that were best on validation, for trainables.trained.load and "
-        "--weights",
-    )
-    parser.add_argument("--device", help="default: cuda where there is a GPU, else cpu")
+    add = parser.add_argument
+    add("--dataset", choices=sorted(SETUPS), default="glyphs", help="default: %(default)s")
+    add("--task", choices=TASKS, help="default: the dataset's")
+    add("--data-root", metavar="PATH_OR_URI", help=DATA_ROOT)
+    add("--download", action="store_true", help="fetch data that are absent, where there is a public archive")
+    add("--weights", metavar="W", help="none, imagenet or a file; default: the set-up's")
+    add("--setup", choices=("small", "paper"), help="default: paper on a GPU, else small")
+    losses = f"{', '.join(LOSSES)}, or module:function for your own; default: the dataset's usual one"
+    add("--loss", metavar="LOSS", help=losses)
+    fields: dict = {"nargs": "+", "action": "extend", "default": [], "metavar": "FIELD=VALUE"}
+    add("--set", dest="assignments", **fields, help="override fields of the set-up")
+    add("--batch-size", type=int, nargs="+", default=[64], help="default: 64")
+    add("--seed", type=_seed, nargs="+", default=[0], help="default: 0")
+    several = "of several configurations; default: as many as fit the GPU, one on a CPU"
+    add("--at-once", type=int, metavar="N", help=several)
+    resumed = "resume from this file where it exists; written at every evaluation"
+    add("--checkpoint", metavar="FILE", help=resumed)
+    add("--save", metavar="FILE", help=SAVE)
+    add("--device", help="default: cuda where there is a GPU, else cpu")
     return parser
 
 

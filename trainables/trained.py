@@ -85,17 +85,11 @@ def dumps(training: Training) -> bytes:
         raise ValueError(f"a training at {training.iteration} iterations has no weights that were best on validation")
     best = training.best_evaluation
     content = {
-        "format": FORMAT,
-        "setup": asdict(training.setup),
-        "data": training.data.name,
-        "h": dict(training.h),
-        "seed": training.seed,
-        "val_score": best.val_score,
-        "images_seen": best.images_seen,
-        "channels": training.data.train[0].shape[1],
-        "normalised": training.loss.normalised,
+        "format": FORMAT, "setup": asdict(training.setup), "data": training.data.name, "h": dict(training.h),
+        "seed": training.seed, "val_score": best.val_score, "images_seen": best.images_seen,
+        "channels": training.data.train[0].shape[1], "normalised": training.loss.normalised,
         "network": {name: tensor.cpu() for name, tensor in training.best.items()},
-    }
+    }  # fmt: skip
     buffer = io.BytesIO()
     torch.save(content, buffer)
     return buffer.getvalue()

@@ -35,23 +35,17 @@ from trainables.training.preemption_notice import noticed
 from trainables.training.setup import Setup
 from trainables.training.watchdog import OVERDUE, Watchdog
 
-PACK = "pack"
-"""Config key of a trial of several configurations: a list of the parameters in which they differ."""
+# keys of a config
+PACK = "pack"  # several configurations: a list of the parameters in which they differ
+UNTIL = "until"  # the share of its full length at which a training pauses; without it, it is trained to its end
 
-UNTIL = "until"
-"""Config key: the share of its full length at which a training pauses; without it, it is trained to its end."""
-
-LOOKS = "looks"
-"""Report key: the learning curve of a training that has ended or paused, [images seen, score] of each evaluation."""
-
-UNSTORED = "unstored"
-"""Report key: the row and curve that the recorder could not store; the reader of the report stores them."""
-
-TROUBLES = "troubles"
-"""Report key: what went wrong beside the training, {UNSAVED, ANEW or UNKEPT: the reason}."""
-
-UNSAVED, ANEW, UNKEPT = "unsaved", "anew", "unkept"
-"""Its latest state could not be saved; it began again at image 0; its network was not kept."""
+# keys of a report
+LOOKS = "looks"  # the learning curve of an ended or paused training, [images seen, score] of each evaluation
+UNSTORED = "unstored"  # the row and curve that the recorder could not store; the reader of the report stores them
+TROUBLES = "troubles"  # what went wrong beside the training, {UNSAVED, ANEW or UNKEPT: the reason}
+UNSAVED = "unsaved"  # its latest state could not be saved
+ANEW = "anew"  # it began again at image 0
+UNKEPT = "unkept"  # its network was not kept
 
 CHECKPOINT_SECONDS = 300.0
 CHECKPOINT_SHARE = 0.02  # of a process's time that saving may take
@@ -138,25 +132,16 @@ class TrainTrial(tune.Trainable):
     """
 
     def setup(
-        self,
-        config: dict,
-        setup_fields: dict,
-        data_root: str | None,
-        threads: int,
-        recorder: Recorder,
-        download: bool = False,
-        gpus: float | None = None,
-        at_once: int | None = None,
-        limit: float | None = None,
+        self, config: dict, setup_fields: dict, data_root: str | None, threads: int, recorder: Recorder,
+        download: bool = False, gpus: float | None = None, at_once: int | None = None, limit: float | None = None,
         checkpoint_seconds: float = CHECKPOINT_SECONDS,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Load the data and begin. Raises as `DeviceData.load`, but UnusableData in place of ValueError."""
         open_queues()
         torch.set_num_threads(threads)
         if threading.current_thread() is threading.main_thread():
-            signal.signal(
-                signal.SIGTERM, signal.SIG_DFL
-            )  # Ray's handler raises SystemExit, as a network's own code may
+            # Ray's handler raises SystemExit, as a network's own code may
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
         setup, self._device = Setup(**setup_fields), device_for(gpus)
         self._recorder, self._limit, self._checkpoint_seconds = recorder, limit, checkpoint_seconds
         self._recording = threading.Lock()
@@ -280,9 +265,13 @@ class TrainTrial(tune.Trainable):
         self._give_up(index, described(error, config, device_name(self._device)), kind)
 
     def _give_up(self, index: int, said: str, kind: str) -> None:
-        training, share = self._pack.running.get(index), 1 / self._pack.at_once
+        outcome, share = failure(said, self._curve(index), kind), 1 / self._pack.at_once
         self._pack.drop(index)
-        self._conclude(index, failure(said, training.curve if training is not None else (), kind), share)
+        self._conclude(index, outcome, share)
+
+    def _curve(self, index: int) -> list[Evaluation]:
+        training = self._pack.running.get(index)
+        return training.curve if training is not None else []
 
     def _conclude(self, index: int, outcome: Outcome, share: float) -> None:
         """Record an outcome, then set its report."""
@@ -338,8 +327,7 @@ class TrainTrial(tune.Trainable):
         late = [index for index in self._pack.running if now - self._members[index].began >= self._limit]
         with self._recording:  # held until the process ends, so that nothing else is recorded
             for index in late or [self._pack.culprit]:
-                member, training = self._members[index], self._pack.running.get(index)
-                outcome = failure(self._too_long(), training.curve if training is not None else (), "timeout")
+                member, outcome = self._members[index], failure(self._too_long(), self._curve(index), "timeout")
                 self._recorder.record(member.config, outcome, self._where(member, share))
             os._exit(OVERDUE)
 
@@ -351,11 +339,8 @@ class TrainTrial(tune.Trainable):
         scores = [report["val_score"] for report in reports.values()]
         seen = sum(report["images_seen"] for report in reports.values())
         best = max((score for score in scores if score == score), default=float("nan"))
-        return {
-            "val_score": best,
-            "images_seen": seen,
-            PACK: {str(index): self._members[index].told() for index in reports},
-        }
+        told = {str(index): self._members[index].told() for index in reports}
+        return {"val_score": best, "images_seen": seen, PACK: told}
 
 
 def _report(best_score: float, evaluation: Evaluation) -> dict:

@@ -21,7 +21,7 @@ from studies import row
 
 from trainables.losses import Loss
 from trainables.models.networks import build_network
-from trainables.training.paper import setups
+from trainables.training import setups
 from trainables.training.setups import find_setup
 from tune_cd import results
 from tune_cd.cluster.capacity import Growth, NodeType, cluster_growth
@@ -249,7 +249,8 @@ SOP = ("--dataset", "sop", "--setup", "paper", *XBM, "--weights", "none")
 
 def test_table_xbm_on_sop_is_the_papers(tmp_path, capsys):
     made = study(tmp_path, *SOP, "--data-root", str(photographs(tmp_path)))
-    assert made.setup == replace(setups()["sop, xbm"], weights="none") and len(made.searches) == 12
+    published = replace(find_setup("sop", "paper"), **setups.XBM["paper"])
+    assert made.setup == replace(published, weights="none") and len(made.searches) == 12
     assert [search.num_samples for search in made.searches] == [1, 20] * 3 + [1] * 6, "69 trainings at most"
     announce(made, Resources(cpus=1, gpus=0.0, workers=1))
     said = capsys.readouterr().out

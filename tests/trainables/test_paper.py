@@ -1,95 +1,113 @@
-"""The paper set-ups' table of numbers: every field has a row, and every row the set-up's value and a known source."""
+"""The paper set-ups' numbers are those of their sources, and each has its source beside it."""
 
-from dataclasses import fields, replace
+from dataclasses import asdict, fields, replace
 from importlib import import_module
+from inspect import getsource
 
 import pytest
 
-from trainables.training import paper
-from trainables.training.paper import COPIES, ELSEWHERE, NUMBERS, OURS, SOURCES, Number, numbers, setups
+from trainables.training import setups
 from trainables.training.setup import Setup, override
-from trainables.training.setups import find_setup
+from trainables.training.setups import PAPER, SETUPS, XBM, find_setup
+
+SOURCES = (
+    "sec:", "ssec:", "subsec:", "eq:", "fig:", "table:", "ours", "relational", "research-xbm",
+    "cnnimageretrieval-pytorch",
+)  # fmt: skip
+"""The allowed beginnings of a source."""
+
+USUAL = {
+    "selected_by": None, "learning_rate": 0.1, "k": 2, "margin": 0.5, "temperature": 0.1, "bias": -10.0,
+    "distance": None, "q": 1, "negatives": "others", "mining": "none", "distortion": 1.0, "probe_epochs": 100,
+    "probe_steps": 0, "probe_rate": 1e-3, "probe_features": "raw", "embedding": 0, "crop_scale": 0.25, "crop_size": 0,
+    "projector": "", "optimizer": "sgd", "weight_decay": 0.0, "schedule": "constant", "precision": "float32",
+    "step": None, "memory": "none", "memory_size": 55_000, "memory_start": 1000, "test": "split",
+    "test_image_size": 1024,
+}  # fmt: skip
+NAMES = ("loss", "network", "weights", "image_size", "images_seen", "evaluations", "augmentation", "projection")
+DML, SSL = ("margin", "resnet18_gem", "imagenet"), ("infonce", "resnet32", "none")
+OWN = {
+    ("glyphs", "dml"): ("margin", "resnet18_gem", "none", 64, 3_000_000, 30, None, "relu"),
+    ("glyphs", "ssl"): (*SSL, 64, 3_000_000, 30, None, "leaky_relu"),
+    ("omniglot", "dml"): (*DML, 64, 3_000_000, 30, None, "relu"),
+    ("sop", "dml"): (*DML, 224, 2_000_000, 20, "crop", "relu"),
+    ("landmarks", "dml"): (*DML, 448, 1_000_000, 20, "crop", "relu"),
+    ("tinyimagenet", "ssl"): (*SSL, 64, 36_000_000, 36, None, "leaky_relu"),
+    ("folder", "dml"): (*DML, 224, 1_000_000, 20, "crop", "relu"),
+    ("folder", "ssl"): (*SSL, 64, 36_000_000, 36, None, "leaky_relu"),
+}
+MEMORY = {
+    "loss": "margin", "network": "resnet50_xbm", "weights": "imagenet", "embedding": 128, "image_size": 256,
+    "crop_size": 224, "crop_scale": 0.2, "augmentation": "crop", "images_seen": 4_480_000, "evaluations": 70,
+    "selected_by": "recall_at_1", "learning_rate": 1e-4, "k": 4, "distance": "cosine", "margin": 0.5, "q": 1,
+    "optimizer": "adam", "weight_decay": 5e-4, "schedule": "constant", "memory": "fixed", "memory_size": 55_000,
+    "memory_start": 1000, "dataset": "sop", "task": "dml",
+}  # fmt: skip
+BESIDE = {
+    "training.setups.SEARCH_RANGE": (1e-6, 17.0), "training.setups.BATCH_SIZES": (16, 32, 64, 128, 256, 512),
+    "training.setups.XBM_RANGE": (1e-2, 1.7e5), "training.setups.XBM_SCHEDULES": ("constant", "plateau"),
+    "training.assembly.REDUCTION": 0.1, "training.assembly.PATIENCE": 4, "training.assembly.THRESHOLD": 1e-3,
+    "training.assembly.COOLDOWN": 2, "training.assembly.LEAST": 0.05,
+    "training.setups.PUBLISHED_BEST": {
+        ("omniglot", "margin"): (8e-3, 2.0), ("sop", "margin"): (1e-2, 4.0), ("landmarks", "margin"): (4e-3, 5e-1),
+        ("tinyimagenet", "margin"): (1.0, 8.0), ("tinyimagenet", "infonce"): (1.0, 2.0),
+    },
+    "data.augmentation.SCALE": (0.08, 1.0), "data.augmentation.RATIO": (3 / 4, 4 / 3), "data.augmentation.P_FLIP": 0.5,
+    "data.augmentation.P_JITTER": 0.8, "data.augmentation.P_GREY": 0.2, "data.augmentation.STRENGTH": 0.8,
+    "data.augmentation.HUE": 0.2, "metrics.revisited.SCALES": (1.0, 2**-0.5, 0.5),
+    "datasets.tinyimagenet.VALIDATION_FRACTION": 0.1, "datasets.sop.VALIDATION_FRACTION": 0.1,
+    "datasets.omniglot.VALIDATION_ALPHABETS": ("Balinese", "Futurama", "Grantha", "Hebrew", "N_Ko"),
+    "datasets.landmarks.LISTS": {"train": "annotation_clean_train.txt", "validation": "annotation_clean_val.txt"},
+}  # fmt: skip
 
 
-def in_effect(setup):
-    """The fields of a set-up that are."""
-    ssl, memory = setup.task == "ssl", setup.memory != "none"
-    probe = ("probe_epochs", "probe_steps", "probe_rate", "probe_features")
-    only = dict.fromkeys((*probe, "projection"), ssl) | {"memory_size": memory, "memory_start": memory}
-    only |= {
-        "test_image_size": setup.test != "split",
-        "distortion": setup.dataset == "glyphs",
-        "crop_scale": setup.views == "crop",
-    }
-    only |= {"projector": bool(setup.projector), "bias": setup.loss == "siglip", "dataset": False, "task": False}
-    return [field.name for field in fields(Setup) if only.get(field.name, True)]
+@pytest.mark.parametrize(("dataset", "task"), OWN)
+def test_every_field_of_a_paper_set_up_is_the_sources(dataset, task):
+    expected = USUAL | dict(zip(NAMES, OWN[dataset, task], strict=True)) | {"dataset": dataset, "task": task}
+    if dataset == "landmarks":
+        expected["test"] = "roxford5k"
+    assert asdict(SETUPS[dataset][task]["paper"]) == expected
 
 
-def problems(setup, rows):
-    """What is wrong between a set-up and its rows, in words."""
-    names = in_effect(setup)
-    missing = [f"{name} has no row" for name in names if name not in rows]
-    other = [
-        f"{name} is {getattr(setup, name)!r}, its row says {rows[name].value!r}"
-        for name in names
-        if name in rows and rows[name].value != getattr(setup, name)
-    ]
-    return missing + other + [f"{name} is not in effect" for name in rows if name not in names]
+def test_the_tables_name_the_same_set_ups_and_all_fields():
+    assert {(dataset, task) for dataset, tasks in SETUPS.items() for task in tasks} == set(OWN) == set(PAPER)
+    assert {field.name for field in fields(Setup)} == {*USUAL, *NAMES, "dataset", "task"}
 
 
-@pytest.mark.parametrize("name", setups())
-def test_every_number_of_a_paper_set_up_has_its_row(name):
-    assert problems(setups()[name], numbers(name)) == []
+def test_every_field_of_the_experiment_on_memory_is_the_sources():
+    usual = USUAL | {"projection": "relu"}
+    assert asdict(replace(find_setup("sop", "paper"), **XBM["paper"])) == usual | MEMORY
 
 
-def test_the_table_and_the_set_ups_are_the_same_ones():
-    assert set(setups()) == {*NUMBERS, *COPIES}
-    with pytest.raises(ValueError, match="set-up 'cub': one of"):
-        numbers("cub")
-
-
-def test_a_number_that_changes_or_has_no_row_is_found():
-    """The test above can fail: by a field that nobody wrote a row for, and by another value."""
-    setup, rows = setups()["sop"], dict(numbers("sop"))
-    assert problems(replace(setup, precision="bfloat16"), rows) == ["precision is 'bfloat16', its row says 'float32'"]
-    del rows["margin"]
-    assert problems(setup, rows | {"gain": Number(1, OURS, "x")}) == ["margin has no row", "gain is not in effect"]
-
-
-@pytest.mark.parametrize("name", [*NUMBERS, *COPIES, "beside"])
-def test_every_row_has_a_source_and_our_choices_a_reason(name):
-    for field, row in (ELSEWHERE if name == "beside" else numbers(name)).items():
-        assert row.source.startswith(SOURCES), (field, row)
-        assert row.note or row.source != OURS, f"{field} of {name} is ours, and its row does not say why"
-
-
-@pytest.mark.parametrize("name", ELSEWHERE)
+@pytest.mark.parametrize("name", BESIDE)
 def test_numbers_beside_the_set_ups_are_the_codes(name):
     module, _, constant = name.rpartition(".")
-    assert getattr(import_module(f"trainables.{module}"), constant) == ELSEWHERE[name].value
+    assert getattr(import_module(f"trainables.{module}"), constant) == BESIDE[name]
+
+
+def without_source(source):
+    """The lines `"field": value,` of a set-up in Python source whose comment does not begin with a source."""
+    names, found = {field.name for field in fields(Setup)}, []
+    for line in source.splitlines():
+        name, colon, rest = line.strip().removeprefix('"').partition('": ')
+        if colon and name in names and not rest.partition("  # ")[2].startswith(SOURCES):
+            found.append(line.strip())
+    return found
+
+
+def test_every_number_of_a_paper_set_up_has_its_source_beside_it():
+    paper, _, rest = getsource(setups).partition("\nSMALL = ")
+    memory = rest[rest.index("XBM_ALIKE = ") : rest.index('"small": XBM_ALIKE')]
+    assert without_source(paper) == [] == without_source(memory)
+    assert paper.count("# ours") > 10 and "learning_rate" in memory, "the parts that have the numbers"
+    assert without_source(paper.replace("# sec:exps", "# sec exps", 1)), "a missing source is found"
 
 
 def test_the_paper_trains_in_float32_unless_asked_otherwise():
-    assert {setup.precision for setup in setups().values()} == {"float32"}
     assert override(find_setup("sop", "paper"), ["precision=bfloat16"]).precision == "bfloat16"
 
 
 def test_36_million_steps_are_200_epochs_of_nine_tenths_in_two_views():
     """Why the paper's steps are read as images of which both views count."""
     fraction = import_module("trainables.datasets.tinyimagenet").VALIDATION_FRACTION
-    assert setups()["tinyimagenet"].images_seen == 200 * round(100_000 * (1 - fraction)) * 2
-
-
-def test_it_is_printed_as_markdown(capsys):
-    assert paper.main(["sop, xbm"]) == 0
-    said = capsys.readouterr().out
-    assert said.startswith(
-        "## sop, xbm\n\n| field | value | source | note |\n|---|---|---|---|\n| `loss` | margin | sec:xbm |"
-    )
-    assert (
-        "| `weight_decay` | 0.0005 | research-xbm, configs/sample_config.yaml |" in said
-        and "| `training.setups.SEARCH_RANGE` |" in said
-    )
-    assert {line.count("|") for line in said.splitlines() if line.startswith("|")} == {5}
-    assert paper.main([]) == 0 and all(f"## {name}\n" in capsys.readouterr().out for name in ["glyphs"])
-    assert paper.main(["cub"]) == 2 and "one of" in capsys.readouterr().err
+    assert find_setup("tinyimagenet", "paper").images_seen == 200 * round(100_000 * (1 - fraction)) * 2

@@ -155,10 +155,9 @@ def test_the_benchmark_in_the_original_layout(root):
     assert benchmark.database[-1].dtype == np.uint8 and not benchmark.database[0].flags.writeable
     with pytest.raises(IndexError):
         benchmark.queries[3]
-    summary = check_benchmark("roxford5k", root)
-    assert (summary.name, summary.images, summary.queries) == ("roxford5k-12", 12, 3)
-    assert summary.location == str(root / "roxford5k")
-    assert check_benchmark("roxford5k", root / "roxford5k") == summary  # the benchmark's own folder will do
+    assert (len(benchmark.database), len(benchmark.queries)) == (12, 3)
+    for place in (root, root / "roxford5k"):  # the benchmark's own folder will do
+        assert check_benchmark("roxford5k", place) == "roxford5k-12" == benchmark.name
 
 
 def test_queries_are_cropped_before_images_shrink_and_none_is_enlarged(root):
@@ -221,9 +220,9 @@ def test_a_box_beside_the_image_is_an_error_and_one_across_the_edge_is_cut(root)
 
 def test_the_published_name_is_for_the_published_counts(root, monkeypatch):
     monkeypatch.setitem(revisited.BENCHMARKS, "roxford5k", revisited.Published(12, 3, ()))
-    assert check_benchmark("roxford5k", root).name == "roxford5k"
+    assert check_benchmark("roxford5k", root) == "roxford5k"
     monkeypatch.setitem(revisited.BENCHMARKS, "roxford5k", revisited.Published(12, 4, ()))
-    assert check_benchmark("roxford5k", root).name == "roxford5k-12"
+    assert check_benchmark("roxford5k", root) == "roxford5k-12"
 
 
 def test_absent_data_unknown_names_and_sizes_are_named(root, tmp_path):

@@ -17,6 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor
 
+# As in relational (see `training.setups`), datamanager.py, where nothing else is said.
 SCALE = (0.08, 1.0)  # SimCLR's area of the crop / area of the image
 RATIO = (3 / 4, 4 / 3)  # width / height of the crop, log-uniform
 ATTEMPTS = 10  # to find a crop that fits; torchvision's number

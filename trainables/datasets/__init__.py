@@ -14,32 +14,18 @@ from trainables.datasets.uri import Address, is_uri, parse
 from trainables.training.setup import IMAGE_SIZES
 
 __all__ = [
-    "DATASETS",
-    "DOWNLOADS",
-    "Dataset",
-    "SourceSummary",
-    "Split",
-    "check_source",
-    "data_roots",
-    "load_dataset",
-    "pin_source",
-    "source_sha256",
-]
+    "DATASETS", "DOWNLOADS", "Dataset", "SourceSummary", "Split", "check_source", "data_roots", "load_dataset",
+    "pin_source", "source_sha256",
+]  # fmt: skip
 
 DATASETS = {
-    "glyphs": glyphs.recipe,
-    "omniglot": omniglot.recipe,
-    "sop": sop.recipe,
-    "landmarks": landmarks.recipe,
-    "tinyimagenet": tinyimagenet.recipe,
-    "folder": folder.recipe,
-}
+    "glyphs": glyphs.recipe, "omniglot": omniglot.recipe, "sop": sop.recipe, "landmarks": landmarks.recipe,
+    "tinyimagenet": tinyimagenet.recipe, "folder": folder.recipe,
+}  # fmt: skip
 DOWNLOADS = {  # dataset with a public archive -> function that fetches it into a root
-    "omniglot": omniglot.download,
-    "sop": sop.download,
-    "landmarks": landmarks.download,
+    "omniglot": omniglot.download, "sop": sop.download, "landmarks": landmarks.download,
     "tinyimagenet": tinyimagenet.download,
-}
+}  # fmt: skip
 DRAWN = ("glyphs",)  # made on the spot, so that data roots are ignored
 
 log = logging.getLogger(__name__)
@@ -60,14 +46,9 @@ class SourceSummary:
 
 
 def load_dataset(
-    name: str,
-    data_root: str | os.PathLike | None = None,
-    *,
-    image_size: int,
-    task: str | None = None,
-    download: bool = False,
-    distortion: float = 1.0,
-) -> Dataset:
+    name: str, data_root: str | os.PathLike | None = None, *, image_size: int, task: str | None = None,
+    download: bool = False, distortion: float = 1.0,
+) -> Dataset:  # fmt: skip
     """Load a dataset with square images of image_size px: decoded into the cache once, memory-mapped afterwards.
 
     name: one of DATASETS.  data_root: see `data_roots`.  task: "dml", "ssl" or None for the dataset's usual task.
@@ -92,16 +73,10 @@ def check_source(
     `load_dataset`."""
     recipe = _recipe(name, data_root, task, download)
     plan = recipe.plan()
-    train = plan.splits["train"]
-    test = plan.splits.get("test")
+    train, test = plan.splits["train"], plan.splits.get("test")
+    images = len(train.class_names), len(train.items)
     return SourceSummary(
-        plan.name,
-        len(train.class_names),
-        len(train.items),
-        recipe.location,
-        plan.channels,
-        len(test.items) if test else 0,
-        plan.content,
+        plan.name, *images, recipe.location, plan.channels, len(test.items) if test else 0, plan.content
     )
 
 

@@ -54,16 +54,10 @@ class Progress:
 
 
 def fetch(
-    url: str,
-    path: Path,
-    *,
-    sha256: str | None = None,
-    md5: str | None = None,
-    verify: Callable[[Path], object] | None = None,
-    attempts: int = ATTEMPTS,
-    backoff: float = BACKOFF,
+    url: str, path: Path, *, sha256: str | None = None, md5: str | None = None,
+    verify: Callable[[Path], object] | None = None, attempts: int = ATTEMPTS, backoff: float = BACKOFF,
     timeout: float = TIMEOUT,
-) -> Path:
+) -> Path:  # fmt: skip
     """Fetch the url (http or https) to the path, unless that exists; returns the path.
 
     sha256, md5: the published checksum, one of the two, as hexadecimal digits.  backoff, timeout: s.

@@ -21,8 +21,8 @@ from trainables.datasets.source import Source, missing_data
 from trainables.datasets.structure import Plan, Recipe, SplitPlan, allowed_task, fixed_order, preview
 from trainables.training.setup import TASKS
 
-CLASS_FRACTIONS = {"validation": 0.15, "test": 0.25}  # dml; the rest is for training
-IMAGE_FRACTIONS = {"validation": 0.1, "test": 0.1}  # ssl, of each class
+# of the classes (dml), or of each class's images (ssl); the rest is for training
+FRACTIONS = {"dml": {"validation": 0.15, "test": 0.25}, "ssl": {"validation": 0.1, "test": 0.1}}
 DIGITS = 4  # of the digest, in the dataset's name
 MIN_CLASSES = 2  # of a split: with one class there is nothing to tell apart
 SPLIT_FOLDERS = {
@@ -57,16 +57,12 @@ def recipe(roots: list[Path], task: str | None = None) -> Recipe:
     if not root.exists():
         raise missing_data("folder", [root], LAYOUT, "your own images")
     source = Source((root,), IMAGES)
-    name = f"folder-{_cleaned(root)}"
+    place = re.sub(r"[^A-Za-z0-9_.-]+", "_", root.stem if root.is_file() else root.name)
+    name = f"folder-{place or 'images'}"
     # Includes the task, because the splits differ, and the name, because an archive's identity does not cover it.
     identity = blake2b(repr((source.identity(), task, name)).encode(), digest_size=16).hexdigest()
 
     return Recipe("folder", source.location, identity, lambda: _plan(source, task, name), source.photographs)
-
-
-def _cleaned(root: Path) -> str:
-    """The directory's or archive's name with only letters, digits, '_', '.' and '-'."""
-    return re.sub(r"[^A-Za-z0-9_.-]+", "_", root.stem if root.is_file() else root.name) or "images"
 
 
 def _plan(source: Source, task: str, name: str) -> Plan:
@@ -81,26 +77,16 @@ def _plan(source: Source, task: str, name: str) -> Plan:
     tops = {image.split("/")[0] for image in images}
     own = any(top.casefold() in SPLIT_FOLDERS for top in tops)
     _check_unread(source, images, unread, depth=2 if own else 1)
-    if own:
-        splits = _own_split(source, images, task)
-    else:
-        classes = _classes(source, images, depth=1)
-        splits = _split_classes(classes) if task == "dml" else _split_images(source, classes)
+    splits = _own_split(source, images, task) if own else _split(source, _classes(source, images, depth=1), task)
     _check_splits(source, splits, task)
     sizes = [(image, source.members[prefix + image].size) for image in images]
     digest = blake2b(repr(sizes).encode(), digest_size=8).hexdigest()
-    return Plan(
-        name=f"{name}-{digest[:DIGITS]}",
-        channels=3,
-        splits={
-            split: SplitPlan.of(
-                {label: [prefix + image for image in images] for label, images in splits[split].items()},
-                images_per_class=2 if task == "dml" else 1,
-            )
-            for split in ("train", "validation", "test")
-        },
-        content=f"{len(sizes):,} images of {sum(size for _, size in sizes):,} bytes, digest {digest}",
-    )
+    plans = {}
+    for split in ("train", "validation", "test"):
+        members = {label: [prefix + image for image in images] for label, images in splits[split].items()}
+        plans[split] = SplitPlan.of(members, images_per_class=2 if task == "dml" else 1)
+    content = f"{len(sizes):,} images of {sum(size for _, size in sizes):,} bytes, digest {digest}"
+    return Plan(f"{name}-{digest[:DIGITS]}", 3, plans, content)
 
 
 def _prefix(source: Source) -> str:
@@ -160,8 +146,7 @@ def _own_split(source: Source, images: list[str], task: str) -> dict[str, Classe
     else:
         _warn_of_shared_classes(source, folders, places["train"])
     if "validation" not in splits:
-        parts = _validation_classes(splits["train"]) if task == "dml" else _validation_images(source, splits["train"])
-        splits["train"], splits["validation"] = parts
+        splits["train"], splits["validation"] = _validation(source, splits["train"], task)
     return splits
 
 
@@ -183,54 +168,39 @@ def _split_places(source: Source, tops: Iterable[str]) -> dict[str, str]:
     return split_of
 
 
-def _split_classes(classes: Classes) -> dict[str, Classes]:
-    rest, test = _take_classes(classes, CLASS_FRACTIONS["test"], "folder test")
-    train, validation = _validation_classes(rest)
-    return {"train": train, "validation": validation, "test": test}
-
-
-def _validation_classes(classes: Classes) -> tuple[Classes, Classes]:
-    """Split the classes left after the test split into (training, validation)."""
-    share = CLASS_FRACTIONS["validation"] / (1 - CLASS_FRACTIONS["test"])
-    return _take_classes(classes, share, "folder validation")
-
-
-def _split_images(source: Source, classes: Classes) -> dict[str, Classes]:
-    if short := [f"{label} ({len(images)})" for label, images in classes.items() if len(images) < 3]:
+def _split(source: Source, classes: Classes, task: str) -> dict[str, Classes]:
+    if task == "ssl" and (
+        short := [f"{label} ({len(images)})" for label, images in classes.items() if len(images) < 3]
+    ):
         raise ValueError(
             f"{source.location}: classes need at least 3 images, but {len(short)} have fewer: {preview(short)}"
         )
-    rest, test = _take_images(source, classes, IMAGE_FRACTIONS["test"], "folder test")
-    train, validation = _validation_images(source, rest)
+    rest, test = _take(source, classes, task, FRACTIONS[task]["test"], "folder test")
+    train, validation = _validation(source, rest, task)
     return {"train": train, "validation": validation, "test": test}
 
 
-def _validation_images(source: Source, classes: Classes) -> tuple[Classes, Classes]:
-    """Split the images left after the test split into (training, validation)."""
-    share = IMAGE_FRACTIONS["validation"] / (1 - IMAGE_FRACTIONS["test"])
-    return _take_images(source, classes, share, "folder validation")
+def _validation(source: Source, classes: Classes, task: str) -> tuple[Classes, Classes]:
+    """Split what is left after the test split into (training, validation)."""
+    share = FRACTIONS[task]["validation"] / (1 - FRACTIONS[task]["test"])
+    return _take(source, classes, task, share, "folder validation")
 
 
-def _take_classes(classes: Classes, share: float, purpose: str) -> tuple[Classes, Classes]:
-    """Split the classes into (the others, `share` of them but at least MIN_CLASSES)."""
-    count = max(MIN_CLASSES, round(share * len(classes)))
-    taken = set(fixed_order(classes, purpose)[:count])
-    rest = {label: images for label, images in classes.items() if label not in taken}
-    return rest, {label: classes[label] for label in classes if label in taken}
-
-
-def _take_images(source: Source, classes: Classes, share: float, purpose: str) -> tuple[Classes, Classes]:
-    """Split the images into (the others, `share` of each class, at least one). ValueError if a class has only one."""
+def _take(source: Source, classes: Classes, task: str, share: float, purpose: str) -> tuple[Classes, Classes]:
+    """Split into (the others, `share`): in dml of the classes, at least MIN_CLASSES; in ssl of the images of each
+    class, at least one, with ValueError if a class has only one."""
+    if task == "dml":
+        taken = set(fixed_order(classes, purpose)[: max(MIN_CLASSES, round(share * len(classes)))])
+        rest = {label: images for label, images in classes.items() if label not in taken}
+        return rest, {label: images for label, images in classes.items() if label in taken}
     if short := [label for label, images in classes.items() if len(images) < 2]:
         raise ValueError(
             f"{source.location}: classes need at least 2 images to share with validation: {preview(short)}"
         )
-    rest, taken = {}, {}
-    for label, images in classes.items():
-        shuffled = fixed_order(images, purpose)
-        count = max(1, round(share * len(images)))
-        rest[label], taken[label] = sorted(shuffled[count:]), sorted(shuffled[:count])
-    return rest, taken
+    shuffled = {label: fixed_order(images, purpose) for label, images in classes.items()}
+    count = {label: max(1, round(share * len(images))) for label, images in classes.items()}
+    rest = {label: sorted(images[count[label] :]) for label, images in shuffled.items()}
+    return rest, {label: sorted(images[: count[label]]) for label, images in shuffled.items()}
 
 
 def _check_same_classes(source: Source, splits: dict[str, Classes]) -> None:

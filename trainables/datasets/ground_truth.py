@@ -163,19 +163,17 @@ def _checked(content: Any) -> GroundTruth:
         if not isinstance(entry, dict) or not {"bbx", *LISTS} <= set(entry):
             raise ValueError(f"the entry of query {query} must be a dict with bbx, {', '.join(LISTS)}")
         boxes.append(_box(_plain(entry["bbx"]), query))
-        relevant.append(
-            {name: _positions(_plain(entry[name]), f"{name} of query {query}", len(database)) for name in LISTS}
-        )
-        every = np.concatenate(list(relevant[-1].values()))
+        lists = {name: _positions(_plain(entry[name]), f"{name} of query {query}", len(database)) for name in LISTS}
+        relevant.append(lists)
+        every = np.concatenate(list(lists.values()))
         if len(np.unique(every)) != len(every):
             raise ValueError(f"query {query} has an image twice in easy, hard and junk")
     return GroundTruth(database, queries, np.array(boxes), tuple(relevant))
 
 
 def _names(values: Any, key: str) -> tuple[str, ...]:
-    if (not isinstance(values, list | tuple) and not (isinstance(values, np.ndarray) and values.ndim == 1)) or not len(
-        values
-    ):
+    listed = isinstance(values, list | tuple) or (isinstance(values, np.ndarray) and values.ndim == 1)
+    if not listed or not len(values):
         raise ValueError(f"{key} must be a list of image names")
     for name in values:
         if not isinstance(name, str) or not _NAME.fullmatch(name):

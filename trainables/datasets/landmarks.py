@@ -33,7 +33,7 @@ PUBLISHED_CLASSES = 586  # of 42,410 training and 6,382 validation images
 MAX_UNTRIED = 0.5  # of the images may be missing without a known dead link; more means a missing download
 IMAGES_PER_CLASS = 2
 
-LISTS = {"train": "annotation_clean_train.txt", "validation": "annotation_clean_val.txt"}
+LISTS = {"train": "annotation_clean_train.txt", "validation": "annotation_clean_val.txt"}  # ours
 LAYOUT = (
     f"{' and '.join(LISTS.values())} (lines `URL class x1 x2 y1 y2`) in landmarks/ or landmarks-clean/, the photos in "
     "images/ there"
@@ -83,14 +83,9 @@ def recipe(roots: list[Path], task: str | None = None) -> Recipe:
     if few:
         notes.append(f"{len(few)} classes have fewer than {IMAGES_PER_CLASS} images and are left out: {preview(few)}")
     return Recipe(
-        "landmarks",
-        source.location,
-        source.identity(),
-        lambda: _plan(classes),
-        source.photographs,
-        left_out="; ".join(notes),
-        incomplete=bool(untried),
-    )
+        "landmarks", source.location, source.identity(), lambda: _plan(classes), source.photographs,
+        left_out="; ".join(notes), incomplete=bool(untried),
+    )  # fmt: skip
 
 
 def download(root: Path, *, threads: int = THREADS, timeout: float = TIMEOUT) -> None:
@@ -240,7 +235,9 @@ def _classes(
     classes: dict[str, dict[str, list[str]]] = {}
     few, seen = [], set()
     for split, entries in lists.items():
-        found: dict[str, list[str]] = {name: [] for name in sorted({name for _, name in entries}, key=_by_number)}
+        found: dict[str, list[str]] = {
+            name: [] for name in sorted({name for _, name in entries}, key=lambda name: (len(name), name))
+        }
         for url, name in entries:
             if url not in seen and _member(folder, url) in source.members:
                 found[name].append(_member(folder, url))
@@ -250,14 +247,7 @@ def _classes(
     return classes, few
 
 
-def _by_number(name: str) -> tuple[int, str]:
-    return len(name), name
-
-
 def _plan(classes: dict[str, dict[str, list[str]]]) -> Plan:
     count = len(classes["train"])
-    return Plan(
-        name=published_name("landmarks", count, count == PUBLISHED_CLASSES),
-        channels=3,
-        splits={split: SplitPlan.of(found, IMAGES_PER_CLASS) for split, found in classes.items()},
-    )
+    name = published_name("landmarks", count, count == PUBLISHED_CLASSES)
+    return Plan(name, 3, {split: SplitPlan.of(found, IMAGES_PER_CLASS) for split, found in classes.items()})

@@ -16,7 +16,7 @@ from trainables.datasets.download import fetch
 from trainables.datasets.source import Source, decode_image, missing_data
 from trainables.datasets.structure import Plan, Recipe, Render, SplitPlan, allowed_task, published_name
 
-# 148 of the 964 background classes (15 %), of different families of scripts. Of these omniglot-small.zip
+# Ours: 148 of the 964 background classes (15 %), of different families of scripts. Of these omniglot-small.zip
 # has Balinese alone, which leaves 131 of its 155 background classes for training: enough for batches of 256 in pairs.
 VALIDATION_ALPHABETS = ("Balinese", "Futurama", "Grantha", "Hebrew", "N_Ko")
 PUBLISHED_CLASSES = (964, 659)  # images_background, images_evaluation
@@ -104,11 +104,8 @@ def _plan(source: Source) -> Plan:
             )
     count = (len(background), len(evaluation))
     splits = {"train": train, "validation": validation, "test": evaluation}
-    return Plan(
-        name=published_name("omniglot", sum(count), count == PUBLISHED_CLASSES),
-        channels=1,
-        splits={split: SplitPlan.of(found, images_per_class=2) for split, found in splits.items()},
-    )
+    name = published_name("omniglot", sum(count), count == PUBLISHED_CLASSES)
+    return Plan(name, 1, {split: SplitPlan.of(found, images_per_class=2) for split, found in splits.items()})
 
 
 def _images_of_class(source: Source) -> dict[str, dict[str, list[str]]]:

@@ -79,16 +79,6 @@ class Benchmark:
     relevant: tuple[dict[str, np.ndarray], ...]
 
 
-@dataclass(frozen=True)
-class BenchmarkSummary:
-    """The findings of `check_benchmark`: the name for results, the numbers of images and queries, the place."""
-
-    name: str
-    images: int
-    queries: int
-    location: str
-
-
 def load_benchmark(
     name: str, data_root: str | os.PathLike | None = None, *, image_size: int = 1024, download: bool = False
 ) -> Benchmark:
@@ -107,21 +97,16 @@ def load_benchmark(
         entry, lambda: _read(entry), lambda place: _decode_all(place, files, truth, image_size)
     )
     n = len(truth.database)
-    return Benchmark(
-        _published(name, truth),
-        Images(pixels, offsets[:n], shapes[:n]),
-        Images(pixels, offsets[n:], shapes[n:]),
-        truth.relevant,
-    )
+    database, queries = (Images(pixels, offsets[part], shapes[part]) for part in (slice(n), slice(n, None)))
+    return Benchmark(_published(name, truth), database, queries, truth.relevant)
 
 
-def check_benchmark(
-    name: str, data_root: str | os.PathLike | None = None, *, download: bool = False
-) -> BenchmarkSummary:
-    """Check the ground truth and that every image is present; decodes none. Raises as `load_benchmark`."""
+def check_benchmark(name: str, data_root: str | os.PathLike | None = None, *, download: bool = False) -> str:
+    """The name for results, once the ground truth is checked and every image is present; decodes none. Raises as
+    `load_benchmark`."""
     folder, truth = _find(name, data_root, download)
     _files(folder, truth)
-    return BenchmarkSummary(_published(name, truth), len(truth.database), len(truth.queries), str(folder))
+    return _published(name, truth)
 
 
 def download(name: str, root: str | os.PathLike) -> Path:

@@ -9,18 +9,10 @@ from pathlib import Path
 
 from trainables.datasets.download import fetch_any
 from trainables.datasets.source import Source, find_archive
-from trainables.datasets.structure import (
-    Plan,
-    Recipe,
-    SplitPlan,
-    allowed_task,
-    fixed_order,
-    preview,
-    published_name,
-)
+from trainables.datasets.structure import Plan, Recipe, SplitPlan, allowed_task, fixed_order, preview, published_name
 
 PUBLISHED_CLASSES = (11_318, 11_316)  # Ebay_train.txt (59,551 images), Ebay_test.txt (60,502)
-VALIDATION_FRACTION = 0.1
+VALIDATION_FRACTION = 0.1  # ours, of the training classes
 
 FOLDER = "Stanford_Online_Products"
 LISTS = ("Ebay_train.txt", "Ebay_test.txt")
@@ -72,11 +64,8 @@ def _plan(source: Source) -> Plan:
         "test": test,
     }
     count = (len(training), len(test))
-    return Plan(
-        name=published_name("sop", sum(count), count == PUBLISHED_CLASSES),
-        channels=3,
-        splits={split: SplitPlan.of(found, images_per_class=2) for split, found in splits.items()},
-    )
+    name = published_name("sop", sum(count), count == PUBLISHED_CLASSES)
+    return Plan(name, 3, {split: SplitPlan.of(found, images_per_class=2) for split, found in splits.items()})
 
 
 def _prefix(source: Source) -> str:

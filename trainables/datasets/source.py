@@ -31,15 +31,11 @@ MAX_PIXELS = 64 * 10**6  # 192 MB as RGB
 
 FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "TIFF", "GIF")
 
+_TURN = Image.Transpose
 _UPRIGHT = {
-    2: Image.Transpose.FLIP_LEFT_RIGHT,
-    3: Image.Transpose.ROTATE_180,
-    4: Image.Transpose.FLIP_TOP_BOTTOM,
-    5: Image.Transpose.TRANSPOSE,
-    6: Image.Transpose.ROTATE_270,
-    7: Image.Transpose.TRANSVERSE,
-    8: Image.Transpose.ROTATE_90,
-}
+    2: _TURN.FLIP_LEFT_RIGHT, 3: _TURN.ROTATE_180, 4: _TURN.FLIP_TOP_BOTTOM, 5: _TURN.TRANSPOSE, 6: _TURN.ROTATE_270,
+    7: _TURN.TRANSVERSE, 8: _TURN.ROTATE_90,
+}  # fmt: skip
 """EXIF orientation -> the operation that turns the image upright."""
 
 ABSENT = (errno.ENOENT, errno.ELOOP)
@@ -110,10 +106,8 @@ class Source:
             if known := content(root):
                 digest.update(known.encode())
             else:
-                files = sorted(
-                    (name, file.size, file.stamp) for name, file in self.members.items() if file.root == root
-                )
-                digest.update(repr(files).encode())
+                files = [(name, file.size, file.stamp) for name, file in self.members.items() if file.root == root]
+                digest.update(repr(sorted(files)).encode())
         return digest.hexdigest()
 
     @contextmanager
@@ -198,15 +192,9 @@ def _orientation(image: Image.Image) -> int | None:
 
 
 def find_archive(
-    dataset: str,
-    roots: list[Path],
-    *,
-    folder: str,
-    marks: tuple[str, ...],
-    archives: tuple[str, ...],
-    layout: str,
+    dataset: str, roots: list[Path], *, folder: str, marks: tuple[str, ...], archives: tuple[str, ...], layout: str,
     origin: str,
-) -> Path:
+) -> Path:  # fmt: skip
     """The dataset's folder or archive in the first root that has one; a root that is a file is the archive itself.
 
     folder: the folder's name below a root; the root itself may be the folder.  marks: files of which the folder has at

@@ -71,14 +71,9 @@ class SplitPlan:
 
     def __post_init__(self) -> None:
         assert len(self.items) == len(self.labels)
-        count = Counter(self.labels)
-        short = [
-            f"{name} ({count[label]})"
-            for label, name in enumerate(self.class_names)
-            if count[label] < self.images_per_class
-        ]
+        count, least = Counter(self.labels), self.images_per_class
+        short = [f"{name} ({count[label]})" for label, name in enumerate(self.class_names) if count[label] < least]
         if short:
-            least = self.images_per_class
             raise ValueError(f"classes need at least {least} images, but {len(short)} have fewer: {preview(short)}")
 
     @classmethod

@@ -24,14 +24,9 @@ MODES = ("variable", "fixed")
 class CrossBatchMemory(nn.Module):
     """The last `size` embeddings and labels that were enqueued, first in, first out.
 
-    Its whole state is its buffers: `state_dict` and `load_state_dict` restore it to the bit. A state dict refers to
-    the buffers, which change in place: save or copy it before the next batch.
-
-    Buffers:
-        embeddings: [size, d] float32; the n-th item ever enqueued (from 0) is in row n % size.
-        labels: [size] int64.
-        enqueued: int64 scalar, the number of items ever enqueued; slots from there on are unfilled: zero, so finite.
-    """
+    Its whole state is its buffers, which change in place: embeddings [size, d] float32, of which row n % size has the
+    n-th item ever enqueued (from 0), labels [size] int64, and enqueued, the number of items ever enqueued. Slots from
+    there on are unfilled: zero, so finite."""
 
     def __init__(self, size: int, dimensions: int):
         """size: remembered embeddings; dimensions: d of an embedding. Raises ValueError below 1."""
@@ -53,18 +48,10 @@ class CrossBatchMemory(nn.Module):
 
     @torch.no_grad()
     def enqueue(self, z: Tensor, labels: Tensor) -> Tensor:
-        """Remember a batch in place of the oldest items.
+        """Remember a batch, z [b, d] floating point and labels [b] integers, in place of the oldest items.
 
-        Args:
-            z: [b, d] floating point, b <= size; copied without its history.
-            labels: [b] integers.
-
-        Returns:
-            slots [b] int64: the rows where the batch's items now are.
-
-        Raises:
-            ValueError: other shapes or kinds, or a batch larger than the memory.
-        """
+        Returns slots [b] int64, the rows where its items now are. Raises ValueError for other shapes or kinds, or a
+        batch larger than the memory."""
         self._check(z, labels)
         if len(labels) > self.size:  # two items would share a slot
             raise ValueError(f"a batch of {len(labels)} does not fit into a memory of size {self.size}")
@@ -75,15 +62,9 @@ class CrossBatchMemory(nn.Module):
         return slots
 
     def pairs(self, labels: Tensor, slots: Tensor) -> tuple[Tensor, Tensor]:
-        """Masks of the positive and negative pairs of a batch's items with the remembered items.
+        """Masks [b, size] of the positive and of the negative pairs of a batch's items with the remembered items.
 
-        Args:
-            labels: [b] integers.
-            slots: [b] int64, the rows of the batch's own items, from `enqueue`.
-
-        Returns:
-            (positives, negatives): [b, size] bool. Unfilled slots, and an item with its own copy, are in neither.
-        """
+        labels: [b] integers.  slots: from `enqueue`. Unfilled slots, and an item with its own copy, are in neither."""
         filled = torch.arange(self.size, device=labels.device) < self.enqueued  # [size]
         same = labels[:, None] == self.labels  # [b, size]
         positives = (same & filled).scatter(1, slots[:, None], False)
@@ -98,39 +79,18 @@ class CrossBatchMemory(nn.Module):
 
 
 def memory_terms(
-    z: Tensor,
-    labels: Tensor,
-    slots: Tensor,
-    memory: CrossBatchMemory,
-    *,
-    loss: str,
-    distance: str,
-    margin: float = 0.5,
-    temperature: float = 0.1,
-    q: int = 1,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    z: Tensor, labels: Tensor, slots: Tensor, memory: CrossBatchMemory, *, loss: str, distance: str,
+    margin: float = 0.5, temperature: float = 0.1, q: int = 1,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
     """Positive and entropy term between a batch's anchors and the memory, which takes no gradient.
 
     Both are averages, as in `margin_terms` and `infonce_terms`, over the pairs of `CrossBatchMemory.pairs`; K_ij of
     InfoNCE is j and every remembered item of another label than i's.
-
-    Args:
-        z: [b, d] floating point, rows L2-normalised by the caller; half precision is computed in float32.
-        labels: [b] integers.
-        slots: [b] int64, the rows of `memory` that hold this batch, from `enqueue`.
-        memory: enqueue the next batch only after the backward pass: it needs these embeddings.
-        loss: "margin" or "infonce".
-        distance: "euclidean" or "cosine". It must equal that inside the batch, so there is no default.
-        margin, q: of "margin"; see `margin_terms`.
-        temperature: of "infonce"; see `infonce_terms`.
-
-    Returns:
-        (positive, entropy, positive_pairs, negative_pairs): scalars; the averages, then |P_mem| and |E_mem|, int64.
-        A batch with both kinds of pairs finds both in the memory, since that holds the batch.
-
-    Raises:
-        ValueError: arguments of other shapes, kinds or ranges than these.
-    """
+    z: [b, d] floating point, rows L2-normalised by the caller; half precision is computed in float32.  labels: [b]
+    integers.  slots: from `enqueue`; enqueue the next batch only after the backward pass, which needs these embeddings.
+    loss: "margin" (with margin, q) or "infonce" (with temperature).  distance: that inside the batch.
+    Returns (positive, entropy, |P_mem|, |E_mem|), scalars. A batch with both kinds of pairs finds both in the memory,
+    since that holds the batch. Raises ValueError for arguments of other shapes, kinds or ranges."""
     memory._check(z, labels)
     if slots.shape != labels.shape or slots.dtype != torch.int64:
         raise ValueError(
@@ -154,24 +114,14 @@ def memory_weights(
     """Factors by which the memory's two terms are weighted relative to the batch's Lambda_p and Lambda_e (sec:xbm).
 
     "fixed" (S2, S3): 1 and 1, the same balance for memory and batch.
-
     "variable" (S1): as published. That loss sums, for each anchor, 1 - s over its positives and s over its negatives
     with s > 0.5, and averages over the anchors. Its slope is that of our averages (margin 0.5, cosine, q = 1) times
     the pairs per anchor: (k - 1, b - k) in the batch, (|P_mem| / b, |E_mem| / b) in the memory. The batch's, times the
     learning rate, are (Lambda_p, Lambda_e); the factors are the memory's divided by the batch's. They grow at
     different rates as the memory fills, so the balance drifts.
 
-    Args:
-        mode: "variable" or "fixed".
-        positive_pairs, negative_pairs: scalar tensors, |P_mem| and |E_mem| as from `memory_terms`.
-        batch_size, k: b items in the batch, k of each class; 2 <= k < b.
-
-    Returns:
-        (factor_p, factor_e): scalar tensors on the pair counts' device.
-
-    Raises:
-        ValueError: unknown `mode`.
-    """
+    positive_pairs, negative_pairs: scalars from `memory_terms`.  batch_size, k: b items, k of each class; 2 <= k < b.
+    Returns scalar tensors on their device. Raises ValueError for an unknown mode."""
     _check_mode(mode)
     factor_p = positive_pairs / (batch_size * (k - 1))
     factor_e = negative_pairs / (batch_size * (batch_size - k))
@@ -181,16 +131,7 @@ def memory_weights(
 
 
 def check_memory(mode: str, size: int, batch_size: int, k: int) -> None:
-    """Refuse settings of the memory that cannot be trained, before the training.
-
-    Args:
-        mode: see `memory_weights`.
-        size: remembered embeddings; at least a batch.
-        batch_size, k: b items in a batch, k of each class; 2 <= k < b, or a kind of pair is missing.
-
-    Raises:
-        ValueError: anything else.
-    """
+    """Raise ValueError for an unknown mode, a size below batch_size, and unless 2 <= k < batch_size."""
     _check_mode(mode)
     if not 2 <= k < batch_size:
         raise ValueError(

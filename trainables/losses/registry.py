@@ -6,9 +6,9 @@ the terms are imported at first use.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from trainables.losses.loss import Loss, Settings
+from trainables.losses.loss import PAIR, Loss, Settings
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -18,8 +18,7 @@ def _margin(z: Tensor, labels: Tensor, settings: Settings) -> dict[str, Tensor]:
     from trainables.losses.terms import margin_terms
 
     how = {"margin": settings.margin, "distance": settings.loss_distance, "q": settings.q, "mining": settings.mining}
-    both = margin_terms(z, labels, **how)
-    return dict(zip(("p", "e"), both))
+    return dict(zip(PAIR, margin_terms(z, labels, **how)))
 
 
 def _infonce(z: Tensor, labels: Tensor, settings: Settings) -> dict[str, Tensor]:
@@ -27,44 +26,30 @@ def _infonce(z: Tensor, labels: Tensor, settings: Settings) -> dict[str, Tensor]
 
     how = {"temperature": settings.temperature, "distance": settings.loss_distance}
     both = infonce_terms(z, labels, **how, negatives=settings.negatives, mining=settings.mining)
-    return dict(zip(("p", "e"), both))
+    return dict(zip(PAIR, both))
 
 
-def _alignment_uniformity(z: Tensor, labels: Tensor, settings: Settings) -> dict[str, Tensor]:
-    from trainables.losses.two_views import alignment_uniformity_terms, two_views
+def _of_views(name: str, terms: tuple[str, ...], published: tuple[float, ...], **more: Any) -> Loss:
+    """A loss of two views side by side, by its function in `losses.two_views`."""
 
-    return alignment_uniformity_terms(*two_views(z, labels))
+    def compute(z: Tensor, labels: Tensor, settings: Settings) -> dict[str, Tensor]:
+        from trainables.losses import two_views
 
+        how = {"t": 1 / settings.temperature, "beta": settings.bias} if name == "siglip" else {}
+        return getattr(two_views, f"{name}_terms")(*two_views.two_views(z, labels), **how)
 
-def _barlow_twins(z: Tensor, labels: Tensor, settings: Settings) -> dict[str, Tensor]:
-    from trainables.losses.two_views import barlow_twins_terms, two_views
+    return Loss(name, terms, published, compute, tasks=("ssl",), k=2, **more)
 
-    return barlow_twins_terms(*two_views(z, labels))
-
-
-def _vicreg(z: Tensor, labels: Tensor, settings: Settings) -> dict[str, Tensor]:
-    from trainables.losses.two_views import two_views, vicreg_terms
-
-    return vicreg_terms(*two_views(z, labels))
-
-
-def _siglip(z: Tensor, labels: Tensor, settings: Settings) -> dict[str, Tensor]:
-    from trainables.losses.two_views import siglip_terms, two_views
-
-    return siglip_terms(*two_views(z, labels), t=1 / settings.temperature, beta=settings.bias)
-
-
-_OF_VIEWS = {"tasks": ("ssl",), "k": 2}
 
 LOSSES: dict[str, Loss] = {
     loss.name: loss
     for loss in (
-        Loss("margin", ("p", "e"), (1.0, 1.0), _margin),
-        Loss("infonce", ("p", "e"), (1.0, 1.0), _infonce),
-        Loss("alignment_uniformity", ("align", "uniform"), (1.0, 1.0), _alignment_uniformity, **_OF_VIEWS),
-        Loss("barlow_twins", ("on", "off"), (1.0, 0.0051), _barlow_twins, **_OF_VIEWS, normalised=False),
-        Loss("vicreg", ("sim", "std", "cov"), (25.0, 25.0, 1.0), _vicreg, **_OF_VIEWS, normalised=False),
-        Loss("siglip", ("pos", "neg"), (1.0, 1.0), _siglip, **_OF_VIEWS),
+        Loss("margin", PAIR, (1.0, 1.0), _margin),
+        Loss("infonce", PAIR, (1.0, 1.0), _infonce),
+        _of_views("alignment_uniformity", ("align", "uniform"), (1.0, 1.0)),
+        _of_views("barlow_twins", ("on", "off"), (1.0, 0.0051), normalised=False),
+        _of_views("vicreg", ("sim", "std", "cov"), (25.0, 25.0, 1.0), normalised=False),
+        _of_views("siglip", ("pos", "neg"), (1.0, 1.0)),
     )
 }
 """Losses by name. The coefficients' sources are beside the terms, in `trainables.losses.two_views`."""

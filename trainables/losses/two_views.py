@@ -32,16 +32,9 @@ def alignment_uniformity_terms(z: Tensor, other: Tensor) -> dict[str, Tensor]:
 
     The authors' code averages exp over the pairs i < j of different images, as here; the paper's expectation is over
     independent draws. Both exponents, alpha and t, are 2, as in the authors' code.
-
-    Args:
-        z, other: [n, d] floating point, n >= 2, rows L2-normalised by the caller; row i of both is of image i.
-
-    Returns:
-        {"align": mean |z_i - z'_i|^2, "uniform": log mean exp(-2 |z_i - z_j|^2), averaged over both views}: scalars.
-
-    Raises:
-        ValueError: arguments of other shapes, kinds or ranges than these.
-    """
+    z, other: [n, d] floating point, n >= 2, rows L2-normalised by the caller; row i of both is of image i. Returns
+    scalars, "align": mean |z_i - z'_i|^2, "uniform": log mean exp(-2 |z_i - z_j|^2), averaged over both views. Raises
+    ValueError for other shapes or kinds."""
     z, other = _checked(z, other)
     align = (z - other).square().sum(1).mean()
     return {"align": align, "uniform": (_uniform(z) + _uniform(other)) / 2}
@@ -53,16 +46,8 @@ def barlow_twins_terms(z: Tensor, other: Tensor) -> dict[str, Tensor]:
     C is the cross-correlation of the two views over the batch. As in the authors' code each dimension is standardised
     by batch normalisation, with its epsilon of 1e-5 in the variance, which eq. 2 does not have. Earlier versions of
     that code multiply the whole loss by 0.024 or 1/32 (--scale-loss); the present one has other learning rates instead.
-
-    Args:
-        z, other: [n, d] floating point, n >= 2, the projector's output; row i of both is of image i.
-
-    Returns:
-        {"on": sum_i (1 - C_ii)^2, "off": sum_{i != j} C_ij^2}: scalars.
-
-    Raises:
-        ValueError: arguments of other shapes or kinds than these.
-    """
+    z, other: [n, d] floating point, n >= 2, the projector's output; row i of both is of image i. Returns scalars, "on":
+    sum_i (1 - C_ii)^2, "off": sum_{i != j} C_ij^2. Raises ValueError for other shapes or kinds."""
     z, other = _checked(z, other)
     correlations = _product(_standardised(z).T, _standardised(other)) / len(z)  # [d, d]
     return {"on": (1 - correlations.diagonal()).square().sum(), "off": _off_diagonal(correlations)}
@@ -73,18 +58,10 @@ def vicreg_terms(z: Tensor, other: Tensor) -> dict[str, Tensor]:
 
     The coefficients belong to the terms of the authors' code, which are used here: "sim" is the mean over n and d,
     where the paper sums over d, and "std" the mean over both views, where the paper sums them (vicreg, issue 26).
-
-    Args:
-        z, other: [n, d] floating point, n >= 2, the projector's output; row i of both is of image i.
-
-    Returns:
-        {"sim": mean squared difference, "std": mean over both views and d of max(0, 1 - sqrt(variance + 1e-4)),
-        "cov": sum over both views of the squared covariances off the diagonal, divided by d}: scalars. Variances and
-        covariances are divided by n - 1.
-
-    Raises:
-        ValueError: arguments of other shapes or kinds than these.
-    """
+    z, other: [n, d] floating point, n >= 2, the projector's output; row i of both is of image i. Returns scalars,
+    "sim": mean squared difference, "std": mean over both views and d of max(0, 1 - sqrt(variance + 1e-4)), "cov": sum
+    over both views of the squared covariances off the diagonal, divided by d; (co)variances are divided by n - 1.
+    Raises ValueError for other shapes or kinds."""
     z, other = _checked(z, other)
     centred = [view - view.mean(0) for view in (z, other)]
     variances = [view.square().sum(0) / (len(z) - 1) for view in centred]  # [d] each
@@ -103,18 +80,9 @@ def siglip_terms(z: Tensor, other: Tensor, t: float = 10.0, beta: float = -10.0)
     s_ij is the cosine of z_i and z'_j. The signs are those of algorithm 1 and of the authors' code (big_vision); eq. 1
     of the paper has -t s_ij + b by mistake (open_clip, issue 476). In the paper t and b are learned, starting at 10 and
     -10; here they are constants.
-
-    Args:
-        z, other: [n, d] floating point, n >= 2, rows L2-normalised by the caller; row i of both is of image i.
-        t: scale of the cosines, above 0.
-        beta: bias of the logits, finite.
-
-    Returns:
-        {"pos": -mean_i log sigmoid(t s_ii + beta), "neg": -(1/n) sum_{i != j} log sigmoid(-(t s_ij + beta))}: scalars.
-
-    Raises:
-        ValueError: arguments of other shapes, kinds or ranges than these.
-    """
+    z, other: as in `alignment_uniformity_terms`.  t: scale of the cosines, above 0.  beta: bias of the logits, finite.
+    Returns scalars, "pos": -mean_i log sigmoid(t s_ii + beta),
+    "neg": -(1/n) sum_{i != j} log sigmoid(-(t s_ij + beta)). Raises ValueError for other shapes, kinds or ranges."""
     z, other = _checked(z, other)
     if not 0 < t < float("inf") or not abs(beta) < float("inf"):
         raise ValueError(f"t is {t}, beta {beta}; finite numbers are expected, and t above 0")

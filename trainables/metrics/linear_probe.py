@@ -22,39 +22,20 @@ FLAT = 1e-5  # of a dimension's largest value: a smaller standard deviation is r
 
 @torch.no_grad()
 def linear_probe(
-    train_features: Tensor,
-    train_labels: Tensor,
-    test_features: Tensor,
-    test_labels: Tensor,
-    *,
-    epochs: int = 100,
-    steps: int = 0,
-    batch_size: int = 128,
-    learning_rate: float = 1e-3,
-    standardised: bool = False,
-    seed: int = 0,
-) -> float:
-    """Accuracy on the test features of a linear classifier trained on the training features.
+    train_features: Tensor, train_labels: Tensor, test_features: Tensor, test_labels: Tensor, *, epochs: int = 100,
+    steps: int = 0, batch_size: int = 128, learning_rate: float = 1e-3, standardised: bool = False, seed: int = 0,
+) -> float:  # fmt: skip
+    """Accuracy in [0, 1] on the test features of a linear classifier trained on the training features.
 
     Everything happens on the training features' device. Equal seeds give equal results on the CPU; the global random
     state is neither used nor changed.
-
-    Args:
-        train_features, test_features: [n, d] floating point, computed in float32.
-        train_labels, test_labels: [n] integers from 0 on; the largest training label sets the number of classes.
-        epochs: passes over the training features.
-        steps: the least number of steps; if `epochs` have fewer, more epochs are run.
-        batch_size: features per step; the last batch of an epoch may be smaller.
-        learning_rate: Adam's.
-        standardised: whether each dimension is first given mean 0 and standard deviation 1 over the training features,
-            as MAE's probe does (He et al. 2022, appendix A). A dimension without spread becomes 0.
-        seed: of the initial weights and of the shuffling.
-
-    Returns:
-        Accuracy, a float in [0, 1].
-
-    Raises:
-        ValueError: other shapes, features that are not finite, labels out of range, settings that are not positive.
+    train_features, test_features: [n, d] floating point, computed in float32.  train_labels, test_labels: [n] integers
+    from 0 on; the largest training label sets the number of classes.  epochs: passes over the training features.
+    steps: the least number of steps; if `epochs` have fewer, more epochs are run.  batch_size: features per step; the
+    last batch of an epoch may be smaller.  learning_rate: Adam's.  standardised: whether each dimension is first given
+    mean 0 and standard deviation 1 over the training features, as MAE's probe does (He et al. 2022, appendix A); one
+    without spread becomes 0.  seed: of the initial weights and of the shuffling.
+    Raises ValueError for other shapes, features that are not finite, labels out of range, settings not positive.
     """
     check_features(train_features, test_features)
     accuracies = linear_probes(
@@ -67,33 +48,16 @@ def linear_probe(
 
 @torch.no_grad()
 def linear_probes(
-    train_features: Tensor,
-    train_labels: Tensor,
-    test_features: Tensor,
-    test_labels: Tensor,
-    *,
-    epochs: int = 100,
-    steps: int = 0,
-    batch_size: int = 128,
-    learning_rate: float = 1e-3,
-    standardised: bool = False,
-    seed: int = 0,
-) -> Tensor:
-    """The accuracies [members] that `linear_probe` gives for each member's features, by one stack of classifiers.
+    train_features: Tensor, train_labels: Tensor, test_features: Tensor, test_labels: Tensor, *, epochs: int = 100,
+    steps: int = 0, batch_size: int = 128, learning_rate: float = 1e-3, standardised: bool = False, seed: int = 0,
+) -> Tensor:  # fmt: skip
+    """The accuracies that `linear_probe` gives for each member's features, by one stack of classifiers.
 
     All members start from the same weights and see the same batches, as they would alone with equal seeds. The host
     waits only for the labels.
-
-    Args:
-        train_features, test_features: [members, n, d] floating point, on one device, computed in float32.
-        train_labels, test_labels, and the settings: as in `linear_probe`, the same for all members.
-
-    Returns:
-        float64 on the features' device; NaN for a member with features that are not finite.
-
-    Raises:
-        ValueError: as `linear_probe`, except for features that are not finite.
-    """
+    train_features, test_features: [members, n, d] floating point, on one device.  The rest is as in `linear_probe`, the
+    same for all members. Returns float64 [members] on the features' device, NaN for a member with features that are not
+    finite. Raises ValueError as `linear_probe` for all else."""
     _check_settings(epochs, steps, batch_size, learning_rate)
     device = train_features.device
     y, y_test, classes = checked_splits(train_features, train_labels, test_features, test_labels)
@@ -172,9 +136,7 @@ def checked_splits(
 ) -> tuple[Tensor, Tensor, int]:
     """The labels of both splits on the training features' device, and the number of classes of the training split.
 
-    train_features, test_features: [members, n, d]. Raises ValueError for features of different dimensions, and labels
-    as `checked_labels`.
-    """
+    Features are [members, n, d]; ValueError if their d differs, and for labels that are not [n] integers from 0 on."""
     if train_features.shape[2] != test_features.shape[2]:
         raise ValueError(
             f"train_features have {train_features.shape[2]} dimensions, test_features {test_features.shape[2]}; they "
@@ -187,7 +149,7 @@ def checked_splits(
 
 
 def checked_labels(name: str, labels: Tensor, n: int, device: torch.device) -> Tensor:
-    """Labels int64 [n] on the device. Raises ValueError for labels that are not [n] integers from 0 on."""
+    """Labels int64 [n] on the device; ValueError for others than [n] integers from 0 on."""
     labels = torch.as_tensor(labels, device=device)
     if labels.shape != (n,) or labels.is_floating_point() or labels.is_complex():
         raise ValueError(

@@ -20,29 +20,17 @@ AT_ONCE = 2**25  # similarities in memory, 128 MB
 
 @torch.no_grad()
 def knn_accuracies(
-    train_features: Tensor,
-    train_labels: Tensor,
-    test_features: Tensor,
-    test_labels: Tensor,
-    *,
-    k: int = NEIGHBOURS,
+    train_features: Tensor, train_labels: Tensor, test_features: Tensor, test_labels: Tensor, *, k: int = NEIGHBOURS,
     temperature: float = TEMPERATURE,
-) -> Tensor:
-    """Accuracies [members] on the test features of the weighted vote of the k nearest training features, by cosine
-    similarity. Of equal votes the lowest label wins. The host waits for labels alone.
+) -> Tensor:  # fmt: skip
+    """Accuracies, float64 [members], on the test features of the weighted vote of the k nearest training features, by
+    cosine similarity. Of equal votes the lowest label wins. The host waits for labels alone.
 
-    Args:
-        train_features, test_features: [members, n, d] floating point, on one device, computed in float32.
-        train_labels, test_labels: [n] integers from 0 on, the same for all members.
-        k: neighbours that vote; all training features where there are fewer.
-        temperature: of the weights exp(similarity / temperature), above 0.
-
-    Returns:
-        float64 on the features' device; NaN for a member with features that are not finite.
-
-    Raises:
-        ValueError: features of different dimensions, labels below 0, settings that are not positive.
-    """
+    train_features, test_features: [members, n, d] floating point, on one device, computed in float32.  train_labels,
+    test_labels: [n] integers from 0 on, the same for all members.  k: neighbours that vote; all training features where
+    there are fewer.  temperature: of the weights exp(similarity / temperature), above 0.
+    NaN for a member with features that are not finite. Raises ValueError for features of different dimensions, labels
+    below 0, settings that are not positive."""
     if k < 1 or k % 1:
         raise ValueError(f"k is {k}; a whole number from 1 on is expected")
     if not 0 < temperature < math.inf:

@@ -35,33 +35,19 @@ RANKED_AT_ONCE = 2**23  # similarities that `revisited_map` sorts together: boun
 
 @torch.no_grad()
 def retrieval_scores(
-    embeddings: Tensor | np.ndarray,
-    labels: Labels,
-    *,
-    recall_at: Sequence[int] = (),
-    block_bytes: int | None = None,
+    embeddings: Tensor | np.ndarray, labels: Labels, *, recall_at: Sequence[int] = (), block_bytes: int | None = None
 ) -> dict[str, float]:
     """Mean retrieval scores over all images that have another image of their class; neighbours ranked by cosine.
 
     Equal cosines (to 2^-35) are ranked in the order of the rows, the earlier first. A zero embedding has no direction:
     its cosine with everything is 0.
-
-    Args:
-        embeddings: [N, d] floating point, a tensor on any device or an array; normalised here. Half precision is
-            computed in float32.
-        labels: [N] integers or strings (tensor, array or list).
-        recall_at: numbers of neighbours k, 1 <= k < N, each of which adds a score "recall_at_<k>".
-        block_bytes: working memory of a block on the embeddings' device; changes no score. None: BLOCK_BYTES.
-
-    Returns:
-        dict of floats in [0, 1]: "r_map" (the paper's R-mAP, the mean of AP-topR), "map_at_r" (Musgrave's MAP@R),
-        "precision_at_1" and "r_precision"; "recall_at_<k>" is the share of queries with an image of their class among
-        the k nearest others, so "recall_at_1" equals "precision_at_1".
-
-    Raises:
-        ValueError: other shapes or kinds, embeddings that are not finite, no two equal labels, block_bytes below 1, k
-            that is not an integer of 1 to N - 1.
-    """
+    embeddings: [N, d] floating point, a tensor on any device or an array; normalised here, half precision in float32.
+    labels: [N] integers or strings (tensor, array or list).  recall_at: numbers of neighbours k, 1 <= k < N, each of
+    which adds a score.  block_bytes: working memory of a block on the embeddings' device; changes no score.
+    Returns floats in [0, 1]: "r_map" (the paper's R-mAP, the mean of AP-topR), "map_at_r" (Musgrave's MAP@R),
+    "precision_at_1", "r_precision", and "recall_at_<k>", the share of queries with an image of their class among the k
+    nearest others. Raises ValueError for other shapes or kinds, embeddings that are not finite, no two equal labels,
+    block_bytes below 1, k that is not an integer of 1 to N - 1."""
     embeddings = torch.as_tensor(embeddings)
     _check_embeddings(embeddings)
     retrieval = Retrieval(labels, len(embeddings), embeddings.device, recall_at=recall_at, block_bytes=block_bytes)
@@ -112,16 +98,11 @@ class Retrieval:
 
 
 def scores_per_query(hits: Tensor, relevant: Tensor) -> Tensor:
-    """The four scores of single queries, in float64 (appendix "R-mAP vs mAP@R").
+    """The four scores of single queries, float64 [n, 4] in the order of `SCORES` (appendix "R-mAP vs mAP@R").
 
-    Args:
-        hits: [n, K] booleans, rel(k) at ranks k = 1 ... K; ranks beyond a query's R are ignored.
-        relevant: [n] integers, R of every query, 1 <= R <= K.
-
-    Returns:
-        [n, 4] float64 in the order of `SCORES`. AP-topR divides the sum of P(k) rel(k) over k <= R by the hits among
-        those ranks (it is 0 without any), AP@R by R; so AP@R = AP-topR x R-precision.
-    """
+    hits: [n, K] booleans, rel(k) at ranks k = 1 ... K; ranks beyond a query's R are ignored.  relevant: [n] integers, R
+    of every query, 1 <= R <= K. AP-topR divides the sum of P(k) rel(k) over k <= R by the hits among those ranks (it is
+    0 without any), AP@R by R; so AP@R = AP-topR x R-precision."""
     ranks = torch.arange(1, hits.shape[1] + 1, dtype=torch.float64, device=hits.device)
     relevant = relevant.double()
     hits = hits & (ranks <= relevant[:, None])
@@ -141,20 +122,11 @@ def revisited_map(similarities: Tensor, ground_truth: Sequence[Mapping[str, Sequ
     AP is the area below the precision-recall curve by trapezoids: the positive number j = 0, 1, ... at rank r (from 0)
     adds ((j / r, or 1 at r = 0) + (j + 1) / (r + 1)) / 2 / positives. A query without positives at a level is left out
     of that level.
-
-    Args:
-        similarities: [queries, database] floating point, larger is nearer.
-        ground_truth: for every query the positions of its "easy", "hard" and "junk" images in the database (arrays or
-            lists, possibly empty; other keys are ignored).
-
-    Returns:
-        dict of floats in [0, 1]: "easy_map" (positive: easy; junk: hard too), "medium_map" (positive: easy and hard)
-        and "hard_map" (positive: hard; junk: easy too).
-
-    Raises:
-        ValueError: other shapes or kinds, similarities that are not finite, a position outside of the database or in
-            two lists of a query, a level at which no query has a positive.
-    """
+    similarities: [queries, database] floating point, larger is nearer.  ground_truth: for every query the positions of
+    its "easy", "hard" and "junk" images in the database (arrays or lists, possibly empty; other keys are ignored).
+    Returns floats in [0, 1]: "easy_map" (positive: easy; junk: hard too), "medium_map" (positive: easy and hard) and
+    "hard_map" (positive: hard; junk: easy too). Raises ValueError for other shapes or kinds, similarities that are not
+    finite, a position outside of the database or in two lists of a query, a level at which no query has a positive."""
     if similarities.ndim != 2 or not similarities.is_floating_point() or len(similarities) != len(ground_truth):
         raise ValueError(
             f"similarities are {similarities.dtype} of shape {tuple(similarities.shape)}; "
@@ -184,10 +156,7 @@ def revisited_map(similarities: Tensor, ground_truth: Sequence[Mapping[str, Sequ
 
 
 def _revisited_ap(wanted: Tensor, removed: Tensor) -> Tensor:
-    """AP of those queries that have positives: [n] in float64.
-
-    wanted, removed: [queries, database] booleans in the order of the ranking: the positives and the junk.
-    """
+    """AP, float64 [n], of the queries with positives; the masks [queries, database] are in the order of the ranking."""
     has_positive = wanted.any(1)
     wanted, removed = wanted[has_positive], removed[has_positive]
     ranks = (~removed).cumsum(1) - 1  # [n, database], from 0, without counting junk
@@ -198,7 +167,7 @@ def _revisited_ap(wanted: Tensor, removed: Tensor) -> Tensor:
 
 
 def _list_masks(ground_truth: Sequence[Mapping[str, Sequence[int]]], first: int, images: int) -> dict[str, Tensor]:
-    """{"easy", "hard", "junk"} -> [queries, images] booleans; first: the number of the first query, for messages."""
+    """Masks [queries, images] of "easy", "hard" and "junk"; first: the number of the first query, for messages."""
     masks = {name: torch.zeros(len(ground_truth), images, dtype=torch.bool) for name in ("easy", "hard", "junk")}
     for query, lists in enumerate(ground_truth):
         for name, mask in masks.items():
@@ -260,12 +229,8 @@ def _classes(labels: Labels, images: int, device: torch.device) -> tuple[Tensor,
 def _neighbours(z: Tensor, queries: Tensor, depths: list[int], block_bytes: int) -> Iterator[tuple[Tensor, Tensor]]:
     """Yield (queries [n], the positions [n, R_max] of their nearest neighbours, best first), block by block.
 
-    Args:
-        z: [N, d], rows of length 1.
-        queries: positions of the queries [Q], sorted by depth.
-        depths: list of Q integers, how many neighbours each query needs.
-        block_bytes: bounds the two [n, N] buffers and the results of R_max columns (about 40 bytes each).
-    """
+    z: [N, d], rows of length 1.  queries: [Q] positions, sorted by depth.  depths: Q numbers of neighbours needed.
+    block_bytes: bounds the two [n, N] buffers and the results of R_max columns (about 40 bytes each)."""
     images = len(z)
     rows = max(1, block_bytes // (images * (z.element_size() + 8) + depths[-1] * 40))
     rows = min(rows, len(queries))

@@ -11,7 +11,7 @@ from trainables.data.augmentation import normalise
 from trainables.datasets.revisited import Benchmark
 from trainables.metrics.retrieval import revisited_map
 
-SCALES = (1.0, 2**-0.5, 0.5)
+SCALES = (1.0, 2**-0.5, 0.5)  # cnnimageretrieval-pytorch, README; averaged, where its test.py takes GeM's mean
 
 Embed = Callable[[Tensor], Tensor]  # float32 [1, 3, h, w] in [-1, 1] -> unit rows [1, d]
 

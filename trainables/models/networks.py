@@ -98,9 +98,8 @@ def resnet50_avg(channels: int, image_size: int) -> tuple[nn.Module, int]:
     """torchvision's ResNet-50, global average included: 2048 features."""
     from torchvision.models import resnet50
 
-    return _torchvision_trunk(
-        resnet50(weights=None), channels, nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten())
-    ), 2048
+    pool = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten())
+    return _torchvision_trunk(resnet50(weights=None), channels, pool), 2048
 
 
 def resnet50_xbm(channels: int, image_size: int) -> tuple[nn.Module, int]:
@@ -152,28 +151,16 @@ def _block(n_in: int, n_out: int, stride: int) -> nn.Module:
 
 
 NETWORKS: dict[str, Callable[[int, int], tuple[nn.Module, int]]] = {
-    "small_conv": small_conv,
-    "resnet18_gem": resnet18_gem,
-    "resnet32": resnet32,
-    "resnet50": resnet50_avg,
+    "small_conv": small_conv, "resnet18_gem": resnet18_gem, "resnet32": resnet32, "resnet50": resnet50_avg,
     "resnet50_xbm": resnet50_xbm,
-}
+}  # fmt: skip
 """name -> build(channels, image_size) -> (trunk, feature_dim)."""
 
 
 def build_network(
-    name: str,
-    *,
-    channels: int,
-    image_size: int,
-    projection: bool,
-    seed: int,
-    embedding: int = 0,
-    weights: str | State = "none",
-    activation: str = "relu",
-    projector: Sequence[int] = (),
-    normalised: bool = True,
-) -> Embedder:
+    name: str, *, channels: int, image_size: int, projection: bool, seed: int, embedding: int = 0,
+    weights: str | State = "none", activation: str = "relu", projector: Sequence[int] = (), normalised: bool = True,
+) -> Embedder:  # fmt: skip
     """Build a network with a fresh head, equal for equal seeds; torch's global generators stay unchanged.
 
     name: one of `NETWORKS`, or "module:function" for one's own: function(channels, image_size) returns a module that
@@ -225,15 +212,9 @@ def check_network(
     scored would be trained: with a projection the features, else the embeddings.
     """
     model = build_network(
-        name,
-        channels=channels,
-        image_size=image_size,
-        projection=projection,
-        seed=0,
-        embedding=embedding,
-        weights=weights,
-        projector=projector,
-    )
+        name, channels=channels, image_size=image_size, projection=projection, seed=0, embedding=embedding,
+        weights=weights, projector=projector,
+    )  # fmt: skip
     if not any(parameter.requires_grad for parameter in (model.trunk if projection else model).parameters()):
         raise ValueError(f"network {name!r}: it has no parameter that requires a gradient, at least one is needed")
 

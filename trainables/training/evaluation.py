@@ -37,13 +37,9 @@ def apply(function: Callable[[Tensor], Tensor], images: Tensor, device: torch.de
 
 
 def evaluate(
-    models: Sequence[Embedder],
-    setup: Setup,
-    train: tuple[Tensor, Tensor],
-    split: tuple[Tensor, Tensor],
-    *,
+    models: Sequence[Embedder], setup: Setup, train: tuple[Tensor, Tensor], split: tuple[Tensor, Tensor], *,
     whole: bool = False,
-) -> list[dict[str, float]]:
+) -> list[dict[str, float]]:  # fmt: skip
     """Score each model on a split, by the set-up's task; `setup.metric` names the score that selects weights.
 
     All models are enqueued on the device before the host waits for the first.

@@ -26,17 +26,7 @@ from trainables.data.augmentation import crop_views, normalise, simclr_views
 from trainables.data.resident import DeviceData, take
 from trainables.losses import find_loss
 from trainables.losses.terms import pair_statistics
-from trainables.training.assembly import (
-    build_memory,
-    build_model,
-    build_optimiser,
-    build_sampler,
-    decay,
-    loss_terms,
-    next_evaluation,
-    plateau,
-    remember_and_compare,
-)
+from trainables.training import assembly
 from trainables.training.cuda_graphs import WARM_UP, Replayed
 from trainables.training.evaluation import COLLAPSED
 from trainables.training.outcome import Evaluation, Outcome, named
@@ -59,11 +49,11 @@ class Training:
         self.iterations = max(1, setup.images_seen // self.batch_size)
         self.stream = torch.cuda.Stream(device) if device.type == "cuda" else None
         self.generator = torch.Generator(device)
-        self.sampler = build_sampler(setup, data, self.batch_size, device)
-        model = build_model(setup, data, seed)
+        self.sampler = assembly.build_sampler(setup, data, self.batch_size, device)
+        model = assembly.build_model(setup, data, seed)
         self.model = model.to(device, memory_format=model.memory_format)
-        self.optimiser = build_optimiser(self.model, setup, device)
-        self.memory = build_memory(self.model, setup, data, self.batch_size, device)
+        self.optimiser = assembly.build_optimiser(self.model, setup, device)
+        self.memory = assembly.build_memory(self.model, setup, data, self.batch_size, device)
         # three tensors [terms], in the loss's order
         self.weights = torch.zeros(len(self.loss.terms), device=device)  # the Lambdas, read here by a recorded step
         self._sums = torch.zeros_like(self.weights)  # of the terms since the last evaluation
@@ -80,7 +70,7 @@ class Training:
         if int(h["batch_size"]) != self.batch_size:
             raise ValueError(f"batch_size {h['batch_size']!r}: this training was built for {self.batch_size}")
         with aside([self]):
-            self.model.load_state_dict(build_model(self.setup, self.data, seed).state_dict())
+            self.model.load_state_dict(assembly.build_model(self.setup, self.data, seed).state_dict())
             for state in self.optimiser.state.values():
                 for value in state.values():
                     value.zero_()
@@ -112,9 +102,7 @@ class Training:
     @property
     def best_score(self) -> float:
         """Best validation score so far; -inf before the first, NaN once diverged."""
-        return (
-            math.nan if self.diverged else max((evaluation.val_score for evaluation in self.curve), default=-math.inf)
-        )
+        return math.nan if self.diverged else max((one.val_score for one in self.curve), default=-math.inf)
 
     def rehearse(self) -> None:
         """Run and record every kind of step, so that their memory can be measured; then start over."""
@@ -131,8 +119,8 @@ class Training:
         if self.iteration < self.target:
             return
         self.departed_at = self.iteration
-        self.target = next_evaluation(self.iteration, self.iterations, self.setup.evaluations)
-        self._plateau = plateau([evaluation.val_score for evaluation in self.curve])
+        self.target = assembly.next_evaluation(self.iteration, self.iterations, self.setup.evaluations)
+        self._plateau = assembly.plateau([evaluation.val_score for evaluation in self.curve])
         self.model.train()
         with aside([self]):
             self._sums.zero_()
@@ -155,7 +143,7 @@ class Training:
     def _rate_factor(self) -> float:
         if self.setup.schedule == "plateau":
             return self._plateau
-        return decay(self.setup.schedule, self.iteration / self.iterations)
+        return assembly.decay(self.setup.schedule, self.iteration / self.iterations)
 
     def _take(self, with_memory: bool) -> None:
         step = partial(self._step, with_memory)
@@ -246,9 +234,7 @@ class Training:
         before = _tensors(self.optimiser)
         with aside([self]):
             self.model.load_state_dict(state["model"])
-            self.optimiser.load_state_dict(
-                copy.deepcopy(state["optimiser"])
-            )  # torch keeps the tensors that it is given
+            self.optimiser.load_state_dict(copy.deepcopy(state["optimiser"]))  # torch keeps the tensors it is given
             for group in self.optimiser.param_groups:  # torch moves the state, but not a scheduled rate
                 group["lr"] = group["lr"].to(self.device) if isinstance(group["lr"], Tensor) else group["lr"]
             after = _tensors(self.optimiser)
@@ -270,9 +256,8 @@ class Training:
         a user's network or loss, only if `setup.step` is "graph"."""
         if self.stream is None or not self.data.train[0].is_cuda or any(one.plain for one in self._replayed.values()):
             return False
-        return self.setup.step == "graph" or (
-            self.setup.step is None and ":" not in self.setup.network + self.setup.loss
-        )
+        own = ":" in self.setup.network + self.setup.loss
+        return self.setup.step == "graph" or (self.setup.step is None and not own)
 
     def _recorded(self, with_memory: bool) -> Replayed:
         if with_memory not in self._replayed:
@@ -285,9 +270,9 @@ class Training:
         images, labels = self._batch()
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.setup.precision == "bfloat16"):
             z = self.model(images)
-        terms = all_terms = torch.stack(loss_terms(z, labels, self.setup))  # [terms]
+        terms = all_terms = torch.stack(assembly.loss_terms(z, labels, self.setup))  # [terms]
         if with_memory:
-            all_terms = terms + torch.stack(remember_and_compare(self.memory, z, labels, self.setup))
+            all_terms = terms + torch.stack(assembly.remember_and_compare(self.memory, z, labels, self.setup))
         loss = (self.weights * all_terms).sum()  # sum of Lambda_i * term_i
         self.optimiser.zero_grad(set_to_none=True)
         loss.backward()
@@ -315,7 +300,7 @@ class Training:
         for _ in range(TERM_BATCHES):
             images, labels = self._batch(generator)
             z = self.model(images)
-            terms = dict(zip(self.loss.scores, loss_terms(z, labels, self.setup)))
+            terms = dict(zip(self.loss.scores, assembly.loss_terms(z, labels, self.setup)))
             rows.append(terms | self._pair_statistics(z, labels))
         return {name: sum(row[name] for row in rows).double() / len(rows) for name in rows[0]}
 

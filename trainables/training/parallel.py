@@ -142,10 +142,9 @@ class Pack:
         h, seed = {name: configuration[name] for name in names}, configuration["seed"]
         if ":" in self.setup.network:
             self._spare = []  # a user's network may keep more state than its weights
-        fitting = next((training for training in self._spare if training.batch_size == h["batch_size"]), None)
-        if fitting is not None:
-            self._spare.remove(fitting)
-            training = fitting
+        training = next((spare for spare in self._spare if spare.batch_size == h["batch_size"]), None)
+        if training is not None:
+            self._spare.remove(training)
             training.begin(h, seed=seed)
         else:
             del self._spare[max(0, (self._at_once or MOST) - len(self.running) - 1) :]  # they hold memory
@@ -158,9 +157,7 @@ class Pack:
 
     def _fill(self) -> None:
         if self._at_once is None and self.waiting:
-            self._at_once = self._measured(
-                max(self.waiting, key=lambda index: self.configurations[index]["batch_size"])
-            )
+            self._at_once = self._measured(max(self.waiting, key=lambda one: self.configurations[one]["batch_size"]))
         while self.waiting and len(self.running) < min(self._at_once, self._caution):
             try:
                 self.start(self.waiting[0])
@@ -181,14 +178,10 @@ class Pack:
             torch.cuda.empty_cache()
         after = torch.cuda.mem_get_info(self.device)[0]
         self._spare.append(training)
-        room = 1 + int(SHARE * after / max(1, before - after))
-        log.info(
-            "a training takes %.2f GB of the GPU, %.1f GB are free: %d at a time",
-            (before - after) / 1e9,
-            after / 1e9,
-            min(MOST, room),
-        )
-        return min(MOST, room)
+        room = min(MOST, 1 + int(SHARE * after / max(1, before - after)))
+        taken, free = (before - after) / 1e9, after / 1e9
+        log.info("a training takes %.2f GB of the GPU, %.1f GB are free: %d at a time", taken, free, room)
+        return room
 
     def _retreat(self, error: BaseException) -> None:
         """Halve the number at a time. All that ran start over, as any of them may have raised the error."""
@@ -203,9 +196,8 @@ class Pack:
 
     def _go_on_with(self, number: int, error: BaseException) -> None:
         """Run `number` trainings at a time: in this list, or from now on if memory is the reason."""
-        log.warning(
-            "%s: %s; of %d trainings at a time %d go on", type(error).__name__, error, len(self.running), number
-        )
+        kind, running = type(error).__name__, len(self.running)
+        log.warning("%s: %s; of %d trainings at a time %d go on", kind, error, running, number)
         self._caution = number
         if is_out_of_memory(error):
             self._before = self._before or self._at_once

@@ -54,16 +54,9 @@ LARGEST_MARGIN = 2.0  # the largest distance of unit vectors
 STRONGEST = 4.0  # distortion of glyphs; with 2 nothing is learned
 LARGEST_INTEGER = 10**12
 POSITIVE = (
-    "image_size",
-    "images_seen",
-    "evaluations",
-    "probe_epochs",
-    "probe_rate",
-    "learning_rate",
-    "margin",
-    "temperature",
+    "image_size", "images_seen", "evaluations", "probe_epochs", "probe_rate", "learning_rate", "margin", "temperature",
     "test_image_size",
-)
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -71,7 +64,8 @@ class Setup:
     """Everything that defines a training, except h (the weights of the loss's terms, batch_size) and the seed.
 
     Raises ValueError for values that are not allowed. A loss or network of the user's own is neither imported nor
-    checked: `losses.find_loss` and `models.networks.build_network` do that.
+    checked: `losses.find_loss` and `models.networks.build_network` do that. Behind the semicolon of a default that is
+    the paper's stands its source, as in `training.setups`.
     """
 
     dataset: str
@@ -82,119 +76,100 @@ class Setup:
     images_seen: int  # the paper's "steps": iterations x b, both views of an image count
     evaluations: int  # validation evaluations, evenly spaced; the best one's weights are tested
     selected_by: str | None = None  # the validation score that selects them, one of SELECTIONS; None: the task's first
-    learning_rate: float = 0.1  # the conventional recipe's: with sgd the start of a search, with adam Adam's rate
-    k: int = 2  # items per class (views per image) in a batch
-    margin: float = 0.5  # m of eq:contrastive
-    temperature: float = 0.1  # tau of eq:infoNCE_onepair; t of siglip is 1 / tau
+    learning_rate: float = 0.1  # where a search with sgd begins, or Adam's rate; ours, the conventional recipe's
+    k: int = 2  # items per class (views per image) in a batch; sec:exps, Sampling
+    margin: float = 0.5  # m of eq:contrastive; sec:exps, Networks and training
+    temperature: float = 0.1  # tau of eq:infoNCE_onepair, 1 / t of siglip; sec:exps, Networks and training
     bias: float = -10.0  # of siglip's logits
-    distance: str | None = None  # of margin and infonce; None: the loss's usual one, see `loss_distance`
-    q: int = 1  # exponent of eq:contrastive
-    negatives: str = "others"  # K_ij of infonce: see `losses.terms.infonce_terms`
-    mining: str = "none"  # which pairs of a batch count in margin and infonce: see `losses.mining.mined`
-    distortion: float = 1.0  # of glyphs: strength of each image's random distortion, 0: plain fonts
-    probe_epochs: int = 100  # of the linear probe's classifier over the training features
-    probe_steps: int = 0  # the least number of its steps; with few images more epochs are run
-    probe_rate: float = 1e-3  # its learning rate
-    probe_features: str = "raw"  # raw, or standardised: every dimension with mean 0 and deviation 1
+    distance: str | None = None  # of margin and infonce; None: the usual one of eq:contrastive and eq:infoNCE_onepair
+    q: int = 1  # exponent; eq:contrastive
+    negatives: str = "others"  # K_ij of infonce, see `losses.terms.infonce_terms`; eq:infoNCE_means
+    mining: str = "none"  # which pairs count in margin and infonce, see `losses.mining.mined`; sec:balance
+    distortion: float = 1.0  # of glyphs' images, 0: plain fonts; ours: 12 faces draw a letter nearly alike
+    probe_epochs: int = 100  # of the linear probe; relational, train_linear_evaluation.py: Adam, batches of 128
+    probe_steps: int = 0  # least number of its steps, for few images; relational has epochs alone
+    probe_rate: float = 1e-3  # its learning rate; relational, train_linear_evaluation.py
+    probe_features: str = "raw"  # or standardised: mean 0, deviation 1; relational, train_linear_evaluation.py
     weights: str = "none"  # the network's initial ones: none (from scratch), imagenet, or a file
-    embedding: int = 0  # dimension of a linear head (dml) or the projection's output (ssl); 0: no head, or the usual 64
-    augmentation: str | None = None  # crop: random resized crop and flip; None: none for dml, simclr for ssl
+    embedding: int = 0  # of a linear head (dml; sec:exps has none) or the projection (ssl; relational: 64); 0: as there
+    augmentation: str | None = None  # None: none for dml; ours, simclr for ssl; relational, datamanager.py: no blur
     crop_scale: float = 0.25  # of augmentation crop: least area of a crop / area of the image
     crop_size: int = 0  # pixels of the network's input: random crops in training, else the centre; 0: image_size
     projection: str = "relu"  # between the two layers of the usual projection head (ssl)
     projector: str = ""  # widths of a projector that replaces it, "256-256-256", as in barlow_twins and vicreg
-    optimizer: str = "sgd"  # sgd has learning rate 1 on Lambda; adam only to compare with published figures
-    weight_decay: float = 0.0  # of adam, added to the gradient as torch.optim.Adam does; bare SGD has none
-    schedule: str = "constant"  # of the learning rate: see `assembly.decay` (cosine, step) and `assembly.plateau`
-    precision: str = "float32"  # of the forward pass in training
-    step: str | None = (
-        None  # on a GPU a recorded CUDA graph, or eager; None: graph, but eager for a user's network or loss
-    )
-    memory: str = "none"  # sec:xbm: variable (S1) or fixed (S2, S3) balance of the memory's loss
+    optimizer: str = "sgd"  # learning rate 1 on Lambda, no momentum; subsec:pipeline. adam: for published figures
+    weight_decay: float = 0.0  # of adam, added to the gradient as torch.optim.Adam does; subsec:pipeline: none
+    schedule: str = "constant"  # or cosine, step, plateau, see `training.assembly`; ours
+    precision: str = "float32"  # of the forward pass in training, on a GPU TF32 in convolutions; ours, torch's default
+    step: str | None = None  # on a GPU a recorded CUDA graph, or eager; None: graph, but eager for a user's own parts
+    memory: str = "none"  # balance of its loss: variable (S1) or fixed (S2, S3); sec:xbm, used there alone
     memory_size: int = 55_000  # embeddings kept, first in, first out
     memory_start: int = 1000  # iterations before the memory is used
-    test: str = "split"  # the dataset's own test split, or a revisited benchmark
+    test: str = "split"  # the dataset's own, or a revisited benchmark; sec:exps, Datasets and metrics
     test_image_size: int = 1024  # pixels of a revisited benchmark's images, their longer side
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         for name, values in ALLOWED.items():
-            if getattr(self, name) not in values:
-                raise ValueError(f"{name} = {getattr(self, name)!r}: one of {list(values)}")
+            self._need(getattr(self, name) in values, name, f"one of {list(values)}")
         for name in POSITIVE:
-            if not 0 < getattr(self, name) < inf:
-                raise ValueError(f"{name} = {getattr(self, name)!r}: must be > 0 and finite")
+            self._need(0 < getattr(self, name) < inf, name, "must be > 0 and finite")
         self._check_loss()
+        whole = f"must be a whole number of at most {LARGEST_INTEGER:,}"
         for field in fields(self):
             value = getattr(self, field.name)
-            if field.type is int and not (type(value) is int and abs(value) <= LARGEST_INTEGER):
-                raise ValueError(f"{field.name} = {value!r}: must be a whole number of at most {LARGEST_INTEGER:,}")
-        if not (self.weight_decay >= 0 and isfinite(self.weight_decay)):
-            raise ValueError(f"weight_decay = {self.weight_decay!r}: must be >= 0 and finite")
-        if self.weight_decay and self.optimizer == "sgd":
-            raise ValueError(
-                f"weight_decay = {self.weight_decay!r}: 0 with optimizer = 'sgd', which is bare; adam takes one"
-            )
-        if not 0 < self.crop_scale <= 1:
-            raise ValueError(f"crop_scale = {self.crop_scale!r}: above 0, at most 1")
-        if self.metric not in SELECTIONS[self.task]:
-            raise ValueError(
-                f"selected_by = {self.selected_by!r}: one of {list(SELECTIONS[self.task])} with task {self.task!r}"
-            )
-        if self.margin > LARGEST_MARGIN:
-            raise ValueError(
-                f"margin = {self.margin!r}: at most {LARGEST_MARGIN:g}, the largest distance of unit vectors"
-            )
-        if self.image_size not in IMAGE_SIZES or self.test_image_size < IMAGE_SIZES[0]:
-            raise ValueError(
-                f"image_size = {self.image_size}, test_image_size = {self.test_image_size}: from {IMAGE_SIZES[0]} "
-                f"(image_size to {IMAGE_SIZES[-1]}) pixels"
-            )
-        if self.crop_size and (self.views != "crop" or not IMAGE_SIZES[0] <= self.crop_size <= self.image_size):
-            raise ValueError(
-                f"crop_size = {self.crop_size}: 0, or from {IMAGE_SIZES[0]} to image_size = {self.image_size} pixels "
-                "with augmentation = 'crop'"
-            )
-        if not 0 <= self.distortion <= STRONGEST:
-            raise ValueError(f"distortion = {self.distortion!r}: from 0, plain, to {STRONGEST:g}")
-        if self.k < 2:
-            raise ValueError(f"k = {self.k}: at least 2 items per class, or there is no positive pair")
-        if self.probe_steps < 0:
-            raise ValueError(f"probe_steps = {self.probe_steps}: 0 or more")
-        if not (0 <= self.embedding < MOST and self.memory_start >= 0 and 1 <= self.memory_size < MOST**2):
-            raise ValueError(
-                f"embedding = {self.embedding}, memory_start = {self.memory_start}, memory_size = "
-                f"{self.memory_size}: at least 0, 0 and 1, and the first and last below {MOST:g} and {MOST**2:g}"
-            )
-        if self.task == "ssl" and (self.memory != "none" or self.test != "split" or self.views == "none"):
-            raise ValueError(
-                f"memory = {self.memory!r}, test = {self.test!r}, augmentation = {self.augmentation!r}: ssl has "
-                "'none', 'split' and an augmentation"
-            )
+            right = field.type is not int or (type(value) is int and abs(value) <= LARGEST_INTEGER)
+            self._need(right, field.name, whole)
+        self._check_images()
+        self._need(0 <= self.weight_decay < inf, "weight_decay", "must be >= 0 and finite")
+        bare = "0 with optimizer = 'sgd', which is bare; adam takes one"
+        self._need(not self.weight_decay or self.optimizer != "sgd", "weight_decay", bare)
+        scores = SELECTIONS[self.task]
+        self._need(self.metric in scores, "selected_by", f"one of {list(scores)} with task {self.task!r}")
+        largest = f"at most {LARGEST_MARGIN:g}, the largest distance of unit vectors"
+        self._need(self.margin <= LARGEST_MARGIN, "margin", largest)
+        self._need(self.k >= 2, "k", "at least 2 items per class, or there is no positive pair")
+        self._need(self.probe_steps >= 0, "probe_steps", "0 or more")
+        self._need(
+            0 <= self.embedding < MOST and self.memory_start >= 0 and 1 <= self.memory_size < MOST**2,
+            "embedding memory_start memory_size",
+            f"at least 0, 0 and 1, and the first and last below {MOST:g} and {MOST**2:g}",
+        )
+
+    def _need(self, right: bool, names: str, allowed: str) -> None:
+        """ValueError with the values of these fields, and what is allowed, unless that is right."""
+        if not right:
+            values = ", ".join(f"{name} = {getattr(self, name)!r}" for name in names.split())
+            raise ValueError(f"{values}: {allowed}")
+
+    def _check_images(self) -> None:
+        least, most = IMAGE_SIZES[0], IMAGE_SIZES[-1]
+        self._need(0 < self.crop_scale <= 1, "crop_scale", "above 0, at most 1")
+        right = self.image_size in IMAGE_SIZES and self.test_image_size >= least
+        self._need(right, "image_size test_image_size", f"from {least} (image_size to {most}) pixels")
+        right = not self.crop_size or (self.views == "crop" and least <= self.crop_size <= self.image_size)
+        size = f"0, or from {least} to image_size = {self.image_size} pixels with augmentation = 'crop'"
+        self._need(right, "crop_size", size)
+        self._need(0 <= self.distortion <= STRONGEST, "distortion", f"from 0, plain, to {STRONGEST:g}")
+        right = self.task != "ssl" or (self.memory == "none" and self.test == "split" and self.views != "none")
+        self._need(right, "memory test augmentation", "ssl has 'none', 'split' and an augmentation")
 
     def _check_loss(self) -> None:
         if ":" not in str(self.loss):  # a user's own loss takes any task and k
             loss = find_loss(self.loss)
             if self.task not in loss.tasks:
                 raise ValueError(f"loss = {self.loss!r} with task = {self.task!r}: it trains {', '.join(loss.tasks)}")
-            if loss.k not in (None, self.k):
-                raise ValueError(f"k = {self.k}: loss = {self.loss!r} takes {loss.k} views of an image")
-        if self.projector and not PROJECTOR.fullmatch(self.projector):
-            raise ValueError(f"projector = {self.projector!r}: widths of layers, such as '256-256-256', or ''")
-        if self.projector and (self.task != "ssl" or self.embedding):
-            raise ValueError(
-                f"projector = {self.projector!r}: with task 'ssl' alone, and embedding = 0 (not {self.embedding}), its "
-                "last width"
-            )
-        if self.memory != "none" and self.loss not in REMEMBERED:
-            raise ValueError(
-                f"memory = {self.memory!r}: with the losses {', '.join(REMEMBERED)} alone, not {self.loss!r}"
-            )
-        if self.memory != "none" and (self.negatives, self.mining) != ("others", "none"):
-            raise ValueError(
-                f"negatives = {self.negatives!r}, mining = {self.mining!r}: 'others' and 'none' with a memory"
-            )
-        if not isfinite(self.bias):
-            raise ValueError(f"bias = {self.bias!r}: must be finite")
+            self._need(loss.k in (None, self.k), "k", f"loss = {self.loss!r} takes {loss.k} views of an image")
+        if self.projector:
+            widths = "widths of layers, such as '256-256-256', or ''"
+            self._need(PROJECTOR.fullmatch(self.projector) is not None, "projector", widths)
+            alone = f"with task 'ssl' alone, and embedding = 0 (not {self.embedding}), its last width"
+            self._need(self.task == "ssl" and not self.embedding, "projector", alone)
+        if self.memory != "none":
+            known = f"with the losses {', '.join(REMEMBERED)} alone, not {self.loss!r}"
+            self._need(self.loss in REMEMBERED, "memory", known)
+            usual = (self.negatives, self.mining) == ("others", "none")
+            self._need(usual, "negatives mining", "'others' and 'none' with a memory")
+        self._need(isfinite(self.bias), "bias", "must be finite")
 
     @property
     def loss_distance(self) -> str:

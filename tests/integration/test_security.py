@@ -32,7 +32,7 @@ from trainables.models.networks import check_network
 from trainables.training import checkpoint
 from trainables.training.outcome import Evaluation, Outcome
 from tune_cd import results
-from tune_cd.results import provenance
+from tune_cd.results import rows as result_rows
 from tune_cd.results.__main__ import main as results_command
 from tune_cd.run import __main__ as run
 from tune_cd.run import preflight
@@ -534,7 +534,7 @@ def test_what_the_environment_keeps_secret_is_in_no_file_and_no_line(tmp_path, m
     """A study up to its first trial, that trial's row and curve, and every command that shows or changes them."""
     for name in ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "WANDB_API_KEY", "HF_TOKEN", "DATABASE_URL"):
         monkeypatch.setenv(name, SECRET)
-    provenance.software.cache_clear()
+    result_rows.software.cache_clear()
     folder, resources = tmp_path / "results", Resources(cpus=1, gpus=0.0, workers=1)
     study = preflight.with_form(preflight.check_study(parse(["--results", str(folder), "--study", "mine"])), "small")
     store_config(study)

@@ -318,5 +318,5 @@ def test_words_are_explained_once_where_they_first_stand(show):
     terms = page.locator(".terms b").all_inner_texts()
     assert len(terms) == len(set(terms)) and {"Λp", "r_map", "separate average", "cd", "n-95"} <= set(terms)
     page.locator("#worth summary").click()
-    page.wait_for_function("document.querySelector('#worth .terms').textContent.includes('octave')")
+    page.locator("#worth .terms", has_text="octave").wait_for()
     assert "Λp" not in show("own").locator(".terms b").all_inner_texts()

@@ -55,6 +55,7 @@ def recipe(roots: list[Path], task: str | None = None, distortion: float = 1.0) 
 
     @contextmanager
     def renderer(image_size: int) -> Iterator[Render]:
+        """Open the fonts for images of so many pixels; items are (character, face)."""
         size = round(FONT_SIZE * image_size)
         # the basic layout: raqm, where a machine has it, would place marks differently
         fonts = {

@@ -9,7 +9,7 @@ from math import inf
 import torch
 from torch import Tensor
 
-MINING = ("none", "hard", "semihard", "easy_positive")
+from trainables.losses.registry import MINING
 
 
 def mined(

@@ -58,6 +58,12 @@ LOSSES: dict[str, Loss] = {
 REMEMBERED = ("margin", "infonce")
 """The losses that the cross-batch memory supports."""
 
+NEGATIVES = ("others", "decoupled", "all")
+"""Choices of K_ij in InfoNCE, see `terms.infonce_terms`."""
+
+MINING = ("none", "hard", "semihard", "easy_positive")
+"""Ways to choose the pairs of a batch that count, see `mining.mined`."""
+
 
 def find_loss(name: str) -> Loss:
     """Find a loss by name: one of LOSSES, or a user's own as "module:function" (see `trainables.losses.own`).

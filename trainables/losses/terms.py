@@ -18,15 +18,13 @@ import torch
 from torch import Tensor
 
 from trainables.losses.mining import mined
+from trainables.losses.registry import NEGATIVES
 
 # Distances of unit vectors lie in [0, 2], euclidean (at most two radii) and cosine (1 - s, s >= -1) alike.
 LARGEST_DISTANCE = 2.0
 
 # Keeps the square root's slope finite at distance 0. torch.cdist is not used: inexact near 0, NaN slopes at 0.
 SMALLEST_SQUARED_DISTANCE = 1e-12
-
-NEGATIVES = ("others", "decoupled", "all")
-"""Choices of K_ij in InfoNCE, see `infonce_terms`."""
 
 
 def margin_terms(

@@ -12,7 +12,7 @@ from types import UnionType
 from typing import get_args
 
 from trainables.losses import find_loss
-from trainables.losses.registry import REMEMBERED
+from trainables.losses.registry import MINING, NEGATIVES, REMEMBERED
 
 TASKS = ("dml", "ssl")
 DISTANCES = ("euclidean", "cosine")
@@ -22,8 +22,6 @@ SCHEDULES = ("constant", "cosine", "step", "plateau")
 PRECISIONS = ("float32", "bfloat16")
 MEMORIES = ("none", "variable", "fixed")
 TESTS = ("split", "roxford5k", "rparis6k")
-NEGATIVES = ("others", "decoupled", "all")
-MINING = ("none", "hard", "semihard", "easy_positive")
 STEPS = ("graph", "eager")
 PROJECTIONS = ("relu", "leaky_relu")
 PROBED = ("raw", "standardised")

@@ -4,13 +4,15 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil, floor, inf, log10
-from numbers import Real
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from tune_cd.analysis.choices import choice, choices_of
 from tune_cd.analysis.scores import parameter, present
+from tune_cd.search.category import text_of
+from tune_cd.search.number import is_number
 from tune_cd.search.space import Array
 
 FEW = 12  # largest number of whole numbers that are inferred to be a list of allowed values
@@ -53,7 +55,7 @@ class Axis:
     def values_of(self, trials: pd.DataFrame) -> list[Any]:
         """Its value in every trial: numbers, or texts of a category; NaN or None where a trial has none."""
         if self.kind == "category":
-            return [choices.get(self.name) for choices in _choices(trials)]
+            return list(choice(trials, self.name))
         values: list[float] = parameter(trials, self.name).tolist()
         return values
 
@@ -97,7 +99,7 @@ def axes_of(trials: pd.DataFrame) -> list[Axis]:
     """
     spaces = _spaces(trials)
     names = [name for name in present(trials) if np.isfinite(parameter(trials, name)).any()]
-    chosen = _choices(trials)
+    chosen = choices_of(trials)
     categories = list(dict.fromkeys(name for choices in chosen for name in choices))
     known = [name for name in spaces if name in names or name in categories]
     ordered = dict.fromkeys([*known, *names, *categories])
@@ -107,11 +109,6 @@ def axes_of(trials: pd.DataFrame) -> list[Axis]:
         else _number(name, spaces.get(name, {}), parameter(trials, name))
         for name in ordered
     ]
-
-
-def is_number(value: object) -> bool:
-    """Whether a value from JSON or a table is a number; a boolean is none."""
-    return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def written(value: Any) -> str:
@@ -124,7 +121,7 @@ def written(value: Any) -> str:
 
 
 def _category(name: str, said: Mapping[str, Any], tried: Sequence[str | None]) -> Axis:
-    listed = [value if isinstance(value, str) else json.dumps(value) for value in said.get("values") or ()]
+    listed = [text_of(value) for value in said.get("values") or ()]
     values = tuple(dict.fromkeys([*(one for one in listed if one in tried), *filter(None, tried)]))
     return Axis(name, "category", "category", 0.0, float(len(values) - 1), values)
 
@@ -150,12 +147,6 @@ def _number(name: str, said: Mapping[str, Any], values: Array) -> Axis:
     low, high = min([low, *ends]), max([high, *ends])
     kind = "ordinal" if listed else "real"
     return Axis(name, kind, scale, low, high, tuple(sorted({*listed, *tried.tolist()})) if listed else ())
-
-
-def _choices(trials: pd.DataFrame) -> list[dict[str, str]]:
-    if "choices" not in trials:
-        return [{}] * len(trials)
-    return [dict(entries) if isinstance(entries, (dict, list)) else {} for entries in trials["choices"]]
 
 
 def _spaces(trials: pd.DataFrame) -> dict[str, dict[str, Any]]:

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from tune_cd.results.rows import FULL_LENGTH, LENGTHS, RUNS, runs_in
+from tune_cd.search.number import is_number
 
 SEARCH = ["study", "search", "search_seed"]
 
@@ -50,18 +51,27 @@ def _whole(config: str) -> float:
     """The length of a full training: the images of a built-in configuration, or `full_length` of an own one whose
     search pauses; NaN if it does not say."""
     said = json.loads(config)
-    if (counter := counter_in(said)) is not None:
-        return counter[1]
-    images = said.get("images_seen")
-    return float(images) if type(images) is int and images > 0 else np.nan
+    counter = counter_in(said)
+    return _images_in(said) if counter is None else counter[1]
+
+
+def length_in(said: Mapping[str, Any]) -> tuple[str | None, float]:
+    """(key of the length among a run's scores, None: it is in images; a full training's, NaN if it is not known)."""
+    own = said.get(FULL_LENGTH)
+    if isinstance(own, list) and len(own) == 2 and is_number(own[1]) and own[1] > 0:
+        return str(own[0]), float(own[1])
+    return None, _images_in(said)
 
 
 def counter_in(said: Mapping[str, Any]) -> tuple[str, float] | None:
-    """The key among a run's scores and the value of a full training, of an own configuration whose search pauses."""
-    if not isinstance(said.get(LENGTHS), list) or not isinstance(said.get(FULL_LENGTH), list):
-        return None
-    key, amount = said[FULL_LENGTH]
-    return str(key), float(amount)
+    """`length_in` of an own configuration whose search pauses; None for others."""
+    key, whole = length_in(said)
+    return (key, whole) if key is not None and isinstance(said.get(LENGTHS), list) else None
+
+
+def _images_in(said: Mapping[str, Any]) -> float:
+    images = said.get("images_seen")
+    return float(images) if type(images) is int and images > 0 else np.nan
 
 
 def _length(run: Mapping[Any, Any]) -> float:

@@ -92,7 +92,7 @@ def volume(landscape: Measured) -> Landscape:
     optimum = planes[best].optimum | {"batch_size": best}
     low, high = min(one.low for one in planes.values()), planes[best].high
     validation = Layers({np.log2(size): one.validation for size, one in planes.items()})
-    test = Layers({np.log2(size): one.test or one.validation for size, one in planes.items()})
+    test = Layers({np.log2(size): one.test for size, one in planes.items()})
     space = space_of(landscape, batch_size=sizes)
     return Landscape(named(landscape.name), space, validation, optimum, low, high, test)
 

@@ -9,14 +9,13 @@ import pandas as pd
 
 from tune_cd import balance
 from tune_cd.analysis import RateSearch, best_trial, on_diagonal, rate_search
+from tune_cd.analysis.choices import choice_names
 from tune_cd.analysis.confirmation import RECIPES, Mean, chosen, fresh_mean, paired
 from tune_cd.analysis.curves import means_over_settings, setting_numbers
 from tune_cd.analysis.rates import ON_DIAGONAL
 from tune_cd.analysis.runs import runs_of
 from tune_cd.analysis.scores import (
-    BALANCE,
     judged_by,
-    maps_of,
     octaves,
     optimizer_of,
     parameter,
@@ -28,6 +27,7 @@ from tune_cd.analysis.scores import (
     weights_of,
 )
 from tune_cd.analysis.tables import ALIKE
+from tune_cd.results.rows import sign_of
 from tune_cd.search.space import AT_END
 
 BASELINES = (*RECIPES, "without", "S1", "S2")
@@ -109,7 +109,7 @@ def findings(trials: pd.DataFrame, ranges: Ranges | None = None) -> Findings:
     top, choice = best_trial(means), chosen(trials)
     best = top if choice is None else choice
     ahead = top if best is not None and top["setting"] != best["setting"] else None
-    names = varied(trials)
+    names, categories = varied(trials), choice_names(trials)
     allowed = grown(ranges, trials) if ranges else _extents(trials, names)
     averages = averages_of(trials) if best is not None else ()
     found = [(average, _recipe(trials, means, best, average, allowed)) for average in averages]
@@ -125,7 +125,7 @@ def findings(trials: pd.DataFrame, ranges: Ranges | None = None) -> Findings:
         recipes=tuple(recipe for _, recipe in found if recipe is not None),
         missing=tuple(average for average, recipe in found if recipe is None),
         alike=len(alike),
-        alike_ranges=_extremes(alike, _numeric(alike, names)) if len(alike) else {},
+        alike_ranges=_extremes(alike, [name for name in names if name not in categories]) if len(alike) else {},
         edges=_edges(best, names, allowed),
         late=_late(trials, best),
         fresh=None if best is None else fresh_mean(trials, best),
@@ -222,11 +222,6 @@ def _extents(trials: pd.DataFrame, names: Sequence[str]) -> Ranges:
     return _extremes(trials, names)
 
 
-def _numeric(trials: pd.DataFrame, names: Sequence[str]) -> list[str]:
-    """The parameters that are numbers, not categories."""
-    return [name for name in names if any(name in params for params in maps_of(trials, "params")) or name in BALANCE]
-
-
 def _extremes(trials: pd.DataFrame, names: Sequence[str]) -> dict[str, tuple[float, float]]:
     """(least, largest) value of each parameter in some trials."""
     columns = {name: pd.Series(parameter(trials, name)) for name in names}
@@ -295,7 +290,7 @@ def _ahead_by(means: pd.DataFrame, best: pd.Series | None) -> float:
     if best is None:
         return np.nan
     others = means[(means["status"] == "completed") & (means["setting"] != best["setting"])]["val_score"].dropna()
-    sign = sign_of(best)
+    sign = sign_of(best.get("mode"))
     return float(sign * best["val_score"] - (sign * others).max()) if len(others) else np.nan
 
 
@@ -305,11 +300,6 @@ def _spent(trials: pd.DataFrame) -> int:
     if runs["pauses"].any():
         return ceil(runs.groupby(["search", "seed"], dropna=False)["share"].sum().max())
     return int(runs.groupby("search")["trial_index"].nunique().max())
-
-
-def sign_of(row: pd.Series) -> int:
-    """-1 where a smaller score is better (the column `mode`), else 1."""
-    return -1 if row.get("mode") == "min" else 1
 
 
 def is_known(value: float | None) -> bool:

@@ -10,8 +10,9 @@ import numpy as np
 import pandas as pd
 
 from tune_cd import balance
-from tune_cd.analysis.axes import Axis, is_number, written
+from tune_cd.analysis.axes import Axis, written
 from tune_cd.analysis.confirmation import Mean, mean_of
+from tune_cd.analysis.runs import length_in
 from tune_cd.analysis.scores import (
     maps_of,
     optimizer_of,
@@ -20,9 +21,11 @@ from tune_cd.analysis.scores import (
     searching,
     weights_of,
 )
-from tune_cd.report.findings import Findings, is_known, sign_of
+from tune_cd.report.findings import Findings, is_known
 from tune_cd.report.words import Images, letters, recipe_words, value_of
 from tune_cd.results.redaction import redact
+from tune_cd.results.rows import sign_of
+from tune_cd.search.category import value_in
 
 SHARES_OF_ONE = ("precision_at_1", "accuracy")
 """Scores that are a share of the images, so they move in steps of one image."""
@@ -48,14 +51,6 @@ def shares_of(trials: pd.DataFrame) -> np.ndarray:
         key, whole = said[place]
         shares[row] = (images[row] if key is None else scores.get(key, np.nan)) / whole
     return np.where((trials["status"] == "completed").to_numpy(), 1.0, np.clip(shares, 0, 1))
-
-
-def length_in(config: Mapping[str, Any]) -> tuple[str | None, float]:
-    """(key of the length among the scores, None: it is in images; the whole length, NaN if it is not known)."""
-    own, images = config.get("full_length"), config.get("images_seen")
-    if isinstance(own, list) and len(own) == 2 and is_number(own[1]) and own[1] > 0:
-        return str(own[0]), float(own[1])
-    return None, float(images) if type(images) is int and images > 0 else np.nan
 
 
 def cost_words(trials: pd.DataFrame, shares: np.ndarray) -> list[str]:
@@ -132,7 +127,7 @@ def _verdict(gain: Mean, over: str, best: pd.Series) -> dict[str, str]:
     """The gain over something in writing, and whether chance explains it."""
     if not is_known(gain.value):
         return {"gain": "", "verdict": ""}
-    said = f"{'over' if sign_of(best) > 0 else 'against'} the {over}"
+    said = f"{'over' if sign_of(best.get('mode')) > 0 else 'against'} the {over}"
     largest = max(abs(value) for value in (gain.value, gain.low, gain.high) if is_known(value))
     places = min(9, max(0, 2 - floor(log10(largest)))) if largest > 0 else 3  # three digits of the largest
     if not is_known(gain.low):
@@ -194,10 +189,10 @@ def _in_a_loop(found: Findings, known: Mapping[str, Any]) -> list[tuple[str, str
     mean = "  # means over each term's pairs" if len(weights) == 2 and set(weights) == {"Lambda_p", "Lambda_e"} else ""
     ways = [("in your loop", f"{code}{mean}\n{batch}")]
     if mean and "global" in [recipe.average for recipe in found.recipes] and is_known(size):
-        positive, entropy = balance.average_weights("global", int(size), k)
-        rate, factor = first / positive, known["Lambda_e"] / first * positive / entropy
-        code = f"optimizer = torch.optim.SGD(model.parameters(), lr={rate:.4g})\n"
-        code += f"loss = (sum_positive + {factor:.4g} * sum_entropy) / n_pairs  # one mean over all pairs\n{batch}"
+        recipe = next(one for one in balance.recipes(known, int(size), k) if one.average == "global")
+        code = f"optimizer = torch.optim.SGD(model.parameters(), lr={recipe.learning_rate:.4g})\n"
+        code += f"loss = (sum_positive + {recipe.factors['Lambda_e']:.4g} * sum_entropy) / n_pairs"
+        code += f"  # one mean over all pairs\n{batch}"
         ways.append(("with a global average", code))
     return ways
 
@@ -215,10 +210,7 @@ def _as_a_config(known: Mapping[str, Any]) -> list[tuple[str, str]]:
 def _plain(value: Any) -> Any:
     """A value as its user wrote it: whole numbers as int, a category's text as what it stands for, such as true."""
     if isinstance(value, str):
-        try:
-            return json.loads(value)
-        except ValueError:
-            return value
+        return value_in(value)
     return int(value) if float(value).is_integer() else float(f"{value:.6g}")
 
 

@@ -20,7 +20,7 @@ from tune_cd.analysis import curves_of
 from tune_cd.analysis.axes import Axis, axes_of, written
 from tune_cd.analysis.importance import Response, response
 from tune_cd.analysis.parts import parts_of
-from tune_cd.analysis.runs import runs_of
+from tune_cd.analysis.runs import length_in, runs_of
 from tune_cd.analysis.scores import (
     SPLITS,
     per_class,
@@ -32,11 +32,12 @@ from tune_cd.analysis.scores import (
     weights_of,
 )
 from tune_cd.balance import TERM
-from tune_cd.report.findings import Findings, Ranges, averages_of, findings, sign_of
-from tune_cd.report.first_screen import cost_words, images_of, length_in, setting_words, shares_of, use_it, worth
+from tune_cd.report.findings import Findings, Ranges, averages_of, findings
+from tune_cd.report.first_screen import cost_words, images_of, setting_words, shares_of, use_it, worth
 from tune_cd.report.side_tables import compared_studies, of_study
 from tune_cd.report.words import GLOSSARY, Images, letters, summarise
 from tune_cd.results.redaction import hide, redact
+from tune_cd.results.rows import sign_of
 
 SCORES = 24  # largest number of scores to choose from
 CELLS = 24  # predicted scores along an axis
@@ -116,6 +117,7 @@ def _study(
     trials = trials.sort_values(["search", "search_seed", "trial_index", "seed"], ignore_index=True)
     found = findings(trials, ranges)
     axes, shares = axes_of(trials), shares_of(trials)
+    paused = runs_of(trials)["paused"].iloc[: len(trials)].to_numpy(dtype=bool)
     at = {axis.name: axis.at(axis.values_of(trials)) for axis in axes}
     varied = [axis for axis in axes if len(np.unique(at[axis.name][~np.isnan(at[axis.name])])) > 1]
     best = _best_rows(found)
@@ -137,7 +139,7 @@ def _study(
         "study": found.study,
         "title": redact(problem or name),
         "ended": max(map(float, filter(None, _seconds(trials["ended_at"]))), default=None),
-        "chips": [*_counts(trials), *cost_words(trials, shares), *_splits(images)],
+        "chips": [*_counts(trials, paused), *cost_words(trials, shares), *_splits(images)],
         "words": [hide(asdict(sentence)) for sentence in summarise(found, command, images)],
         "best": None if found.best is None else {"setting": setting_words(axes, found.best), "rows": best},
         "worth": worth(found),
@@ -147,7 +149,7 @@ def _study(
         "params": params,
         "fixed": [[letters(axis.name), _common(axis, trials)] for axis in axes if axis not in varied],
         "scores": [_score(name, trials) for name in _scores(trials)],
-        "trials": _trials(trials, shares),
+        "trials": _trials(trials, shares, paused),
         "shades": _shades(fitted, at, best[0], params) if best else [],
         "recipes": _recipes(trials, varied, found),
         "only": _slice(varied, at, best),
@@ -193,7 +195,7 @@ def _ticks(axis: Axis, low: float, high: float, at: np.ndarray) -> list[list[Any
 
 def _near(axis: Axis, at: np.ndarray, found: Findings) -> dict[str, Any] | None:
     """The part of an axis with all whole trainings and the best others; None where it is nearly the whole."""
-    smaller = sign_of(found.trials.iloc[0]) < 0
+    smaller = sign_of(found.trials.iloc[0].get("mode")) < 0
     rows = searching(found.trials).sort_values("val_score", ascending=smaller, kind="stable")
     kept = {*rows.index[:NEAR], *found.trials.index[found.trials["status"] == "completed"]}
     shown = at[sorted(kept)]
@@ -279,13 +281,12 @@ def _score(name: str, trials: pd.DataFrame) -> dict[str, Any]:
     labels = {"positive_term": "positive term", "entropy_term": "entropy term"}
     label = labels.get(name) or score_words(trials, name)
     label = f"term {name.removeprefix(TERM)}" if name.startswith(TERM) else label
-    down = sign_of(trials.iloc[0]) < 0 if name in SPLITS else "term" in name
+    down = sign_of(trials.iloc[0].get("mode")) < 0 if name in SPLITS else "term" in name
     return {"name": name, "label": label, "down": down, "values": numbers(score_column(trials, name))}
 
 
-def _trials(trials: pd.DataFrame, shares: np.ndarray) -> dict[str, Any]:
+def _trials(trials: pd.DataFrame, shares: np.ndarray, paused: np.ndarray) -> dict[str, Any]:
     """The rows as columns. state: one word, the same everywhere on the page. share: of the full length, if known."""
-    paused = runs_of(trials)["paused"].iloc[: len(trials)].to_numpy()
     words = {"completed": "finished", "stopped": "stopped"}
     columns: dict[str, Any] = {name: plain(trials[name]) for name in COLUMNS}
     columns["state"] = [
@@ -305,11 +306,11 @@ def _seconds(times: pd.Series) -> list[float | None]:
 
 def _recipes(trials: pd.DataFrame, varied: Sequence[Axis], found: Findings) -> list[dict[str, Any]]:
     """The lines of settings that a recipe reaches by its learning rate alone, over each pair of weights."""
-    weights, lines = weights_of(trials), []
+    weights, averages, lines = weights_of(trials), averages_of(trials), []
     published, names = published_of(trials), [axis.name for axis in varied]
     size = np.nan if found.best is None or pd.isna(found.best["batch_size"]) else float(found.best["batch_size"])
     for first, second in combinations([axis for axis in varied if axis.name in weights and axis.scale == "log"], 2):
-        for average in averages_of(trials):
+        for average in averages:
             if average == balance.PUBLISHED:
                 ratio = published.get(second.name, np.nan) / published.get(first.name, np.nan)
             elif average == "global" and np.isnan(size):
@@ -352,12 +353,11 @@ def _curves(trials: pd.DataFrame) -> list[dict[str, Any]]:
     ]
 
 
-def _counts(trials: pd.DataFrame) -> list[str]:
+def _counts(trials: pd.DataFrame, paused: np.ndarray) -> list[str]:
     """How many trainings there are, and how they ended."""
-    paused = int(runs_of(trials)["paused"].iloc[: len(trials)].sum())
-    status = trials["status"].value_counts()
-    stopped = int(status.get("stopped", 0)) - paused
-    ends = {"to the end": int(status.get("completed", 0)), "paused": paused, "stopped early": stopped}
+    status, resting = trials["status"].value_counts(), int(paused.sum())
+    stopped = int(status.get("stopped", 0)) - resting
+    ends = {"to the end": int(status.get("completed", 0)), "paused": resting, "stopped early": stopped}
     ends |= {name: int(status.get(name, 0)) for name in ("diverged", "failed")}
     said = ", ".join(f"{count:,} {end}" for end, count in ends.items() if count)
     return [f"{len(trials):,} training{'s' * (len(trials) != 1)}: {said}"]

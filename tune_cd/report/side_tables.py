@@ -9,9 +9,10 @@ from tune_cd.analysis.believed import believed
 from tune_cd.analysis.comparison import grouped
 from tune_cd.analysis.parts import Part
 from tune_cd.analysis.tables import MEMORY_FIELDS, cell_text, memory_modes
-from tune_cd.report.findings import Findings, Ranges, findings, is_known, sign_of
+from tune_cd.report.findings import Findings, Ranges, findings, is_known
 from tune_cd.report.printed import HEADS, methods, readable, searched
 from tune_cd.report.words import parameters_of, setting
+from tune_cd.results.rows import sign_of
 
 SEARCHES = ("AUC@5", "AUC@10", "AUC@20", "n-95")
 PAUSED = 8  # number of listed trainings
@@ -44,7 +45,7 @@ def compared_studies(trials: pd.DataFrame) -> list[dict[str, Any]]:
     for title, rows in groups:
         if rows["study"].nunique() > 1:
             chosen = [_chosen(str(name), own) for name, own in rows.groupby("study")]
-            smaller = sign_of(rows.iloc[0]) < 0
+            smaller = sign_of(rows.iloc[0].get("mode")) < 0
             frame = pd.DataFrame(chosen).sort_values("validation", ascending=smaller, kind="stable")
             tables.append(_table(title, frame.dropna(axis=1, how="all"), STUDIES))
     for landscape, curves in grouped(curves_of(trials), "landscape").items():

@@ -17,6 +17,7 @@ from tune_cd.balance import WEIGHT
 from tune_cd.report.findings import BASELINES, Findings, Mean, Recipe, is_known
 from tune_cd.results.attempts import to_retry
 from tune_cd.results.redaction import redact
+from tune_cd.results.rows import choices_in
 
 FEW_IMAGES = 1000
 """So many validation images are too few to choose by a difference that one of them makes."""
@@ -92,8 +93,7 @@ def setting(row: pd.Series, names: Iterable[str]) -> str:
 
 def value_of(row: pd.Series, name: str) -> Any:
     """A parameter of a row: a number, a category's text, or None."""
-    choices = row.get("choices")
-    found = dict(choices).get(name) if isinstance(choices, (dict, list)) else None
+    found = choices_in(row).get(name)
     number = parameter_of(row, name) if found is None else np.nan
     return found if found is not None else number if np.isfinite(number) else None
 
@@ -161,8 +161,7 @@ def fresh_score(fresh: Mean) -> str:
 def parameters_of(found: Findings) -> list[str]:
     """The parameters of the best setting to print: those of the balance first, then all that were searched."""
     balanced = list(LETTERS) if found.trials["Lambda_p"].notna().any() else weights_of(found.trials)
-    choices = found.best.get("choices")
-    named = [*dict(found.best["params"]), *(dict(choices) if isinstance(choices, (dict, list)) else ())]
+    named = [*dict(found.best["params"]), *choices_in(found.best)]
     return list(dict.fromkeys([*balanced, *sorted(named)]))
 
 

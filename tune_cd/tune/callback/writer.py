@@ -87,7 +87,7 @@ class RowWriter:
 
     def _store(self, entry: Entry) -> None:
         """Store a row and then its curve: one under a number only once that is its own."""
-        statement = text_of(store_of(self._location), entry.row["study"], COMPACTION)
+        statement = self._statement(entry.row["study"]) if entry.number is not None else None
         row, held = self._placed(entry)
         curve = [{**look, "attempt": row["attempt"]} for look in entry.curve]
         if held is not None:
@@ -107,13 +107,17 @@ class RowWriter:
         """Raise ConflictingRow, and take the row away, if a run beside this one has stored another row of this name and
         compacted it since the lookup. statement: about compactions, from before."""
         store, study = store_of(self._location), row["study"]
-        if text_of(store, study, COMPACTION) == statement:
+        if self._statement(study) == statement:
             return
         store.compactions.pop(study, None)
         for file, other in look(store, "trials", study, row["trial_id"], row["attempt"], own=False).rows:
             if is_compacted(file) and _run(other) != _run(row) and other["attempt"] == row["attempt"]:
                 store.remove(file_name("trials", study, row["trial_id"], row["attempt"]))
                 raise results.ConflictingRow(f"{file} holds another {row['trial_id']}")
+
+    def _statement(self, study: str) -> bytes | None:
+        """What a study says of its compactions."""
+        return text_of(store_of(self._location), study, COMPACTION)
 
     def _placed(self, entry: Entry) -> tuple[dict[str, Any], Held | None]:
         """The row under its name and attempt, and what is stored of its trial; None: the row is stored already."""

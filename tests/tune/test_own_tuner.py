@@ -213,9 +213,10 @@ class Kill(tune.Callback):
 
 
 def drive(argv):
-    """The driver that is killed; argv: the Ray's address, its folder."""
+    """The driver that is killed; argv: the Ray's address, its folder. The run has a name of its own: Tune stages all runs
+    of a name that begin in the same second in one folder."""
     ray.init(address=argv[0], log_to_driver=False)
-    tuner(takes_its_time, Path(argv[1]), search(), others=[Kill()]).fit()
+    tuner(takes_its_time, Path(argv[1]), search(), name="killed", others=[Kill()]).fit()
 
 
 @pytest.fixture(scope="module")
@@ -238,7 +239,7 @@ def killed(ray_session, study_and_copy):
     folder, copy = study_and_copy
     shutil.rmtree(folder)
     shutil.copytree(copy, folder)
-    for restored in Path(ray._private.worker._global_node.get_session_dir_path()).glob("artifacts/*/run"):
+    for restored in Path(ray._private.worker._global_node.get_session_dir_path()).glob("artifacts/*/killed"):
         shutil.rmtree(restored)
     rows = table(folder)
     assert len(rows) == 4
@@ -255,12 +256,12 @@ def assert_as_if_never_stopped(folder, kept):
 @pytest.mark.parametrize("cut", [False, True], ids=["as it was", "its snapshots of the searcher cut off"])
 def test_a_killed_driver_and_tuner_restore(killed, cut):
     folder, kept = killed
-    snapshots = list(folder.glob("tune/run/searcher-state-*.pkl"))
+    snapshots = list(folder.glob("tune/killed/searcher-state-*.pkl"))
     assert len(snapshots) == 2
     if cut:
         for file in snapshots:
             file.write_bytes(file.read_bytes()[:100])
-    tune.Tuner.restore(str(folder / "tune/run"), takes_its_time, param_space=PARAM_SPACE).fit()
+    tune.Tuner.restore(str(folder / "tune/killed"), takes_its_time, param_space=PARAM_SPACE).fit()
     assert_as_if_never_stopped(folder, kept)
 
 

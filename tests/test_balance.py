@@ -1,12 +1,16 @@
 """Recipes and the balance they amount to, against counted pairs."""
 
 import itertools
+import re
+from pathlib import Path
 
+import numpy as np
 import pytest
 
 from trainables.losses import LOSSES
 from tune_cd import balance
 from tune_cd.balance.__main__ import main
+from tune_cd.balance.known_bests import table
 
 
 @pytest.mark.parametrize("b, k", [(64, 2), (16, 2), (64, 4), (6, 3)])
@@ -176,3 +180,52 @@ def test_the_command_explains_itself(capsys):
 def test_weights_that_do_not_fit(weights, message, capsys):
     assert main([weights]) == 2
     assert message in capsys.readouterr().err
+
+
+# ------------------------------------------------------------------------------------------------- known bests
+
+
+def test_the_papers_best_settings():
+    """The table of `ssec:best_hp_values`."""
+    printed = {
+        ("omniglot", "margin"): (8e-3, 2.0),
+        ("sop", "margin"): (1e-2, 4.0),
+        ("landmarks", "margin"): (4e-3, 0.5),
+        ("tinyimagenet", "margin"): (1.0, 8.0),
+        ("tinyimagenet", "infonce"): (1.0, 2.0),
+    }
+    assert {(row.dataset, row.loss): tuple(row.weights.values()) for row in table() if row.published} == printed
+    assert {row.batch_size for row in table() if row.published} == {64}
+    with pytest.raises(ValueError, match="glyphs with margin; it has for omniglot with margin"):
+        balance.published("glyphs", "margin")
+
+
+def test_our_best_settings_are_the_geometric_means_of_the_searches_in_the_table_of_gains():
+    text = (Path(__file__).parent / "benchmarks/RESULTS.md").read_text(encoding="utf-8")
+    line = r"\| (\w+)[-\d]* +\| (margin|infonce) +\| (\d+) +\| 3 +\| [\d.]+ +\| ((?:\([^)]+\)(?:, )?){3})"
+    measured = {(dataset, loss, int(b)): searches for dataset, loss, b, searches in re.findall(line, text)}
+    ours = {(row.dataset, row.loss, row.batch_size): row for row in table() if not row.published}
+    assert ours.keys() == measured.keys()
+    for key, row in ours.items():
+        found = np.log2([[float(one) for one in pair.split(",")] for pair in re.findall(r"\(([^)]+)\)", measured[key])])
+        means = found.mean(0)
+        assert np.log2([*row.weights.values()]) == pytest.approx(means, abs=0.1), key
+        assert row.spread == pytest.approx(abs(found - means).max(), abs=0.06), key
+
+
+def test_a_known_best_is_of_the_same_loss_task_and_kind_of_network():
+    found = balance.known("margin", "dml", batch_size=128)
+    assert [row.dataset for row in found] == ["omniglot", "landmarks"], "SOP's is within an octave of Omniglot's"
+    assert balance.known("margin", "ssl", pretrained=False)[0].weights == {"Lambda_p": 1.0, "Lambda_e": 8.0}
+    assert balance.known("vicreg", "ssl", pretrained=False) == [] == balance.known("margin", "ssl")
+    for wrong in ({"task": "retrieval"}, {"task": "dml", "network": "resnet18"}):
+        with pytest.raises(ValueError, match="one of"):
+            balance.known("margin", **wrong)
+
+
+def test_a_dataset_starts_from_its_own_best_at_the_nearest_batch_size_unless_it_is_left_out():
+    small = {"network": "small", "pretrained": False}
+    own = balance.known("margin", "dml", **small, batch_size=200, dataset="glyphs")
+    assert [(row.dataset, row.batch_size) for row in own] == [("glyphs", 256)]
+    others = balance.known("margin", "dml", **small, batch_size=20, leave_out="glyphs")
+    assert [(row.dataset, row.batch_size) for row in others] == [("omniglot", 16)]

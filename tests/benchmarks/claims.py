@@ -18,15 +18,14 @@ from math import isnan, log2, nan, sqrt
 import numpy as np
 import pandas as pd
 
-from trainables.training.setups import PUBLISHED_BEST, SETUPS
 from tune_cd import balance
 from tune_cd.analysis import Grid, alignment, grid, reachable, ridge, sublosses
 from tune_cd.analysis import summary as summary_of
 from tune_cd.analysis.intervals import half_interval_of, student
 from tune_cd.analysis.ridge import DROP
-from tune_cd.analysis.scores import BALANCE
 from tune_cd.analysis.sublosses import TERMS, places
 from tune_cd.analysis.tables import ALIKE, markdown
+from tune_cd.balance.known_bests import table
 from tune_cd.landscapes.ablation import ABLATION_3D
 from tune_cd.landscapes.find import volume
 from tune_cd.landscapes.measured import MEASURED, NEAR, Measured, load
@@ -280,8 +279,7 @@ def carried_over(landscapes: Sequence[Measured], batch_size: int = 64) -> pd.Dat
     """
     parts = [Slice(one, batch_size) for one in landscapes if batch_size in one.axes["batch_size"]]
     origins = [(part.landscape.name, _same(part), part.weights(part.best())) for part in parts] + [
-        (f"{PAPER} {dataset}", (next(iter(SETUPS[dataset])), loss), dict(zip(BALANCE, best)))
-        for (dataset, loss), best in PUBLISHED_BEST.items()
+        (f"{PAPER} {row.dataset}", (row.task, row.loss), row.weights) for row in table() if row.published
     ]
     rows = []
     for on in parts:

@@ -48,10 +48,6 @@ BESIDE = {
     "training.setups.XBM_RANGE": (1e-2, 1.7e5), "training.setups.XBM_SCHEDULES": ("constant", "plateau"),
     "training.assembly.REDUCTION": 0.1, "training.assembly.PATIENCE": 4, "training.assembly.THRESHOLD": 1e-3,
     "training.assembly.COOLDOWN": 2, "training.assembly.LEAST": 0.05,
-    "training.setups.PUBLISHED_BEST": {
-        ("omniglot", "margin"): (8e-3, 2.0), ("sop", "margin"): (1e-2, 4.0), ("landmarks", "margin"): (4e-3, 5e-1),
-        ("tinyimagenet", "margin"): (1.0, 8.0), ("tinyimagenet", "infonce"): (1.0, 2.0),
-    },
     "data.augmentation.SCALE": (0.08, 1.0), "data.augmentation.RATIO": (3 / 4, 4 / 3), "data.augmentation.P_FLIP": 0.5,
     "data.augmentation.P_JITTER": 0.8, "data.augmentation.P_GREY": 0.2, "data.augmentation.STRENGTH": 0.8,
     "data.augmentation.HUE": 0.2, "metrics.revisited.SCALES": (1.0, 2**-0.5, 0.5),

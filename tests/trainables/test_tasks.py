@@ -12,7 +12,6 @@ from trainables.training.setups import (
     XBM,
     XBM_RANGE,
     find_setup,
-    published_best,
     xbm_balance,
 )
 
@@ -112,13 +111,6 @@ def test_what_is_cut_from_an_image_is_no_larger_than_the_image():
     for wrong in (["crop_size=225"], ["crop_size=4"], ["crop_size=-8"], ["crop_size=64", "augmentation=none"]):
         with pytest.raises(ValueError, match="crop_size"):
             override(find_setup("sop", "paper"), wrong)
-
-
-def test_the_published_best_balances():
-    assert published_best(find_setup("sop", "small")) == {"Lambda_p": 1e-2, "Lambda_e": 4.0}
-    assert published_best(find_setup("tinyimagenet", "paper")) == {"Lambda_p": 1.0, "Lambda_e": 2.0}
-    with pytest.raises(ValueError, match="glyphs with margin; it has for omniglot with margin"):
-        published_best(find_setup("glyphs", "small"))
 
 
 def test_switching_the_loss_switches_its_usual_distance():

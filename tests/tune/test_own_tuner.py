@@ -213,8 +213,8 @@ class Kill(tune.Callback):
 
 
 def drive(argv):
-    """The driver that is killed; argv: the Ray's address, its folder. The run has a name of its own: Tune stages all runs
-    of a name that begin in the same second in one folder."""
+    """The driver that is killed; argv: the Ray's address, its folder. Its run has a name of its own: Tune stages
+    runs of one name that begin in the same second in one folder."""
     ray.init(address=argv[0], log_to_driver=False)
     tuner(takes_its_time, Path(argv[1]), search(), name="killed", others=[Kill()]).fit()
 

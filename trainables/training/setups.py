@@ -140,12 +140,6 @@ XBM_SCHEDULES = ("constant", "plateau")
 more of decay; plateau is research-xbm's only one (solver/build.py). As published it asks for a score that nothing sets
 (R@1): here it is R@1 on validation."""
 
-PUBLISHED_BEST = {
-    ("omniglot", "margin"): (8e-3, 2.0), ("sop", "margin"): (1e-2, 4.0), ("landmarks", "margin"): (4e-3, 5e-1),
-    ("tinyimagenet", "margin"): (1.0, 8.0), ("tinyimagenet", "infonce"): (1.0, 2.0),
-}  # fmt: skip
-"""(dataset, loss) -> (Lambda_p, Lambda_e) at b = 64, `ssec:best_hp_values`."""
-
 SEARCH_RANGE = (1e-6, 17.0)
 """Range of Lambda_p and Lambda_e of `paper` forms, "HPO ranges" in `sec:exps`."""
 
@@ -176,14 +170,6 @@ def find_setup(dataset: str, form: str, task: str | None = None, loss: str | Non
         raise ValueError(f"setup {form!r}: one of {sorted(tasks[task])}")
     setup = tasks[task][form]
     return replace(setup, loss=loss, **OF_LOSS.get(loss, {}).get(form, {})) if loss is not None else setup
-
-
-def published_best(setup: Setup) -> dict[str, float]:
-    """The paper's best {"Lambda_p", "Lambda_e"} for the dataset and loss. Raises ValueError listing the known pairs."""
-    if (setup.dataset, setup.loss) not in PUBLISHED_BEST:
-        known = ", ".join(f"{dataset} with {loss}" for dataset, loss in PUBLISHED_BEST)
-        raise ValueError(f"the paper has no best balance for {setup.dataset} with {setup.loss}; it has for {known}")
-    return dict(zip(("Lambda_p", "Lambda_e"), PUBLISHED_BEST[setup.dataset, setup.loss]))
 
 
 def xbm_balance(batch_size: int, k: int) -> dict[str, float]:

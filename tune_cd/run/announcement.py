@@ -16,7 +16,7 @@ from tune_cd.results.schema import CONFIRM
 from tune_cd.run.curves import lengths_of
 from tune_cd.run.resources import Resources
 from tune_cd.run.screen import fold
-from tune_cd.run.searches import Search, trainings_of
+from tune_cd.run.searches import Search, known, trainings_of
 from tune_cd.run.study import Study
 from tune_cd.search.space import Space
 
@@ -82,6 +82,8 @@ def _announced(study: Study, resources: Resources) -> Iterator[str]:
     if lines := [search.name for search in study.searches if search.line and search.name in (*AVERAGES, PUBLISHED)]:
         yield f"{' and '.join(lines)}: baselines, which tune the learning rate alone"
     yield f"searched: {_space(study.space)}"
+    if config.start == "known":
+        yield _start(study)
     if config.baseline and config.experiment == "balance" and setup.optimizer == "adam":
         yield "no baselines: under Adam the joint scale of the weights has no effect, and Adam's own rate is fixed"
     if config.pauses and len(lengths := lengths_of(setup)) > 1:
@@ -92,6 +94,15 @@ def _announced(study: Study, resources: Resources) -> Iterator[str]:
     for search in chosen:
         yield f"then the best setting of each search with {len(search.seeds)} fresh seeds"
     yield f"running: {_running(resources)}"
+
+
+def _start(study: Study) -> str:
+    """What `--start known` took, and from where."""
+    kind = f"{study.setup.loss}, {study.setup.task}, {study.setup.network}"
+    if not (found := known(study.config, study.setup)):
+        return f"start: the recipe in use; no best is known for {kind}"
+    bests = [f"{', '.join(f'{name}={value:g}' for name, value in row.weights.items())} of {row}" for row in found]
+    return f"start: the best known for {kind}: {'; '.join(bests)}"
 
 
 def _search(search: Search) -> str:

@@ -70,11 +70,12 @@ class StudyConfig:
         "pauses counts as the share that it was trained; default: {worth}, where nothing pauses {trials} trials, or "
         "all of a grid")
     grid_step: float = searched(2.0, typed("F", float), "factor between two cells of --search grid, 2 in the paper")
-    start: str = searched("conventional", typed("H"),
-        "conventional (equal weights, or the loss's published ones, at the usual learning rate), blind (drawn in the "
-        "box), paper (its best for the dataset and loss, found at b = 64), Lambda_p=...,Lambda_e=...[,batch_size=...] "
-        "(a Lambda_TERM for each term of the loss), or your recipe: lr=...,average=separate|global[,b=...], and of "
-        "other losses than margin and infonce lr=...[,b=...]")
+    start: str = searched("known", typed("H"),
+        "known (the best weights of other studies of the loss, the task and the kind of network, where there are some, "
+        "else conventional), conventional (equal weights, or the loss's published ones, at the usual learning rate), "
+        "blind (drawn in the box), paper (its best for the dataset and loss, found at b = 64), "
+        "Lambda_p=...,Lambda_e=...[,batch_size=...] (a Lambda_TERM for each term of the loss), or your recipe: "
+        "lr=...,average=separate|global[,b=...], and of other losses than margin and infonce lr=...[,b=...]")
     range: tuple[float, float] | None = searched(None, typed("LO,HI", read.bounds),
         "of every weight Lambda_TERM, fixed; default: one that grows where cd or an average has its best at an end. "
         f"It begins with {SMALL_RANGE[0]:g},{SMALL_RANGE[1]:g} for margin and infonce in --setup small, with the "

@@ -8,17 +8,20 @@ import numpy as np
 
 from trainables.losses import find_loss
 from trainables.training.setup import Setup
-from trainables.training.setups import XBM_SCHEDULES, published_best, xbm_balance
+from trainables.training.setups import XBM_SCHEDULES, xbm_balance
 from tune_cd import balance
 from tune_cd.results.schema import CONFIRM, DECAY
 from tune_cd.run.config import StudyConfig
 from tune_cd.run.curves import lengths_of
-from tune_cd.run.starts import recipe_at, starts_for, usual_rate, usual_weights
+from tune_cd.run.starts import known_starts, recipe_at, starts_for, usual_rate, usual_weights
 from tune_cd.search.baselines.listed import grid_cells
 from tune_cd.search.methods import CONFIGURED, OPTIMISERS, given
 from tune_cd.search.protocol import Optimiser
 from tune_cd.search.search import CoordinateDescent
 from tune_cd.search.space import Space
+
+USUAL = ("conventional", "known")
+"""Starts at the recipe in use, `known` where nothing is known."""
 
 DEFAULT_TRIALS = 20
 DEFAULT_WORTH = 10
@@ -114,10 +117,14 @@ def averages_of(setup: Setup) -> tuple[str, ...]:
     return balance.averages_of(setup.loss, loss.pairwise) if len(loss.terms) > 1 else ()
 
 
-def start_of(config: StudyConfig, setup: Setup, space: Space) -> dict | None:
-    """The first configuration; None for blind. Raises ValueError for an unknown form, or a value outside the box."""
+def start_of(config: StudyConfig, setup: Setup, space: Space) -> dict | list[dict] | None:
+    """The first configuration, or those that others ended at, which a search that pauses tries short; None for blind.
+    Raises ValueError for an unknown form, or a value outside the box."""
     if config.start == "blind":
         return None
+    if found := known(config, setup):
+        starts = [space.check(row.weights | {"batch_size": config.batch_size}) for row in found]
+        return starts if config.pauses else starts[0]
     start = _named_start(config, setup)
     try:
         return space.check(start)
@@ -125,14 +132,20 @@ def start_of(config: StudyConfig, setup: Setup, space: Space) -> dict | None:
         raise ValueError(f"--start {config.start}: {error}; --range LO,HI is that of every weight") from None
 
 
+def known(config: StudyConfig, setup: Setup) -> list[balance.Known]:
+    """Where `--start known` begins; [] where nothing is known, or another start is asked for."""
+    asked = config.start == "known" and config.experiment == "balance"
+    return known_starts(setup, config.batch_size, config.space.fixed) if asked else []
+
+
 def _named_start(config: StudyConfig, setup: Setup) -> dict:
     """The configuration that `--start` names. Raises ValueError naming the allowed forms."""
     loss = find_loss(setup.loss)
-    if config.start == "conventional":
+    if config.start in USUAL:
         usual = "separate" if loss.pairwise else balance.PUBLISHED
         return _authors(config, setup) if config.experiment == "xbm" else _recipe(usual, config, setup)
     if config.start == "paper":
-        return published_best(setup) | {"batch_size": config.batch_size}
+        return balance.published(setup.dataset, setup.loss).weights | {"batch_size": config.batch_size}
     if config.start.startswith("lr="):
         if setup.optimizer != "sgd":
             raise ValueError(
@@ -188,7 +201,7 @@ def _xbm(asked: Search, config: StudyConfig, space: Space) -> list[Search]:
         further = replace(asked, name=tuned, setup=setup)
         if config.baseline and setup.optimizer == "sgd":
             searches.append(_line(untuned, "global", config, setup, space))
-            if config.start == "conventional":  # continues from the line's trials
+            if config.start in USUAL:  # continues from the line's trials
                 further = replace(further, start=None, starts_from=untuned)
         elif config.baseline:
             searches.append(Search(untuned, 1, given, space.check(_authors(config, setup)), setup))

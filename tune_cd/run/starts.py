@@ -1,4 +1,4 @@
-"""Starts of a search of any loss: its authors' coefficients at a learning rate, or a recipe."""
+"""Starts of a search of any loss: weights that others found, its authors' coefficients at a learning rate, a recipe."""
 
 import re
 from contextlib import suppress
@@ -7,6 +7,26 @@ from math import isfinite
 from trainables.losses import Loss
 from trainables.training.setup import Setup
 from tune_cd import balance
+from tune_cd.search.space import Space
+
+SMALL_NETWORK = "small_conv"
+LEFT_OUT = "glyphs"
+"""A dataset that does not start from its own bests: it stands for data of which nothing is known yet."""
+
+
+def known_starts(setup: Setup, batch_size: int, space: Space) -> list[balance.Known]:
+    """What others found for the set-up's loss, task and kind of network, inside the box; [] where nothing is known, and
+    under Adam, whose learning rate is no part of the weights."""
+    if setup.optimizer != "sgd":
+        return []
+    network, own = "small" if setup.network == SMALL_NETWORK else "large", setup.dataset == LEFT_OUT
+    found = balance.known(
+        setup.loss, setup.task, network=network, pretrained=setup.weights != "none", batch_size=batch_size,
+        dataset=None if own else setup.dataset, leave_out=setup.dataset if own else None,
+    )  # fmt: skip
+    ranges = {axis.name: (axis.low, axis.high) for axis in space.axes}
+    inside = [all(ranges[name][0] <= value <= ranges[name][1] for name, value in row.weights.items()) for row in found]
+    return [row for row, fits in zip(found, inside) if fits]
 
 
 def usual_weights(loss: Loss, rate: float) -> dict[str, float]:
@@ -40,4 +60,4 @@ def starts_for(loss: Loss) -> str:
     """The forms of `--start` with this loss, for a message."""
     weights = ",".join(f"{name}=..." for name in loss.weights)
     recipe = "lr=...,average=...[,b=...]" if loss.pairwise else "lr=...[,b=...] for the published weights"
-    return f"conventional, blind, {'paper, ' * loss.pairwise}{weights}[,batch_size=...], or a recipe {recipe}"
+    return f"known, conventional, blind, {'paper, ' * loss.pairwise}{weights}[,batch_size=...], or a recipe {recipe}"

@@ -2,16 +2,19 @@
 
     python tests/benchmarks/pausing.py   # the landscapes in view; 20 minutes on two cores
     python tests/benchmarks/pausing.py omniglot-242-margin-b256 --start conventional --workers 4
+    python tests/benchmarks/pausing.py --start known --methods "cd, pausing" cd cd-paper "tpe, Hyperband" tpe random
     python tests/benchmarks/pausing.py glyphs-margin --methods "gp, Hyperband" "botorch, ASHA (Ray)" cd "cd, pausing"
 
 A method is one of `tune_cd.replay` at full length, or "METHOD, RULE": a rule decides how long its proposals are trained
 (ASHA, ASHA (Ray), best to its end; for tpe and gp with one worker also Optuna's pruners Hyperband, halving and median).
-All begin at the same starts, blind unless `--start` says otherwise. Printed by landscape and method: the mean over
-searches after 2.5, 5, 10 and 20 full trainings' worth, as a share of the best; how many searches end below 95 %; after
+All begin at the same starts, blind unless `--start` says otherwise; `known`: the best that `balance.known` has from
+other datasets, which our methods are told with the prior "known". Printed by landscape and method: the mean over
+searches after 1, 2, 5, 10 and 20 full trainings' worth, as a share of the best; how many searches end below 95 %; after
 10 the difference to the last method in pairs; trainings' worth until the mean is at 90 and 95 %, and their ratio to the
 last method's, with 95 % intervals.
 """
 
+import re
 import sys
 from argparse import Namespace
 from functools import partial
@@ -22,6 +25,7 @@ import pandas as pd
 from harness import found, log_judges, mean, options_of, run
 from lengths import LOOKS, Asha, BestToItsEnd, PausingOptimiser, Pruned, spend
 
+from tune_cd import balance
 from tune_cd.analysis.tables import markdown
 from tune_cd.landscapes import measured
 from tune_cd.landscapes.landscape import knowledge
@@ -30,8 +34,8 @@ from tune_cd.search.methods import CONFIGURED, OPTIMISERS
 from tune_cd.search.search import LENGTHS, CoordinateDescent
 from tune_cd.search.space import Configuration, Space
 
-SHARES = (0.90, 0.95)  # of the best
-COSTS = (2.5, 5.0, 10.0, 20.0)  # full trainings' worth
+SHARES = (0.90, 0.95, 0.98)  # of the best
+COSTS = (1.0, 2.0, 5.0, 10.0, 20.0)  # full trainings' worth
 PAIRED = 10.0
 RESAMPLES = 1000
 OURS = "cd, pausing"
@@ -50,21 +54,34 @@ METHODS = (
 )  # fmt: skip
 
 
+def known_elsewhere(name: str) -> Configuration:
+    """The best weights that are known from other datasets, for the loss, task and kind of network of a plane. Raises
+    ValueError where nothing is known."""
+    about = measured.load(re.sub(r"-b\d+$", "", name)).about
+    size = int(at[1]) if (at := re.search(r"-b(\d+)$", name)) else 64
+    kind = {"network": "small", "pretrained": False, "batch_size": size, "leave_out": about["setup"]["dataset"]}
+    if not (rows := balance.known(about["loss"], about["task"], **kind)):
+        raise ValueError(f"start known: no other dataset has a best of {about['loss']}, {about['task']}, as {name}")
+    return rows[0].weights
+
+
 def made(
-    name: str, space: Space, start: Configuration | None, seed: int, workers: int, budget: float
+    name: str, space: Space, start: Configuration | None, seed: int, workers: int, budget: float, known: bool = False
 ) -> PausingOptimiser:
-    """A search by its name. Raises ValueError for an unknown one, and ImportError where a rival is missing."""
+    """A search by its name. known: the start is the best of another dataset. Raises ValueError for an unknown one, and
+    ImportError where a rival is missing."""
+    ours = knowledge(space) | ({"prior": "known"} if known else {})
     if name == OURS:
         how = {"seed": seed, "start": start, "workers": workers, "lengths": LENGTHS, "budget": budget}
-        return CoordinateDescent(space, **knowledge(space), **how)
+        return CoordinateDescent(space, **ours, **how)
     method, _, rule = name.partition(", ")
     if rule in PRUNERS and workers == 1:
         start = start or space.sample(np.random.default_rng(seed))
         return Pruned(space, sampler=method, pruner=rule, seed=seed, start=start)
     if method not in OPTIMISERS or rule not in RULES:
         raise ValueError(f"method {name!r} with {workers} workers: {OURS}, or METHOD[, RULE] of --help")
-    known = knowledge(space) if method in CONFIGURED else {}
-    return RULES[rule](OPTIMISERS[method](space, seed=seed, start=start, workers=workers, **known), workers=workers)
+    told = ours if method in CONFIGURED else {}
+    return RULES[rule](OPTIMISERS[method](space, seed=seed, start=start, workers=workers, **told), workers=workers)
 
 
 def searched(job: tuple) -> list[float]:
@@ -72,7 +89,9 @@ def searched(job: tuple) -> list[float]:
     budget, workers, start, seed)."""
     method, name, budget, workers, start, seed = job
     landscape = found(name)
-    search = made(method, landscape.space, start_of(start, landscape, seed), seed, workers, budget)
+    known = start == "known"
+    begin = known_elsewhere(name) if known else start_of(start, landscape, seed)
+    search = made(method, landscape.space, begin, seed, workers, budget, known)
     reached = spend(search, landscape, budget=budget, workers=workers, seed=seed)
     reached = np.where(np.isfinite(reached), reached, landscape.low)
     wanted = np.minimum(np.arange(round(LOOKS * budget)), len(reached) - 1)  # a search that has ended keeps what it has

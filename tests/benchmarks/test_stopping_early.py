@@ -151,7 +151,7 @@ def test_a_table_by_hand():
     rising = {"ours": (1, 2), "full": (4, 8)}
     reached = {name: np.array([np.where(looks >= at, 0.92, 0.5) for at in ats]) for name, ats in rising.items()}
     table = pausing.table(reached)
-    assert table.loc["ours", ["2.5", "10", "below 95 %"]].tolist() == ["0.920", "0.920", "100%"]
+    assert table.loc["ours", ["2", "10", "below 95 %"]].tolist() == ["0.920", "0.920", "100%"]
     assert table.loc["full", ["5", "10", "to 90%", "to 95%"]].tolist() == ["0.710", "0.920", "8.0", ">10"]
     assert table.loc["ours", ["less, 10", "to 90%", "ratio, 90%"]].tolist() == [
         "+0.000 ±0.000",

@@ -61,7 +61,8 @@ def searches_of(config: StudyConfig, setup: Setup) -> list[Search]:
         samples = sum(1 for _ in grid_cells(space, config.grid_step)) if samples is None else samples
     samples = (DEFAULT_WORTH if config.pauses else DEFAULT_TRIALS) if samples is None else samples
     if config.search in CONFIGURED:
-        knowledge = balance.of(space) if len(config.weighted.weights) > 1 else {}
+        several = len(config.weighted.weights) > 1
+        knowledge = balance.of(space, known=bool(known(config, setup))) if several else {}
         make = partial(make, **knowledge, lengths=_lengths(config, setup))
     box = space if config.search == "cd" else space.fixed  # of the other searches only the averages' lines grow
     start = None if config.search == "grid" else start_of(config, setup, box)

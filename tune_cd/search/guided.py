@@ -103,6 +103,8 @@ class Guided:
             return self._begin(Proposal(start, "start", 0.0))
         if not self._any_value:
             return self._begin(self._sampled()) if self.grows else None
+        if self.prior.known and not self._whole and (whole := self.finish()) is not None:
+            return whole  # the best of the known starts: what is to be improved on is in hand from then on
         if self._settled:
             return self.finish()
         worth, found = self.promising
@@ -255,8 +257,12 @@ class Guided:
         if self._runs and not self._affords(1 - best.share, 1.0, self.incumbent):
             return None
         paid = 1 - best.share - self.left < self.lengths[0] - NEGLIGIBLE
-        whole = any(one.stopped or one.until == 1 or 1.0 in one.curve for one in self.trainings)
-        return Step(self._resumed(self.incumbent), 1.0) if paid or not whole else None
+        return Step(self._resumed(self.incumbent), 1.0) if paid or not self._whole else None
+
+    @cached_property
+    def _whole(self) -> bool:
+        """Whether a training is whole, will be, or was left before its end."""
+        return any(one.stopped or one.until == 1 or 1.0 in one.curve for one in self.trainings)
 
     @cached_property
     def _settled(self) -> bool:
@@ -323,7 +329,8 @@ class Guided:
     def _weight(self, x: Array) -> Array:
         """Prior of the optimum's location at x [n, n_axes], [n], as far as it still counts: see `Prior.fades_from`."""
         start = None if self.blind else self._start
-        return location_weight(self.plan, x, start) ** min(1.0, self.prior.fades_from / max(1, self._n_told))
+        weight = location_weight(self.plan, x, start, self.prior.known)
+        return weight ** min(1.0, self.prior.fades_from / max(1, self._n_told))
 
     @cached_property
     def _start(self) -> Array | None:

@@ -1,6 +1,7 @@
 """The default search's priors: how similar values are, how noisy they are, and where the best lies.
 
-BALANCE is for (Lambda_p, Lambda_e[, batch_size]), chosen on balance landscapes in the paper's box. TERMS, for other
+BALANCE is for (Lambda_p, Lambda_e[, batch_size]), chosen on balance landscapes in the paper's box; BALANCE_KNOWN is the
+same for starts at bests of similar studies (`balance.known`). TERMS, for other
 weights in boxes as wide, has more lines and a weaker prior of where the best lies. GENERAL is for any other parameters,
 in boxes of any size: all its length scales are shares of the box. What each constant is worth is in
 `tests/benchmarks/RESULTS.md`.
@@ -57,6 +58,10 @@ AROUND_TRADING, AROUND_SCALING = 6.0, 4.0
 along directions that trade, AROUND_SCALING along all others: a recipe in use has a tuned learning rate more often than
 a tuned balance. The other half insures against an uninformative start."""
 
+KNOWN, FLOOR = 3.0, 0.1
+"""Where the start is a best of a similar study, the weight is a Gaussian around it with this standard deviation in
+octaves, along all directions, and nowhere below FLOOR: its balance is tuned as well."""
+
 ALIKE = (8.0, 32.0)
 """Length scales along the training length, in octaves of it. With 8, an eighth of the length tells much about the end,
 with 32 nearly all."""
@@ -77,22 +82,28 @@ def trades(direction: Array) -> bool:
     return bool(direction.min() < 0 < direction.max())
 
 
-def location_weight(plan: Plan, x: Array, start: Array | None) -> Array:
-    """Prior of the optimum's location at x [n, n_axes], unnormalised, [n]: see CENTRE and AROUND_TRADING. All values of
-    a category are alike to it.
+def location_weight(plan: Plan, x: Array, start: Array | None, known: bool = False) -> Array:
+    """Prior of the optimum's location at x [n, n_axes], unnormalised, [n]: see CENTRE, AROUND_TRADING and KNOWN. All
+    values of a category are alike to it.
 
-    start: coordinates [n_axes] of a start that someone chose, or None.
+    start: coordinates [n_axes] of a start that someone chose, or None. known: it is a best of a similar study.
     """
     low, high, x, start = (_numeric(plan, at) for at in (plan.space.low, plan.space.high, x, start))
+    if start is not None and known:
+        around = _gaussian((x - start) @ along_rows(plan, KNOWN, KNOWN).T)
+        return FLOOR + (1 - FLOOR) * around
     u = (2 * x - low - high) / np.maximum(high - low, NEGLIGIBLE)
     trading = [row / np.abs(row).max() for row in plan.rows if trades(row)]
     unbalance = u @ np.reshape(trading, (len(trading), x.shape[1])).T  # [n, trading directions]
     central: Array = np.exp(-CENTRE * ((u**2).sum(-1) + (unbalance**2).sum(-1)) / 2)
     if start is None:
         return central
-    away = (x - start) @ along_rows(plan, AROUND_TRADING, AROUND_SCALING).T
-    around: Array = np.exp(-(away**2).sum(-1) / 2)
-    return (central + around) / 2
+    return (central + _gaussian((x - start) @ along_rows(plan, AROUND_TRADING, AROUND_SCALING).T)) / 2
+
+
+def _gaussian(away: Array) -> Array:
+    density: Array = np.exp(-(away**2).sum(-1) / 2)
+    return density
 
 
 def _numeric(plan: Plan, x: Array | None) -> Any:
@@ -175,6 +186,7 @@ class Prior:
     fades_from: from this number of values on, the prior of where the best lies fades (CENTRE; piBO, Hvarfner et al.
         2022).
     pairs: lines also run along both diagonals of each pair of axes.
+    known: the starts are bests of similar studies.
     margin: after a start that the user chose, an improvement counts from this many standard deviations of the values
         above the best. With 0 the search looks near the start first.
     """
@@ -184,10 +196,12 @@ class Prior:
     fades_from: float
     pairs: bool
     margin: float
+    known: bool = False
 
 
 BALANCE = Prior(_fixed, alike_in_turn=False, fades_from=inf, pairs=False, margin=0.03)
 TERMS = Prior(_fixed, alike_in_turn=False, fades_from=2, pairs=True, margin=0.1)
+BALANCE_KNOWN = replace(BALANCE, known=True)
 GENERAL = Prior(_drawn, alike_in_turn=True, fades_from=2, pairs=True, margin=0.0)
 
 
@@ -206,5 +220,5 @@ def draws_of(prior: Prior, plan: Plan, exploits: bool, lengths: tuple[float, ...
     return replace(drawn, maps=maps, noises=drawn.noises[chosen])
 
 
-PRIORS = {"balance": BALANCE, "terms": TERMS, "general": GENERAL}
+PRIORS = {"balance": BALANCE, "known": BALANCE_KNOWN, "terms": TERMS, "general": GENERAL}
 """The priors by name; `tune_cd.balance.of` says which fits the weights of a loss."""

@@ -67,8 +67,8 @@ class StudyConfig:
         "length, and goes on with those that are worth it")
     num_samples: int | None = searched(None, typed("N", int, limits=(1, MANY)),
         "full trainings' worth of images that the search may spend, those of a resumed study included; a trial that "
-        "pauses counts as the share that it was trained; default: {worth}, where nothing pauses {trials} trials, or "
-        "all of a grid")
+        "pauses counts as the share that it was trained; default: {worth}, {known} from a known start, where nothing "
+        "pauses {trials} trials, or all of a grid")
     grid_step: float = searched(2.0, typed("F", float), "factor between two cells of --search grid, 2 in the paper")
     start: str = searched("known", typed("H"),
         "known (the best weights of other studies of the loss, the task and the kind of network, where there are some, "

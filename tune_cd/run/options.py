@@ -8,7 +8,7 @@ from trainables.training.setup import Setup
 from tune_cd.results.schema import check_name
 from tune_cd.run.config import Call, Request, StudyConfig
 from tune_cd.run.fields import option_of
-from tune_cd.run.searches import DEFAULT_TRIALS, DEFAULT_WORTH
+from tune_cd.run.searches import DEFAULT_TRIALS, DEFAULT_WORTH, WORTH_FROM_KNOWN
 
 EPILOG = """\
 examples:
@@ -41,7 +41,7 @@ def parser() -> argparse.ArgumentParser:
     for one in sorted(options, key=lambda one: list(groups).index(one.metadata["group"])):
         flag = option_of(f"no_{one.name}" if one.default is True else one.name)
         arguments = {name: value for name, value in one.metadata.items() if name not in ("group", "limits")}
-        arguments["help"] = arguments["help"].format(worth=DEFAULT_WORTH, trials=DEFAULT_TRIALS)
+        arguments["help"] = arguments["help"].format(worth=DEFAULT_WORTH, known=WORTH_FROM_KNOWN, trials=DEFAULT_TRIALS)
         groups[one.metadata["group"]].add_argument(flag, dest=one.name, **arguments)
     return top
 

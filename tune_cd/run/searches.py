@@ -27,6 +27,8 @@ DEFAULT_TRIALS = 20
 DEFAULT_WORTH = 10
 """Default budget, in full trainings' worth, of a search that pauses trainings: with half the images it is ahead of 20
 full trainings on the measured landscapes (`tests/benchmarks/RESULTS.md`)."""
+WORTH_FROM_KNOWN = 5
+"""The same where the start is a known best, which is within a few per cent of the best already."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,8 @@ def searches_of(config: StudyConfig, setup: Setup) -> list[Search]:
     if config.search == "grid":
         make = partial(make, step=config.grid_step)
         samples = sum(1 for _ in grid_cells(space, config.grid_step)) if samples is None else samples
-    samples = (DEFAULT_WORTH if config.pauses else DEFAULT_TRIALS) if samples is None else samples
+    worth = WORTH_FROM_KNOWN if known(config, setup) else DEFAULT_WORTH
+    samples = (worth if config.pauses else DEFAULT_TRIALS) if samples is None else samples
     if config.search in CONFIGURED:
         several = len(config.weighted.weights) > 1
         knowledge = balance.of(space, known=bool(known(config, setup))) if several else {}

@@ -138,9 +138,7 @@ def test_equal_rows_are_one_whatever_the_order_of_a_map_and_nan_is_equal(tmp_pat
 # Writers and what was compacted
 
 
-@pytest.mark.parametrize("group", [parquet.ROW_GROUP, 2])
-def test_what_was_compacted_is_as_final_as_before(tmp_path, monkeypatch, group):
-    monkeypatch.setattr(parquet, "ROW_GROUP", group)
+def test_what_was_compacted_is_as_final_as_before(tmp_path):
     before = some_trials(tmp_path)
     results.compact(tmp_path)
     held = names(tmp_path)

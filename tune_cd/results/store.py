@@ -16,10 +16,8 @@ from pyarrow import fs
 from tune_cd.results.location import ObjectStore, parse
 
 GCS_SECONDS = 60  # time limit of a request's retries, unless the URI sets one; Arrow's own default is 15 minutes
-Compactions = dict[str, tuple[float, bytes, dict[str, list[str]]]]
-"""Study -> (when its compactions were looked at, their statement, table -> compacted files); see `lookup.compacted`."""
-
-PAGE = 1000  # objects that a bucket lists at once
+Compactions = dict[str, tuple[float, bytes, list[str]]]
+"""Study -> (when its compactions were looked at, their statement, the compacted files); see `lookup.compacted`."""
 
 
 def store_of(results: str | Path) -> "Folder | Bucket":
@@ -121,7 +119,7 @@ class Folder(Store):
 class Bucket(Store):
     """A prefix of an object store, which itself writes objects whole or not at all."""
 
-    quick, trusted, at_once, readers = False, 300.0, PAGE, 32
+    quick, trusted, at_once, readers = False, 300.0, 1000, 32  # S3 lists so many objects at once
 
     def __init__(self, location: ObjectStore):
         super().__init__(_connect(location), location.path, location.bucket)

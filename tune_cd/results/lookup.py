@@ -8,14 +8,15 @@ from functools import lru_cache
 from math import inf
 from pathlib import Path
 
+from tune_cd.results import parquet
 from tune_cd.results.attempts import current
-from tune_cd.results.parquet import SCHEMAS, ConflictingRow, OtherFormat, Unusable, file_name, is_compacted, load
-from tune_cd.results.parquet import load_rows
+from tune_cd.results.json_text import json_of
+from tune_cd.results.parquet import SCHEMAS, ConflictingRow, OtherFormat, Unusable, file_name, is_compacted, load_rows
 from tune_cd.results.reading import rows_in
 from tune_cd.results.redaction import redact
 from tune_cd.results.schema import Row, check_name
 from tune_cd.results.store import Bucket, Folder, store_of
-from tune_cd.results.study_files import COMPACTION, json_of, text_of
+from tune_cd.results.study_files import COMPACTION, text_of
 
 VANISHED = 5  # lookups of a trial whose compacted file another compaction removed after it was listed
 
@@ -101,7 +102,7 @@ def _in(store: Folder | Bucket, file: str, trial_id: str) -> list[Row]:
 @lru_cache(maxsize=32)
 def _ids(store: Folder | Bucket, file: str) -> frozenset[str]:
     """The trials in a compacted file, whose content never changes under its name."""
-    return frozenset(load(store, file)[0]["trial_id"].to_pylist())
+    return frozenset(parquet.load(store, file)[0]["trial_id"].to_pylist())
 
 
 def attempts_in(results: str | Path, study: str) -> dict[str, int]:

@@ -21,6 +21,7 @@ DRIVER = "driver.json"
 REPORT = "report.html"
 COMPACTION = "compaction.json"  # states that a compaction is at work, or was
 NETWORKS = "networks"
+CHECKPOINTS = "checkpoints"
 DIGITS = 9  # decimal places of the score in a name
 NAME = re.compile(r".*/(?P<search>[^~/]+)~(?P<score>-?\d+\.\d+)~[^/]+\.pt")
 

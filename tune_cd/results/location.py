@@ -93,8 +93,8 @@ def _object_store(scheme: str, rest: str) -> ObjectStore:
     prefix, options = prefix.strip("/"), parse_qsl(query, keep_blank_values=True)
     parts = BUCKET.fullmatch(bucket) and all(map(SEGMENT.fullmatch, prefix.split("/") if prefix else ()))
     if not parts or not all(re.fullmatch(known.get(name, "(?!)"), value) for name, value in options):
-        named = "" if set("?#") & set(rest) else f" {rest!r}"
+        named = f"{scheme}://…" if set("?#") & set(rest) else repr(f"{scheme}://{rest}")
         allowed = f"{scheme}://BUCKET/PREFIX is, BUCKET of 3 or more of a-z 0-9 . _ -, PREFIX of names of A-Z a-z 0-9"
         allowed += f" . _ ~ = - except . and .., ?NAME=VALUE&… behind it, NAME of {', '.join(known)}"
-        raise ValueError(f"results {scheme}://…{named} is not allowed; {allowed}")
+        raise ValueError(f"results {named} is not allowed; {allowed}")
     return ObjectStore(scheme, bucket, prefix, tuple(sorted(options)), anonymous)

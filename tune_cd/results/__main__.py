@@ -122,11 +122,18 @@ def _clean(options: argparse.Namespace) -> int:
         print("there is nothing to remove")
         return 0
     said = "trainings that are paused begin again if the study goes on" if found.states else "the study needs none"
-    if not options.yes and input(f"{said}. Remove all of these? [y/N] ").strip().lower() not in ("y", "yes"):
+    if not (options.yes or _agreed(f"{said}. Remove all of these? [y/N] ")):
         print("nothing is removed")
         return FOUND
     remove(options.results, options.study, found)
     return 0
+
+
+def _agreed(question: str) -> bool:
+    try:
+        return input(question).strip().lower() in ("y", "yes")
+    except EOFError:  # nobody is there to answer
+        return False
 
 
 def _some(names: Iterable[str]) -> str:

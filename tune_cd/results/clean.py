@@ -31,8 +31,8 @@ def leftovers(results: str | Path, study: str, tune_dir: str | None = None) -> L
         raise ValueError(f"there is no study {study!r} in {store.where()}; there are {store.folders('studies')}")
     if has_driver(store, study):
         raise ValueError(f"study {study} has a driver at work, which may need its files; end it first")
-    ours = (place for place in Path(tempfile.gettempdir()).glob("tune_cd-*") if place.lstat().st_uid == os.getuid())
-    places = [Path(tune_dir)] if tune_dir else ours
+    usual = (place for place in Path(tempfile.gettempdir()).glob("tune_cd-*") if place.is_dir())
+    places = [Path(tune_dir)] if tune_dir else [place for place in usual if place.lstat().st_uid == os.getuid()]
     name = re.compile(re.escape(tune_prefix(results, study)) + r"[a-z0-9_]{8}")  # as `tempfile.mkdtemp` ends it
     found = [folder for place in places for folder in place.iterdir() if name.fullmatch(folder.name)]
     sizes = {folder: sum(file.lstat().st_size for file in folder.rglob("*")) for folder in sorted(found)}

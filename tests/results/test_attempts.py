@@ -1,38 +1,10 @@
 """Attempts of a trial: which row counts, which may supersede, how they are numbered, which trials run again."""
 
-from datetime import timedelta
-from itertools import permutations
-
 import pytest
-from rows import NOON, full, minimal
+from rows import full, minimal
 
 from tune_cd import results
 from tune_cd.results import attempts
-
-LATER = NOON + timedelta(hours=1)
-RANKED = [
-    full(),
-    full(val_score=0.5, ended_at=LATER),
-    full(ended_at=None),
-    minimal(status="failed", attempt=4, ended_at=NOON),
-    full(status="stopped", attempt=4, ended_at=LATER),
-    minimal(status="failed", attempt=1, ended_at=NOON),
-]
-"""Rows of one trial, the one that counts first."""
-
-
-def test_the_same_row_counts_in_whatever_order_they_are_found():
-    rows = [results.check_trial(row) for row in RANKED]
-    for pair in permutations(range(len(rows)), 2):
-        assert attempts.current([rows[place] for place in pair]) == pair.index(min(pair)), pair
-
-
-def test_a_failure_never_contradicts_a_row_that_is_final_and_other_attempts_never_each_other():
-    done, other, _, failed, stopped, again = map(results.check_trial, RANKED)
-    assert attempts.contradicts(other, done) and attempts.contradicts(stopped, failed)
-    assert not attempts.contradicts(failed, done) and not attempts.contradicts(again, failed)
-    assert not attempts.contradicts(done, failed), "where a caller had the wrong one count, it is no conflict either"
-
 
 FINAL = r"demo/t0\.parquet holds attempt 0, {}, which never changes; .*differs in \['"
 

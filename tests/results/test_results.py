@@ -160,14 +160,6 @@ def test_plain_pandas_reads_the_same_table(tmp_path):
     pd.testing.assert_frame_equal(table, results.read(tmp_path), check_dtype=False)
 
 
-def test_rows_of_the_format_before_are_read(tmp_path):
-    path = results.write_trial(tmp_path, full(choices=None, mode=None))
-    old = pq.read_table(path).drop_columns(["choices", "mode"])
-    pq.write_table(old.replace_schema_metadata({**old.schema.metadata, b"format_version": b"3"}), path)
-    read = silent(results.read, tmp_path).iloc[0]
-    assert read["choices"] is None and pd.isna(read["mode"]) and read["params"] == full()["params"]
-
-
 # No results yet
 
 

@@ -1,9 +1,11 @@
 """`python -m tune_cd.results`: what it prints, exports and finds wrong."""
 
 import math
+import os
 import re
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ from tune_cd import CoordinateDescentSearch, results
 from tune_cd.report.__main__ import main as report
 from tune_cd.results import parquet
 from tune_cd.results.__main__ import main
+from tune_cd.results.clean import tune_prefix
 
 
 @pytest.fixture
@@ -136,3 +139,64 @@ def test_it_is_a_command_that_ends_quietly_when_its_reader_goes(folder):
     command = f"{sys.executable} -m tune_cd.results show {folder} demo"
     finished = subprocess.run(["sh", "-c", f"{command} | head -2"], capture_output=True, text=True)
     assert finished.stdout.splitlines()[1].startswith("t1") and finished.stderr == ""
+
+
+# What a study leaves behind
+
+
+@pytest.fixture
+def leftovers(folder, tmp_path, monkeypatch):
+    """A function that lists what there is of a study `demo` that was cut off, beside another one of the same name."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
+    tunes = tmp_path / "tmp" / "tune_cd-me"
+    for results_of, study in ((folder, "demo"), (folder, "demo-2"), (tmp_path / "elsewhere", "demo")):
+        own = tunes / (tune_prefix(results_of, study) + "a1b2_c3d")
+        own.mkdir(parents=True)
+        (own / "state.json").write_bytes(bytes(3_000_000))
+    for name in ("checkpoints/a.pt", "networks/cd~0.5~t0.pt", "study.json", "report.html", "driver.json"):
+        results.publish(folder / "studies/demo" / name, bytes(2_000_000))
+    results.publish(folder / "studies/demo-2/checkpoints/a.pt", b"of another study")
+    os.utime(folder / "studies/demo/driver.json", (0, 0))
+    return lambda: {path for path in tmp_path.rglob("*") if path.is_file()}
+
+
+def gone(folder, before, after):
+    assert before >= after
+    return sorted(path.name for path in before - after)
+
+
+def test_clean_lists_and_asks_and_removes_no_more_than_it_listed(folder, leftovers, capsys, monkeypatch):
+    before = leftovers()
+    for answer in ("n", "", "ja"):
+        monkeypatch.setattr("builtins.input", lambda question, answer=answer: answer)
+        *listed, answer = said(capsys, "clean", folder, "demo", status=1)
+        assert [line.split()[0] for line in listed] == ["2.0", "3.0"] and answer == "nothing is removed"
+        assert "demo/checkpoints/a.pt" in listed[0] and tune_prefix(folder, "demo") in listed[1]
+        assert leftovers() == before
+    monkeypatch.setattr("builtins.input", lambda question: "y")
+    assert main(["clean", str(folder), "demo"]) == 0
+    assert gone(folder, before, leftovers()) == ["a.pt", "state.json"]
+    assert main(["clean", str(folder), "demo"]) == 0 and "nothing to remove" in capsys.readouterr().out
+
+
+def test_clean_takes_yes_for_an_answer_and_a_folder_of_the_run(folder, leftovers, tmp_path):
+    before = leftovers()
+    assert main(["clean", str(folder), "demo", "--yes", "--tune-dir", str(tmp_path / "tmp")]) == 0
+    assert gone(folder, before, leftovers()) == ["a.pt"]
+
+
+def test_clean_refuses_while_a_driver_is_at_work_and_a_study_that_is_not_there(folder, leftovers, capsys, monkeypatch):
+    lock, before = folder / "studies/demo/driver.json", leftovers()
+
+    def comes(question):
+        os.utime(lock)
+        return "y"
+
+    monkeypatch.setattr("builtins.input", comes)
+    (line,) = said(capsys, "clean", folder, "demo", status=2)
+    assert line == "error: a driver has begun to work on study demo; nothing is removed"
+    (line,) = said(capsys, "clean", folder, "demo", "--yes", status=2)
+    assert line == "error: study demo has a driver at work, which may need its files; end it first"
+    (line,) = said(capsys, "clean", folder, "dem", "--yes", status=2)
+    assert line.startswith(f"error: there is no study 'dem' in {folder}; there are ") and "demo" in line
+    assert leftovers() == before

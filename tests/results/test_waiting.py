@@ -189,18 +189,6 @@ def test_a_damaged_row_is_left_where_it_is(tmp_path, caplog):
     assert "cannot be read" in caplog.text and [file.name for file in place.rglob("*.parquet")] == ["cd-00001.parquet"]
 
 
-def test_what_a_killed_writer_left_without_a_row_goes_once_it_is_old(tmp_path):
-    place = keep(
-        tmp_path / "results", lambda folder: results.write_curve(folder, "demo", "t", [evaluation(images_seen=1)])
-    )
-    merge(tmp_path / "results")
-    assert place.exists(), "its row may be about to come"
-    for file in place.rglob("*.parquet"):
-        os.utime(file, (0, 0))
-    merge(tmp_path / "results")
-    assert not place.exists()
-
-
 def test_all_three_places_are_emptied(tmp_path):
     for number in range(3):
         refusals = iter([OSError("full")] * number)

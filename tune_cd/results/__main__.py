@@ -9,12 +9,13 @@ import argparse
 import json
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
 
 from tune_cd import results
+from tune_cd.results.clean import leftovers, remove
 from tune_cd.results.json_text import as_json
 from tune_cd.results.rows import choices_in, sign_of
 from tune_cd.results.terminal import redacted_output
@@ -25,16 +26,22 @@ COMPACT = (
     "merge each study's files into one, which is read much faster. `tune_cd.run` does it at a study's end; one with a "
     "driver at work is left out. Plain Parquet readers may see rows twice until it is done"
 )
+CLEAN = (
+    "remove what only the continuation of a study needs: states of its paused trainings, which then begin again, and "
+    "Ray Tune's own files on this machine. Rows, curves, reports and networks stay. Asks before; a study with a driver "
+    "at work is refused"
+)
 RESULTS = "the results: a folder, or an object store's s3://BUCKET/PREFIX or gs://BUCKET/PREFIX"
-
 ERROR_LENGTH = 60  # longest error in the table of trials, in characters
 JSON_FIELDS = ("config", "software")
 NO_SCORE: Mapping[Any, Any] = {"val_score": None, "test_score": None, "metric_name": "-"}
+LEFT = ("study", "trial", "status", "metric", "error")  # columns of text in the tables
 
 
 @redacted_output()
 def main(argv: list[str] | None = None) -> int:
-    """Run one command; returns the exit status: 0, 1 if `compact` names a file, 2 for bad input."""
+    """Run one command; returns the exit status: 0, 1 if `compact` names a file or `clean` is answered no, 2 for bad
+    input."""
     options = _parser().parse_args(argv)
     with warnings.catch_warnings():
         warnings.simplefilter("always")
@@ -69,6 +76,10 @@ def _parser() -> argparse.ArgumentParser:
     show.add_argument("trial", metavar="TRIAL", nargs="?", help="trial_id of one trial (default: a table of all)")
     compact = add("compact", _compact, COMPACT)
     compact.add_argument("study", metavar="STUDY", nargs="?", help="one study alone (default: all)")
+    clean = add("clean", _clean, CLEAN)
+    clean.add_argument("study", metavar="STUDY", help="name of the study, as `list` gives it")
+    clean.add_argument("--yes", action="store_true", help="do not ask")
+    clean.add_argument("--tune-dir", metavar="DIR", help="the run's --tune-dir (default: the temporary folder)")
     return parser
 
 
@@ -103,6 +114,28 @@ def _compact(options: argparse.Namespace) -> int:
     return FOUND if problems else 0
 
 
+def _clean(options: argparse.Namespace) -> int:
+    found = leftovers(options.results, options.study, options.tune_dir)
+    for file, size in [*found.states.items(), *found.folders.items()]:
+        print(f"{size / 1e6:10.1f} MB  {file}")
+    if not (found.states or found.folders):
+        print("there is nothing to remove")
+        return 0
+    said = "trainings that are paused begin again if the study goes on" if found.states else "the study needs none"
+    if not (options.yes or _agreed(f"{said}. Remove all of these? [y/N] ")):
+        print("nothing is removed")
+        return FOUND
+    remove(options.results, options.study, found)
+    return 0
+
+
+def _agreed(question: str) -> bool:
+    try:
+        return input(question).strip().lower() in ("y", "yes")
+    except EOFError:  # nobody is there to answer
+        return False
+
+
 def _some(names: Iterable[str]) -> str:
     known = list(dict.fromkeys(names))
     return (", ".join(known[:10]) or "none") + (f" and {len(known) - 10} more" if len(known) > 10 else "")
@@ -110,17 +143,18 @@ def _some(names: Iterable[str]) -> str:
 
 def studies_table(trials: pd.DataFrame) -> str:
     """One line a study: how many trials, and how they ended; the best completed one, and when the study ran (UTC)."""
-    columns = {name: max(6, len(name)) for name in ("trials", *results.STATUSES)}
-    heads = " ".join(f"{name:>{width}}" for name, width in columns.items())
-    lines = [f"{'study':<34} {heads} {'best val':>9} {'its test':>9}  {'metric':<14} {'from':<16} to"]
+    lines = []
     for study, rows in trials.groupby("study"):
-        numbers = {"trials": len(rows)} | rows["status"].value_counts().to_dict()
-        counts = " ".join(f"{numbers.get(name, 0):>{width}}" for name, width in columns.items())
-        ended = rows[rows["status"] == "completed"]
-        best = ended.iloc[[int(_worth(ended).argmax())]].to_dict("records")[0] if len(ended) else NO_SCORE
-        times = f"{_minute(rows['started_at'].min()):<16} {_minute(rows['ended_at'].max())}"
-        lines.append(f"{study!s:<34} {counts} {_scores(best)}  {best['metric_name']:<14} {times}")
-    return "\n".join(lines)
+        number, done = rows["status"].value_counts(), rows[rows["status"] == "completed"]
+        best = done.iloc[[int(_worth(done).argmax())]].to_dict("records")[0] if len(done) else NO_SCORE
+        lines.append(
+            {"study": str(study), "trials": str(len(rows))}
+            | {name: str(number.get(name, 0)) for name in results.STATUSES}
+            | {"best val": _number(best["val_score"]), "its test": _number(best["test_score"])}
+            | {"metric": best["metric_name"], "from": _minute(rows["started_at"].min())}
+            | {"to": _minute(rows["ended_at"].max())}
+        )
+    return _aligned(lines)
 
 
 def trials_table(trials: pd.DataFrame) -> str:
@@ -130,16 +164,23 @@ def trials_table(trials: pd.DataFrame) -> str:
     )
     rows: list[dict[Any, Any]] = ordered.to_dict("records")
     settings = [{**row["params"], **choices_in(row)} for row in rows]
-    params = sorted(set().union(*settings))
-    width = max(10, *(len(trial) for trial in trials["trial_id"]))
-    names = " ".join(f"{name:>11}" for name in params)
-    lines = [f"{'trial':<{width}} {'status':<9} {'val':>9} {'test':>9} {'seconds':>8}  {names}  error"]
-    for row, setting in zip(rows, settings, strict=True):
-        values = " ".join(f"{_number(setting.get(name)):>11}" for name in params)
-        seconds = f"{row['train_seconds']:.0f}" if pd.notna(row["train_seconds"]) else "-"
-        ending = f"{row['status']:<9} {_scores(row)} {seconds:>8}"
-        lines.append(f"{row['trial_id']:<{width}} {ending}  {values}  {_short(row['error'])}".rstrip())
-    return "\n".join(lines)
+    names = sorted(set().union(*settings))
+    lines = []
+    for row, setting in zip(rows, settings):
+        scores = {"val": _number(row["val_score"]), "test": _number(row["test_score"])}
+        taken = {"seconds": _number(row["train_seconds"])}
+        searched = {f"{name} ": _number(setting.get(name)) for name in names}  # a name may be that of a column
+        ended = {"trial": row["trial_id"], "status": row["status"]}
+        lines.append({**ended, **scores, **taken, **searched, "error": _short(row["error"])})
+    return _aligned(lines)
+
+
+def _aligned(rows: Sequence[Mapping[str, str]]) -> str:
+    """A table of texts below its heading, a line a row."""
+    table = [{name: name for name in rows[0]}, *rows]
+    widths = {name: max(len(row[name]) for row in table) for name in rows[0]}
+    cells = ([f"{row[name]:{'<' if name in LEFT else '>'}{width}}" for name, width in widths.items()] for row in table)
+    return "\n".join("  ".join(line).rstrip() for line in cells)
 
 
 def trial_card(trial: Mapping[Any, Any]) -> str:
@@ -162,10 +203,6 @@ def trial_card(trial: Mapping[Any, Any]) -> str:
 def _worth(trials: pd.DataFrame) -> pd.Series:
     """Validation scores [n_trials], larger is better."""
     return trials["val_score"].astype(float) * trials["mode"].map(sign_of).astype(float)
-
-
-def _scores(row: Mapping[Any, Any]) -> str:
-    return f"{_number(row['val_score']):>9} {_number(row['test_score']):>9}"
 
 
 def _number(value: Any) -> str:

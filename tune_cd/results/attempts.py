@@ -2,11 +2,11 @@
 
 A row is final unless the trial failed or stopped early. A row that is not final may be superseded by a later attempt of
 the same trial, which starts over or goes on. Of several rows of a trial a final one counts; without a final one, the
-latest attempt's counts.
+latest attempt's counts. Of several curves the latest attempt's counts.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import inf
 from typing import Any
 
@@ -27,22 +27,14 @@ def is_final(row: Mapping[str, Any]) -> bool:
     return row["status"] not in UNFINISHED
 
 
-def current(rows: Sequence[Row]) -> int:
-    """Index of the row that counts among different rows of one trial; among equally good ones, the first to end."""
-
-    def rank(place: int) -> tuple[bool, int, float, int]:
-        row, final = rows[place], is_final(rows[place])
-        ended = row["ended_at"].timestamp() if row["ended_at"] is not None else inf
-        return not final, 0 if final else -row["attempt"], ended, row["attempt"]
-
-    return min(range(len(rows)), key=rank)
+def current(rows: Sequence[Row]) -> Row:
+    """The row that counts among different rows of one trial; among equally good ones, the first to end."""
+    return min(rows, key=_rank)
 
 
-def contradicts(other: Row, chosen: Row) -> bool:
-    """Whether `other` contradicts `chosen`, the row that counts and a different row of the same trial."""
-    if is_final(chosen):
-        return is_final(other)
-    return not is_final(other) and bool(chosen["attempt"] == other["attempt"])
+def _rank(row: Row) -> tuple[Any, ...]:
+    ended = inf if row["ended_at"] is None else row["ended_at"].timestamp()
+    return (False, 0, ended, row["attempt"]) if is_final(row) else (True, -row["attempt"], ended, 0)
 
 
 def refusal(stored: Row, row: Row) -> str | None:
@@ -82,43 +74,32 @@ class Rows:
     table: pa.Table
     names: list[str]  # of the files
     source: npt.NDArray[np.int_]  # [n rows] indices into `names`
+    problems: dict[str, str] = field(default_factory=dict)  # file that is left out -> a sentence that names its fault
 
     def file(self, row: int) -> str:
         return self.names[int(self.source[row])]
 
 
 def reconcile(kind: str, rows: Rows) -> tuple[npt.NDArray[np.bool_], list[tuple[str, str]]]:
-    """The rows that count, as a mask [n rows], and the conflicts (file that counts, file that contradicts it)."""
-    kept, conflicts = np.ones(rows.table.num_rows, dtype=np.bool_), list[tuple[str, str]]()
+    """The rows that count, as a mask [n rows], and the conflicts (file that counts, file that contradicts it).
+
+    The rows of a trial in one file are one curve. Final rows contradict each other if they differ, and so do others,
+    and curves, of the same attempt. Of such curves the compacted one counts, which is written after its trial's row.
+    """
+    kept, conflicts, curves = np.ones(rows.table.num_rows, dtype=np.bool_), list[tuple[str, str]](), kind == "curves"
     keys = rows.table.select(["study", "trial_id"]).to_pandas().assign(place=range(len(kept)), file=rows.source)
-    # a curve has many rows in one file, so the file must be unique, not the row
-    unique = "file" if kind == "curves" else "place"
-    several = keys.groupby(["study", "trial_id"], sort=False)[unique].transform("nunique") > 1
-    choose = _choose_trial if kind == "trials" else _choose_curve
+    unit = "file" if curves else "place"
+    several = keys.groupby(["study", "trial_id"], sort=False)[unit].transform("nunique") > 1
     for _, group in keys[several].groupby(["study", "trial_id"]):
-        places = group["place"].tolist()
-        chosen, against = choose(dict(zip(places, rows_of(rows.table.take(places)), strict=True)), rows)
-        kept[[place for place in places if place not in chosen]] = False
-        conflicts += [(rows.file(min(chosen)), rows.file(place)) for place in against]
+        held: dict[str, tuple[Any, list[int]]] = {}  # content -> (rank and class of contradictions, places)
+        for _, same in group.groupby(unit):
+            its, file = rows_of(rows.table.take(same["place"].to_numpy())), rows.file(same["place"].iloc[0])
+            first, content = its[0], "\n".join(sorted(map(canonical, its)))
+            rank = (-first["attempt"], not is_compacted(file), file) if curves else _rank(first)
+            held.setdefault(content, ((rank, rank[:1] if curves else rank[:2]), same["place"].tolist()))
+        chosen, *others = sorted(held.values())
+        kept[group["place"]] = False
+        kept[chosen[1]] = True
+        against = [places for (_, alike), places in others if alike == chosen[0][1]]
+        conflicts += [(rows.file(chosen[1][0]), rows.file(places[0])) for places in against]
     return kept, conflicts
-
-
-def _choose_trial(group: Mapping[int, Row], rows: Rows) -> tuple[set[int], list[int]]:
-    """Index of the row that counts, in a set, and indices of rows that contradict it."""
-    different = {canonical(row): place for place, row in reversed([*group.items()])}  # of equal rows the first
-    places = sorted(different.values())
-    chosen = places[current([group[place] for place in places])]
-    return {chosen}, [other for other in places if other != chosen and contradicts(group[other], group[chosen])]
-
-
-def _choose_curve(group: Mapping[int, Row], rows: Rows) -> tuple[set[int], list[int]]:
-    """Indices of the rows of the curve that counts, and one row index for each curve of the same attempt that differs.
-    The latest attempt's counts, and of its curves the compacted one, which is written after its trial's row."""
-    curves: dict[tuple[int, bool, str], list[int]] = {}
-    for place, row in group.items():
-        file = rows.file(place)
-        curves.setdefault((-row["attempt"], not is_compacted(file), file), []).append(place)
-    first, *others = sorted(curves)
-    content = {key: sorted(canonical(group[place]) for place in places) for key, places in curves.items()}
-    against = [curves[key][0] for key in others if key[0] == first[0] and content[key] != content[first]]
-    return set(curves[first]), against

@@ -1,9 +1,9 @@
 """Merges many small files into one a study, beside writers and readers."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import compress
 from math import inf
@@ -12,7 +12,6 @@ from secrets import token_hex
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tune_cd.results.attempts import Rows, reconcile
 from tune_cd.results.lookup import is_done
@@ -51,21 +50,23 @@ def compact(results: str | Path, study: str | None = None, *, driver: bool = Fal
     """
     store = store_of(results)
     store.require()
-    files = [name for kind in SCHEMAS for name in store.listing(kind)] if study is None else []
-    studies = {name.split("/")[1] for name in files if is_visible(name)} if study is None else {check_name(study)}
-    done = []
-    for name in sorted(studies):
-        if not driver and store.age(file_of(name, DRIVER), missing=inf) < ALIVE:
-            done.append(Compaction("trials", name, 0, 0, (f"study {name} has a driver at work, which compacts it",)))
-            continue
-        trials = collect(store, "trials", name)
-        rows = trials.rows()
-        done.append(merge(store, "trials", name, rows, trials.problems))
-        curves = collect(store, "curves", name)
-        done.append(merge(store, "curves", name, _of_final_trials(curves.rows(), rows.table), curves.problems))
-        if _is_at_work(store, name):
-            state(store, name, done=True)
+    if study is None:
+        files = [name for kind in SCHEMAS for name in store.listing(kind) if is_visible(name)]
+        return [one for name in sorted({file.split("/")[1] for file in files}) for one in compact(results, name)]
+    if not driver and has_driver(store, check_name(study)):
+        return [Compaction("trials", study, 0, 0, (f"study {study} has a driver at work, which compacts it",))]
+    trials = collect(store, "trials", study)
+    done = [_merge(store, "trials", study, trials)]
+    curves = collect(store, "curves", study)
+    done.append(_merge(store, "curves", study, curves, _growing(curves, trials)))
+    if _is_at_work(store, study):
+        state(store, study, done=True)
     return [one for one in done if one.before or one.problems]
+
+
+def has_driver(store: Folder | Bucket, study: str) -> bool:
+    """Whether a driver is at work on a study."""
+    return store.age(file_of(study, DRIVER), missing=inf) < ALIVE
 
 
 def complete(results: str | Path) -> None:
@@ -90,27 +91,23 @@ def state(store: Folder | Bucket, study: str, done: bool) -> None:
     store.compactions.pop(study, None)
 
 
-def _of_final_trials(curves: Rows, trials: pa.Table) -> Rows:
-    """The curves in files of trials alone that have a row and did not fail: others may still grow, which a file of many
+def _growing(curves: Rows, trials: Rows) -> set[str]:
+    """The files with curves of trials that have no row, or a failed one: they may still grow, which a file of many
     trials cannot. A row is written after its curve, so `trials` must be read before the curves."""
-    finals = trials.filter(pc.not_equal(trials["status"], "failed"))["trial_id"].combine_chunks()
-    final = pc.is_in(curves.table["trial_id"], finals)
-    growing = curves.source[~np.asarray(final, dtype=np.bool_)]
-    kept = ~np.isin(curves.source, growing)
-    files, source = np.unique(curves.source[kept], return_inverse=True)
-    return Rows(curves.table.filter(pa.array(kept)), [curves.names[file] for file in files], source)
+    rows = trials.table.select(["trial_id", "status"]).to_pandas()
+    ended = curves.table["trial_id"].to_pandas().isin(rows["trial_id"][rows["status"] != "failed"])
+    return {curves.names[file] for file in np.unique(curves.source[~ended.to_numpy(bool)])}
 
 
-def merge(store: Folder | Bucket, kind: str, study: str, rows: Rows, faults: Mapping[str, str]) -> Compaction:
+def _merge(store: Folder | Bucket, kind: str, study: str, rows: Rows, growing: Collection[str] = ()) -> Compaction:
     """Write one file of all rows that count, read it back, and only then remove the old files."""
     kept, conflicts = reconcile(kind, rows)
-    disputed = {file for pair in conflicts for file in pair}
-    said = [f"{store.where(chosen)} contradicts {store.where(other)}" for chosen, other in conflicts]
-    problems = (*faults.values(), *said)
-    inputs = [file for file in rows.names if file not in disputed]
-    counts = kept & ~np.isin(rows.source, [place for place, file in enumerate(rows.names) if file in disputed])
-    merged = rows.table.filter(pa.array(counts)).sort_by([(name, "ascending") for name in ORDER[kind]])
-    unchanged = Compaction(kind, study, len(inputs), len(inputs), problems)
+    said = (f"{store.where(chosen)} contradicts {store.where(other)}" for chosen, other in conflicts)
+    left = {*growing, *(file for pair in conflicts for file in pair)}
+    inputs = [file for file in rows.names if file not in left]
+    kept &= ~np.isin(rows.source, [place for place, file in enumerate(rows.names) if file in left])
+    merged = rows.table.filter(pa.array(kept)).sort_by([(name, "ascending") for name in ORDER[kind]])
+    unchanged = Compaction(kind, study, len(inputs), len(inputs), (*rows.problems.values(), *said))
     if not merged.num_rows:
         return unchanged
     data = serialise_many(merged)
@@ -127,4 +124,4 @@ def merge(store: Folder | Bucket, kind: str, study: str, rows: Rows, faults: Map
     state(store, study, done=False)  # before the old files go: who looked at the listing in between does so again
     with ThreadPoolExecutor(store.readers) as pool:
         list(pool.map(store.remove, [file for file in inputs if file != name]))
-    return Compaction(kind, study, len(inputs), 1, problems)
+    return replace(unchanged, after=1)

@@ -29,76 +29,90 @@ def as_json(fields: Mapping[Any, Any], kept: Collection[str] = (), indent: int |
     return json.dumps(hide(_plain(fields, ())[0], kept), allow_nan=False, indent=indent)
 
 
-def json_object(text: str) -> dict[str, Any]:
-    """The inverse of `as_json`. Raises ValueError for a text that is no strict JSON object."""
+def json_of(text: str | bytes) -> Any:
+    """Parse strict JSON. Raises ValueError for anything else: also for a name given twice, NaN and infinite numbers,
+    and lists nested so deep that Python gives up."""
     try:
-        found = json.loads(text, parse_constant=_refuse)
+        return json.loads(text, object_pairs_hook=_unique, parse_constant=_refuse)
     except RecursionError:
         raise ValueError("JSON of too many levels") from None
+
+
+def json_object(text: str) -> dict[str, Any]:
+    """The inverse of `as_json`. Raises ValueError for a text that is no strict JSON object."""
+    found = json_of(text)
     if not isinstance(found, dict):
         raise ValueError("JSON, but no object")
     level: list[Any] = [found]
     for _ in range(MOST_LEVELS):
-        level = [inner for outer in level for inner in (outer.values() if isinstance(outer, dict) else outer)
-                 if isinstance(inner, (dict, list))]  # fmt: skip
+        inside = (inner for outer in level for inner in (outer.values() if isinstance(outer, dict) else outer))
+        level = [inner for inner in inside if isinstance(inner, (dict, list))]
         if not level:
             return found
     raise ValueError("JSON of too many levels")
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if len(named := dict(pairs)) < len(pairs):
+        raise ValueError("a name is given twice")
+    return named
 
 
 def _refuse(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
 
 
-def _plain(value: Any, above: tuple[int, ...]) -> tuple[Any, str | None]:
-    """(a value in JSON's types, its text if it is or has a number that JSON has not). above: ids of what holds it."""
-    if value is None or isinstance(value, bool):
-        return value, None
-    if isinstance(value, str):
-        return _utf8(value), None
+def _plain(value: Any, above: tuple[int, ...]) -> tuple[Any, bool]:
+    """(a value in JSON's types, whether it is or holds a number that JSON has not). above: ids of what holds it."""
+    if value is None or isinstance(value, (bool, str)):
+        return _utf8(value) if isinstance(value, str) else value, False
     if isinstance(value, (Real, Decimal)) and not isinstance(value, np.timedelta64):
-        return _number(value)
+        return (number := _number(value)), number is None
     if id(value) in above or len(above) == DEEPEST:
-        return f"{type(value).__name__} within itself, or below {DEEPEST} levels", None
-    inside, shape = (*above, id(value)), getattr(value, "shape", ())
+        return f"{type(value).__name__} within itself, or below {DEEPEST} levels", False
+    inside = (*above, id(value))
     try:
-        if hasattr(value, "tolist") and prod(shape) <= LONGEST:  # arrays, tensors, series, other scalars of numpy
+        if hasattr(value, "tolist") and prod(getattr(value, "shape", ())) <= LONGEST:  # of numpy, torch and pandas
             return _plain(value.tolist(), inside)
         if isinstance(value, (Mapping, list, tuple, AbstractSet)) and len(value) > LONGEST:
-            return f"{type(value).__name__} of {len(value)} values", None
+            return f"{type(value).__name__} of {len(value)} values", False
         if isinstance(value, Mapping):
-            return _object(value, inside), None
+            return _object(value, inside), False
         if isinstance(value, (list, tuple, AbstractSet)):
-            ordered = sorted(value, key=repr) if isinstance(value, AbstractSet) else value
-            items = [_plain(one, inside) for one in ordered]
-            texts = [json.dumps(item) if text is None else text for item, text in items]
-            lost = any(text is not None for _, text in items)
-            return [item for item, _ in items], f"[{', '.join(texts)}]" if lost else None
-        return _utf8(str(value))[:TEXT], None
+            items = [
+                _plain(one, inside) for one in (sorted(value, key=repr) if isinstance(value, AbstractSet) else value)
+            ]
+            return [item for item, _ in items], any(lost for _, lost in items)
     except Exception as error:  # of somebody's own class
-        return f"{type(value).__name__} without a text: {type(error).__name__}", None
+        return f"{type(value).__name__} without a text: {type(error).__name__}", False
+    return _text(value), False
 
 
-def _number(value: Any) -> tuple[int | float | None, str | None]:
-    whole = isinstance(value, Integral)
+def _number(value: Any) -> int | float | None:
     try:
-        number = int(value) if whole else float(value)
-        if -(2**63) <= number < 2**64 if whole else isfinite(number):
-            return number, None
-        return None, str(value)[:TEXT]
-    except (OverflowError, ValueError):  # a fraction beyond all floats, a signalling NaN, an integer of 4,301 digits
-        return None, f"{type(value).__name__} beyond all numbers"
+        if isinstance(value, Integral):
+            return int(value) if -(2**63) <= int(value) < 2**64 else None
+        return float(value) if isfinite(value) else None
+    except (OverflowError, ValueError):  # a fraction beyond all floats, a signalling NaN
+        return None
 
 
 def _object(fields: Mapping[Any, Any], inside: tuple[int, ...]) -> dict[str, Any]:
     made: dict[str, Any] = {}
     for key, value in fields.items():
-        name = _utf8(key) if isinstance(key, str) else _utf8(str(key))[:TEXT]
+        name = _utf8(key) if isinstance(key, str) else _text(key)
         name = f"{name} ({type(key).__name__})" if name in made else name  # 1 and "1"
-        made[name], text = _plain(value, inside)
-        if text is not None:
-            made[name + BESIDE] = text
+        made[name], lost = _plain(value, inside)
+        if lost:
+            made[name + BESIDE] = _text(value)
     return made
+
+
+def _text(value: Any) -> str:
+    try:
+        return _utf8(str(value))[:TEXT]
+    except Exception as error:  # of somebody's own class; an integer of 4,301 digits
+        return f"{type(value).__name__} without a text: {type(error).__name__}"
 
 
 def _utf8(text: str) -> str:

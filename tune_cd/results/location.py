@@ -4,24 +4,17 @@ import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl, urlencode, urlsplit
 from urllib.request import url2pathname
 
 ALLOWED = "a local path, file:///FOLDER, s3://BUCKET/PREFIX and gs://BUCKET/PREFIX are"
+SCHEME, HOST = "https?", r"(https?://)?([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:\d{1,5})?/?"
 OPTIONS = {
-    "s3": ("region", "endpoint_override", "scheme"),
-    "gs": ("endpoint_override", "scheme", "retry_limit_seconds"),
+    "s3": {"region": "[A-Za-z0-9_-]+", "endpoint_override": HOST, "scheme": SCHEME},
+    "gs": {"endpoint_override": HOST, "scheme": SCHEME, "retry_limit_seconds": r"\d{1,6}(\.\d+)?"},
 }
-"""Query parameters that a URI may have, with the meaning of `pyarrow.fs.FileSystem.from_uri`."""
-
-HOST = r"(https?://)?([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:\d{1,5})?/?"
-CHECKED = {
-    "scheme": ("https?", "http or https"),
-    "retry_limit_seconds": (r"\d{1,6}(\.\d+)?", "a number of seconds"),
-    "endpoint_override": (HOST, "[http[s]://]HOST[:PORT]"),
-    "region": (r"[A-Za-z0-9_-]+", "of letters, digits, _ and -"),
-}
-"""Patterns of decoded query parameters, strict enough to exclude secrets and further parameters."""
+"""Query parameters that a URI may have, with the meaning of `pyarrow.fs.FileSystem.from_uri`, and patterns of their
+decoded values, strict enough to exclude secrets and further parameters."""
 
 URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/(/?)(.*)", re.DOTALL)  # a single letter would be a Windows drive
 BUCKET = re.compile(r"[a-z0-9][a-z0-9._-]{1,200}[a-z0-9]")
@@ -43,6 +36,11 @@ class ObjectStore:
         """BUCKET/PREFIX"""
         return f"{self.bucket}/{self.prefix}".rstrip("/")
 
+    def uri(self, **more: str) -> str:
+        """The URI with these query parameters, where it has none of the name."""
+        query = urlencode(more | dict(self.options), safe="/:[]" if not more else "")
+        return f"{self.scheme}://{'anonymous@' * self.anonymous}{self.path}{f'?{query}' if query else ''}"
+
 
 def check_location(results: str | Path) -> Path | str:
     """Return the folder that `results` names, or the object store's URI, without checking that it exists.
@@ -50,10 +48,7 @@ def check_location(results: str | Path) -> Path | str:
     Raises ValueError for any other location, and for credentials in a URI; the message does not repeat them.
     """
     place = parse(results)
-    if isinstance(place, Path):
-        return place
-    query = "&".join(f"{name}={value}" for name, value in place.options)
-    return f"{place.scheme}://{'anonymous@' * place.anonymous}{place.path}{f'?{query}' if query else ''}"
+    return place if isinstance(place, Path) else place.uri()
 
 
 def parse(results: str | Path) -> Path | ObjectStore:
@@ -87,29 +82,19 @@ def _folder(rest: str) -> Path:
 
 
 def _object_store(scheme: str, rest: str) -> ObjectStore:
-    anonymous = scheme == "gs" and rest.startswith("anonymous@")
+    anonymous, known = scheme == "gs" and rest.startswith("anonymous@"), OPTIONS[scheme]
     rest = rest.removeprefix("anonymous@") if anonymous else rest
     path, _, query = rest.partition("?")
-    if "@" in rest or ":" in path:  # a secret may hold any character, so the message repeats no part of the URI
+    if "@" in rest or ":" in path:  # a secret may hold any character, so no message repeats a part of the URI
         instead = "the store's own environment variables, its configuration file, or the machine's role"
         refused = f"credentials in a results URI ({scheme}://…@…) are refused, they would end up in logs and files"
         raise ValueError(f"{refused}; give them as {instead}")
-    path = path.partition("#")[0]  # the fragment is refused below
-    place, (bucket, _, prefix) = f"{scheme}://{path}", path.partition("/")
-    if not BUCKET.fullmatch(bucket):
-        raise ValueError(f"results {place}: bucket {bucket!r} is not allowed; 3 or more of a-z 0-9 . _ - are")
-    segments = prefix.strip("/").split("/") if prefix.strip("/") else []
-    for segment in segments:
-        if not SEGMENT.fullmatch(segment):
-            allowed = "A-Z a-z 0-9 . _ ~ = - are, but not . and .."
-            raise ValueError(f"results {place}: {segment!r} is not allowed in a prefix; {allowed}")
-    options = parse_qsl(query, keep_blank_values=True)
-    unknown = any(name not in OPTIONS[scheme] or not value for name, value in options) or (query and not options)
-    if "#" in rest or unknown:
-        allowed = f"{', '.join(OPTIONS[scheme])} are, each with a value"
-        raise ValueError(f"results {place}?…: a query parameter is not allowed; {allowed}")
-    for name, value in options:
-        pattern, meaning = CHECKED[name]
-        if not re.fullmatch(pattern, value):
-            raise ValueError(f"results {place}?{name}=…: {name} is {meaning}")
-    return ObjectStore(scheme, bucket, "/".join(segments), tuple(sorted(options)), anonymous)
+    bucket, _, prefix = path.partition("/")
+    prefix, options = prefix.strip("/"), parse_qsl(query, keep_blank_values=True)
+    parts = BUCKET.fullmatch(bucket) and all(map(SEGMENT.fullmatch, prefix.split("/") if prefix else ()))
+    if not parts or not all(re.fullmatch(known.get(name, "(?!)"), value) for name, value in options):
+        named = f"{scheme}://…" if set("?#") & set(rest) else repr(f"{scheme}://{rest}")
+        allowed = f"{scheme}://BUCKET/PREFIX is, BUCKET of 3 or more of a-z 0-9 . _ -, PREFIX of names of A-Z a-z 0-9"
+        allowed += f" . _ ~ = - except . and .., ?NAME=VALUE&… behind it, NAME of {', '.join(known)}"
+        raise ValueError(f"results {named} is not allowed; {allowed}")
+    return ObjectStore(scheme, bucket, prefix, tuple(sorted(options)), anonymous)

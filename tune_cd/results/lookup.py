@@ -3,20 +3,22 @@
 import re
 import time
 import warnings
-from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import lru_cache
+from math import inf
 from pathlib import Path
 
 from tune_cd.results import parquet
 from tune_cd.results.attempts import current
-from tune_cd.results.parquet import ConflictingRow, OtherFormat, Unusable, file_name, is_compacted
+from tune_cd.results.json_text import json_of
+from tune_cd.results.parquet import SCHEMAS, ConflictingRow, OtherFormat, Unusable, file_name, is_compacted, load_rows
 from tune_cd.results.reading import rows_in
 from tune_cd.results.redaction import redact
 from tune_cd.results.schema import Row, check_name
 from tune_cd.results.store import Bucket, Folder, store_of
-from tune_cd.results.study_files import COMPACTION, json_of, text_of
+from tune_cd.results.study_files import COMPACTION, text_of
 
-VANISHED = 5  # lookups of a trial whose file a compaction removed between listing and opening
+VANISHED = 5  # lookups of a trial whose compacted file another compaction removed after it was listed
 
 
 @dataclass
@@ -29,8 +31,7 @@ class Held:
     @property
     def row(self) -> Row | None:
         """The row that counts."""
-        rows = [row for _, row in self.rows]
-        return rows[current(rows)] if rows else None
+        return current([row for _, row in self.rows]) if self.rows else None
 
 
 def read_trial(results: str | Path, study: str, trial_id: str) -> Row | None:
@@ -61,17 +62,47 @@ def look(store: Folder | Bucket, table: str, study: str, trial_id: str, attempt:
     folder that of the next one too, then compacted files. own: False: the attempt's own file is of no interest.
     Raises ConflictingRow for a file of another format, OSError if the store does not answer.
     """
-    numbers = [attempt + 1] * store.quick + [attempt] * own + [*reversed(range(attempt))]
-    names = [file_name(table, study, trial_id, number) for number in numbers]
-    for left in reversed(range(VANISHED)):
-        held = _read(store, names, trial_id, Held())
-        try:  # in this order: `compact` states the new file before it removes the old one
-            return held if held.rows else _read(store, compacted(store, table, study), trial_id, held)
-        except FileNotFoundError:  # compacted again after the listing: the next one has the new file
+    held = Held()
+    for number in reversed(range(attempt + 1 + store.quick)):
+        if number == attempt and not own:
+            continue
+        file = file_name(table, study, trial_id, number)
+        try:
+            held.rows = [(file, row) for row in load_rows(store, file)]
+            return held
+        except FileNotFoundError:
+            continue
+        except OtherFormat as reason:
+            raise ConflictingRow(f"{reason}; it is not replaced") from reason
+        except Unusable as reason:
+            warnings.warn(redact(f"{reason}; it is replaced"), stacklevel=3)
+            held.damaged.append(file)
+    for left in reversed(range(VANISHED)):  # `compact` states the new file before it removes the old one
+        try:
+            held.rows = [(file, row) for file in compacted(store, table, study) for row in _in(store, file, trial_id)]
+            return held
+        except FileNotFoundError:
             store.compactions.pop(study, None)
             if not left:
                 raise
     raise AssertionError("unreachable")
+
+
+def _in(store: Folder | Bucket, file: str, trial_id: str) -> list[Row]:
+    """The rows of a trial in a compacted file, which is read again only if it has any."""
+    try:
+        return load_rows(store, file, trial_id) if trial_id in _ids(store, file) else []
+    except OtherFormat as reason:
+        raise ConflictingRow(f"{reason}; it is not replaced") from reason
+    except Unusable as reason:
+        warnings.warn(redact(f"{reason}; it is left as it is"), stacklevel=4)
+        return []
+
+
+@lru_cache(maxsize=32)
+def _ids(store: Folder | Bucket, file: str) -> frozenset[str]:
+    """The trials in a compacted file, whose content never changes under its name."""
+    return frozenset(parquet.load(store, file)[0]["trial_id"].to_pylist())
 
 
 def attempts_in(results: str | Path, study: str) -> dict[str, int]:
@@ -85,15 +116,15 @@ def attempts_in(results: str | Path, study: str) -> dict[str, int]:
 
 def compacted(store: Folder | Bucket, table: str, study: str) -> list[str]:
     """A study's compacted files. They are listed again only after a compaction stated that it was at work."""
-    checked, statement, files = store.compactions.get(study, (-store.trusted, b"", {}))
+    checked, statement, files = store.compactions.get(study, (-inf, b"", []))
     if time.monotonic() - checked >= store.trusted:
         checked, found = time.monotonic(), text_of(store, study, COMPACTION) or b""
         if found != statement:
-            kinds = parquet.SCHEMAS if found else ()  # no study is compacted without a statement
-            files = {kind: list(filter(is_compacted, store.listing(f"{kind}/{study}", depth=1))) for kind in kinds}
+            kinds = SCHEMAS if found else ()  # no study is compacted without a statement
+            files = [name for kind in kinds for name in store.listing(f"{kind}/{study}", depth=1) if is_compacted(name)]
         if not found or is_done(found):
             store.compactions[study] = checked, found, files
-    return files.get(table, [])
+    return [file for file in files if file.startswith(f"{table}/")]
 
 
 def is_done(statement: bytes) -> bool:
@@ -102,26 +133,3 @@ def is_done(statement: bytes) -> bool:
         return bool(json_of(statement)["done"])
     except (ValueError, TypeError, KeyError):
         return False
-
-
-def _read(store: Folder | Bucket, files: Iterable[str], trial_id: str, held: Held) -> Held:
-    """Add a trial's rows: of its own files, which need not exist, the first's; of compacted ones, which must, all."""
-    for file in files:
-        merged = is_compacted(file)
-        try:
-            if merged:
-                found = parquet.find_in_compacted(store, file, trial_id)
-            else:
-                found = parquet.rows_of(parquet.load(store, file))
-            held.rows += [(file, row) for row in found]
-        except FileNotFoundError:
-            if merged:
-                raise
-        except OtherFormat as reason:
-            raise ConflictingRow(f"{reason}; it is not replaced") from reason
-        except Unusable as reason:
-            warnings.warn(redact(f"{reason}; it is {'left as it is' if merged else 'replaced'}"), stacklevel=5)
-            held.damaged += [file] * (not merged)
-        if held.rows and not merged:
-            break
-    return held

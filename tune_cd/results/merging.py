@@ -8,7 +8,7 @@ from pathlib import Path
 from tune_cd.results.attempts import current, is_final, next_attempt, refusal
 from tune_cd.results.compaction import complete
 from tune_cd.results.lookup import look, read_curve
-from tune_cd.results.parquet import ConflictingRow, file_name, is_visible, rows_of
+from tune_cd.results.parquet import ConflictingRow, file_name, rows_of
 from tune_cd.results.reading import collect, rows_in
 from tune_cd.results.redaction import redact
 from tune_cd.results.rows import ASKED, trial_name
@@ -18,7 +18,6 @@ from tune_cd.results.waiting import folders, prune
 from tune_cd.results.writing import write
 
 TRIES = 20  # to find a free number while others write into the study
-WRITE_SECONDS = 60  # a younger file without a row may belong to a row that is about to be written
 
 log = logging.getLogger(__name__)
 
@@ -33,8 +32,7 @@ def merge(results: str | Path) -> None:
     waiting, where `read` finds them.
     """
     places, moved = [Folder(folder) for folder in folders(results)], 0
-    waiting = [(place, name, row) for place in places for name, row in _rows(place)]
-    waiting.sort(key=lambda one: _began(one[2]))
+    waiting = sorted((one for place in places for one in _rows(place)), key=lambda one: _began(one[2]))
     stored: dict[str, list[Row]] = {}
     for done, (place, name, row) in enumerate(waiting):
         try:
@@ -48,23 +46,19 @@ def merge(results: str | Path) -> None:
     if moved:
         log.warning("%d rows that waited outside the results were moved into %s", moved, store_of(results).where())
     for place in places:
-        _sweep(place)
+        prune(place.root)
     try:
         complete(results)
     except (OSError, ValueError) as problem:
         log.warning("a compaction that broke off is not completed: %s", redact(str(problem)))
 
 
-def _rows(place: Folder) -> list[tuple[str, Row]]:
+def _rows(place: Folder) -> list[tuple[Folder, str, Row]]:
     """The rows of a second folder with their files."""
-    try:
-        found = collect(place, "trials", None)
-    except FileNotFoundError:  # another process emptied it
-        return []
+    found = collect(place, "trials", None, missing=True)  # another process may have emptied it
     for reason in found.problems.values():
         log.warning("%s; it is left there", reason)
-    rows = found.rows()
-    return [(rows.file(place), row) for place, row in enumerate(rows_of(rows.table))]
+    return [(place, found.file(number), row) for number, row in enumerate(rows_of(found.table))]
 
 
 def _move(
@@ -75,32 +69,29 @@ def _move(
     stored: by study, what is known of the results. waiting: all rows that wait. Raises OSError, and ValueError for
     a row that is not allowed, or if others take name after name.
     """
-    study = row["study"]
+    study, trial_id, attempt = row["study"], row["trial_id"], row["attempt"]
+    held = read_curve(place.root, study, trial_id, attempt)
     for left in reversed(range(TRIES)):
         if study not in stored:
             stored[study] = rows_in(results, study)
-        new = _placed(row, stored[study], waiting)
-        if new is not None and new["trial_id"] != row["trial_id"]:  # the number must be free now
-            stored[study] = rows_in(results, study)
-            new = _placed(row, stored[study], waiting)
-        if new is None:
+        if (new := _placed(row, stored[study], waiting)) is None:
             break
-        held = read_curve(place.root, study, row["trial_id"], row["attempt"])
-        own = ("study", "trial_id")
-        curve = [{name: one[name] for name in one if name not in own} | {"attempt": new["attempt"]} for one in held]
+        curve = [{**one, "attempt": new["attempt"]} for one in held]
+        for one in curve:
+            del one["study"], one["trial_id"]
         try:
             write(results, new, curve)
-        except ConflictingRow:
+            break
+        except ConflictingRow:  # another writer took the name
             del stored[study]
             if not left:
                 raise
-            continue
-        stored[study].append(new)
+    if new is not None:
         there = look(store_of(results), "trials", study, new["trial_id"], new["attempt"]).row
         if there is None or not _is_same(there, new):
-            raise OSError(f"{new['trial_id']} of study {new['study']} was written and cannot be read back")
-        break
-    place.remove(file_name("curves", row["study"], row["trial_id"], row["attempt"]))
+            raise OSError(f"{new['trial_id']} of study {study} was written and cannot be read back")
+        stored[study].append(new)
+    place.remove(file_name("curves", study, trial_id, attempt))
     place.remove(name)
     return new is not None
 
@@ -112,11 +103,10 @@ def _placed(row: Row, stored: Sequence[Row], waiting: Sequence[Row]) -> Row | No
     named = [other for other in stored if other["trial_id"] == row["trial_id"]]
     if not named:
         return row
-    held = named[current(named)]
+    held = current(named)
     if _is_alike(row, held):
-        if held["ended_at"] is None or _began(row) < held["ended_at"]:  # the same run
-            if (reason := refusal(held, row)) is None:
-                return row
+        same_run = held["ended_at"] is None or _began(row) < held["ended_at"]
+        if same_run and (reason := refusal(held, row)) is not None:
             said = "%s of study %s that waited is left out: the results' %s"
             log.warning(said, row["trial_id"], row["study"], reason)
             return None
@@ -126,16 +116,6 @@ def _placed(row: Row, stored: Sequence[Row], waiting: Sequence[Row]) -> Row | No
     number = 1 + max(other["trial_index"] for other in beside)
     suffix = row["trial_id"].removeprefix(trial_name(row["search"], row["trial_index"]))
     return {**row, "trial_index": number, "trial_id": trial_name(row["search"], number) + suffix}
-
-
-def _sweep(place: Folder) -> None:
-    """Remove what is left in a second folder without rows."""
-    names = [name for kind in ("trials", "curves") for name in place.listing(kind)]
-    if not any(is_visible(name) and name.startswith("trials/") for name in names):
-        for name in names:
-            if place.age(name) > WRITE_SECONDS:
-                place.remove(name)
-    prune(place.root)
 
 
 def _is_alike(row: Row, other: Row) -> bool:

@@ -3,9 +3,10 @@
 import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -14,13 +15,10 @@ from tune_cd.results.schema import CURVES, FORMAT_VERSION, TRIALS, Row, check_cu
 from tune_cd.results.store import Bucket, Folder
 
 SCHEMAS = {"trials": TRIALS, "curves": CURVES}
-CHECKS = {"trials": check_trial, "curves": check_curve}
-FORMER, SINCE_FORMER = "3", ("choices", "mode")  # the format before, which is read too, and the columns that it lacks
+CHECKS: dict[str, Callable[[Mapping[str, Any]], Row]] = {"trials": check_trial, "curves": check_curve}
 HIDDEN = (".", "_")  # names with these prefixes are skipped, as Parquet readers do: unfinished files, folders set aside
-COMPACT = "compact~sha256-"  # prefix of compacted files' names
-COMPACTED = re.compile(COMPACT + r"([0-9a-f]{16})\.parquet")  # trials' files never match: after ~ they have only digits
+COMPACTED = re.compile(r"(?:.*/)?compact~sha256-[0-9a-f]{16}\.parquet")  # behind ~ a trial's file has digits alone
 SLICE = 10_000  # rows in Python's types at a time, which take ten times the memory
-ROW_GROUP = 10_000  # rows in a row group of a compacted file; a lookup reads one column of a group
 
 
 class ConflictingRow(ValueError):
@@ -41,8 +39,7 @@ def file_name(table: str, study: str, trial_id: str, attempt: int) -> str:
 
 
 def is_compacted(name: str) -> bool:
-    file = name.rpartition("/")[2]
-    return file.startswith(COMPACT) and COMPACTED.fullmatch(file) is not None
+    return COMPACTED.fullmatch(name) is not None
 
 
 def is_visible(name: str) -> bool:
@@ -53,7 +50,7 @@ def is_visible(name: str) -> bool:
 
 def compacted_name(table: str, study: str, data: bytes | pa.Buffer) -> str:
     """Name of a compacted file. It depends only on the content, so two simultaneous compactions leave one file."""
-    return f"{table}/{check_name(study)}/{COMPACT}{digest(data)}.parquet"
+    return f"{table}/{check_name(study)}/compact~sha256-{digest(data)}.parquet"
 
 
 def digest(data: bytes | pa.Buffer) -> str:
@@ -62,13 +59,12 @@ def digest(data: bytes | pa.Buffer) -> str:
 
 def table_of(rows: Sequence[Row], schema: pa.Schema) -> pa.Table:
     """Convert rows to a table; the inverse of `rows_of`."""
-    listed = [{name: list(v.items()) if isinstance(v, dict) else v for name, v in row.items()} for row in rows]
-    return pa.Table.from_pylist(listed, schema)
+    return pa.Table.from_pylist(rows, schema)
 
 
 def rows_of(table: pa.Table) -> list[Row]:
-    """Convert a table to rows in Python's types, maps as dicts."""
-    return [{name: dict(v) if isinstance(v, list) else v for name, v in row.items()} for row in table.to_pylist()]
+    """Convert a table to rows in Python's types, maps as dicts. Raises KeyError for a map that has a name twice."""
+    return list(table.to_pylist(maps_as_pydicts="strict"))
 
 
 def serialise(rows: Sequence[Row], schema: pa.Schema) -> pa.Buffer:
@@ -77,33 +73,14 @@ def serialise(rows: Sequence[Row], schema: pa.Schema) -> pa.Buffer:
 
 
 def serialise_many(table: pa.Table) -> pa.Buffer:
-    """The file of many trials, ordered by trial_id. Each row group states its range, so a trial is found fast."""
-    return _bytes_of(table, write_statistics=["trial_id"], row_group_size=ROW_GROUP, compression="zstd")
+    """The file of many trials."""
+    return _bytes_of(table, write_statistics=["trial_id"], compression="zstd")
 
 
 def _bytes_of(table: pa.Table, **options: Any) -> pa.Buffer:
     buffer = pa.BufferOutputStream()
     pq.write_table(table, buffer, write_page_checksum=True, **options)
     return buffer.getvalue()
-
-
-def load(store: Folder | Bucket, name: str) -> pa.Table:
-    """Read and check a file; returns its table.
-
-    Raises Unusable or OtherFormat for its content, FileNotFoundError if it is gone, OSError if the store fails.
-    """
-    kind, study, _ = name.split("/")
-    data, where = store.read(name), str(store.where(name))
-    table = parsed(data, kind, where)
-    whole = is_compacted(name) and name == compacted_name(kind, study, data)  # `compact` checked what it wrote
-    return table if whole else checked(table, kind, where, study)
-
-
-def table_in(data: bytes) -> pa.Table:
-    """The table in a file's bytes, not checked. Raises OSError, ValueError or ArrowException."""
-    # pre-buffering would copy data that is in memory already
-    file = _File(pa.BufferReader(data), page_checksum_verification=True, pre_buffer=False)
-    return file.read(use_threads=file.num_row_groups > 1)
 
 
 class _File(pq.ParquetFile):  # type: ignore[misc]
@@ -114,81 +91,78 @@ class _File(pq.ParquetFile):  # type: ignore[misc]
 
 
 def parsed(data: bytes, kind: str, where: str) -> pa.Table:
-    """Parse a file's bytes; returns its table in today's format, whose rows are not checked yet. where: the file's
-    name in messages. Raises as `load`."""
+    """The table in a file's bytes, whose rows are not checked yet (`faults`). where: the file's name in messages.
+
+    Raises Unusable, or OtherFormat for an intact file of other columns.
+    """
     try:
-        table = table_in(data)
-        table.validate(full=True)
+        # pre-buffering would copy data that is in memory already
+        file = _File(pa.BufferReader(data), page_checksum_verification=True, pre_buffer=False)
+        table = file.read(use_threads=file.num_row_groups > 1)
     except (OSError, ValueError, pa.ArrowException) as error:
         raise Unusable(f"{where} cannot be read ({_one_line(error)})") from error
-    return _conform(table, kind, where)
+    schema, version = SCHEMAS[kind], (table.schema.metadata or {}).get(b"format_version", b"none").decode()
+    if version != str(FORMAT_VERSION):
+        said = f"has format {version[:20]}, which another release wrote; this one reads {FORMAT_VERSION}"
+        raise OtherFormat(f"{where} {said}")
+    if not table.num_rows or not table.schema.equals(schema):
+        raise OtherFormat(f"{where} (format {version}) lacks the columns of its format, or has no rows")
+    return table.replace_schema_metadata(schema.metadata)
 
 
-def checked(table: pa.Table, kind: str, where: str, study: str = "") -> pa.Table:
-    """Return the table if all its rows may be written. Raises Unusable otherwise. study: the one of the file's folder,
-    if it has one."""
-    for start in range(0, table.num_rows, SLICE):
-        try:
-            rows = table.slice(start, SLICE).to_pylist()
-        except (ValueError, OverflowError) as error:  # times beyond the year 9999
-            raise Unusable(f"{where} holds a value that cannot be read: {_one_line(error)}") from error
-        if reason := next(filter(None, (_reason(row, kind, study) for row in rows)), None):
-            raise Unusable(f"{where} holds {_one_line(reason)}")
-    return table
+def faults(table: pa.Table, kind: str, counts: Sequence[int], studies: Sequence[str | None]) -> list[str | None]:
+    """For each file what it holds that may not be written; None for a file whose rows may all be written.
 
-
-def _reason(row: dict[str, Any], kind: str, study: str) -> str | None:
-    """The fault of a row as `to_pylist` gives it, maps as lists of pairs; None without one."""
-    for name, value in row.items():
-        if isinstance(value, list):
-            names = [key for key, _ in value]
-            if twice := [key for key in names if names.count(key) > 1]:
-                return f"a row that is not allowed: {name} of trial {row['trial_id']!r} has {twice[0]!r} twice"
+    table: the rows of all files, which are checked together, since that is much faster. counts: rows of each file.
+    studies: the study of each file's folder; None: any.
+    """
     try:
-        CHECKS[kind]({name: dict(value) if isinstance(value, list) else value for name, value in row.items()})
+        table.validate(full=True)
+        slices = (rows_of(table.slice(start, SLICE)) for start in range(0, table.num_rows, SLICE))
+        rows = (row for listed in slices for row in listed)
+        reasons = ([_fault(next(rows), kind, study) for _ in range(n)] for n, study in zip(counts, studies))
+        return [next(filter(None, of_file), None) for of_file in reasons]
+    except (KeyError, ValueError, OverflowError, pa.ArrowException) as error:  # a name twice, times after the year 9999
+        if len(counts) == 1:
+            return [f"a value that cannot be read: {_one_line(error)}"]
+    starts = np.cumsum([0, *counts])
+    each = (faults(table.slice(at, n), kind, [n], [study]) for at, n, study in zip(starts, counts, studies))
+    return [fault for (fault,) in each]
+
+
+def _fault(row: Row, kind: str, study: str | None) -> str | None:
+    try:
+        CHECKS[kind](row)
     except (ValueError, TypeError) as reason:
-        return f"a row that is not allowed: {reason}"
-    if study and row["study"] != study:
+        return f"a row that is not allowed: {_one_line(reason)}"
+    if study not in (None, row["study"]):
         return f"study {row['study']!r}; it belongs to that study's folder"
     return None
 
 
-def find_in_compacted(store: Folder | Bucket, name: str, trial_id: str) -> list[Row]:
-    """The rows of one trial in a compacted file; reads few other rows. Raises as `load` does."""
-    try:
-        with store.open(name) as source, pq.ParquetFile(source, page_checksum_verification=True) as file:
-            ids = [file.read_row_group(group, columns=["trial_id"]) for group in range(file.num_row_groups)]
-            groups = [group for group, held in enumerate(ids) if trial_id in held["trial_id"].to_pylist()]
-            table = file.read_row_groups(groups, use_threads=False)
-            table.validate(full=True)
-    except (OSError, ValueError, KeyError, pa.ArrowException):  # the store or the file: reading all of it tells
-        table = load(store, name)
-    table = table.filter(pc.equal(table["trial_id"], trial_id))
-    if not table.num_rows:
-        return []
-    (kind, study, _), where = name.split("/"), str(store.where(name))
-    return rows_of(checked(_conform(table, kind, where), kind, where, study))
+def load(store: Folder | Bucket, name: str) -> tuple[pa.Table, bool]:
+    """Read a file; returns its table, and whether its rows are known to be allowed: `compact` checked what it wrote.
+
+    Raises as `parsed` for its content, FileNotFoundError if it is gone, OSError if the store fails.
+    """
+    kind, study, _ = name.split("/")
+    data = store.read(name)
+    return parsed(data, kind, str(store.where(name))), is_compacted(name) and name == compacted_name(kind, study, data)
+
+
+def load_rows(store: Folder | Bucket, name: str, trial_id: str | None = None) -> list[Row]:
+    """The checked rows of a file, or one trial's in it. Raises as `load`."""
+    table, checked = load(store, name)
+    kind, study, _ = name.split("/")
+    table = table if trial_id is None else table.filter(pc.equal(table["trial_id"], trial_id))
+    if not checked and (fault := faults(table, kind, [table.num_rows], [study])[0]):
+        raise Unusable(f"{store.where(name)} holds {fault}")
+    return rows_of(table)
 
 
 def canonical(row: Mapping[str, Any]) -> str:
     """A row as text, equal for equal rows: NaN equals NaN, and the order of a map does not matter."""
     return json.dumps(row, sort_keys=True, default=str)
-
-
-def _conform(table: pa.Table, kind: str, where: str) -> pa.Table:
-    """Convert a table to today's schema. Raises OtherFormat if that is not possible."""
-    schema = SCHEMAS[kind]
-    text = (table.schema.metadata or {}).get(b"format_version", b"none").decode(errors="replace")
-    if text == FORMER:
-        missing = [field for field in schema if field.name in SINCE_FORMER and field.name not in table.column_names]
-        for field in missing:
-            table = table.add_column(schema.names.index(field.name), field, pa.nulls(table.num_rows, field.type))
-    elif text != str(FORMAT_VERSION):
-        said = f"has format {text[:20]}, which another release wrote; this one reads {FORMAT_VERSION}"
-        raise OtherFormat(f"{where} {said}")
-    if not table.num_rows or not table.schema.equals(schema):
-        raise OtherFormat(f"{where} (format {text}) lacks the columns of its format, or has no rows")
-    return table.replace_schema_metadata(schema.metadata)
 
 
 def _one_line(error: Exception | str) -> str:

@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 
 from tune_cd.results.json_text import json_object
-from tune_cd.search.number import is_number, number_of
+from tune_cd.search.number import number_of
 
 Row = dict[str, Any]
 """A row of one of the tables in Python's types, maps as dicts."""
@@ -46,18 +46,19 @@ CONFIRM = "confirm"
 """The `search` of trials that repeat the other searches' best settings with fresh seeds; they do not search."""
 
 NAME = re.compile(r"[A-Za-z0-9-][A-Za-z0-9._-]{0,99}")  # Parquet readers skip names with a dot or an underscore first
+MODES = ("max", "min")
+FIRST, LAST = datetime(1678, 1, 1, tzinfo=UTC), datetime(2261, 12, 31, tzinfo=UTC)  # times that pandas knows in ns
 
 TEXT, INTEGER, NUMBER = pa.string(), pa.int64(), pa.float64()
 NUMBERS, TEXTS = pa.map_(pa.string(), pa.float64()), pa.map_(pa.string(), pa.string())
 TIME = pa.timestamp("us", tz="UTC")
-FIRST, LAST = datetime(1678, 1, 1, tzinfo=UTC), datetime(2261, 12, 31, tzinfo=UTC)  # times that pandas knows in ns
 
 
 def _field(name: str, kind: pa.DataType, meaning: str, unit: str = "none", required: bool = False) -> pa.Field:
     return pa.field(name, kind, nullable=not required, metadata={"unit": unit, "meaning": meaning})
 
 
-def _schema(table: str, fields: list[pa.Field]) -> pa.Schema:
+def _schema(table: str, *fields: pa.Field) -> pa.Schema:
     return pa.schema(fields, metadata={"table": f"tune_cd.{table}", "format_version": str(FORMAT_VERSION)})
 
 
@@ -66,86 +67,82 @@ _TRIAL = _field("trial_id", TEXT, "name of the trial, unique in its study; also 
 _RUNS = "0 for a trial's first run, one more each time it is run again"
 _ATTEMPT = _field("attempt", INTEGER, _RUNS, "runs", required=True)
 _SEED = _field("seed", INTEGER, "seed of the training")
-_POSITIVE = "the loss's positive term, unweighted"
-_ENTROPY = "the loss's entropy term, unweighted"
+_TERM = "the loss's {} term, unweighted"
 _SECONDS = "wall-clock time spent training, evaluations excluded"
 _WEIGHT = "weight of the {} term times the learning rate; null where there is none"
 _SIZE = "images of one training step; null where not searched or fixed elsewhere"
-_MEASURED = "all else measured: scores, mean similarities, pair counts"
-MODES = ("max", "min")
-_BETTER = "metric_name's; larger is better unless mode is min"
-_CHOICES = 'searched parameters without an order, name -> value: adam, true, null, 2; text that reads as another is "2"'
-_COMMIT = "commit of the user's code, with -dirty behind it where files differ; null outside a repository"
 _LINE = "octaves per unit of the direction"
+_MEASURED = "all else measured: scores, mean similarities, pair counts"
+_BETTER = "metric_name's; larger is better unless mode is min"
+_CHOICES = (
+    'searched parameters without an order, name -> value: adam, true, null, 2; text that reads as another is "2"; '
+    "null where there are none"
+)
+_COMMIT = "commit of the user's code, with -dirty behind it where files differ; null outside a repository"
 _OWN = "of a user's own trainable its length, by config's full_length where that is whole, else the number of reports"
 
 TRIALS = _schema(
     "trials",
-    [
-        _STUDY,
-        _field("dataset", TEXT, "published name, only where the published class count was found; else name-<classes>"),
-        _field("task", TEXT, "dml (metric learning), ssl (self-supervised learning) or a user's own"),
-        _field("loss", TEXT, "of trainables.losses, or a user's own"),
-        _field("search", TEXT, "search method that asked for the trial", required=True),
-        _field("search_seed", INTEGER, "seed of the search method"),
-        _SEED,
-        _TRIAL,
-        _field("trial_index", INTEGER, "place in the order of asking, from 0", "trials", required=True),
-        _ATTEMPT,
-        _field("direction", TEXT, "direction of the line search that asked; start or sampled where none did"),
-        _field("line_position", NUMBER, "γ: where on that line the trial lies, 0 at its origin", _LINE),
-        _field("params", NUMBERS, "every searched number, name -> value", "each parameter's own", required=True),
-        _field("choices", TEXTS, f"{_CHOICES}; null where there are none"),
-        _field("Lambda_p", NUMBER, _WEIGHT.format("positive")),
-        _field("Lambda_e", NUMBER, _WEIGHT.format("entropy")),
-        _field("batch_size", INTEGER, _SIZE, "images"),
-        _field("status", TEXT, f"how the trial ended: {', '.join(STATUSES)}", required=True),
-        _field("metric_name", TEXT, "name of the score in val_score and test_score", required=True),
-        _field("mode", TEXT, "min where a smaller score is better; max or null where a larger one is"),
-        _field("val_score", NUMBER, "score on the validation data; what the search is told", _BETTER),
-        _field("test_score", NUMBER, "score on the test data; only reported", _BETTER),
-        _field("scores", NUMBERS, "every score measured, name -> value", "each score's own", required=True),
-        _field("positive_term", NUMBER, f"{_POSITIVE}, after training"),
-        _field("entropy_term", NUMBER, f"{_ENTROPY}, after training"),
-        _field("images_seen", INTEGER, "training steps times batch_size; both views of an image count", "images"),
-        _field("best_at", INTEGER, "images_seen at the best validation score", "images"),
-        _field("train_seconds", NUMBER, _SECONDS, "s"),
-        _field("gpus", NUMBER, "GPUs reserved for the trial; a fraction where trials share one", "GPUs"),
-        _field("started_at", TIME, "when the attempt started", "UTC"),
-        _field("ended_at", TIME, "when the attempt ended", "UTC"),
-        _field("hostname", TEXT, "machine that trained"),
-        _field("device", TEXT, "processor that trained, such as the GPU's model"),
-        _field("error", TEXT, "what went wrong; null where nothing did"),
-        _field("failure_kind", TEXT, f"why it failed: {', '.join(FAILURE_KINDS)}; null where it did not"),
-        _field("config", TEXT, "everything the trial was configured with", "JSON object", required=True),
-        _field("software", TEXT, "versions of what it ran on, name -> version", "JSON object", required=True),
-        _field("git_commit", TEXT, _COMMIT),
-    ],
+    _STUDY,
+    _field("dataset", TEXT, "published name, only where the published class count was found; else name-<classes>"),
+    _field("task", TEXT, "dml (metric learning), ssl (self-supervised learning) or a user's own"),
+    _field("loss", TEXT, "of trainables.losses, or a user's own"),
+    _field("search", TEXT, "search method that asked for the trial", required=True),
+    _field("search_seed", INTEGER, "seed of the search method"),
+    _SEED,
+    _TRIAL,
+    _field("trial_index", INTEGER, "place in the order of asking, from 0", "trials", required=True),
+    _ATTEMPT,
+    _field("direction", TEXT, "direction of the line search that asked; start or sampled where none did"),
+    _field("line_position", NUMBER, "γ: where on that line the trial lies, 0 at its origin", _LINE),
+    _field("params", NUMBERS, "every searched number, name -> value", "each parameter's own", required=True),
+    _field("choices", TEXTS, _CHOICES),
+    _field("Lambda_p", NUMBER, _WEIGHT.format("positive")),
+    _field("Lambda_e", NUMBER, _WEIGHT.format("entropy")),
+    _field("batch_size", INTEGER, _SIZE, "images"),
+    _field("status", TEXT, f"how the trial ended: {', '.join(STATUSES)}", required=True),
+    _field("metric_name", TEXT, "name of the score in val_score and test_score", required=True),
+    _field("mode", TEXT, "min where a smaller score is better; max or null where a larger one is"),
+    _field("val_score", NUMBER, "score on the validation data; what the search is told", _BETTER),
+    _field("test_score", NUMBER, "score on the test data; only reported", _BETTER),
+    _field("scores", NUMBERS, "every score measured, name -> value", "each score's own", required=True),
+    _field("positive_term", NUMBER, f"{_TERM.format('positive')}, after training"),
+    _field("entropy_term", NUMBER, f"{_TERM.format('entropy')}, after training"),
+    _field("images_seen", INTEGER, "training steps times batch_size; both views of an image count", "images"),
+    _field("best_at", INTEGER, "images_seen at the best validation score", "images"),
+    _field("train_seconds", NUMBER, _SECONDS, "s"),
+    _field("gpus", NUMBER, "GPUs reserved for the trial; a fraction where trials share one", "GPUs"),
+    _field("started_at", TIME, "when the attempt started", "UTC"),
+    _field("ended_at", TIME, "when the attempt ended", "UTC"),
+    _field("hostname", TEXT, "machine that trained"),
+    _field("device", TEXT, "processor that trained, such as the GPU's model"),
+    _field("error", TEXT, "what went wrong; null where nothing did"),
+    _field("failure_kind", TEXT, f"why it failed: {', '.join(FAILURE_KINDS)}; null where it did not"),
+    _field("config", TEXT, "everything the trial was configured with", "JSON object", required=True),
+    _field("software", TEXT, "versions of what it ran on, name -> version", "JSON object", required=True),
+    _field("git_commit", TEXT, _COMMIT),
 )
 
 CURVES = _schema(
     "curves",
-    [
-        _STUDY,
-        _TRIAL,
-        _ATTEMPT,
-        _SEED,
-        _field("images_seen", INTEGER, f"training images seen before this evaluation; {_OWN}", "images", required=True),
-        _field("train_seconds", NUMBER, f"{_SECONDS}, before this evaluation", "s"),
-        _field("val_score", NUMBER, "score on the validation data", "as in trials"),
-        _field("positive_term", NUMBER, _POSITIVE),
-        _field("entropy_term", NUMBER, _ENTROPY),
-        _field("scores", NUMBERS, _MEASURED, "each score's own", required=True),
-    ],
+    _STUDY,
+    _TRIAL,
+    _ATTEMPT,
+    _SEED,
+    _field("images_seen", INTEGER, f"training images seen before this evaluation; {_OWN}", "images", required=True),
+    _field("train_seconds", NUMBER, f"{_SECONDS}, before this evaluation", "s"),
+    _field("val_score", NUMBER, "score on the validation data", "as in trials"),
+    _field("positive_term", NUMBER, _TERM.format("positive")),
+    _field("entropy_term", NUMBER, _TERM.format("entropy")),
+    _field("scores", NUMBERS, _MEASURED, "each score's own", required=True),
 )
 
 
 def check_name(name: str) -> str:
     """Return `name` if it is allowed as the name of a study or a trial; else raise ValueError."""
     if not isinstance(name, str) or not NAME.fullmatch(name):
-        raise ValueError(
-            f"name {name!r} is not allowed; 1 to 100 of A-Z a-z 0-9 . _ - are, but no dot or underscore first"
-        )
+        allowed = "1 to 100 of A-Z a-z 0-9 . _ - are, but no dot or underscore first"
+        raise ValueError(f"name {name!r} is not allowed; {allowed}")
     return name
 
 
@@ -159,22 +156,23 @@ def check_trial(row: Mapping[str, Any]) -> Row:
     completed trial without a finite val_score, a parameter that is not finite, and invalid JSON.
     """
     checked = _check_fields(row, TRIALS)
-    failed = checked["status"] == "failed"
-    if failed and checked["failure_kind"] is None:
+    failed, kind, score = checked["status"] == "failed", checked["failure_kind"], checked["val_score"]
+    if failed and kind is None:
         begins = (checked["error"] or "").startswith
-        checked["failure_kind"] = next((kind for text, kind in BEGINNINGS.items() if begins(text)), "error")
-    kinds = FAILURE_KINDS if failed else (None,)
+        kind = checked["failure_kind"] = next((of for text, of in BEGINNINGS.items() if begins(text)), "error")
     allowed = f"one of {', '.join(FAILURE_KINDS)}" if failed else "null, since the trial did not fail"
-    _require(checked, "failure_kind", checked["failure_kind"] in kinds, allowed)
+    _require(checked, "failure_kind", kind in FAILURE_KINDS if failed else kind is None, allowed)
     _require(checked, "trial_index", checked["trial_index"] >= 0, "an int >= 0")
     _require(checked, "status", checked["status"] in STATUSES, f"one of {', '.join(STATUSES)}")
-    _require(checked, "mode", checked["mode"] in (None, *MODES), f"{' or '.join(MODES)}")
+    _require(checked, "mode", checked["mode"] in (None, *MODES), " or ".join(MODES))
     _require(checked, "params", all(map(isfinite, checked["params"].values())), "finite values")
-    if checked["status"] == "completed":
-        score = checked["val_score"]
-        _require(checked, "val_score", score is not None and isfinite(score), "a finite score of a completed trial")
+    scored = checked["status"] != "completed" or (score is not None and isfinite(score))
+    _require(checked, "val_score", scored, "a finite score of a completed trial")
     for name in ("config", "software"):
-        _require(checked, name, is_json_object(checked[name]), "a JSON object as text, without NaN and Infinity")
+        try:
+            json_object(checked[name])
+        except ValueError:
+            _require(checked, name, False, "a JSON object as text, without NaN and Infinity")
     return checked
 
 
@@ -194,11 +192,13 @@ def _check_fields(row: Mapping[str, Any], schema: pa.Schema) -> Row:
         needed = [name for name, (required, _) in columns.items() if required]
         raise ValueError(f"missing fields {missing}; required are {needed}")
     checked: Row = {}
-    for name, (_, (allowed, fits, convert)) in columns.items():
+    for name, (_, (allowed, plain)) in columns.items():
         value = row.get(name)
-        if value is not None and not fits(value):
-            raise ValueError(f"{name} = {_short(value)} ({type(value).__name__}) is not allowed; {allowed} is required")
-        checked[name] = None if value is None else convert(value)
+        try:
+            checked[name] = None if value is None else plain(value)
+        except (TypeError, ValueError, AttributeError):
+            said = f"{name} = {_short(value)} ({type(value).__name__}) is not allowed; {allowed} is required"
+            raise ValueError(said) from None
     check_name(checked["study"])
     check_name(checked["trial_id"])
     _require(checked, "attempt", checked["attempt"] >= 0, "an int >= 0")
@@ -216,51 +216,41 @@ def _short(value: Any) -> str:
     return text if len(text) <= 200 else text[:200] + "…"
 
 
-def _is_text(value: Any) -> bool:
-    # lone surrogates have no UTF-8
-    return isinstance(value, str) and (value.isascii() or not re.search("[\ud800-\udfff]", value))
+def _text(value: Any) -> str:
+    value.encode()  # lone surrogates have no UTF-8
+    return str(value)
 
 
-def _is_integer(value: Any) -> bool:
-    return isinstance(value, Integral) and not isinstance(value, bool) and -(2**63) <= int(value) < 2**63
+def _integer(value: Any) -> int:
+    if not isinstance(value, Integral) or isinstance(value, bool) or not -(2**63) <= int(value) < 2**63:
+        raise ValueError
+    return int(value)
 
 
-def _float(value: Any) -> float:
+def _number(value: Any) -> float:
     number = number_of(value)
-    assert number is not None  # `is_number`
+    if number is None:
+        raise ValueError
     return float(number)
 
 
-def _map_of(fits: Callable[[Any], bool]) -> Callable[[Any], bool]:
-    return lambda value: isinstance(value, Mapping) and all(map(_is_text, value)) and all(map(fits, value.values()))
+def _time(value: Any) -> datetime:
+    if not isinstance(value, datetime) or value.tzinfo is None or not FIRST <= value <= LAST:
+        raise ValueError
+    return value.astimezone(UTC)
 
 
-def _named(convert: Callable[[Any], Any]) -> Callable[[Any], dict[str, Any]]:
-    return lambda value: {str(name): convert(one) for name, one in value.items()}
+def _map_of(plain: Callable[[Any], Any]) -> Callable[[Any], dict[str, Any]]:
+    return lambda value: {_text(name): plain(one) for name, one in value.items()}
 
 
-def _is_time(value: Any) -> bool:
-    return isinstance(value, datetime) and value.tzinfo is not None and FIRST <= value <= LAST
-
-
-def is_json_object(text: str) -> bool:
-    """Whether a text is a strict JSON object."""
-    try:
-        json_object(text)
-    except ValueError:
-        return False
-    return True
-
-
-Column = tuple[str, Callable[[Any], bool], Callable[[Any], Any]]
-YEARS = f"a datetime with a time zone, of the years {FIRST.year} to {LAST.year}"
-_TYPES: dict[pa.DataType, Column] = {  # column type -> (what is allowed, does a value fit, its plain Python form)
-    TEXT: ("a str", _is_text, str),
-    INTEGER: ("an int of 64 bits", _is_integer, int),
-    NUMBER: ("a real number", is_number, _float),
-    NUMBERS: ("a mapping of str to real numbers", _map_of(is_number), _named(_float)),
-    TEXTS: ("a mapping of str to str", _map_of(_is_text), _named(str)),
-    TIME: (YEARS, _is_time, lambda time: time.astimezone(UTC)),
+_TYPES: dict[pa.DataType, tuple[str, Callable[[Any], Any]]] = {  # column type -> (what is allowed, to plain Python)
+    TEXT: ("a str", _text),
+    INTEGER: ("an int of 64 bits", _integer),
+    NUMBER: ("a real number", _number),
+    NUMBERS: ("a mapping of str to real numbers", _map_of(_number)),
+    TEXTS: ("a mapping of str to str", _map_of(_text)),
+    TIME: (f"a datetime with a time zone, of the years {FIRST.year} to {LAST.year}", _time),
 }
 
 _COLUMNS = {

@@ -5,7 +5,6 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from datetime import timedelta
 from functools import lru_cache
 from pathlib import Path
 from secrets import token_hex
@@ -15,11 +14,9 @@ from pyarrow import fs
 
 from tune_cd.results.location import ObjectStore, parse
 
-GCS_SECONDS = 60  # time limit of a request's retries, unless the URI sets one; Arrow's own default is 15 minutes
-Compactions = dict[str, tuple[float, bytes, dict[str, list[str]]]]
-"""Study -> (when its compactions were looked at, their statement, table -> compacted files); see `lookup.compacted`."""
-
-PAGE = 1000  # objects that a bucket lists at once
+GCS_SECONDS = "60"  # time limit of a request's retries, unless the URI sets one; Arrow's own default is 15 minutes
+Compactions = dict[str, tuple[float, bytes, list[str]]]
+"""Study -> (when its compactions were looked at, their statement, the compacted files); see `lookup.compacted`."""
 
 
 def store_of(results: str | Path) -> "Folder | Bucket":
@@ -59,8 +56,12 @@ class Store:
     def listing(self, folder: str, depth: int = 2) -> list[str]:
         """Sorted names of files, also hidden ones, below a folder; empty without the folder. depth: 1: those in the
         folder itself, else those of all levels."""
-        root = len(self._path("")) + 1
-        return sorted(one.path[root:] for one in self._found(folder, depth > 1) if one.type == fs.FileType.File)
+        return sorted(self.sizes(folder, depth))
+
+    def sizes(self, folder: str, depth: int = 2) -> dict[str, int]:
+        """Name -> size in bytes of the files of `listing`."""
+        root, files = len(self._path("")) + 1, self._found(folder, depth > 1)
+        return {one.path[root:]: one.size for one in files if one.type == fs.FileType.File}
 
     def folders(self, folder: str) -> list[str]:
         """Sorted names of the folders in a folder, without what is below them; empty without the folder."""
@@ -121,7 +122,7 @@ class Folder(Store):
 class Bucket(Store):
     """A prefix of an object store, which itself writes objects whole or not at all."""
 
-    quick, trusted, at_once, readers = False, 300.0, PAGE, 32
+    quick, trusted, at_once, readers = False, 300.0, 1000, 32  # S3 lists so many objects at once
 
     def __init__(self, location: ObjectStore):
         super().__init__(_connect(location), location.path, location.bucket)
@@ -156,28 +157,26 @@ class Bucket(Store):
 
 def _connect(location: ObjectStore) -> fs.FileSystem:
     """The file system of a bucket, with the store's usual credentials from the environment."""
-    options = dict(location.options)
     if location.scheme == "gs":
-        limit = timedelta(seconds=float(options.pop("retry_limit_seconds", GCS_SECONDS)))
-        return fs.GcsFileSystem(anonymous=location.anonymous, retry_time_limit=limit, **options)
-    options.pop("endpoint_override", None)
-    endpoint = _endpoint(location)
-    region = options.pop("region", None) or _variable("AWS_REGION", "AWS_DEFAULT_REGION")
-    if not region:
-        region = "us-east-1" if endpoint else fs.resolve_s3_region(location.bucket)
-    # delayed opening: a small object takes one request instead of three, and leaves no multipart upload open
-    delayed = {"allow_delayed_open": True} if int(pa.__version__.split(".")[0]) >= 21 else {}
-    return fs.S3FileSystem(region=region, endpoint_override=endpoint, **delayed, **options)
+        more = {"retry_limit_seconds": GCS_SECONDS}
+    else:
+        region = _variable("AWS_REGION", "AWS_DEFAULT_REGION") or ("us-east-1" if _endpoint(location) else None)
+        more = {"region": region} if region else {}  # without one, it is asked for
+        # delayed opening: a small object takes one request instead of three, and leaves no multipart upload open
+        more |= {"allow_delayed_open": "true"} if int(pa.__version__.split(".")[0]) >= 21 else {}
+    return fs.FileSystem.from_uri(location.uri(**more))[0]
 
 
-def address_of(location: ObjectStore) -> str:
-    """The address of a prefix, the same however its URI is written."""
+def address_of(results: str | Path) -> str:
+    """The address of results, the same however it is written."""
+    location = parse(results)
+    if isinstance(location, Path):
+        return os.path.realpath(location)
     server = (_endpoint(location) or "").rpartition("://")[2].rstrip("/")
     return f"{location.scheme}://{server}/{location.path}"
 
 
 def _endpoint(location: ObjectStore) -> str | None:
-    # Arrow's from_uri reads the endpoint from the environment, its constructor does not
     variables = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL") if location.scheme == "s3" else ()
     return dict(location.options).get("endpoint_override") or _variable(*variables)
 

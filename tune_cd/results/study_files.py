@@ -7,13 +7,13 @@ each search's best trained network, by validation score:
 only afterwards, so the best one survives a crash in between. Several trainings may end at the same time.
 """
 
-import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tune_cd.results.json_text import json_of
 from tune_cd.results.store import Bucket, Folder, store_of
 
 OPTIONS = "study.json"
@@ -21,6 +21,7 @@ DRIVER = "driver.json"
 REPORT = "report.html"
 COMPACTION = "compaction.json"  # states that a compaction is at work, or was
 NETWORKS = "networks"
+CHECKPOINTS = "checkpoints"
 DIGITS = 9  # decimal places of the score in a name
 NAME = re.compile(r".*/(?P<search>[^~/]+)~(?P<score>-?\d+\.\d+)~[^/]+\.pt")
 
@@ -36,24 +37,6 @@ def text_of(store: Folder | Bucket, study: str, name: str) -> bytes | None:
         return store.read(file_of(study, name))
     except (FileNotFoundError, NotADirectoryError):
         return None
-
-
-def json_of(text: bytes) -> Any:
-    """Parse JSON. Raises ValueError for anything else: also for a name given twice, NaN and infinite numbers, and lists
-    nested so deep that Python gives up."""
-
-    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        if len(named := dict(pairs)) < len(pairs):
-            raise ValueError("a name is given twice")
-        return named
-
-    def refuse(number: str) -> None:
-        raise ValueError(f"{number} is no number of JSON")
-
-    try:
-        return json.loads(text, object_pairs_hook=unique, parse_constant=refuse)
-    except RecursionError:
-        raise ValueError("lists or objects nested too deep") from None
 
 
 def options_of(store: Folder | Bucket, study: str) -> dict[str, Any]:

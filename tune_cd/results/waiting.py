@@ -51,11 +51,10 @@ def prune(folder: Path) -> None:
 
 def _places(results: str | Path) -> dict[Path, int]:
     """Folder -> the mode with which it is made: beside results, everybody's."""
-    location = parse(results)
-    address = os.path.realpath(location) if isinstance(location, Path) else address_of(location)
+    address, beside = address_of(results), isinstance(parse(results), Path)
     parent, stem = os.path.split(address)
     name = f".{stem[:STEM]}-waiting-{sha256(os.fsencode(address)).hexdigest()[:16]}"
-    places = {Path(parent, name): 0o777} if isinstance(location, Path) and stem else {}
+    places = {Path(parent, name): 0o777} if beside and stem else {}
     places.setdefault(Path(os.path.expanduser("~/.cache/tune_cd"), name), 0o700)
     with suppress(FileNotFoundError):  # no folder takes temporary files
         places.setdefault(Path(tempfile.gettempdir(), f"{name}-{os.getuid()}"), 0o700)

@@ -70,23 +70,22 @@ def write_curve(results: str | Path, study: str, trial_id: str, rows: Sequence[M
     """Store a trial's learning curve, replacing those of earlier states or attempts, and return its file.
 
     rows: one mapping for each evaluation, with the fields of `CURVES` except study and trial_id, all of one attempt.
-    Raises ConflictingRow if a later attempt's curve is found, or if this attempt's was compacted (its trial's row is
-    then stored) and differs. Raises ValueError for rows that are not allowed or none.
+    Raises ConflictingRow if this attempt's curve, or a later one's, was compacted (its trial's row is then stored) and
+    differs. Raises ValueError for rows that are not allowed or none.
     """
     checked = [check_curve(dict(study=study, trial_id=trial_id, **row)) for row in rows]
     if len({row["attempt"] for row in checked}) != 1:
         raise ValueError(f"the {len(checked)} rows of trial {trial_id!r} must be at least one, and all of one attempt")
     store, attempt = store_of(results), checked[0]["attempt"]
     held = look(store, "curves", study, trial_id, attempt, own=False)
-    for file in {file for file, _ in held.rows}:
-        its = [row for name, row in held.rows if name == file]
-        latest = max(row["attempt"] for row in its)
-        final = is_compacted(file) and latest == attempt
-        if final and sorted(map(canonical, its)) == sorted(map(canonical, checked)):
-            return store.where(file)
-        if latest > attempt or final:
-            where = f"{store.where(file)} holds attempt {latest}"
-            raise ConflictingRow(f"{where}, which attempt {attempt} must not replace")
+    final = [(file, row) for file, row in held.rows if row["attempt"] >= attempt]
+    if final:
+        where = store.where(final[0][0])
+        if sorted(canonical(row) for _, row in final) == sorted(map(canonical, checked)):
+            return where
+        raise ConflictingRow(
+            f"{where} holds attempt {final[0][1]['attempt']}, which attempt {attempt} must not replace"
+        )
     return _put(store, "curves", checked, held)
 
 
@@ -99,19 +98,20 @@ def write(
     a curve in conflict with the stored one is left out with a logged warning.
     """
     row, store = checked_row(row), store_of(results)
-    known = look(store, "trials", row["study"], row["trial_id"], row["attempt"]) if held is None else held
-    if (file := _stored(store, row, known)) is not None:
-        return file
-    try:
-        if curve:
-            write_curve(results, row["study"], row["trial_id"], curve)
-    except ConflictingRow as conflict:
-        log.warning("%s", conflict)
-    try:
-        return _put(store, "trials", [row], known, new=True)
-    except FileExistsError:  # another writer stored a row after the lookup
-        known = look(store, "trials", row["study"], row["trial_id"], row["attempt"])
-        return _stored(store, row, known) or _put(store, "trials", [row], known, new=True)
+    for known in (held, None):
+        known = known or look(store, "trials", row["study"], row["trial_id"], row["attempt"])
+        if (file := _stored(store, row, known)) is not None:
+            return file
+        try:
+            if curve:
+                write_curve(results, row["study"], row["trial_id"], curve)
+        except ConflictingRow as conflict:
+            log.warning("%s", conflict)
+        try:
+            return _put(store, "trials", [row], known, new=True)
+        except FileExistsError as there:  # another writer stored a row after the lookup
+            taken = there
+    raise taken
 
 
 def _stored(store: Folder | Bucket, row: Row, held: Held) -> Path | str | None:

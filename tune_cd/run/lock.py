@@ -18,8 +18,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from secrets import token_hex
 
+from tune_cd.results.json_text import json_of
 from tune_cd.results.store import Bucket, Folder
-from tune_cd.results.study_files import json_of
 from tune_cd.run.ending import interrupt
 
 BEAT = 5.0  # seconds between two signs of life

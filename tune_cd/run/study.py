@@ -12,16 +12,15 @@ from typing import Any
 from trainables.training.setup import Setup
 from tune_cd import results
 from tune_cd.results.attempts import UNFINISHED
-from tune_cd.results.json_text import as_json
+from tune_cd.results.json_text import as_json, json_of
 from tune_cd.results.store import Bucket, Folder, store_of
-from tune_cd.results.study_files import OPTIONS, file_of, json_of, text_of
+from tune_cd.results.study_files import CHECKPOINTS, OPTIONS, file_of, text_of
 from tune_cd.run.config import Call, StudyConfig
 from tune_cd.run.lock import user
 from tune_cd.run.searches import Search
 from tune_cd.search.space import Space
 
 STUDY_VERSION = 1
-CHECKPOINTS = "checkpoints"
 RUNNING = "running.json"
 COEFFICIENTS = "coefficients"
 """The key, in a stored set-up, of the loss's weights and their published coefficients: a user's own loss may change."""

@@ -9,6 +9,7 @@ from trainables.trial import TrainTrial
 from tune_cd import results
 from tune_cd.cluster.watch import Load
 from tune_cd.results.attempts import to_retry
+from tune_cd.results.clean import tune_prefix
 from tune_cd.results.rows import trial_name
 from tune_cd.run.budget import Meter
 from tune_cd.run.portfolio import ORIGIN
@@ -80,7 +81,9 @@ def _tuner(
         ),
         run_config=tune.RunConfig(
             name=name,
-            storage_path=tempfile.mkdtemp(prefix=f"{study.name}-", dir=tune_folder(study.call.tune_dir)),
+            storage_path=tempfile.mkdtemp(
+                prefix=tune_prefix(study.results, study.name), dir=tune_folder(study.call.tune_dir)
+            ),
             callbacks=callbacks,
             stop=callbacks[-1],  # `LossesInARow`
             checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),

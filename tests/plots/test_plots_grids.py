@@ -11,7 +11,6 @@ from matplotlib.colors import to_rgba
 from tune_cd.analysis import Grid, balance_gain
 from tune_cd.landscapes.formulas import BATCH_SIZES, LANDSCAPES
 from tune_cd.plots import gain_figure, grid_slices, plane, sublosses_figure
-from tune_cd.plots.gain import mean_gain
 from tune_cd.plots.grids import cell_edges, top_cells
 from tune_cd.plots.style import COLOUR_MAP
 
@@ -233,7 +232,7 @@ def test_gain_is_drawn_as_it_is(ridge):
     assert len({(line.get_linestyle(), line.get_marker()) for line in lines.values()}) == 3
     assert axes.get_xscale() == "log" and axes.get_xticks().tolist() == BATCH_SIZES
     expected = np.mean([gain["best"][b] - max(gain["separate"][b], gain["global"][b]) for b in BATCH_SIZES])
-    assert mean_gain(gain) == pytest.approx(expected) and f"{expected:+.3f}" in axes.get_title()
+    assert f"{expected:+.3f}" in axes.get_title()
 
 
 def test_gain_with_one_average_one_batch_size_and_a_gap(ridge):

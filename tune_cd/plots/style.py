@@ -143,6 +143,12 @@ def new_figure(width: float, height: float) -> Figure:
     return Figure(figsize=(width, height), layout="constrained", facecolor="white")
 
 
+def rows_and_columns(panels: int, widest: int = 3) -> tuple[int, int]:
+    """The rows and columns of a figure with so many panels."""
+    columns = panels if panels <= 3 else 2 if panels == 4 else widest
+    return -(-panels // columns), columns
+
+
 def empty_figure(sentence: str) -> Figure:
     """A figure with one sentence that says why there is nothing to draw."""
     figure = Figure(figsize=(7, 1.6), facecolor="white")

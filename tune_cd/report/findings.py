@@ -10,6 +10,7 @@ import pandas as pd
 
 from tune_cd import balance
 from tune_cd.analysis import RateSearch, best_trial, on_diagonal, rate_search
+from tune_cd.analysis.axes import Axis, axes_of
 from tune_cd.analysis.choices import choice_names
 from tune_cd.analysis.confirmation import RECIPES, Mean, chosen, fresh_mean, paired
 from tune_cd.analysis.curves import means_over_settings, setting_numbers
@@ -100,6 +101,11 @@ class Findings:
         self.missing = tuple(average for average, recipe in found.items() if recipe is None)
         self.first = None if averages else _first(means, best)
         self.first_gain = None if self.first is None else paired(trials, best, self.first)
+
+    @cached_property
+    def axes(self) -> list[Axis]:
+        """The axis of every parameter."""
+        return axes_of(self.trials)
 
     @cached_property
     def alike(self) -> pd.DataFrame:

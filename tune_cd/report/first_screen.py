@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 
 from tune_cd import balance
-from tune_cd.analysis.axes import Axis
 from tune_cd.analysis.confirmation import Mean, mean_of
 from tune_cd.analysis.runs import length_in
 from tune_cd.analysis.scores import (
@@ -23,7 +22,7 @@ from tune_cd.analysis.scores import (
     weights_of,
 )
 from tune_cd.report.findings import Findings, Recipe, is_known
-from tune_cd.report.words import counted, parameters_of, recipe_words, setting, tuned, value_of
+from tune_cd.report.words import counted, recipe_words, setting, tuned, values_in
 from tune_cd.results.rows import sign_of
 from tune_cd.search.category import value_in
 
@@ -64,7 +63,7 @@ def worth(found: Findings) -> dict[str, Any]:
         rows.append(dict.fromkeys(("value", "low", "high")) | {"label": recipe_words(average), "seeds": "", "how": how})
     if found.first is not None and found.first_gain is not None:
         row = _score("first setting tried", found.first, None, found, score)
-        row["how"] = f"It is {setting(found.first, parameters_of(found))}."
+        row["how"] = f"It is {', '.join(setting(found, found.first))}."
         rows.append(row | _verdict(found.first_gain, "first setting tried", best, found.first))
     return {"label": score_words(found.trials, score), "rows": rows}
 
@@ -171,12 +170,11 @@ def images_of(trials: pd.DataFrame) -> dict[str, int]:
 # Use it -----------------------------------------------------------------------------------------------------------
 
 
-def use_it(found: Findings, axes: Sequence[Axis], command: str | None, network: str | None) -> dict[str, str]:
+def use_it(found: Findings, command: str | None, network: str | None) -> dict[str, str]:
     """Name -> code of each way to use the best setting; {} without one."""
     if found.best is None:
         return {}
-    values = {axis.name: value_of(found.best, axis.name) for axis in axes}
-    known = {name: value for name, value in values.items() if value is not None}
+    known = values_in(found, found.best)
     ways = _in_a_loop(found, known) if weights_of(found.trials) else _as_a_config(known)
     if network is not None:
         code = f"from trainables import trained\nnetwork = trained.load({network!r})\n"

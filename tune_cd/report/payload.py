@@ -17,7 +17,7 @@ import pandas as pd
 
 from tune_cd import balance
 from tune_cd.analysis import curves_of
-from tune_cd.analysis.axes import Axis, axes_of, written
+from tune_cd.analysis.axes import Axis, written
 from tune_cd.analysis.importance import Response, response
 from tune_cd.analysis.parts import parts_of
 from tune_cd.analysis.runs import length_in, runs_of
@@ -35,7 +35,7 @@ from tune_cd.balance import TERM
 from tune_cd.report.findings import Findings, Ranges, averages_of, findings
 from tune_cd.report.first_screen import chips, images_of, shares_of, use_it, worth
 from tune_cd.report.side_tables import compared_studies, paused_trainings
-from tune_cd.report.words import GLOSSARY, letters, recipe_words, summarise, value_of
+from tune_cd.report.words import GLOSSARY, letters, recipe_words, setting, summarise
 from tune_cd.results.redaction import hide, redact
 from tune_cd.results.rows import sign_of
 
@@ -116,7 +116,7 @@ def _study(
     found, images, shares = findings(trials, ranges), images_of(trials), shares_of(trials)
     paused = runs_of(trials)["paused"].iloc[: len(trials)]
     states = ["paused" if rests else STATES.get(status, status) for status, rests in zip(trials["status"], paused)]
-    axes, best, first = axes_of(trials), _best_rows(found), trials.iloc[0]
+    best, first = _best_rows(found), trials.iloc[0]
     network = (networks or {}).get(found.best["search"]) if best else None
     problem = [str(first["dataset"])] if pd.notna(first["dataset"]) and first["dataset"] else []
     problem += [f"{first['loss']} loss"] if problem and pd.notna(first["loss"]) else []
@@ -128,9 +128,9 @@ def _study(
         "chips": chips(trials, shares, states, images),
         "words": [[head, *said] for head, said in summarise(found, command, images).items()],
         "best": best,
-        "setting": _setting(found, axes) if best else [],
+        "setting": setting(found, found.best, " ") if best else [],
         "worth": _worth(found),
-        "use": use_it(found, axes, command, network),
+        "use": use_it(found, command, network),
         "scores": [_score(name, trials) for name in _scores(trials)],
         "trials": {column: plain(trials[column]) for column in COLUMNS}
         | {"state": states, "share": numbers(shares, 3), "started": _seconds(trials["started_at"])},
@@ -138,7 +138,7 @@ def _study(
         "curves": _curves(trials),
         "tables": paused_trainings(trials, ranges),
         "facts": _facts(trials),
-    } | _space(trials, axes, found, np.where(np.isnan(shares), 1.0, shares))
+    } | _space(trials, found, np.where(np.isnan(shares), 1.0, shares))
 
 
 def _best_rows(found: Findings) -> list[int]:
@@ -150,12 +150,6 @@ def _best_rows(found: Findings) -> list[int]:
     return [*map(int, rows.index[own]), *map(int, rows.index[~own])]
 
 
-def _setting(found: Findings, axes: Sequence[Axis]) -> list[str]:
-    """Each parameter of the best setting with its value."""
-    values = {axis.name: value_of(found.best, axis.name) for axis in axes}
-    return [f"{letters(name)} {written(value)}" for name, value in values.items() if value is not None]
-
-
 def _worth(found: Findings) -> dict[str, Any]:
     told = worth(found)
     values = [row[name] for row in told["rows"] for name in ("value", "low", "high")]
@@ -165,10 +159,10 @@ def _worth(found: Findings) -> dict[str, Any]:
 # Parameters and scores --------------------------------------------------------------------------------------------
 
 
-def _space(trials: pd.DataFrame, axes: Sequence[Axis], found: Findings, shares: np.ndarray) -> dict[str, Any]:
+def _space(trials: pd.DataFrame, found: Findings, shares: np.ndarray) -> dict[str, Any]:
     """What is drawn of the parameters: their axes, importance, predictions and recipes."""
-    places = {axis.name: axis.at(axis.values_of(trials)) for axis in axes}
-    varied = [axis for axis in axes if len(np.unique(places[axis.name][~np.isnan(places[axis.name])])) > 1]
+    places = {axis.name: axis.at(axis.values_of(trials)) for axis in found.axes}
+    varied = [axis for axis in found.axes if len(np.unique(places[axis.name][~np.isnan(places[axis.name])])) > 1]
     at = np.column_stack([places[axis.name] for axis in varied]) if varied else np.empty((len(trials), 0))
     fitted = response(varied, at, shares, score_column(trials, "val_score").to_numpy())
     important = _importance(fitted) if fitted is not None and 1 < len(varied) <= MATTERING else []
@@ -177,7 +171,7 @@ def _space(trials: pd.DataFrame, axes: Sequence[Axis], found: Findings, shares: 
     shaded = fitted is not None and best and 1 < len(varied) <= SHADED
     return {
         "params": params,
-        "fixed": [f"{letters(axis.name)} {_common(axis, trials)}" for axis in axes if axis not in varied],
+        "fixed": [f"{letters(axis.name)} {_common(axis, trials)}" for axis in found.axes if axis not in varied],
         "importance": important,
         "axes": _first_axes(varied, important, trials),
         "shades": _shades(fitted, at[best[0]], params) if shaded else [],

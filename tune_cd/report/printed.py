@@ -21,10 +21,8 @@ HEADS = LETTERS | SPLITS | {
 }  # fmt: skip
 """Column of a table -> its heading."""
 
-SCORES = (
-    "val_score", "test_score", "recall_at_1", "best", "tuned", "separate", "global", "published", "gain_separate",
-    "gain_global", "gain_published",
-)  # fmt: skip
+GAINS = [f"gain_{name}" for name in RECIPES]
+SCORES = ("val_score", "test_score", "recall_at_1", "best", "tuned", *RECIPES, *GAINS)
 """Columns with four decimals."""
 
 WITHIN = (
@@ -66,7 +64,7 @@ def readable(frame: pd.DataFrame) -> pd.DataFrame:
     """A table of numbers in printed form: headings, intervals behind their means, no empty columns."""
     shown = frame.astype(object)
     for name in set(SCORES).intersection(frame):
-        sign = "+" if name.startswith("gain_") else ""
+        sign = "+" * (name in GAINS)
         shown[name] = [f"{score:{sign}.4f}" if pd.notna(score) else score for score in frame[name]]
     if "test_ci" in shown:
         cells = zip(shown["test_score"], frame["test_ci"])
@@ -164,7 +162,7 @@ def _gains(trials: pd.DataFrame) -> list[Printed]:
     if not len(found):
         return []
     shown = readable(found.drop(columns=["fresh", *(name for name in found if name.startswith(("low_", "high_")))]))
-    for gain in (f"gain_{name}" for name in RECIPES if f"gain_{name}" in found):
+    for gain in filter(found.columns.__contains__, GAINS):
         ends = zip(shown[HEADS[gain]], found[gain.replace("gain", "low")], found[gain.replace("gain", "high")])
         shown[HEADS[gain]] = [
             f"{text} ({low:+.4f} to {high:+.4f}{', within noise' if low <= 0 <= high else ''})" if low == low else text

@@ -9,7 +9,7 @@ from tune_cd.analysis.believed import believed
 from tune_cd.analysis.parts import Part
 from tune_cd.analysis.tables import cell_text
 from tune_cd.report.findings import Findings, Ranges, findings, is_known
-from tune_cd.report.words import letters, parameters_of, setting
+from tune_cd.report.words import letters, setting
 from tune_cd.results.rows import sign_of
 
 PAUSED = 8  # number of listed trainings
@@ -53,7 +53,7 @@ def _chosen(found: Findings) -> dict[str, Any]:
     best, fresh = found.best, found.fresh
     row = {"study": found.study, "best setting": "none", "validation": None, "test": None}
     if best is not None:
-        row |= {"best setting": setting(best, parameters_of(found)), "validation": round(float(best["val_score"]), 4)}
+        row |= {"best setting": ", ".join(setting(found, best)), "validation": round(float(best["val_score"]), 4)}
         row["test"] = f"{best['test_score']:.4f}" if is_known(best["test_score"]) else None
         if fresh is not None and fresh.score == "test_score":
             half = f" ±{fresh.value - fresh.low:.4f}" if is_known(fresh.low) else ""

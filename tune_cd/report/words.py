@@ -1,6 +1,6 @@
 """Findings in sentences: how a gain was compared, how sure the result is, what failed, and next steps."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -9,7 +9,7 @@ import pandas as pd
 from tune_cd import balance
 from tune_cd.analysis.axes import written
 from tune_cd.analysis.intervals import student
-from tune_cd.analysis.scores import SPLITS, maps_of, parameter_of, weights_of
+from tune_cd.analysis.scores import SPLITS, maps_of, parameter_of
 from tune_cd.analysis.tables import ALIKE
 from tune_cd.balance import WEIGHT
 from tune_cd.report.findings import Findings, Mean, Recipe, is_known
@@ -46,29 +46,21 @@ Sentences = dict[str, tuple[str, str]]
 """Head -> (text, kind): result, caution, next or note."""
 
 
-def setting(row: pd.Series, names: Iterable[str]) -> str:
+def values_in(found: Findings, row: pd.Series) -> dict[str, Any]:
+    """The parameters that a row has: numbers, or a category's text."""
+    chosen = choices_in(row)
+    values = {axis.name: chosen.get(axis.name, parameter_of(row, axis.name)) for axis in found.axes}
+    return {name: value for name, value in values.items() if isinstance(value, str) or is_known(value)}
+
+
+def setting(found: Findings, row: pd.Series, between: str = " = ") -> list[str]:
     """A row's parameters in writing: Λp = 0.7113, Λe = 17, b = 64."""
-    values = ((name, value_of(row, name)) for name in names)
-    return ", ".join(f"{letters(name)} = {written(value)}" for name, value in values if value is not None)
-
-
-def value_of(row: pd.Series, name: str) -> Any:
-    """A parameter of a row: a number, a category's text, or None."""
-    found = choices_in(row).get(name)
-    number = parameter_of(row, name) if found is None else np.nan
-    return found if found is not None else number if np.isfinite(number) else None
+    return [f"{letters(name)}{between}{written(value)}" for name, value in values_in(found, row).items()]
 
 
 def letters(name: str) -> str:
     """A parameter in writing: Λp, Λsim, b, and any other by its name."""
     return LETTERS.get(name) or (f"Λ{name.removeprefix(WEIGHT)}" if name.startswith(WEIGHT) else name)
-
-
-def parameters_of(found: Findings) -> list[str]:
-    """The parameters of the best setting to print: those of the balance first, then all that were searched."""
-    balanced = list(LETTERS) if found.trials["Lambda_p"].notna().any() else weights_of(found.trials)
-    named = [*dict(found.best["params"]), *choices_in(found.best)]
-    return list(dict.fromkeys([*balanced, *sorted(named)]))
 
 
 def recipe_words(average: str) -> str:
@@ -163,10 +155,9 @@ def _ahead(found: Findings) -> Sentences:
     row = found.ahead
     if row is None:
         return {}
-    at = setting(row, parameters_of(found)) or f"that of trial {row['trial_id']}"
     test = f", test {row['test_score']:.4f}" if is_known(row["test_score"]) else ""
-    text = f"{at}. Validation {row['metric_name']} {row['val_score']:.4f}{test}. Found by {row['search']} as trial "
-    text += f"{row['trial_id']}."
+    text = f"{', '.join(setting(found, row))}. Validation {row['metric_name']} {row['val_score']:.4f}{test}."
+    text += f" Found by {row['search']} as trial {row['trial_id']}."
     text += f" With fresh seeds: {fresh_score(found.ahead_fresh)}." if found.ahead_fresh is not None else ""
     return {"Better by validation": (f"{text} All gains are those of the best setting above.", "caution")}
 

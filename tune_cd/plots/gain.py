@@ -38,7 +38,7 @@ def gain_figure(gain: pd.DataFrame, score: str = "val_score", by: str = "") -> F
     gain: the result of `analysis.balance_gain`. score: the score's name, for the label; by: the name of the score by
     which cells were chosen, if it is another. The y axis spans at least LEAST_SPAN of the best score.
     """
-    if gain.empty or not gain["best"].notna().any():
+    if not gain["best"].notna().any():
         return empty_figure("No batch size has a best score: no trial has completed.")
     if gain.index.isna().any():
         return empty_figure("The trials do not say their batch size.")

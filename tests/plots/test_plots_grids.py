@@ -11,7 +11,7 @@ from matplotlib.colors import to_rgba
 from tune_cd.analysis import Grid, balance_gain
 from tune_cd.landscapes.formulas import BATCH_SIZES, LANDSCAPES
 from tune_cd.plots import gain_figure, grid_slices, plane, sublosses_figure
-from tune_cd.plots.grids import cell_edges, top_cells
+from tune_cd.plots.grids import cell_edges
 from tune_cd.plots.style import COLOUR_MAP
 
 NAMES = ("Lambda_p", "Lambda_e", "batch_size")
@@ -143,16 +143,6 @@ def test_edges_lie_half_way_in_log_space():
     ticks = np.sort(np.exp(np.random.default_rng(0).uniform(-9, 3, 12)))
     edges = cell_edges(ticks)
     assert (edges[:-1] < ticks).all() and (ticks < edges[1:]).all()
-
-
-def test_the_best_cells_are_the_brute_force_ones_and_ties_go_to_the_first():
-    rng = np.random.default_rng(3)
-    for _ in range(20):
-        values = rng.integers(0, 4, (4, 5)).astype(float)
-        values[rng.uniform(size=values.shape) < 0.3] = np.nan
-        tried = [tuple(cell) for cell in np.argwhere(~np.isnan(values))]
-        expected = sorted(tried, key=lambda cell: (-values[cell], cell))
-        assert list(map(tuple, top_cells(values, 6))) == expected[:6]
 
 
 @pytest.mark.parametrize(

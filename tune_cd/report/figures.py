@@ -81,7 +81,8 @@ def _places(trials: pd.DataFrame) -> Iterator[tuple[str, Named]]:
         place, used = f"{check_name(str(study))}/", set()
         for words, part in parts_of(rows):
             short = re.sub(r"[^A-Za-z0-9._=-]+", "-", words)[:LONGEST]
-            name = next(name for name in (short, *(f"{short}-{n}" for n in count(2))) if name not in used)
+            numbered = (f"{short}-{n}" if n > 1 else short for n in count(1))
+            name = next(name for name in numbered if name not in used)
             used.add(name)
             yield f"{place}{name}/" if words else place, figures_of(part.reset_index(drop=True))
 

@@ -381,6 +381,13 @@ def test_worth_is_the_recipes_scores_with_intervals_over_seeds_and_a_verdict():
     assert [line["low"] for line in once] == [None] * 3 and "how much is chance is not known" in once[1]["verdict"]
 
 
+def test_a_gain_over_what_was_not_tested_is_one_of_validation():
+    trials = job()
+    untested = trials.assign(test_score=trials["test_score"].where(trials["search"] == "cd"))
+    row = payload(untested[untested["trial_index"] != 0], "t")["studies"][0]["worth"]["rows"][1]
+    assert row["gain"] == "+0.100 (+12.5 %)" and "in validation, since it was not tested" in row["verdict"]
+
+
 def gradient(code: str, weights: dict[str, float]) -> dict[str, float]:
     """What a step of the code's loop multiplies each term's gradient with."""
     rate = float(re.search(r"lr=([\d.e+-]+)\)", code)[1])

@@ -56,15 +56,16 @@ def worth(found: Findings) -> dict[str, Any]:
             verdict = f"over the {words}: {alone} the best setting."
             rows.append(row | {"gain": "Nothing", "verdict": verdict})
         else:
-            gain = Mean(score, recipe.gain, recipe.low, recipe.high, recipe.pairs)
-            rows.append(row | _verdict(gain, words, best, recipe.best))
+            gain_score = score if is_known(recipe.best[score]) else "val_score"
+            gain = Mean(gain_score, recipe.gain, recipe.low, recipe.high, recipe.pairs)
+            rows.append(row | _verdict(gain, words, score, best, recipe.best))
     for average in found.missing:
         how = "No completed trial is within its reach, so the gain over it is not known."
         rows.append(dict.fromkeys(("value", "low", "high")) | {"label": recipe_words(average), "seeds": "", "how": how})
     if found.first is not None and found.first_gain is not None:
         row = _score("first setting tried", found.first, None, found, score)
         row["how"] = f"It is {', '.join(setting(found, found.first))}."
-        rows.append(row | _verdict(found.first_gain, "first setting tried", best, found.first))
+        rows.append(row | _verdict(found.first_gain, "first setting tried", score, best, found.first))
     return {"label": score_words(found.trials, score), "rows": rows}
 
 
@@ -80,14 +81,16 @@ def _score(label: str, row: pd.Series, fresh: Mean | None, found: Findings, scor
     return {"label": label, **told, "seeds": counted(mean.seeds, "fresh seed" if anew else "seed")}
 
 
-def _verdict(gain: Mean, over: str, best: pd.Series, reached: pd.Series) -> dict[str, str]:
-    """The gain over something in writing, and whether chance explains it."""
+def _verdict(gain: Mean, over: str, shown: str, best: pd.Series, reached: pd.Series) -> dict[str, str]:
+    """The gain over something in writing, and whether chance explains it. shown: the score that the picture shows."""
     if not is_known(gain.value):
         return {}
     largest = max(abs(value) for value in (gain.value, gain.low, gain.high) if is_known(value))
     places = min(9, max(0, 2 - floor(log10(largest)))) if largest > 0 else 3  # three digits of the largest
-    relative = f" ({100 * gain.value / abs(reached[gain.score]):+.1f} %)" if reached[gain.score] else ""
+    base = abs(reached[gain.score])
+    relative = f" ({100 * gain.value / base:+.1f} %)" if is_known(base) and base > 0 else ""
     said = f"{'over' if sign_of(best.get('mode')) > 0 else 'against'} the {over}"
+    said += "" if gain.score == shown else f" in {SPLITS[gain.score]}, since it was not tested"
     if not is_known(gain.low):
         said += "; of one training each, so how much is chance is not known"
     else:

@@ -329,7 +329,7 @@ function drawLearning(one) {
   const { lines, ...axes } = one.learning, [best] = one.best, score = one.scores.length ? scoreOf(one, 0) : null;
   const ordered = [...lines].sort((a, b) => (a.row === best) - (b.row === best));
   drawLines("learning", { lines: ordered, ...axes }, `${axes.y.label} while training; use the arrow keys to step through, or read the table`, (root, { row }, points) => {
-    const stroke = isKnown(score.values[row]) ? score.tint(score.values[row]) : "var(--lost)", [x, y] = points.at(-1);
+    const stroke = isKnown(score?.values[row]) ? score.tint(score.values[row]) : "var(--lost)", [x, y] = points.at(-1);
     root.append(path(points, { stroke, "data-row": row, ...(row === best ? { "stroke-width": 3.5 } : { "stroke-width": 1.6, opacity: 0.8 }) }));
     if (isKnown(y)) root.append(mark(x, y, { colour: stroke, hollow: isShort(one, row), row, size: row === best ? 1 : 0.65 }));
   });

@@ -305,7 +305,7 @@ def plain_axis(label: str, values: Sequence[float | None], zero: bool = False, r
     low, high = min([0.0] * zero + known), max(known)
     half = high / 2 - low / 2 or abs(high) / 20 or 0.5  # halves: the range may be as wide as a float allows
     low, high = (low if zero else low - 2 * room * half), high + 2 * room * half
-    low, high = (float(np.clip(end, -1.7e308, 1.7e308)) for end in (low, high))
+    low, high = (float(np.clip(end, -1.79e308, 1.79e308)) for end in (low, high))
     return {"label": label, "low": low, "high": high, "ticks": _ticks(Axis("", "real", "linear", low, high))}
 
 

@@ -6,7 +6,6 @@ documents how it reads the content.
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import UTC, datetime
 from functools import partial
 from itertools import combinations, product
 from math import isfinite
@@ -46,7 +45,7 @@ SHADED = 6  # largest number of parameters for which predictions are drawn
 SURE = 0.6  # deviation, as a share of the prior's, below which a prediction is drawn
 NEAR, NARROW = 8, 0.8  # the best trainings that a closer view shows, and the widest view that counts as closer
 FEW = 12  # largest number of values of a parameter that slices
-COLUMNS = ("trial_id", "search", "seed", "trial_index", "images_seen", "train_seconds", "direction", "device", "error")
+COLUMNS = ("trial_id", "search", "seed", "trial_index", "images_seen", "train_seconds", "direction", "error")
 STATES = {"completed": "trained to the end", "stopped": "stopped early"}
 EPOCH = pd.Timestamp(0, tz="UTC").as_unit("us")  # nanoseconds, pandas' default, end in 2262
 
@@ -87,7 +86,6 @@ def payload(
     tables = made("comparison of studies", partial(compared_studies, several)) if len(studies) > 1 else []
     return {
         "title": redact(title),
-        "created": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}",
         "notes": [*map(redact, notes), *(f"{name} could not be shown: {why}" for name, why in left_out.items())],
         "left_out": left_out,
         "glossary": GLOSSARY,

@@ -10,8 +10,9 @@ from tune_cd import balance
 from tune_cd.analysis import best_trial, curves_of, gains
 from tune_cd.analysis.tables import best_values
 from tune_cd.report.findings import findings
+from tune_cd.report.first_screen import worth
 from tune_cd.report.printed import tables_of
-from tune_cd.report.words import summarise
+from tune_cd.report.words import fresh_score, summarise
 
 GLOBAL = balance.ratio("global", 64, 2)
 BEST, SEPARATE, ON_GLOBAL = (1.0, 17.0), (0.5, 0.5), (0.1, 0.1 * GLOBAL)
@@ -92,18 +93,17 @@ def test_fresh_seeds_choose_nothing():
 
 def test_the_summary_tells_the_mean_of_fresh_seeds():
     found = findings(table(chosen() + confirmed()))
-    said = {sentence.head: sentence.text for sentence in summarise(found, "python -m tune_cd.run --study s")}
-    assert said["With fresh seeds"].startswith("test 0.8600 (95 % interval ") and "3 seeds" in said["With fresh seeds"]
-    assert "+0.2400 on the test split" in said["Over the separate average"]
-    assert "3 fresh seeds in pairs" in said["Over the separate average"]
-    assert "within the noise" in said["Over the global average"]
-    assert "--confirm" not in said.get("What to try next", "")
+    best, separate, common = worth(found)["rows"]
+    assert fresh_score(found.fresh).startswith("test 0.8600 (95 % interval ") and best["seeds"] == "3 fresh seeds"
+    assert separate["gain"].startswith("+0.240 ") and "over 3 pairs of seeds): beyond chance" in separate["verdict"]
+    assert "within chance" in common["verdict"]
+    assert "--confirm" not in str(summarise(found, "python -m tune_cd.run --study s").get("What to try next"))
 
 
 def test_without_fresh_seeds_the_summary_says_how_to_get_some():
-    said = {one.head: one.text for one in summarise(findings(table(chosen())), "python -m tune_cd.run --study s")}
-    assert "With fresh seeds" not in said
-    assert "`python -m tune_cd.run --study s --resume --confirm 3`" in said["What to try next"]
+    found = findings(table(chosen()))
+    said, _ = summarise(found, "python -m tune_cd.run --study s")["What to try next"]
+    assert found.fresh is None and "`python -m tune_cd.run --study s --resume --confirm 3`" in said
 
 
 def beaten():
@@ -125,20 +125,18 @@ def test_a_gain_is_that_of_the_searchs_choice_whichever_is_better_by_validation(
     assert (found.best["search"], found.ahead["search"], found.edges) == ("cd", "separate", {"Lambda_e": "upper"})
     assert found.fresh.value == gain["tuned"] == pytest.approx(0.78) and found.ahead_fresh.value == pytest.approx(0.75)
     assert (recipe.gain, recipe.low, recipe.high) == tuple(gain[f"{name}_separate"] for name in ("gain", "low", "high"))
-    assert recipe.gain == pytest.approx(0.03) and found.alike == 1
-    said = {one.head: one.text for one in summarise(found)}
-    assert said["Best setting"] == "Λp = 1, Λe = 17, b = 64" and said["With fresh seeds"].startswith("test 0.7800")
-    assert said["Better by validation"].startswith("Λp = 2, Λe = 2, b = 64. Validation r_map 0.9000, test 0.9000.")
-    assert "With fresh seeds: test 0.7500 (" in said["Better by validation"]
-    assert said["Over the separate average"].startswith("+0.0300 on the test split")
+    assert recipe.gain == pytest.approx(0.03) and len(found.alike) == 1
+    said, kind = summarise(found)["Better by validation"]
+    assert said.startswith("Λp = 2, Λe = 2, b = 64. Validation r_map 0.9000, test 0.9000.") and kind == "caution"
+    assert "With fresh seeds: test 0.7500 (" in said
+    assert worth(found)["rows"][1]["gain"].startswith("+0.0300 ")
 
 
 def test_a_loss_is_told_as_well():
     trials = beaten()
     confirming = trials["search"] == "confirm"
     trials.loc[confirming, "test_score"] = 1.5 - trials.loc[confirming, "test_score"]
-    said = {one.head: one.text for one in summarise(findings(trials))}
-    assert said["Over the separate average"].startswith("-0.0300 on the test split")
+    assert worth(findings(trials))["rows"][1]["gain"].startswith("-0.0300 ")
 
 
 def test_where_the_search_completed_nothing_the_best_is_a_baselines():

@@ -78,7 +78,7 @@ def test_the_main_job_ends_in_a_table_a_picture_a_report_and_a_comparison(uninte
     assert picture.read_bytes().startswith(b"\x89PNG") and f"table:   {folder}/trials/whole" in said
     page = Path(re.search(r"^report:  (.+)$", said, re.MULTILINE)[1]).read_text(encoding="utf-8")
     assert page == (folder / "studies/whole/report.html").read_text(encoding="utf-8")
-    assert "Over the separate average" in page and "cd-00000" in page
+    assert "over the separate average" in page and "cd-00000" in page
 
 
 def test_rows_say_everything(uninterrupted):

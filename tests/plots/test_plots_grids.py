@@ -11,8 +11,7 @@ from matplotlib.colors import to_rgba
 from tune_cd.analysis import Grid, balance_gain
 from tune_cd.landscapes.formulas import BATCH_SIZES, LANDSCAPES
 from tune_cd.plots import gain_figure, grid_slices, plane, sublosses_figure
-from tune_cd.plots.gain import mean_gain
-from tune_cd.plots.grids import cell_edges, top_cells
+from tune_cd.plots.grids import cell_edges
 from tune_cd.plots.style import COLOUR_MAP
 
 NAMES = ("Lambda_p", "Lambda_e", "batch_size")
@@ -146,16 +145,6 @@ def test_edges_lie_half_way_in_log_space():
     assert (edges[:-1] < ticks).all() and (ticks < edges[1:]).all()
 
 
-def test_the_best_cells_are_the_brute_force_ones_and_ties_go_to_the_first():
-    rng = np.random.default_rng(3)
-    for _ in range(20):
-        values = rng.integers(0, 4, (4, 5)).astype(float)
-        values[rng.uniform(size=values.shape) < 0.3] = np.nan
-        tried = [tuple(cell) for cell in np.argwhere(~np.isnan(values))]
-        expected = sorted(tried, key=lambda cell: (-values[cell], cell))
-        assert list(map(tuple, top_cells(values, 6))) == expected[:6]
-
-
 @pytest.mark.parametrize(
     ("p", "e"), [([1e-4, 1e-3, 3.0], [0.5, 16.0]), ([1e-3], [1e-2, 1.0]), ([0.1, 1.0], [2.0]), ([0.5], [2.0])]
 )
@@ -233,7 +222,7 @@ def test_gain_is_drawn_as_it_is(ridge):
     assert len({(line.get_linestyle(), line.get_marker()) for line in lines.values()}) == 3
     assert axes.get_xscale() == "log" and axes.get_xticks().tolist() == BATCH_SIZES
     expected = np.mean([gain["best"][b] - max(gain["separate"][b], gain["global"][b]) for b in BATCH_SIZES])
-    assert mean_gain(gain) == pytest.approx(expected) and f"{expected:+.3f}" in axes.get_title()
+    assert f"{expected:+.3f}" in axes.get_title()
 
 
 def test_gain_with_one_average_one_batch_size_and_a_gap(ridge):

@@ -20,6 +20,7 @@ from tune_cd.analysis.sublosses import terms_in
 from tune_cd.plots import grid_slices, search_figure, sublosses_figure
 from tune_cd.report.figures import write_figures
 from tune_cd.report.findings import averages_of, findings
+from tune_cd.report.first_screen import worth
 from tune_cd.report.page import render
 from tune_cd.report.payload import payload
 from tune_cd.report.printed import tables_of
@@ -62,9 +63,9 @@ def test_the_gain_over_them_and_their_rate_are_found_and_said_with_the_terms_nam
     assert recipe.gain == pytest.approx(gain) and gain > 0
     name, share = next(iter(published(trials).items()))
     assert recipe.learning_rate == pytest.approx(dict(recipe.best["params"])[name] / share)
-    text = " ".join(f"{one.head}: {one.text}" for one in summarise(found, "python -m tune_cd.run --study s"))
-    assert "Over the published weights: +" in text and "reached" in text
-    assert f"Λ{name.removeprefix('Lambda_')} = " in text
+    compared = worth(found)["rows"][1]
+    text = json.dumps([summarise(found, "python -m tune_cd.run --study s"), compared], ensure_ascii=False)
+    assert compared["label"].startswith("published weights") and compared["gain"].startswith("+")
     for wrong in ("entropy", "positive term", "average", "Λp", "Λe", "Lambda_"):
         assert wrong not in text, text
 

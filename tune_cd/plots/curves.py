@@ -21,6 +21,7 @@ from tune_cd.plots.style import (
     new_figure,
     outside_legend,
     plain,
+    rows_and_columns,
     styles_of,
 )
 
@@ -67,8 +68,7 @@ def curves_figure(bands: Bands, score: str, best: Mapping[str, float] | None = N
 
 def _panels(problems: Sequence[str]) -> tuple[Figure, np.ndarray]:
     """A figure with one panel per problem; titles wider than a panel are broken."""
-    columns = len(problems) if len(problems) <= 3 else 2 if len(problems) == 4 else 3
-    rows = -(-len(problems) // columns)
+    rows, columns = rows_and_columns(len(problems))
     width, height = max(6.4, 3.4 * columns), 3.1 * rows + 0.7 if len(problems) > 1 else 4.4
     titles = [fill(problem, int(width / columns * LETTERS), break_on_hyphens=False) for problem in problems]
     figure = new_figure(width, height + 0.15 * rows * max(title.count("\n") for title in titles))

@@ -2,7 +2,6 @@
 
 from itertools import combinations
 
-import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
@@ -23,6 +22,7 @@ from tune_cd.plots.style import (
     label,
     new_figure,
     plain,
+    rows_and_columns,
 )
 
 LEAST_SPAN = 0.1
@@ -38,7 +38,7 @@ def gain_figure(gain: pd.DataFrame, score: str = "val_score", by: str = "") -> F
     gain: the result of `analysis.balance_gain`. score: the score's name, for the label; by: the name of the score by
     which cells were chosen, if it is another. The y axis spans at least LEAST_SPAN of the best score.
     """
-    if gain.empty or not gain["best"].notna().any():
+    if not gain["best"].notna().any():
         return empty_figure("No batch size has a best score: no trial has completed.")
     if gain.index.isna().any():
         return empty_figure("The trials do not say their batch size.")
@@ -54,9 +54,8 @@ def gain_figure(gain: pd.DataFrame, score: str = "val_score", by: str = "") -> F
         conventional = gain[averages].max(axis=1)
         axes.fill_between(gain.index, conventional, gain["best"], color=BALANCED.colour, alpha=0.10, linewidth=0)
         than = f"{averages[0]} average" if len(averages) == 1 else "better of the averages"
-        axes.set_title(
-            f"balancing gains {mean_gain(gain):+.3f} over the {than}, mean over batch sizes", fontsize=NORMAL
-        )
+        words = f"balancing gains {(gain['best'] - conventional).mean():+.3f} over the {than}, mean over batch sizes"
+        axes.set_title(words, fontsize=NORMAL)
     batch_axis(axes.xaxis, gain.index)
     axes.set_xlabel(label("batch_size"))
     axes.set_ylabel(f"{label(score)} of the best by {by}" if by else f"best {label(score)}")
@@ -79,8 +78,7 @@ def sublosses_figure(table: pd.DataFrame, score: str = "val_score") -> Figure:
         return empty_figure("No completed trial has measured all terms of the loss.")
     terms = terms_in(table)
     pairs = list(combinations(terms, 2))
-    columns = min(len(pairs), 3)
-    rows = -(-len(pairs) // columns)
+    rows, columns = rows_and_columns(len(pairs))
     figure = new_figure(4.6 * columns + 1.8, 4.4 * rows + 0.8)
     panels = figure.subplots(rows, columns, squeeze=False)
     table = table.sort_values("score", kind="stable")  # the best are drawn last, on top
@@ -127,9 +125,3 @@ def _draw_front(axes: Axes, table: pd.DataFrame, pair: tuple[str, str]) -> list[
             front = front.sort_values(pair[0])
             lines += axes.plot(front[pair[0]], front[pair[1]], **joined)
     return lines[:1]
-
-
-def mean_gain(gain: pd.DataFrame) -> float:
-    """Mean over batch sizes of the best score less the best of the averages."""
-    averages = [name.removeprefix("gain_") for name in gain if name.startswith("gain_")]
-    return float(np.nanmean(gain["best"] - gain[averages].max(axis=1)))

@@ -3,7 +3,7 @@
 All coordinates are octaves (log2). Lines are `Line3D`s, whose vertices `get_data_3d` returns.
 """
 
-from itertools import combinations, product
+from itertools import product
 from math import log2
 
 import numpy as np
@@ -62,9 +62,6 @@ def constraints_figure() -> Figure:
     axes = figure.add_axes((0.0, 0.0, 0.96, 0.9), projection="3d")
     _frame(axes, low, high, view=(18, -24))
     _draw_planes(axes, normals, offsets, low, high)
-    for i, j in combinations(range(3), 2):
-        ends = _line_in_box(np.cross(normals[i], normals[j]), point, low, high)
-        axes.plot(*ends.T, color=GREY, linewidth=1.0, zorder=8)
     dot = {"linestyle": "none", "marker": "o", "markersize": 8, "color": BLACK, "markeredgecolor": "white"}
     axes.plot(*point[:, None], label="all three hold", zorder=10, **dot)
     _label_octaves(axes, low, high)
@@ -88,20 +85,13 @@ def _label_octaves(axes: Axes3D, low: np.ndarray, high: np.ndarray) -> None:
 
 def plane_polygon(normal: np.ndarray, offset: float, low: np.ndarray, high: np.ndarray) -> np.ndarray:
     """Corners [n, 3], in cyclic order, of the plane normal · x = offset within a box; empty if they do not meet."""
-    corners = np.array(list(product(*zip(low, high))))
-    found = []
-    for a, b in combinations(corners, 2):
-        if np.count_nonzero(a != b) != 1:
-            continue  # not an edge
-        before, after = normal @ a - offset, normal @ b - offset
-        if before * after <= 0 and before != after:
-            found.append(a + (b - a) * before / (before - after))
-    points = np.unique(np.round(found, 12), axis=0) if found else np.empty((0, 3))
-    if len(points) < 3:
-        return np.empty((0, 3))
+    middle, wide = (low + high) / 2, 4 * np.linalg.norm(high - low)
+    foot = middle - normal * (normal @ middle - offset) / (normal @ normal)
     first, second = _basis(normal)
-    around = points - points.mean(0)
-    return points[np.argsort(np.arctan2(around @ second, around @ first))]
+    polygon = np.array([foot + wide * (x * first + y * second) for x, y in ((-1, -1), (1, -1), (1, 1), (-1, 1))])
+    for axis in np.eye(3):
+        polygon = clip(clip(polygon, axis, axis @ low), -axis, -axis @ high)
+    return polygon
 
 
 def clip(polygon: np.ndarray, normal: np.ndarray, offset: float) -> np.ndarray:
@@ -119,9 +109,8 @@ def clip(polygon: np.ndarray, normal: np.ndarray, offset: float) -> np.ndarray:
 def _draw_planes(axes: Axes3D, normals: np.ndarray, offsets: np.ndarray, low: np.ndarray, high: np.ndarray) -> None:
     """Draw each plane cut along the other two, because whole planes that cross have no drawing order."""
     pieces, colours = [], []
-    names = [NAMES[name] for name in PLANES]
     texts = (r"$\Lambda_p / b = r_p$", r"$\Lambda_e / b^2\eta = r_e$", r"$\Lambda_p / \Lambda_e = r_{eq}$")
-    for i, (colour, line, opacity) in enumerate(PLANES.values()):
+    for i, (name, (colour, line, opacity)) in enumerate(PLANES.items()):
         whole = plane_polygon(normals[i], offsets[i], low, high)
         j, k = [n for n in range(3) if n != i]
         for one, other in product((1, -1), repeat=2):
@@ -129,13 +118,13 @@ def _draw_planes(axes: Axes3D, normals: np.ndarray, offsets: np.ndarray, low: np
             if len(piece) >= 3:
                 pieces.append(piece)
                 colours.append(to_rgba(colour, opacity))
-        edge = {"color": colour, "linestyle": line, "linewidth": 2, "label": f"{names[i]}: {texts[i]}"}
+        edge = {"color": colour, "linestyle": line, "linewidth": 2, "label": f"{NAMES[name]}: {texts[i]}"}
         axes.plot(*np.vstack([whole, whole[:1]]).T, zorder=9, **edge)
         corner = whole[np.argmax(whole @ LABELLED[i])]
         place = corner + 0.2 * (whole.mean(0) - corner)
         look = {"color": BLACK, "fontsize": LARGE + 2, "ha": "center", "va": "center"}
-        axes.text(*place, names[i], path_effects=cased(3), zorder=11, **look)
-    axes.add_collection3d(Poly3DCollection(pieces, facecolors=colours, linewidths=0))
+        axes.text(*place, NAMES[name], path_effects=cased(3), zorder=11, **look)
+    axes.add_collection3d(Poly3DCollection(pieces, facecolors=colours, edgecolors=GREY, linewidths=1))
 
 
 LABELLED = np.array([(1.0, -1.0, 1.0), (1.0, -1.0, -1.0), (-1.0, -1.0, 1.0)])
@@ -160,19 +149,16 @@ def _arrow(
     words: the name, and the legend's entry. half: half the side of the cube. floor: the height of the shadow.
     """
     name, text = words
-    axes.plot(*np.array([np.zeros(3), row]).T, color=colour, linestyle=line, linewidth=2.8, label=text, zorder=5)
+    look = {"color": colour, "linestyle": line}
+    axes.plot(*np.array([np.zeros(3), row]).T, linewidth=2.8, label=text, zorder=5, **look)
     if row[:2].any():
-        axes.plot(
-            *np.array([[0, 0, floor], [row[0], row[1], floor]]).T, color=colour, linestyle=line, linewidth=1, alpha=0.45
-        )
+        axes.plot(*np.array([[0, 0, floor], [*row[:2], floor]]).T, linewidth=1, alpha=0.45, **look)
     unit = row / np.linalg.norm(row)
     for across in (side * sign for side in _basis(unit) for sign in (1, -1)):
         stroke = np.array([row, row - 0.14 * half * unit + 0.06 * half * across])
         axes.plot(*stroke.T, color=colour, linewidth=2.2, zorder=5)
-    beyond = row + 0.17 * half * unit
-    axes.text(
-        *beyond, name, fontsize=NORMAL, fontweight="bold", ha="center", va="center", path_effects=cased(), zorder=9
-    )
+    look = {"fontsize": NORMAL, "fontweight": "bold", "ha": "center", "va": "center", "path_effects": cased()}
+    axes.text(*(row + 0.17 * half * unit), name, zorder=9, **look)
 
 
 def _basis(normal: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -180,10 +166,3 @@ def _basis(normal: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     first = np.cross(normal, np.eye(3)[np.argmin(np.abs(normal))])
     second = np.cross(normal, first)
     return first / np.linalg.norm(first), second / np.linalg.norm(second)
-
-
-def _line_in_box(direction: np.ndarray, through: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    """Ends [2, 3] of the line within the box; `through` is a point on the line and inside the box."""
-    moves = direction != 0
-    steps = np.sort(np.array([low - through, high - through])[:, moves] / direction[moves], axis=0)
-    return through + np.outer([steps[0].max(), steps[1].min()], direction)

@@ -6,6 +6,7 @@ dots for the published weights of other losses.
 """
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from matplotlib.artist import Artist
@@ -21,7 +22,6 @@ from tune_cd import balance
 from tune_cd.analysis.gain import reachable
 from tune_cd.analysis.grids import Grid
 from tune_cd.analysis.scores import BALANCE, SPLITS
-from tune_cd.balance import WEIGHT
 from tune_cd.plots.style import (
     AVERAGES,
     BALANCED,
@@ -38,6 +38,7 @@ from tune_cd.plots.style import (
     log_axis,
     new_figure,
     outside_legend,
+    rows_and_columns,
     symbol,
 )
 
@@ -64,36 +65,31 @@ def grid_slices(
     """
     slices = _slices(grid)
     if not np.isfinite(grid.values).any():
-        return empty_figure(f"No cell of the grid has a {grid.words or label(grid.score)}: no trial has completed.")
-    columns = len(slices) if len(slices) <= 3 else 2 if len(slices) == 4 else 3 if len(slices) <= 9 else 4
-    rows = -(-len(slices) // columns)
-    shape = _shape(grid)
-    side = {1: 4.2, 2: 3.3}.get(columns, 2.75)  # inches
+        return empty_figure(f"No cell of the grid has a {_words(grid)}: no trial has completed.")
+    recipes = [_recipes(grid, averages, tick, k, published) for tick, _ in slices]
+    rows, columns = rows_and_columns(len(slices), 3 if len(slices) <= 9 else 4)
+    shape, side = _shape(grid), {1: 4.2, 2: 3.3}.get(columns, 2.75)  # inches
     figure = new_figure(max(side * columns * min(1, shape) + 1.3, 5), max(side * rows * min(1, 1 / shape), TALL) + 1.2)
-    panels = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
+    panels = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True).flat
     scale = Normalize(np.nanmin(grid.values), np.nanmax(grid.values))
-    for panel, (tick, place) in zip(panels.flat, slices):
-        _draw_slice(panel, grid, place, scale, _diagonals(grid, averages, tick, k, published))
-        _draw_published(panel, grid, tick, published)
-        panel.set_title(
-            f"{symbol(grid.names[2])} = {tick:g}" if tick is not None and np.isfinite(tick) else "", fontsize=NORMAL
-        )
-    if columns > 1 and np.log10(grid.ticks[0][-1] / grid.ticks[0][0]) < 2:  # tick labels are numbers, wider than powers
-        for panel in panels.flat:
-            panel.tick_params(axis="x", labelrotation=60)
-    for panel in panels.flat[len(slices) :]:
+    narrow = columns > 1 and np.log10(grid.ticks[0][-1] / grid.ticks[0][0]) < 2  # labels are numbers, wider than powers
+    for n, (panel, (tick, place), lines) in enumerate(zip(panels, slices, recipes)):
+        _draw_slice(panel, grid, place, scale, lines)
+        named = tick is not None and np.isfinite(tick)
+        panel.set_title(f"{symbol(grid.names[2])} = {tick:g}" if named else "", fontsize=NORMAL)
+        below = {"labelbottom": True} if n >= len(slices) - columns else {}  # also above an empty place of the last row
+        panel.tick_params(axis="x", labelrotation=60 * narrow, **below)
+    for panel in panels[len(slices) :]:
         panel.set_visible(False)
-    for panel in panels.flat[max(0, len(slices) - columns) : len(slices)]:
-        panel.tick_params(labelbottom=True)  # also above an empty place of the last row
     if len(slices) == 1:
-        _name_axes(panels[0, 0], grid)
+        _name_axes(panels[0], grid)
     else:
         figure.supxlabel(label(grid.names[0]), fontsize=NORMAL)
         figure.supylabel(label(grid.names[1]), fontsize=NORMAL)
-    figure.colorbar(
-        ScalarMappable(scale, COLOUR_MAP), ax=panels, label=(grid.words or label(grid.score)), shrink=0.9, aspect=30
-    )
-    _legend(figure, grid, _shown(grid, averages, published))
+    figure.colorbar(ScalarMappable(scale, COLOUR_MAP), ax=list(panels), label=_words(grid), shrink=0.9, aspect=30)
+    of_each = f" of each {symbol(grid.names[2])}" if len(slices) > 1 else ""
+    drawn = {name: line for lines in recipes for name, line in lines.items()}
+    outside_legend(figure, _entries(grid, (Ellipsis,), drawn, of_each), "upper")
     return figure
 
 
@@ -114,23 +110,23 @@ def plane(
     if batch_size not in slices:
         raise ValueError(f"batch_size {batch_size}: one of {list(slices)}")
     place, named = slices[batch_size], f"{symbol(grid.names[2])} = {batch_size:g}"
-    values = grid.values[place]
+    values, shape = grid.values[place], _shape(grid)
     if not np.isfinite(values).any():
-        return empty_figure(f"No cell with {named} has a {grid.words or label(grid.score)}: no trial has completed.")
-    shape = _shape(grid)
+        return empty_figure(f"No cell with {named} has a {_words(grid)}: no trial has completed.")
     figure = new_figure(max(7.6 * min(1, shape), 7), max(5.3 * min(1, 1 / shape), TALL) + 1.4)
-    axes = figure.subplots()
-    scale = Normalize(np.nanmin(values), np.nanmax(values))
-    shown = _shown(grid, averages)
-    _draw_slice(axes, grid, place, scale, _diagonals(grid, averages, batch_size, k))
-    marked = {"best": np.isfinite(values)} | {average: _reached(grid, average, k, place) for average in shown}
+    axes, scale = figure.subplots(), Normalize(np.nanmin(values), np.nanmax(values))
+    recipes = _recipes(grid, averages, batch_size, k)
+    _draw_slice(axes, grid, place, scale, recipes)
+    marked = {"best": np.isfinite(values)} | {average: _reached(grid, average, k, place) for average in recipes}
     chosen_by = values if select is None else np.where(np.isfinite(values), select.values[place], np.nan)
     by = "" if select is None or select.score == grid.score else f" by {SPLITS.get(select.score, select.score)}"
     handles = _mark_best(axes, grid, values, marked, chosen_by, by)
     _name_axes(axes, grid)
     axes.set_title(named, fontsize=NORMAL)
-    figure.colorbar(ScalarMappable(scale, COLOUR_MAP), ax=axes, label=(grid.words or label(grid.score)))
-    _legend(figure, grid, shown, handles, place)
+    figure.colorbar(ScalarMappable(scale, COLOUR_MAP), ax=axes, label=_words(grid))
+    figure.legend(handles=handles, loc="outside lower left", fontsize=NORMAL, frameon=False)
+    entries = _entries(grid, place, recipes)
+    figure.legend(handles=entries, loc="outside lower right", fontsize=SMALL, frameon=False)
     return figure
 
 
@@ -172,37 +168,34 @@ def _shape(grid: Grid) -> float:
     return float(np.clip(width / height, 0.4, 2.5))
 
 
-def _shown(grid: Grid, averages: Sequence[str], published: Mapping[str, float] = NOTHING) -> list[str]:
-    """The recipes that can be drawn in this grid; they concern the balance, not other parameters."""
-    if set(grid.names[:2]) <= published.keys():
-        return [balance.PUBLISHED]
-    return list(averages) if grid.names == BALANCE else []
+def _words(grid: Grid) -> str:
+    return grid.words or label(grid.score)
 
 
-def _diagonals(
+def _recipes(
     grid: Grid, averages: Sequence[str], tick: float | None, k: int, published: Mapping[str, float] = NOTHING
-) -> dict[str, float]:
-    """recipe -> ratio of the second weight to the first, which is the same at any learning rate."""
-    if set(grid.names) <= published.keys() and tick is not None:
-        return {}  # in a slice of a third weight it is a point
-    return {
-        name: published[grid.names[1]] / published[grid.names[0]]
-        if name == balance.PUBLISHED
-        else balance.ratio(name, tick, k)
-        for name in _shown(grid, averages, published)
-    }
+) -> dict[str, np.ndarray]:
+    """recipe -> its settings in a slice: the ends [2, 2] of a diagonal, or where the slice is one of a third published
+    weight, a point [1, 2]. Recipes concern the balance, not other parameters."""
+    first, second, *third = grid.names
+    (left, right), (low, high) = (cell_edges(ticks)[[0, -1]] for ticks in grid.ticks[:2])
+    if third and set(grid.names) <= published.keys():
+        x, y = (tick / published[third[0]] * published[name] for name in (first, second))
+        return {balance.PUBLISHED: np.array([[x, y]])} if left <= x <= right and low <= y <= high else {}
+    if {first, second} <= published.keys():
+        ratios = {balance.PUBLISHED: published[second] / published[first]}
+    else:
+        ratios = {name: balance.ratio(name, tick, k) for name in averages} if grid.names == BALANCE else {}
+    ends = {name: np.array([min(left, low / ratio), max(right, high / ratio)]) for name, ratio in ratios.items()}
+    return {name: np.column_stack([x, x * ratios[name]]) for name, x in ends.items()}
 
 
-def _draw_published(axes: Axes, grid: Grid, tick: float | None, published: Mapping[str, float]) -> None:
-    """Draw the point of the published weights in the slice in which the third weight is `tick`."""
-    if tick is None or not set(grid.names) <= published.keys():
-        return
-    style, rate = METHODS[balance.PUBLISHED], tick / published[grid.names[2]]
-    place = [rate * published[name] for name in grid.names[:2]]
-    edges = [cell_edges(ticks) for ticks in grid.ticks[:2]]
-    if all(edge[0] <= at <= edge[-1] for at, edge in zip(place, edges)):
-        look = {"linestyle": "none", "marker": style.marker, "color": style.colour, "markeredgecolor": BLACK}
-        axes.plot(*place, label=balance.PUBLISHED, zorder=7, markersize=7.5, **look)
+def _look(recipe: str, line: np.ndarray) -> dict[str, Any]:
+    """How a recipe's diagonal or point is drawn."""
+    style = METHODS[recipe]
+    if len(line) > 1:
+        return {"color": style.colour, "linestyle": style.line, "linewidth": 1.8}
+    return {"color": style.colour, "linestyle": "none", "marker": style.marker, "markeredgecolor": BLACK}
 
 
 def _reached(grid: Grid, average: str, k: int, place: tuple) -> np.ndarray:
@@ -210,7 +203,7 @@ def _reached(grid: Grid, average: str, k: int, place: tuple) -> np.ndarray:
     return reachable(grid, average, k, within=LONELY if len(grid.ticks[1]) == 1 else None)[place]
 
 
-def _draw_slice(axes: Axes, grid: Grid, place: tuple, scale: Normalize, diagonals: dict[str, float]) -> None:
+def _draw_slice(axes: Axes, grid: Grid, place: tuple, scale: Normalize, recipes: dict[str, np.ndarray]) -> None:
     """Draw cells, hatches for cells without a value, diagonals and outlines."""
     x, y = map(cell_edges, grid.ticks[:2])
     values = np.ma.masked_invalid(grid.values[place].T)
@@ -220,11 +213,9 @@ def _draw_slice(axes: Axes, grid: Grid, place: tuple, scale: Normalize, diagonal
         if where.any():
             look = {"facecolor": colour, "edgecolor": "#9A9A9A", "linewidth": 0, "hatch": hatch}
             axes.add_collection(PolyCollection(_squares(x, y, np.argwhere(where)), label=name, **look))
-    for average, ratio in diagonals.items():
-        style = METHODS[average]
-        ends = np.array([min(x[0], y[0] / ratio), max(x[-1], y[-1] / ratio)])
-        look = {"color": style.colour, "linestyle": style.line, "linewidth": 1.8, "path_effects": cased(3.4)}
-        axes.plot(ends, ends * ratio, label=average, zorder=3, **look)
+    for recipe, line in recipes.items():
+        more = {"path_effects": cased(3.4), "zorder": 3} if len(line) > 1 else {"markersize": 7.5, "zorder": 7}
+        axes.plot(*line.T, label=recipe, **_look(recipe, line), **more)
     best = top_cells(grid.values[place], TOP)
     if len(best):
         outline = {"facecolor": "none", "edgecolor": BALANCED.colour, "linewidth": 1.3, "path_effects": cased(2.6)}
@@ -264,46 +255,26 @@ def _mark_best(
         style = AVERAGES.get(name, BALANCED)
         marker, size = ("*", 20) if name == "best" else (style.marker, 7.5)
         text = f"best{by}" if name == "best" else f"best{by} with {name} average"
+        look = {"linestyle": "none", "marker": marker, "markersize": size, "color": style.colour}
         if len(found) == 0:
-            handles.append(
-                Line2D([], [], linestyle="none", marker=marker, color=style.colour, label=f"{text}: no value")
-            )
+            handles.append(Line2D([], [], **look | {"markersize": None}, label=f"{text}: no value"))
             continue
-        p, e = found[0]
-        h = grid.ticks[0][p], grid.ticks[1][e]
+        h = [ticks[n] for ticks, n in zip(grid.ticks, found[0])]
         where = ", ".join(f"{symbol(axis)} = {value:.3g}" for axis, value in zip(grid.names, h))
-        handles += axes.plot(
-            *h, linestyle="none", marker=marker, markersize=size, color=style.colour, markeredgecolor=BLACK,
-            label=f"{text}: {values[p, e]:.3f} at {where}", zorder=6 if name == "best" else 7,
-        )  # fmt: skip
+        look |= {"markeredgecolor": BLACK, "zorder": 6 if name == "best" else 7}
+        handles += axes.plot(*h, **look, label=f"{text}: {values[tuple(found[0])]:.3f} at {where}")
     return handles
 
 
-def _legend(
-    figure: Figure,
-    grid: Grid,
-    averages: Sequence[str],
-    handles: Sequence[Line2D] = (),
-    place: tuple | None = None,
-) -> None:
-    """Add a legend of every line, mark and hatch outside the axes."""
-    place = place or (Ellipsis,)
+def _entries(grid: Grid, place: tuple, recipes: Mapping[str, np.ndarray], of_each: str = "") -> list[Artist]:
+    """A legend's entries of every line, outline and hatch."""
     entries: list[Artist] = []
-    for average in averages:
-        style, of_weights = METHODS[average], average == balance.PUBLISHED
-        look = {"color": style.colour, "linestyle": style.line, "linewidth": 1.8}
-        if of_weights and len(grid.names) == 3 and grid.names[2].startswith(WEIGHT):
-            look = {"color": style.colour, "linestyle": "none", "marker": style.marker, "markeredgecolor": BLACK}
-        text = f"reached by the {average} {'weights' if of_weights else 'average'}"
-        entries.append(Line2D([], [], label=text, **look))
-    several = place == (Ellipsis,) and len(_slices(grid)) > 1
-    best = f"the best {TOP} of each {symbol(grid.names[2])}" if several else f"the best {TOP}"
-    entries.append(Patch(facecolor="none", edgecolor=BALANCED.colour, linewidth=1.3, label=best))
+    for recipe, line in recipes.items():
+        what = "weights" if recipe == balance.PUBLISHED else "average"
+        entries.append(Line2D([], [], label=f"reached by the {recipe} {what}", **_look(recipe, line)))
+    outline = {"facecolor": "none", "edgecolor": BALANCED.colour, "linewidth": 1.3}
+    entries.append(Patch(**outline, label=f"the best {TOP}{of_each}"))
     for name, (colour, hatch), where in _without_value(grid, place):
         if where.any():
             entries.append(Patch(facecolor=colour, edgecolor="#9A9A9A", linewidth=0.5, hatch=hatch, label=name))
-    if handles:
-        figure.legend(handles=handles, loc="outside lower left", fontsize=NORMAL, frameon=False)
-        figure.legend(handles=entries, loc="outside lower right", fontsize=SMALL, frameon=False)
-    else:
-        outside_legend(figure, entries, "upper")
+    return entries

@@ -22,7 +22,6 @@ from matplotlib.ticker import (
     FormatStrFormatter,
     LogFormatterMathtext,
     LogLocator,
-    NullFormatter,
     NullLocator,
 )
 
@@ -143,6 +142,12 @@ def new_figure(width: float, height: float) -> Figure:
     return Figure(figsize=(width, height), layout="constrained", facecolor="white")
 
 
+def rows_and_columns(panels: int, widest: int = 3) -> tuple[int, int]:
+    """The rows and columns of a figure with so many panels."""
+    columns = panels if panels <= 3 else 2 if panels == 4 else widest
+    return -(-panels // columns), columns
+
+
 def empty_figure(sentence: str) -> Figure:
     """A figure with one sentence that says why there is nothing to draw."""
     figure = Figure(figsize=(7, 1.6), facecolor="white")
@@ -167,21 +172,15 @@ def outside_legend(figure: Figure, handles: Sequence[Artist], place: str) -> Non
 def log_axis(axis: Axis, low: float, high: float, ticks: Iterable[float] = ()) -> None:
     """Log scale from low to high, labelled at decades; below two decades at `ticks`, at most 8 of them."""
     axis.axes.set(**{f"{axis.axis_name}scale": "log", f"{axis.axis_name}lim": (low, high)})
-    decades = np.log10(high / low)
-    if decades >= 2:
-        step = int(np.ceil(decades / 8))
-        first = int(np.ceil(np.log10(low) / step - 1e-9)) * step
-        places = [10.0**n for n in range(first, int(np.floor(np.log10(high) + 1e-9)) + 1, step)]
-        axis.set_major_locator(FixedLocator(places))
+    axis.set_minor_locator(NullLocator())
+    if high / low >= 100:
+        axis.set_major_locator(LogLocator(numticks=8))
         axis.set_major_formatter(LogFormatterMathtext())
-        axis.set_minor_locator(LogLocator(subs=(1.0,), numticks=99) if step > 1 else NullLocator())
-        axis.set_minor_formatter(NullFormatter())
         return
     ticks = np.asarray(list(ticks), dtype=float)
     places = ticks[:: max(1, -(-len(ticks) // 8))] if len(ticks) else np.geomspace(low, high, 5)[1:-1]
     axis.set_major_locator(FixedLocator(places))
     axis.set_major_formatter(FormatStrFormatter("%.3g"))
-    axis.set_minor_locator(NullLocator())
 
 
 def batch_axis(axis: Axis, sizes: Iterable[float]) -> None:

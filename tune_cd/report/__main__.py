@@ -12,6 +12,7 @@ import warnings
 from pathlib import Path
 
 from tune_cd.report.page import render
+from tune_cd.report.words import counted
 from tune_cd.report.writing import content, read
 from tune_cd.results import publish
 from tune_cd.results.redaction import redact
@@ -59,21 +60,19 @@ def main(argv: list[str] | None = None) -> int:
     message for bad input.
     """
     options = parser().parse_args(argv)
-    missing: dict[str, str] = {}
-    left_out: dict[str, str] = {}
     try:
-        _check(options)
-        missing, left_out = _write(options)
+        output, folder = _places(options)
+        complete = _write_page(options, output)
+        if folder is not None:
+            complete &= _write_figures(options, folder)
     except (ValueError, OSError) as error:
         print(redact(f"error: {error}"), file=sys.stderr)
         return BAD_INPUT
-    for name, reason in missing.items():
-        print(redact(f"error: {name} could not be made: {reason}"), file=sys.stderr)
-    return INCOMPLETE if missing or left_out else 0
+    return 0 if complete else INCOMPLETE
 
 
-def _check(options: argparse.Namespace) -> None:
-    """Raise ValueError for options that cannot be carried out."""
+def _places(options: argparse.Namespace) -> tuple[Path, Path | None]:
+    """The page's file and the figures' folder. Raises ValueError for places that cannot be written to."""
     output = Path(os.path.expanduser(options.output))
     if not output.parent.is_dir() or (output.exists() and not output.is_file()):
         why = ", not a folder or a device" if output.exists() else f"; there is no folder {output.parent}"
@@ -81,11 +80,11 @@ def _check(options: argparse.Namespace) -> None:
     folder = None if options.figures is None else Path(os.path.expanduser(options.figures))
     if folder is not None and folder.exists() and not folder.is_dir():
         raise ValueError(f"--figures {options.figures}: a folder, and there is a file of that name")
+    return output, folder
 
 
-def _write(options: argparse.Namespace) -> tuple[dict[str, str], dict[str, str]]:
-    """Write page, figures and tables; returns the figures and tables that failed, and the studies that could not be
-    shown, each with its reason."""
+def _write_page(options: argparse.Namespace, output: Path) -> bool:
+    """Write the page; returns whether every study is shown."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         found = content(options.results, options.study)
@@ -94,18 +93,23 @@ def _write(options: argparse.Namespace) -> tuple[dict[str, str], dict[str, str]]
     if not found["studies"] and not found["left_out"] and options.study is None:
         required = "RESULTS is the folder that holds trials/, or one .parquet file"
         raise ValueError(f"there are no trials below {options.results}: {required}")
-    publish(Path(os.path.expanduser(options.output)), render(found).encode())
-    number = sum(len(study["trials"]["trial_id"]) for study in found["studies"])
-    count = len({study["study"] for study in found["studies"]})  # a study may be shown in several parts
-    studies = "1 study" if count == 1 else f"{count} studies"
-    print(f"{number} trial{'s' * (number != 1)} of {studies}: {options.output}", flush=True)
-    if options.figures is None:
-        return {}, found["left_out"]
+    publish(output, render(found).encode())
+    trials = sum(len(study["trials"]["trial_id"]) for study in found["studies"])
+    studies = len({study["study"] for study in found["studies"]})  # a study may be shown in several parts
+    named = "1 study" if studies == 1 else f"{studies} studies"
+    print(f"{counted(trials, 'trial')} of {named}: {options.output}", flush=True)
+    return not found["left_out"]
+
+
+def _write_figures(options: argparse.Namespace, folder: Path) -> bool:
+    """Write figures and tables; returns whether all could be made."""
     from tune_cd.report.figures import write_figures  # matplotlib is slow to import
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of files that are left out, which the page has named
         trials = read(options.results, options.study)
-    written = write_figures(trials, Path(os.path.expanduser(options.figures)))
+    written = write_figures(trials, folder)
     print(f"{len(written.files)} files of figures and tables: {options.figures}")
-    return written.failed, found["left_out"]
+    for name, reason in written.failed.items():
+        print(redact(f"error: {name} could not be made: {reason}"), file=sys.stderr)
+    return not written.failed

@@ -10,7 +10,7 @@ const SHAPES = {
   star: "M0 -11L2.9 -3.6L10.8 -3.4L4.5 1.4L6.7 9L0 4.5L-6.7 9L-4.5 1.4L-10.8 -3.4L-2.9 -3.6Z",
 };
 const isDark = () => matchMedia("(prefers-color-scheme: dark)").matches && !matchMedia("print").matches;
-const isKnown = (value) => value !== null && value !== undefined && !Number.isNaN(value);
+const isKnown = (value) => value !== null && value !== undefined;
 const known = (values) => values.filter(isKnown);
 
 /** An element of HTML, or of SVG with `svg`; children that are strings become text, never markup. */
@@ -22,7 +22,7 @@ function svg(tag, attributes = {}, ...children) {
 }
 function filled(element, attributes, children) {
   for (const [name, value] of Object.entries(attributes)) if (isKnown(value) && value !== "") element.setAttribute(name, value);
-  element.append(...children.filter(isKnown));
+  element.append(...known(children));
   return element;
 }
 
@@ -43,48 +43,34 @@ function show(value) {
   return Math.abs(value) < 1e-4 || Math.abs(value) >= 1e7 ? Number(value.toPrecision(3)).toExponential().replace("e+", "e") : text;
 }
 
-/** [least, largest] of numbers, null without any. */
-function extent(values) {
-  const some = known(values);
-  return some.length ? some.reduce(([low, high], value) => [Math.min(low, value), Math.max(high, value)], [some[0], some[0]]) : null;
-}
+/** The place of a value between two others; halves, as a range may be as wide as numbers allow. */
+const between = (low, high, value) => (value / 2 - low / 2) / (high / 2 - low / 2);
 
-/** The axis of plain numbers: {label, ticks: [[place, text]], at: function from a value to its place}. */
-function numberAxis(label, values, fromZero = false, room = 0.04) {
-  let [low, high] = extent(values) ?? [0, 1];
-  if (fromZero) low = Math.min(0, low);
-  const width = high > low ? high - low : Math.abs(high) * 0.1 || 1;
-  const margin = Number.isFinite(width) ? width * room : 0; // a range may be as wide as numbers allow
-  if (!fromZero) low -= margin;
-  high = (high > low ? high : low + width) + margin;
-  const rough = (high - low) / 5, power = 10 ** Math.floor(Math.log10(rough));
-  const step = power * ([1, 2, 5].find((n) => power * n >= rough) ?? 10);
-  const at = (value) => (isKnown(value) ? (value / 2 - low / 2) / (high / 2 - low / 2) : null);
-  const ticks = [];
-  if (Number.isFinite(step) && step > 0) for (let n = Math.ceil(low / step); n * step <= high && ticks.length < 12; n++) ticks.push([at(n * step), show(Number((n * step).toPrecision(10)))]);
-  return { label, ticks, at };
-}
+/** The place of a value on an axis {low, high}; null for none. */
+const placeOn = (axis, value) => (isKnown(value) ? between(axis.low, axis.high, value) : null);
 
-/** A drawing with two axes: {root, x, y}, functions from places to px. An axis is {label, ticks, from, to}. */
+/** A drawing with two axes: {root, x, y}, functions from places to px. An axis is {label, ticks: [[place, text]], from, to}. */
 function frame(width, height, xAxis, yAxis, label) {
   const most = Math.max(...yAxis.ticks.map(([, text]) => text.length), 2);
   const [left, right, top, bottom] = [Math.min(28 + 7 * most, width * 0.35), 14, 12, 46];
-  const place = (axis) => (u) => (u - (axis.from ?? 0)) / ((axis.to ?? 1) - (axis.from ?? 0));
-  const [px, py] = [place(xAxis), place(yAxis)];
-  const x = (u) => left + px(u) * (width - left - right), y = (u) => height - bottom - py(u) * (height - top - bottom);
+  const x = (u) => left + between(xAxis.from ?? 0, xAxis.to ?? 1, u) * (width - left - right);
+  const y = (u) => height - bottom - between(yAxis.from ?? 0, yAxis.to ?? 1, u) * (height - top - bottom);
   const root = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": label, tabindex: 0 });
   const room = (width - left - right) / Math.max(1, xAxis.ticks.length);
+  const every = Math.ceil(Math.max(...xAxis.ticks.map(([, text]) => 7 * text.length + 6), 1) / room);
   xAxis.ticks.forEach(([u, text], n) => {
     root.append(svg("path", { class: "grid", d: `M${x(u)} ${top}V${height - bottom}` }));
-    if (n % Math.ceil((7 * text.length + 6) / room) === 0) root.append(svg("text", { x: x(u), y: height - bottom + 17, "text-anchor": "middle" }, text));
+    if (n % every === 0) root.append(svg("text", { x: x(u), y: height - bottom + 17, "text-anchor": "middle" }, text));
   });
   for (const [u, text] of yAxis.ticks) {
     root.append(svg("path", { class: "grid", d: `M${left} ${y(u)}H${width - right}` }));
-    root.append(svg("text", { x: left - 7, y: y(u) + 4, "text-anchor": "end" }, text.length > most ? `${text.slice(0, most)}…` : text));
+    root.append(svg("text", { x: left - 7, y: y(u) + 4, "text-anchor": "end" }, text));
   }
-  root.append(svg("path", { class: "axis line", d: `M${left} ${top}V${height - bottom}H${width - right}` }));
-  root.append(svg("text", { class: "name", x: (left + width - right) / 2, y: height - 8, "text-anchor": "middle" }, xAxis.label));
-  root.append(svg("text", { class: "name", transform: `translate(13 ${(top + height - bottom) / 2}) rotate(-90)`, "text-anchor": "middle" }, yAxis.label));
+  root.append(
+    svg("path", { class: "axis line", d: `M${left} ${top}V${height - bottom}H${width - right}` }),
+    svg("text", { class: "name", x: (left + width - right) / 2, y: height - 8, "text-anchor": "middle" }, xAxis.label),
+    svg("text", { class: "name", transform: `translate(13 ${(top + height - bottom) / 2}) rotate(-90)`, "text-anchor": "middle" }, yAxis.label),
+  );
   return { root, x, y, box: [left, top, width - left - right, height - top - bottom] };
 }
 
@@ -97,42 +83,38 @@ function mark(x, y, { shape = "circle", colour, hollow, row, size = 1 }) {
 
 /** A small mark for a key. */
 function sign(options) {
-  return svg("svg", { width: 18, height: 18, viewBox: "-9 -9 18 18", "aria-hidden": "true" }, mark(0, 0, { colour: "var(--muted)", ...options }));
+  return svg("svg", { width: 18, height: 18, viewBox: "-11 -11 22 22", "aria-hidden": "true" }, mark(0, 0, { colour: "var(--muted)", ...options }));
 }
 
 /** A line through points [[x, y] in px]; gaps at null. */
 function path(points, attributes) {
-  let pen = "M";
-  const d = points.map((point) => {
-    if (point.some((value) => !isKnown(value) || !Number.isFinite(value))) { pen = "M"; return ""; }
-    const step = `${pen}${point[0].toFixed(1)} ${point[1].toFixed(1)}`;
-    pen = "L";
-    return step;
-  }).join("");
-  return svg("path", { class: "line", d, ...attributes });
+  const isGap = (point) => !point?.every((value) => isKnown(value) && Number.isFinite(value));
+  const steps = points.map((point, n) => (isGap(point) ? "" : `${isGap(points[n - 1]) ? "M" : "L"}${point[0].toFixed(1)} ${point[1].toFixed(1)}`));
+  return svg("path", { class: "line", d: steps.join(""), ...attributes });
 }
 
-/** Rows of a label, a dot with its interval (or a bar from the left end), and a text. items: {label, value, low, high, text}. */
-function rows(items, { bars = false } = {}) {
-  const axis = bars ? { at: (value) => value } : numberAxis("", items.flatMap(({ value, low, high }) => [value, low, high]), false, 0.08);
-  const percent = (value) => `${(100 * axis.at(value)).toFixed(2)}%`;
-  const put = (kind, left, width) => { const i = make("i", { class: kind }); i.style.left = left; if (width) i.style.width = width; return i; };
+/** Rows of a label, a dot with its interval and a text on an axis; without an axis bars from 0 to 1. items: {label, value, low, high, text}. */
+function rows(items, axis) {
+  const percent = (value) => `${(100 * (axis ? placeOn(axis, value) : value)).toFixed(2)}%`;
+  const put = (kind, left, width) => {
+    const part = make("i", { class: kind });
+    Object.assign(part.style, { left, width });
+    return part;
+  };
   const grid = make("div", { class: "rows" });
   items.forEach(({ label, value, low, high, text }, n) => {
-    const first = n || bars ? "" : " first";
+    const first = n || !axis ? "" : " first";
     const track = make("span", { class: `track${first}` });
-    if (isKnown(value) && bars) track.append(put("bar", "0", percent(value)));
-    if (isKnown(low)) track.append(put("span", percent(low), `${(100 * (axis.at(high) - axis.at(low))).toFixed(2)}%`));
-    if (isKnown(value) && !bars) track.append(put("dot", percent(value)));
+    if (isKnown(value)) track.append(axis ? put("dot", percent(value), "") : put("bar", "0", percent(value)));
+    if (isKnown(low)) track.append(put("span", percent(low), `calc(${percent(high)} - ${percent(low)})`));
     grid.append(make("span", { class: `name${first}` }, label), make("span", { class: "value" }, text), track);
   });
-  if (!bars) {
-    const every = Math.ceil(axis.ticks.length / 4);
-    grid.append(make("span", { class: "ends" }, ...axis.ticks.filter((_, n) => n % every === 0).map(([at, text]) => {
-      const tick = make("span", {}, text);
-      tick.style.left = `${(100 * at).toFixed(2)}%`;
-      return tick;
-    })));
-  }
+  const ticks = (axis?.ticks ?? []).map(([at, text]) => {
+    const tick = make("span", {}, text);
+    tick.style.left = `${(100 * at).toFixed(2)}%`;
+    return tick;
+  });
+  if (axis) grid.append(make("span", { class: "ends" }, ...ticks.filter((_, n) => n % Math.ceil(ticks.length / 4) === 0)));
   return grid;
 }
+

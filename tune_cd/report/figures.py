@@ -2,8 +2,10 @@
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache, partial
+from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -42,11 +44,12 @@ class Written:
     files: list[Path] = field(default_factory=list)
     failed: dict[str, str] = field(default_factory=dict)
 
-    def attempt(self, name: str, make: Callable[[], Sequence[Path]]) -> None:
-        """Add the files that `make` writes. An error is recorded and costs no other figure; OSError is raised."""
+    @contextmanager
+    def attempt(self, name: str) -> Iterator[None]:
+        """An error within is recorded and costs no other figure; OSError is raised."""
         try:
             with np.errstate(all="ignore"):
-                self.files += make()
+                yield
         except OSError:
             raise
         except Exception as error:  # any error, in drawing or in the computation before it
@@ -58,9 +61,16 @@ def write_figures(trials: pd.DataFrame, folder: Path) -> Written:
     written = Written()
     with plots.standard():
         for place, made in _places(trials):
-            written.attempt(f"{place}figures", partial(_draw, written, made, folder, place))
+            with written.attempt(f"{place}figures"):
+                for name, make in made:
+                    with written.attempt(f"{place}{name}"):
+                        written.files += _save(make, folder / place / name)
     for name, make in tables_of(trials).items():
-        written.attempt(name, partial(_publish, folder, name, make))
+        with written.attempt(name):
+            for ending, text in make().items():
+                folder.mkdir(parents=True, exist_ok=True)
+                publish(folder / f"{name}.{ending}", text.encode())
+                written.files.append(folder / f"{name}.{ending}")
     return written
 
 
@@ -70,17 +80,11 @@ def _places(trials: pd.DataFrame) -> Iterator[tuple[str, Named]]:
     for study, rows in trials.groupby("study"):
         place, used = f"{check_name(str(study))}/", set()
         for words, part in parts_of(rows):
-            name = short = re.sub(r"[^A-Za-z0-9._=-]+", "-", words)[:LONGEST]
-            while name in used:
-                name = f"{short}-{len(used) + 1}" if name == short else f"{name}-"
+            short = re.sub(r"[^A-Za-z0-9._=-]+", "-", words)[:LONGEST]
+            numbered = (f"{short}-{n}" if n > 1 else short for n in count(1))
+            name = next(name for name in numbered if name not in used)
             used.add(name)
             yield f"{place}{name}/" if words else place, figures_of(part.reset_index(drop=True))
-
-
-def _draw(written: Written, made: Named, folder: Path, place: str) -> list[Path]:
-    for name, make in made:
-        written.attempt(f"{place}{name}", partial(_save, make, folder / place / name))
-    return []
 
 
 def _save(make: Callable[[], Figure | None], stem: Path) -> Sequence[Path]:
@@ -95,14 +99,6 @@ def _save(make: Callable[[], Figure | None], stem: Path) -> Sequence[Path]:
         for ending in (".svg", ".png"):
             Path(f"{stem}{ending}").unlink(missing_ok=True)
         raise
-
-
-def _publish(folder: Path, name: str, make: Callable[[], dict[str, str]]) -> list[Path]:
-    texts = make()
-    folder.mkdir(parents=True, exist_ok=True)
-    for ending, text in texts.items():
-        publish(folder / f"{name}.{ending}", text.encode())
-    return [folder / f"{name}.{ending}" for ending in texts]
 
 
 # Figures ------------------------------------------------------------------------------------------------------
@@ -161,11 +157,8 @@ def _landscapes(cells: pd.DataFrame, score: str) -> Named:
 def figures_of_all(trials: pd.DataFrame) -> Named:
     """The figures that compare searches across studies, and those that need no trial."""
     curves = cache(partial(curves_of, trials))
-    for over in OVER:
-        yield (
-            f"curves-{over.replace('_', '-')}",
-            partial(_curves, trials, curves, over),
-        )  # fig:hpo_curves, fig:omniglot3D
+    for over in OVER:  # fig:hpo_curves, fig:omniglot3D
+        yield f"curves-{over.replace('_', '-')}", partial(_curves, trials, curves, over)
     if trials["Lambda_p"].isna().all():
         return  # no trial has the two terms' weights
     yield "directions", lambda: plots.directions_figure()  # fig:viz_matrix_a
@@ -182,14 +175,12 @@ def _curves(trials: pd.DataFrame, curves_of_all: Callable[[], Sequence[Curve]], 
         if shown and all(_known(curve, over, on_gpus) for curve in shown):
             bands[landscape] = {method: mean_curve(own, over) for method, own in grouped(shown, "method").items()}
             best[landscape] = max(np.nanmax(curve.reached, initial=-np.inf) for curve in curves)
-            words[landscape] = score_words(
-                trials[trials["study"].isin([curve.study for curve in shown])], shown[0].score
-            )
+            own = trials["study"].isin([curve.study for curve in shown])
+            words[landscape] = score_words(trials[own], shown[0].score)
     if len(set(words.values())) == 1:
         return plots.curves_figure(bands, f"{words.popitem()[1]} of the best so far", best)
-    bands, best = (
-        {f"{landscape}: {words[landscape]}": value for landscape, value in found.items()} for found in (bands, best)
-    )
+    named = {landscape: f"{landscape}: {score}" for landscape, score in words.items()}
+    bands, best = ({named[landscape]: value for landscape, value in found.items()} for found in (bands, best))
     return plots.curves_figure(bands, "score of the best so far", best) if bands else None
 
 

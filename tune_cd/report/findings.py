@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import ceil, isfinite
 
 import numpy as np
@@ -9,6 +10,7 @@ import pandas as pd
 
 from tune_cd import balance
 from tune_cd.analysis import RateSearch, best_trial, on_diagonal, rate_search
+from tune_cd.analysis.axes import Axis, axes_of
 from tune_cd.analysis.choices import choice_names
 from tune_cd.analysis.confirmation import RECIPES, Mean, chosen, fresh_mean, paired
 from tune_cd.analysis.curves import means_over_settings, setting_numbers
@@ -63,83 +65,118 @@ class Recipe:
     grid_step: float | None
 
 
-@dataclass(frozen=True)
 class Findings:
     """The findings on one study. Rows such as `best` are of `means_over_settings`; None means no finding.
 
     best: the best setting of the study's own search. For a table with several searches, or if that search completed no
     trial, the best of all. ahead: the best of all if it is another setting, as when a baseline was better by
-    validation.
-    """
-
-    study: str
-    trials: pd.DataFrame
-    status: dict[str, int]
-    best: pd.Series | None
-    ahead: pd.Series | None
-    recipes: tuple[Recipe, ...]
-    missing: tuple[str, ...]  # averages whose diagonal has no completed trial
-    alike: int  # settings within ALIKE of the best, above or below
-    alike_ranges: dict[str, tuple[float, float]]
-    edges: dict[str, str]  # parameter of the best -> "lower" or "upper" end of its range
-    late: bool
-    fresh: Mean | None  # of the best setting, over seeds that were not used for choosing it
-    ahead_fresh: Mean | None  # likewise for `ahead`
-    seeds: int  # completed trainings of the best setting that were used for choosing it
-    unfinished: int  # trainings of the best setting that did not complete
-    noise: float  # pooled standard deviation of the test score over seeds of one setting; NaN where no setting has two
-    freedom: int  # its degrees of freedom
-    ahead_by: float  # validation score of the best less that of the next setting; NaN for a single one
-    first: pd.Series | None  # the first setting that its search tried, where no recipe is compared
-    first_gain: Mean | None
-    spent: int  # what `--num-samples` counts, of the longest search: settings, or full trainings' worth with pauses
-    names: tuple[str, ...]  # the searched parameters that took several values
-
-
-def findings(trials: pd.DataFrame, ranges: Ranges | None = None) -> Findings:
-    """Compute the findings on one study.
+    validation. recipes, missing: the recipes that some completed trial reaches, and the names of the others. first: the
+    first setting that its search tried, where no recipe is compared. fresh, ahead_fresh: scores over seeds that were
+    not used for choosing. seeds, unfinished: trainings of the best setting that completed, used for choosing, and that
+    did not. names: the searched parameters that took several values.
 
     trials: its rows, at least one. ranges: the ranges that the search began with, if they are known; they have grown
     as far as the trials reach. Raises ValueError for several studies.
     """
-    if trials["study"].nunique() != 1:
-        raise ValueError(f"trials of studies {sorted(trials['study'].unique())}: one study is required")
-    trials = trials.assign(setting=setting_numbers(trials))
-    means = means_over_settings(searching(trials))
-    top, choice = best_trial(means), chosen(trials)
-    best = top if choice is None else choice
-    ahead = top if best is not None and top["setting"] != best["setting"] else None
-    names, categories = varied(trials), choice_names(trials)
-    allowed = grown(ranges, trials) if ranges else _extents(trials, names)
-    averages = averages_of(trials) if best is not None else ()
-    found = [(average, _recipe(trials, means, best, average, allowed)) for average in averages]
-    alike = _alike(means, best)
-    first = None if averages else _first(means, best)
-    noise, freedom = _noise(trials)
-    return Findings(
-        study=str(trials["study"].iloc[0]),
-        trials=trials,
-        status={str(status): int(number) for status, number in trials["status"].value_counts().items()},
-        best=best,
-        ahead=ahead,
-        recipes=tuple(recipe for _, recipe in found if recipe is not None),
-        missing=tuple(average for average, recipe in found if recipe is None),
-        alike=len(alike),
-        alike_ranges=_extremes(alike, [name for name in names if name not in categories]) if len(alike) else {},
-        edges=_edges(best, names, allowed),
-        late=_late(trials, best),
-        fresh=None if best is None else fresh_mean(trials, best),
-        ahead_fresh=None if ahead is None else fresh_mean(trials, ahead),
-        seeds=0 if best is None else int(best["seeds"]),
-        unfinished=0 if best is None else int(best["trained"] - best["seeds"]),
-        noise=noise,
-        freedom=freedom,
-        ahead_by=_ahead_by(means, best),
-        first=first,
-        first_gain=None if first is None else paired(trials, best, first),
-        spent=_spent(trials),
-        names=names,
-    )
+
+    def __init__(self, trials: pd.DataFrame, ranges: Ranges | None = None):
+        if trials["study"].nunique() != 1:
+            raise ValueError(f"trials of studies {sorted(trials['study'].unique())}: one study is required")
+        self.trials = trials = trials.assign(setting=setting_numbers(trials))
+        self.study, self.names = str(trials["study"].iloc[0]), varied(trials)
+        of_grid = _extremes(trials, self.names) if is_grid(trials, self.names) else {}  # of others it is not known
+        self.ranges = grown(ranges, trials) if ranges else of_grid
+        self.status = {str(status): int(number) for status, number in trials["status"].value_counts().items()}
+        self.means = means = means_over_settings(searching(trials))
+        top, choice = best_trial(means), chosen(trials)
+        self.best = best = top if choice is None else choice
+        self.ahead = top if best is not None and top["setting"] != best["setting"] else None
+        self.fresh = None if best is None else fresh_mean(trials, best)
+        self.ahead_fresh = None if self.ahead is None else fresh_mean(trials, self.ahead)
+        self.seeds = 0 if best is None else int(best["seeds"])
+        self.unfinished = 0 if best is None else int(best["trained"] - best["seeds"])
+        averages = () if best is None else averages_of(trials)
+        found = {average: _recipe(trials, means, best, average, self.ranges) for average in averages}
+        self.recipes = tuple(recipe for recipe in found.values() if recipe is not None)
+        self.missing = tuple(average for average, recipe in found.items() if recipe is None)
+        self.first = None if averages else _first(means, best)
+        self.first_gain = None if self.first is None else paired(trials, best, self.first)
+
+    @cached_property
+    def axes(self) -> list[Axis]:
+        """The axis of every parameter."""
+        return axes_of(self.trials)
+
+    @cached_property
+    def alike(self) -> pd.DataFrame:
+        """The settings within ALIKE of the best, above or below; no rows if there is no best."""
+        if self.best is None:
+            return self.means[:0]
+        score = self.best["val_score"]
+        return self.means[(self.means["val_score"] - score).abs() <= ALIKE * abs(score)]
+
+    @cached_property
+    def alike_ranges(self) -> dict[str, tuple[float, float]]:
+        """(least, largest) value of each number among them."""
+        categories = choice_names(self.trials)
+        return _extremes(self.alike, [name for name in self.names if name not in categories])
+
+    @cached_property
+    def edges(self) -> dict[str, str]:
+        """Parameter of the best setting -> the end of its range that it is at ("lower" or "upper"), others left out."""
+        edges = {}
+        for name in self.names if self.best is not None else ():
+            value, (low, high) = parameter_of(self.best, name), self.ranges.get(name, (np.nan, np.nan))
+            if not low > 0:  # the range is unknown, or the axis is not logarithmic
+                continue
+            if np.log2(value / low) < AT_END:
+                edges[name] = "lower"
+            elif np.log2(high / value) < AT_END:
+                edges[name] = "upper"
+        return edges
+
+    @cached_property
+    def late(self) -> bool:
+        """Whether the best was among the last trials of its search, so that more trials might find a better one."""
+        best, trials = self.best, self.trials
+        if best is None or best["search"] in ("grid", *BASELINES):
+            return False
+        own = (trials["search_seed"] == best["search_seed"]) | pd.isna(best["search_seed"])
+        asked = trials[(trials["search"] == best["search"]) & own]["trial_index"].unique()
+        return len(asked) >= 8 and float((asked > best["trial_index"]).mean()) < LATE
+
+    @cached_property
+    def noise(self) -> tuple[float, int]:
+        """(pooled standard deviation over seeds of one setting, its degrees of freedom); (NaN, 0) without repeats.
+
+        Trainings of an unknown seed may be one and the same, and count for none.
+        """
+        ended = self.trials[(self.trials["status"] == "completed") & self.trials["seed"].notna()]
+        groups = ended.drop_duplicates(["setting", "seed"]).groupby("setting")[judged_by(self.trials)]
+        variances, freedom = groups.var(ddof=1), groups.count() - 1
+        total = int(freedom[variances.notna()].sum())
+        return (float(np.sqrt((variances * freedom).sum() / total)), total) if total else (np.nan, 0)
+
+    @cached_property
+    def ahead_by(self) -> float:
+        """Validation score of the best less that of the next setting; NaN for a single one."""
+        others = self.means[(self.means["status"] == "completed") & (self.means["setting"] != self.best["setting"])]
+        sign, scores = sign_of(self.best.get("mode")), others["val_score"].dropna()
+        return float(sign * self.best["val_score"] - (sign * scores).max()) if len(scores) else np.nan
+
+    @cached_property
+    def spent(self) -> int:
+        """What `--num-samples` counts, of the longest search: settings, or whole trainings' worth with pauses."""
+        asked = self.trials[~self.trials["search"].isin(BASELINES)]
+        runs = runs_of(asked if len(asked) else self.trials)
+        if runs["pauses"].any():
+            return ceil(runs.groupby(["search", "seed"], dropna=False)["share"].sum().max())
+        return int(runs.groupby("search")["trial_index"].nunique().max())
+
+
+def findings(trials: pd.DataFrame, ranges: Ranges | None = None) -> Findings:
+    """The findings on one study: see `Findings`."""
+    return Findings(trials, ranges)
 
 
 def averages_of(trials: pd.DataFrame) -> tuple[str, ...]:
@@ -153,15 +190,9 @@ def averages_of(trials: pd.DataFrame) -> tuple[str, ...]:
     if published or not trials[["Lambda_p", "Lambda_e"]].notna().all(axis=1).any():
         return (balance.PUBLISHED,) if len(published) > 1 else ()
     sizes, k, losses = trials["batch_size"], per_class(trials), trials["loss"].dropna().astype(str)
-    if (
-        sizes.isna().any()
-        or (losses == "infonce").any()
-        or losses.str.contains(":").any()
-        or (sizes <= k).any()
-        or (sizes % k != 0).any()
-    ):
-        return ("separate",)
-    return balance.AVERAGES
+    whole = sizes.notna().all() and ((sizes > k) & (sizes % k == 0)).all()
+    own = (losses == "infonce") | losses.str.contains(":")
+    return balance.AVERAGES if whole and not own.any() else ("separate",)
 
 
 def grid_rows(trials: pd.DataFrame) -> pd.DataFrame:
@@ -172,10 +203,10 @@ def grid_rows(trials: pd.DataFrame) -> pd.DataFrame:
 
 def is_grid(trials: pd.DataFrame, names: Sequence[str]) -> bool:
     """Whether the trials fill at least half of the product of the values of two or more parameters."""
-    columns = [parameter(trials, name) for name in names]
-    if len(names) < 2 or not len(trials) or any((column <= 0).any() for column in columns):
+    columns = {name: parameter(trials, name) for name in names}
+    if len(names) < 2 or not len(trials) or any((column <= 0).any() for column in columns.values()):
         return False
-    at = pd.DataFrame({name: np.round(octaves(parameter(trials, name), name), 9) for name in names}).dropna()
+    at = pd.DataFrame({name: np.round(octaves(column, name), 9) for name, column in columns.items()}).dropna()
     sizes = [at[name].nunique() for name in names]
     return bool(min(sizes[:2]) >= 3 and len(at.drop_duplicates()) >= 0.5 * np.prod(sizes))
 
@@ -215,66 +246,10 @@ def grown(ranges: Ranges, trials: pd.DataFrame) -> Ranges:
     return {name: (np.fmin(low, tried[name][0]), np.fmax(high, tried[name][1])) for name, (low, high) in ranges.items()}
 
 
-def _extents(trials: pd.DataFrame, names: Sequence[str]) -> Ranges:
-    """The ranges of a grid, from its values; for other trials {}, since the allowed ranges cannot be inferred."""
-    if not is_grid(trials, names):
-        return {}
-    return _extremes(trials, names)
-
-
 def _extremes(trials: pd.DataFrame, names: Sequence[str]) -> dict[str, tuple[float, float]]:
     """(least, largest) value of each parameter in some trials."""
     columns = {name: pd.Series(parameter(trials, name)) for name in names}
     return {name: (float(column.min()), float(column.max())) for name, column in columns.items()}
-
-
-def _alike(means: pd.DataFrame, best: pd.Series | None) -> pd.DataFrame:
-    """The settings within ALIKE of the best; no rows if there is no best."""
-    if best is None:
-        return means[:0]
-    return means[(means["val_score"] - best["val_score"]).abs() <= ALIKE * abs(best["val_score"])]
-
-
-def _edges(best: pd.Series | None, names: Sequence[str], ranges: Ranges) -> dict[str, str]:
-    """Parameter of the best setting -> the end of its range that it is at ("lower" or "upper"); others are left out."""
-    if best is None:
-        return {}
-    edges = {}
-    for name in names:
-        value = parameter_of(best, name)
-        low, high = ranges.get(name, (np.nan, np.nan))
-        if not low > 0:  # the range is unknown, or the axis is not logarithmic
-            continue
-        if np.log2(value / low) < AT_END:
-            edges[name] = "lower"
-        elif np.log2(high / value) < AT_END:
-            edges[name] = "upper"
-    return edges
-
-
-def _late(trials: pd.DataFrame, best: pd.Series | None) -> bool:
-    """Whether the best was among the last trials of its search, so that more trials might find a better one."""
-    if best is None:
-        return False
-    asked = trials[
-        (trials["search"] == best["search"])
-        & ((trials["search_seed"] == best["search_seed"]) | pd.isna(best["search_seed"]))
-    ]["trial_index"].unique()
-    return len(asked) >= 8 and best["search"] != "grid" and float((asked > best["trial_index"]).mean()) < LATE
-
-
-def _noise(trials: pd.DataFrame) -> tuple[float, int]:
-    """(pooled standard deviation over seeds of one setting, its degrees of freedom); (NaN, 0) without repeats.
-
-    Trainings of an unknown seed may be one and the same, and count for none.
-    """
-    score = judged_by(trials)
-    ended = trials[(trials["status"] == "completed") & trials["seed"].notna()]
-    groups = ended.drop_duplicates(["setting", "seed"]).groupby("setting")[score]
-    variances, counts = groups.var(ddof=1), groups.count()
-    freedom = (counts - 1)[variances.notna()]
-    total = int(freedom.sum())
-    return (float(np.sqrt((variances.dropna() * freedom).sum() / total)), total) if total else (np.nan, 0)
 
 
 def _first(means: pd.DataFrame, best: pd.Series | None) -> pd.Series | None:
@@ -284,22 +259,6 @@ def _first(means: pd.DataFrame, best: pd.Series | None) -> pd.Series | None:
     own = means[(means["search"] == best["search"]) & (means["status"] == "completed") & means["val_score"].notna()]
     first = own.sort_values("trial_index", kind="stable").iloc[0]
     return None if first["setting"] == best["setting"] else first
-
-
-def _ahead_by(means: pd.DataFrame, best: pd.Series | None) -> float:
-    if best is None:
-        return np.nan
-    others = means[(means["status"] == "completed") & (means["setting"] != best["setting"])]["val_score"].dropna()
-    sign = sign_of(best.get("mode"))
-    return float(sign * best["val_score"] - (sign * others).max()) if len(others) else np.nan
-
-
-def _spent(trials: pd.DataFrame) -> int:
-    asked = trials[~trials["search"].isin(BASELINES)]
-    runs = runs_of(asked if len(asked) else trials)
-    if runs["pauses"].any():
-        return ceil(runs.groupby(["search", "seed"], dropna=False)["share"].sum().max())
-    return int(runs.groupby("search")["trial_index"].nunique().max())
 
 
 def is_known(value: float | None) -> bool:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -22,10 +21,8 @@ HEADS = LETTERS | SPLITS | {
 }  # fmt: skip
 """Column of a table -> its heading."""
 
-SCORES = (
-    "val_score", "test_score", "recall_at_1", "best", "tuned", "separate", "global", "published", "gain_separate",
-    "gain_global", "gain_published",
-)  # fmt: skip
+GAINS = [f"gain_{name}" for name in RECIPES]
+SCORES = ("val_score", "test_score", "recall_at_1", "best", "tuned", *RECIPES, *GAINS)
 """Columns with four decimals."""
 
 WITHIN = (
@@ -35,12 +32,8 @@ WITHIN = (
 """Definition of the columns `alike`."""
 
 
-class Printed(NamedTuple):
-    """A table with its caption and its label in LaTeX."""
-
-    frame: pd.DataFrame
-    caption: str
-    label: str
+Printed = tuple[pd.DataFrame, str, str]
+"""A table with its caption and its label in LaTeX."""
 
 
 def tables_of(trials: pd.DataFrame) -> dict[str, Callable[[], dict[str, str]]]:
@@ -50,15 +43,16 @@ def tables_of(trials: pd.DataFrame) -> dict[str, Callable[[], dict[str, str]]]:
 
 
 def _texts(make: Callable[[pd.DataFrame], list[Printed]], trials: pd.DataFrame) -> dict[str, str]:
-    """A maker's tables one after the other, in Markdown and in LaTeX."""
-    printed = make(trials)
-    if not printed:
-        return {}
-    parts = [f"{tables.markdown(table.frame)}\n\n{table.caption}\n" for table in printed]
-    return {
-        "md": "\n".join(parts),
-        "tex": "\n".join(f"{tables.latex(table.frame, table.caption, table.label)}\n" for table in printed),
+    """A maker's tables one after the other, in Markdown and in LaTeX; from the second on labels have a number."""
+    made = [
+        (frame, caption, f"{label}-{n}" if n > 1 else label)
+        for n, (frame, caption, label) in enumerate(make(trials), 1)
+    ]
+    texts = {
+        "md": "\n".join(f"{tables.markdown(frame)}\n\n{caption}\n" for frame, caption, _ in made),
+        "tex": "\n".join(f"{tables.latex(*table)}\n" for table in made),
     }
+    return texts if made else {}
 
 
 def searched(curves: Sequence[Curve]) -> list[Curve]:
@@ -70,7 +64,7 @@ def readable(frame: pd.DataFrame) -> pd.DataFrame:
     """A table of numbers in printed form: headings, intervals behind their means, no empty columns."""
     shown = frame.astype(object)
     for name in set(SCORES).intersection(frame):
-        sign = "+" if name.startswith("gain_") else ""
+        sign = "+" * (name in GAINS)
         shown[name] = [f"{score:{sign}.4f}" if pd.notna(score) else score for score in frame[name]]
     if "test_ci" in shown:
         cells = zip(shown["test_score"], frame["test_ci"])
@@ -84,7 +78,7 @@ MEMORY_SEARCHES = {search for searches in tables.MEMORY_MODES.values() for searc
 COLUMNS = ("searches", *(f"AUC@{k}" for k in BUDGETS), "n-95", "ΔAUC@20", "p@20")
 
 
-def methods(curves: Sequence[Curve], columns: Sequence[str] = COLUMNS) -> tuple[pd.DataFrame, str] | None:
+def methods(curves: Sequence[Curve]) -> tuple[pd.DataFrame, str] | None:
     """A comparison of the search methods on one landscape, and the definitions of its columns; empty ones are left out.
 
     None if nothing can be compared: a single search, only a grid or searches of `table:xbm` (which know each other's
@@ -101,7 +95,7 @@ def methods(curves: Sequence[Curve], columns: Sequence[str] = COLUMNS) -> tuple[
     for k in BUDGETS:  # a search of fewer trials has no AUC@k and no difference of it
         numbers.loc[long < k, [f"d{k}", f"d{k}_ci", f"d{k}_p"]] = np.nan
     paired = numbers[[f"d{k}_ci" for k in BUDGETS]].notna().any(axis=None)  # a single pair's difference has no interval
-    useful = [name for name in columns if name != "searches" or (numbers["trajectories"] > 1).any()]
+    useful = [name for name in COLUMNS if name != "searches" or (numbers["trajectories"] > 1).any()]
     cells = tables.compared(numbers, [name for name in useful if paired or name[0] not in "Δp"]).droplevel(0, axis=1)
     cells = cells[[name for name in cells if cells[name].ne("-").any()]]
     return cells, " ".join(_definitions(cells, numbers["trajectories"].max(), curves, best, reference))
@@ -122,8 +116,6 @@ def _definitions(
     yield f"n-95: trials until that{averaged} is at {target}; > n: not within n trials."
     if most >= FEWEST:
         yield f"In brackets 95 % of bootstrap resamples of the searches, where there are {FEWEST} or more."
-    if "t-95" in cells:
-        yield "t-95: seconds until then."
     if "ΔAUC@20" in cells:
         yield f"Δ: less {reference}'s, over pairs of equal seeds."
     if "p@20" in cells:
@@ -133,16 +125,11 @@ def _definitions(
 def _methods(trials: pd.DataFrame) -> list[Printed]:
     """`tab:hp_res`, one table per landscape."""
     compared = {landscape: methods(curves) for landscape, curves in grouped(curves_of(trials), "landscape").items()}
-    found = [(landscape, *table) for landscape, table in compared.items() if table is not None]
     return [
-        Printed(cells, f"Search methods on {landscape}. {definitions}", _label("tab:hp_res", number))
-        for number, (landscape, cells, definitions) in enumerate(found, 1)
+        (table[0], f"Search methods on {landscape}. {table[1]}", "tab:hp_res")
+        for landscape, table in compared.items()
+        if table is not None
     ]
-
-
-def _label(name: str, number: int) -> str:
-    """A table's label in LaTeX, with its number from the second table on."""
-    return f"{name}-{number}" if number > 1 else name
 
 
 def _best(trials: pd.DataFrame) -> list[Printed]:
@@ -153,7 +140,7 @@ def _best(trials: pd.DataFrame) -> list[Printed]:
         f"The best setting of each problem and set-up, chosen by validation, scores means over its seeds{over}. "
         f"Weights are already multiplied by the learning rate and have no unit; b: images of a batch. {WITHIN}"
     )
-    return [Printed(readable(best), caption, "tab:best_values")] if len(best) else []
+    return [(readable(best), caption, "tab:best_values")] if len(best) else []
 
 
 def _base(trials: pd.DataFrame) -> list[Printed]:
@@ -166,7 +153,7 @@ def _base(trials: pd.DataFrame) -> list[Printed]:
         "validation, means over its seeds. A dataset with a number behind its name is a subset of so many classes, "
         "whose scores compare with no published one."
     )
-    return [Printed(readable(numbers), caption, "table:baselines")] if len(numbers) else []
+    return [(readable(numbers), caption, "table:baselines")] if len(numbers) else []
 
 
 def _gains(trials: pd.DataFrame) -> list[Printed]:
@@ -174,12 +161,12 @@ def _gains(trials: pd.DataFrame) -> list[Printed]:
     found = gains(trials)
     if not len(found):
         return []
-    shown = readable(found[[name for name in found if not name.startswith(("low_", "high_")) and name != "fresh"]])
-    for name in (name for name in RECIPES if f"gain_{name}" in found):
-        intervals = zip(shown[HEADS[f"gain_{name}"]], found[f"low_{name}"], found[f"high_{name}"])
-        shown[HEADS[f"gain_{name}"]] = [
-            f"{gain} ({low:+.4f} to {high:+.4f}{', within noise' if low <= 0 <= high else ''})" if low == low else gain
-            for gain, low, high in intervals
+    shown = readable(found.drop(columns=["fresh", *(name for name in found if name.startswith(("low_", "high_")))]))
+    for gain in filter(found.columns.__contains__, GAINS):
+        ends = zip(shown[HEADS[gain]], found[gain.replace("gain", "low")], found[gain.replace("gain", "high")])
+        shown[HEADS[gain]] = [
+            f"{text} ({low:+.4f} to {high:+.4f}{', within noise' if low <= 0 <= high else ''})" if low == low else text
+            for text, low, high in ends
         ]
     seeds = (
         "seeds that had no part in choosing"
@@ -191,20 +178,21 @@ def _gains(trials: pd.DataFrame) -> list[Printed]:
         "scores on the test split, "
         f"means over {seeds}; in brackets 95 % intervals of the gain (Student's t over pairs of equal seeds)."
     )
-    return [Printed(shown, caption, "tab:gains")]
+    return [(shown, caption, "tab:gains")]
 
 
 def _memory(trials: pd.DataFrame) -> list[Printed]:
     """`table:xbm` for every problem and set-up with the experiment's searches."""
-    parts = [
-        part for part in comparable(trials, but=tables.MEMORY_FIELDS) if set(part.trials["search"]) >= {"S1", "S3"}
-    ]
     words = (
         "R@1 on the test split of each mode's best setting by validation, means over its seeds; without / with "
         "learning rate decay, - where it was not run."
     )
-    printed = []
-    for number, part in enumerate(parts, 1):
-        head = f"Cross-batch memory on {part.words}" if part.words else "Cross-batch memory"
-        printed.append(Printed(tables.memory(part.trials), f"{head}: {words}", _label("table:xbm", number)))
-    return printed
+    return [
+        (
+            tables.memory(part.trials),
+            f"Cross-batch memory{f' on {part.words}' * bool(part.words)}: {words}",
+            "table:xbm",
+        )
+        for part in comparable(trials, but=tables.MEMORY_FIELDS)
+        if set(part.trials["search"]) >= {"S1", "S3"}
+    ]

@@ -26,31 +26,22 @@ def read(place: Path | str, studies: Sequence[str] | None) -> pd.DataFrame:
     Raises ValueError, listing the known studies, for a study without a row, unless it has just begun; and
     FileNotFoundError if there are no results.
     """
-    if is_file(place):
-        trials = results.read_file(place)
-        unknown = sorted(set(studies or ()).difference(trials["study"]))
-        if unknown:
-            raise ValueError(_unknown(unknown, place, trials))
-        return trials if studies is None else trials[trials["study"].isin(studies)].reset_index(drop=True)
-    if studies is not None and len(studies) == 1:
+    one_file = is_file(place)
+    if studies is not None and len(studies) == 1 and not one_file:
         trials = results.read(place, studies[0])
-        if len(trials) or text_of(store_of(place), studies[0], OPTIONS) is not None:  # or a study that has just begun
+        if len(trials):
             return trials
-    trials = results.read(place)
-    if studies is None:
-        return trials
-    store = store_of(place)
-    unknown = [
-        study for study in studies if study not in set(trials["study"]) and text_of(store, study, OPTIONS) is None
-    ]
+    trials = results.read_file(place) if one_file else results.read(place)
+    there = set(trials["study"])
+    unknown = [name for name in studies or () if name not in there and (one_file or not _has_begun(place, name))]
     if unknown:
-        raise ValueError(_unknown(unknown, store.where(), trials))
-    return trials[trials["study"].isin(studies)].reset_index(drop=True)
+        known = ", ".join(sorted(there)) or "none"
+        raise ValueError(f"study {', '.join(unknown)}: not in {place}; there are {known}")
+    return trials if studies is None else trials[trials["study"].isin(studies)].reset_index(drop=True)
 
 
-def _unknown(studies: Sequence[str], place: Path | str, trials: pd.DataFrame) -> str:
-    there_are = ", ".join(sorted(trials["study"].unique())) or "none"
-    return f"study {', '.join(studies)}: not in {place}; there are {there_are}"
+def _has_begun(place: Path | str, study: str) -> bool:
+    return text_of(store_of(place), study, OPTIONS) is not None
 
 
 def is_file(place: Path | str) -> bool:
@@ -64,49 +55,29 @@ def content(place: Path | str, studies: Sequence[str] | None = None) -> dict[str
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         trials = read(place, studies)
-        curves = None if is_file(place) else _curves_of(place, sorted(set(trials["study"])))
+        names = sorted(set(trials["study"]))
+        curves = None
+        if not is_file(place) and 0 < len(names) <= STUDIES:
+            curves = pd.concat([results.read_curves(place, study) for study in names], ignore_index=True)
     notes = list(dict.fromkeys(str(warning.message) for warning in caught))
-    for note in notes:
-        warnings.warn(note, stacklevel=2)
-    names = sorted(set(trials["study"]))
-    options = {name: {} if is_file(place) else options_of(store_of(place), name) for name in names}
-    commands = {name: _command(place, name) for name in names if options[name]}
     title = studies[0] if studies and len(studies) == 1 else names[0] if len(names) == 1 else str(place)
-    found = payload(
-        trials,
-        title,
-        notes=notes,
-        ranges={name: _ranges(options[name], trials[trials["study"] == name]) for name in names},
-        commands=commands,
-        networks=_networks(place, names),
-        curves=curves,
-    )
-    for name, why in found["left_out"].items():
-        warnings.warn(f"{name} could not be shown: {why}", stacklevel=2)
+    known = {} if is_file(place) else {name: _known(place, name, trials[trials["study"] == name]) for name in names}
+    found = payload(trials, title, notes=notes, known=known, curves=curves)
+    for note in found["notes"]:
+        warnings.warn(note, stacklevel=2)
     return found
 
 
-def _networks(place: Path | str, studies: Sequence[str]) -> dict[str, dict[str, str]]:
-    """study -> search -> the location of its trained network."""
-    if is_file(place):
-        return {}
-    store = store_of(place)
-    best = {study: Networks(place, study).best() for study in studies}
-    return {study: {search: str(store.where(name)) for search, name in found.items()} for study, found in best.items()}
-
-
-def _curves_of(place: Path | str, studies: Sequence[str]) -> pd.DataFrame | None:
-    """The learning curves of up to STUDIES studies; None for more, which are too many to read and to show."""
-    if not 0 < len(studies) <= STUDIES:
-        return None
-    return pd.concat([results.read_curves(place, study) for study in studies], ignore_index=True)
-
-
-def write_report(place: Path | str, study: str) -> Path | str:
-    """Write a study's page to its folder; returns its location. Errors: as `read`, and OSError on writing."""
-    store, file = store_of(place), file_of(study, REPORT)
-    store.write(file, render(content(place, [study])).encode())
-    return store.where(file)
+def _known(place: Path | str, study: str, trials: pd.DataFrame) -> dict[str, Any]:
+    """What a study's folder says: its networks, and of `tune_cd.run` the ranges and the command."""
+    store, networks = store_of(place), Networks(place, study).best()
+    options = options_of(store, study)
+    command = shlex.join(["python", "-m", "tune_cd.run", "--results", str(place), "--study", study])
+    return {
+        "ranges": _ranges(options, trials),
+        "command": command if options else None,
+        "networks": {search: str(store.where(name)) for search, name in networks.items()},
+    }
 
 
 def _ranges(options: dict, trials: pd.DataFrame) -> Ranges:
@@ -120,5 +91,8 @@ def _ranges(options: dict, trials: pd.DataFrame) -> Ranges:
     return weights | ({"batch_size": (min(sizes), max(sizes))} if sizes else {})
 
 
-def _command(place: Path | str, study: str) -> str:
-    return shlex.join(["python", "-m", "tune_cd.run", "--results", str(place), "--study", study])
+def write_report(place: Path | str, study: str) -> Path | str:
+    """Write a study's page to its folder; returns its location. Errors: as `read`, and OSError on writing."""
+    store, file = store_of(place), file_of(study, REPORT)
+    store.write(file, render(content(place, [study])).encode())
+    return store.where(file)

@@ -114,10 +114,10 @@ def drain(address: str, notice: Notice, node: str | None = None, ray: str = RAY,
     done.check_returncode()
 
 
-def end_ray(processes: Path = Path("/proc"), ray: str = RAY) -> None:
+def end_ray(processes: Path, ray: str = RAY) -> None:
     """End Ray on this machine by force. Call it after the drain's deadline: only then does the end of a trial count as
-    the machine's. Ray's agents are paused first, since they would report a failure, with pages of logs, to every
-    driver."""
+    the machine's. Ray's agents, and the raylet, whose command names them, are paused first: they would report a
+    failure, with pages of logs, to every driver. processes: the folder of the machine's processes."""
     for command in processes.glob("[0-9]*/cmdline"):
         try:
             if any(agent in command.read_bytes() for agent in AGENTS):
@@ -127,7 +127,7 @@ def end_ray(processes: Path = Path("/proc"), ray: str = RAY) -> None:
     subprocess.run([ray, "stop", "--force"], check=False, capture_output=True)
 
 
-def watch(address: str, service: str = METADATA, ray: str = RAY) -> None:
+def watch(address: str, service: str = METADATA, processes: Path = Path("/proc"), ray: str = RAY) -> None:
     """Wait for the notice and pass it on to the cluster at the address. Ends at once on a machine that gets none."""
     notice = wait_for_notice(service)
     if notice is None:
@@ -139,4 +139,4 @@ def watch(address: str, service: str = METADATA, ray: str = RAY) -> None:
     drain(address, Notice(notice.reason, left), ray=ray)
     log.info("this node is drained; Ray on it ends in %d s", left)
     time.sleep(left + 1.0)
-    end_ray(ray=ray)
+    end_ray(processes, ray)

@@ -44,19 +44,6 @@ def lost_results(job: Any) -> str | None:
     return results if "tune_cd.run" in entrypoint and "://" not in results and not shared else None
 
 
-def without_token(cluster: Any) -> bool:
-    """Whether neither `authOptions` nor the environment of every pod asks for a token."""
-    options = at(cluster, "authOptions")
-    if isinstance(options, dict) and at(options, "mode", default="token") == "token":
-        return False
-    for pod in (pod for group in GROUPS for _, pod in matches(cluster, f"{group}.template.spec")):
-        env = {f"{at(it, 'name')}": it for _, it in matches(pod, "containers.0.env.*")}
-        secret = at(env, "RAY_AUTH_TOKEN", "valueFrom", "secretKeyRef") or at(env, "RAY_AUTH_TOKEN", "value")
-        if at(env, "RAY_AUTH_MODE", "value") != "token" or not secret:
-            return True
-    return False
-
-
 JOB: list[Rule] = [
     ("spec", lambda job: at(job, "shutdownAfterJobFinishes") is not True and not at(job, "clusterSelector")
      and not at(job, "deletionStrategy"),
@@ -73,7 +60,8 @@ CLUSTER: list[Rule] = [
      "opens the dashboard, which runs anybody's jobs, beyond the cluster: use `kubectl port-forward` to see it"),
     ("workerGroupSpecs.*.template.spec", lambda pod: not shares_memory(pod),
      f"no volume in memory at {SHM}: Kubernetes gives 64 MB, too little for torch's loaders and Ray's objects"),
-    ("", without_token, "authOptions: mode: token is missing: without it whoever reaches the head may run anything"),
+    ("authOptions", lambda options: not isinstance(options, dict) or at(options, "mode", default="token") != "token",
+     "mode: token is missing: without it whoever reaches the head may run anything"),
     ("", lambda cluster: at(cluster, "authOptions") and not at(cluster, "rayVersion"),
      "rayVersion is missing: KubeRay makes no token without it"),
     *((f"{group}.{CONTAINERS}.{path}", wrong, sentence) for group in GROUPS for path, wrong, sentence in [

@@ -86,7 +86,7 @@ def _check_paths(argv: list[str]) -> str:
         where = "s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, or the absolute path of a folder that all nodes mount"
         raise ValueError(f"--results is missing: {where}")
     for option, text in found.items():
-        known = text is None or (option.endswith("weights") and text in ("none", "imagenet"))
+        known = text is None or ("weights" in option and text in ("none", "imagenet"))
         if not (known or text.startswith(("/", "~")) or "://" in text):
             raise ValueError(f"{option} {text!r}: paths are those of the cluster's nodes: an absolute path or a URI")
     parse_location(found["--results"])
@@ -161,6 +161,7 @@ def ending(job) -> tuple[int | None, str]:
     error = next((line for line in reversed(lines) if "error" in line.lower()), lines[-1] if lines else "")
     if code is None:
         return FAILED, error or "lost: the cluster knows no exit status"
+    code = 128 - code if code < 0 else code  # Ray's of a process that a signal ended
     meaning = MEANINGS.get(code, f"ended by signal {code - 128}" if code > 128 else "no exit status of tune_cd.run")
     return code, f"{code}: {meaning}{f': {error}' if error and code in (FAILED, BAD_INPUT) else ''}"
 

@@ -179,7 +179,7 @@ def test_from_a_laptop_to_spot_gpus(lab, laptop, sky, bucket):
     assert "lab" in page.read_text()
 
     until(lambda: not workers(sky), LONG)
-    for study, trials in (("a", 2), ("b", 40)):
+    for study, trials in (("a", 6), ("b", 40)):
         command = (
             f"{RUN} {PAIR} {trials} --study {study} --results {place} > ~/{study}.log 2>&1 & echo $! > ~/{study}.pid"
         )
@@ -190,7 +190,7 @@ def test_from_a_laptop_to_spot_gpus(lab, laptop, sky, bucket):
     began = time.monotonic()
     until(lambda: requested(laptop) < 2, LONG)
     timed("the request of a killed driver is withdrawn", began)
-    until(lambda: (ended(place, "a")["status"] == "completed").sum() == 2, LONG)
+    until(lambda: (ended(place, "a")["status"] == "completed").sum() == 6, LONG)
     until(lambda: requested(laptop) == 0, LONG)
 
     sky.spot = True

@@ -8,9 +8,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tune_cd.cluster.capacity import (
-    Growth, NodeType, cluster_growth, from_description, processes_in_all, processes_on,
-)  # fmt: skip
+from tune_cd.cluster.capacity import Growth, NodeType, cluster_growth, from_description, processes_in_all, processes_on
 from tune_cd.run.config import Call, StudyConfig
 from tune_cd.run.resources import check_resources
 

@@ -251,6 +251,7 @@ SHM, NFS = {"mountPath": "/dev/shm", "name": "shm"}, {"mountPath": "/shared", "n
 FROM_SECRET = "env[0].value: the cluster's token, readable by all"
 ENV = "spec/rayClusterSpec/headGroupSpec/template/spec/containers/0/env"
 RAYCLUSTER = {"kind": "RayCluster", "spec": parsed("kuberay.yaml")["spec"]["rayClusterSpec"]}
+ROOT_DISK = {"DeviceName": "/dev/sda1", "Ebs": {"VolumeSize": 150}}
 DATA_DISK = {"DeviceName": "/dev/sdf", "Ebs": {"VolumeSize": 8, "DeleteOnTermination": True}}
 MAPPINGS = f"{KINDS}/head/node_config/BlockDeviceMappings"
 
@@ -277,7 +278,7 @@ def docker(image: str) -> dict:
         ("gcp.yaml", {STARTS: [TOKEN + "ray start --address=$RAY_HEAD_IP:6379; curl http://$RAY_HEAD_IP:8265/x"]}, ""),
         ("gcp.yaml", AZURE, ""),
         ("gcp.yaml", AZURE | {"max_wokers": 3}, "'max_wokers' was unexpected"),
-        ("gpu.yaml", {MAPPINGS: [*parsed("gpu.yaml")[KINDS]["head"]["node_config"]["BlockDeviceMappings"], DATA_DISK]}, ""),
+        ("gpu.yaml", {MAPPINGS: [ROOT_DISK, DATA_DISK]}, ""),
         ("gpu.yaml", docker("rayproject/ray"), "changes from day to day"),
         ("gpu.yaml", docker("registry:5000/mine"), "changes from day to day"),
         ("gpu.yaml", docker("rayproject/ray:nightly-gpu"), "changes from day to day"),

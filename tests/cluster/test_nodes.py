@@ -51,7 +51,11 @@ def test_a_folder_that_can_be_read_and_not_written(question, tmp_path):
 @pytest.mark.parametrize(
     ("asked", "gpus", "wrong"),
     [
-        ({"software": software_here() | {"torch": "1.0"}}, 0, ["other software than the driver's: torch .*, here 1.0$"]),
+        (
+            {"software": software_here() | {"torch": "1.0"}},
+            0,
+            ["other software than the driver's: torch .*, here 1.0$"],
+        ),
         ({}, 4, ["torch sees 2 of its 4 GPUs: its driver or CUDA is missing"]),
         ({"weights": "/absent/w.pt"}, 0, ["data: there are no weights /absent/w.pt"]),
         ({"dataset": "omniglot", "data_root": "/absent"}, 0, ["data: .*omniglot"]),
@@ -87,7 +91,10 @@ def test_a_package_is_known_by_its_source(tmp_path, monkeypatch):
 
 def test_a_node_is_described_by_the_gpus_that_ray_has_of_it():
     assert described(["NVIDIA L4"], {"CPU": 8.0, "GPU": 1.0}) == "1 x NVIDIA L4, 8 CPUs"
-    assert described(["NVIDIA L4", "NVIDIA T4", "NVIDIA L4"], {"CPU": 1.0, "GPU": 2.0}) == "1 x NVIDIA L4, 1 x NVIDIA T4, 1 CPU"
+    assert (
+        described(["NVIDIA L4", "NVIDIA T4", "NVIDIA L4"], {"CPU": 1.0, "GPU": 2.0})
+        == "1 x NVIDIA L4, 1 x NVIDIA T4, 1 CPU"
+    )
     assert described([], {"CPU": 2.0}) == "2 CPUs"
 
 

@@ -46,35 +46,29 @@ class Notice(NamedTuple):
 def ec2_notice(service: str) -> Notice | None:
     """EC2's notice of two minutes (`spot/instance-action`), or None, by version 2 of its service. Raises OSError
     without it."""
-    lifetime = {"X-aws-ec2-metadata-token-ttl-seconds": str(TOKEN_SECONDS)}
-    token = _answer(f"{service}/latest/api/token", lifetime, method="PUT")
+    token = _answer(f"{service}/latest/api/token", "X-aws-ec2-metadata-token-ttl-seconds", str(TOKEN_SECONDS), "PUT")
     try:
-        action = json.loads(
-            _answer(f"{service}/latest/meta-data/spot/instance-action", {"X-aws-ec2-metadata-token": token})
-        )
-    except FileNotFoundError:
-        return None
+        said = _answer(f"{service}/latest/meta-data/spot/instance-action", "X-aws-ec2-metadata-token", token)
+    except urllib.error.HTTPError as error:
+        if error.code == 404:
+            return None
+        raise
+    action = json.loads(said)
     left = datetime.fromisoformat(action["time"]) - datetime.now(UTC)
-    said = f"EC2 will {action['action']} this spot instance at {action['time']}"
-    return Notice(said, max(0, int(left.total_seconds())))
+    reason = f"EC2 will {action['action']} this spot instance at {action['time']}"
+    return Notice(reason, max(0, int(left.total_seconds())))
 
 
 def gce_notice(service: str) -> Notice | None:
     """Compute Engine's notice of half a minute (`instance/preempted`), or None. Raises OSError without its service."""
-    said = _answer(f"{service}/computeMetadata/v1/instance/preempted", {"Metadata-Flavor": "Google"})
+    said = _answer(f"{service}/computeMetadata/v1/instance/preempted", "Metadata-Flavor", "Google")
     return Notice("Compute Engine preempts this machine", GCE_SECONDS) if said.strip() == "TRUE" else None
 
 
-def _answer(url: str, headers: dict[str, str], method: str = "GET") -> str:
-    """The answer of the machine's metadata service. Raises OSError, FileNotFoundError if there is no such thing."""
-    request = urllib.request.Request(url, method=method, headers=headers)
-    try:
-        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=TIMEOUT) as response:
-            return response.read().decode()
-    except urllib.error.HTTPError as error:
-        if error.code in (403, 404, 405):
-            raise FileNotFoundError(f"{url}: {error}") from error
-        raise
+def _answer(url: str, header: str, value: str, method: str = "GET") -> str:
+    request = urllib.request.Request(url, method=method, headers={header: value})
+    with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=TIMEOUT) as response:
+        return response.read().decode()
 
 
 def wait_for_notice(service: str = METADATA, every: float = EVERY, patience: float = PATIENCE) -> Notice | None:

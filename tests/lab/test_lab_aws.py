@@ -136,13 +136,12 @@ def requested(laptop) -> int:
     return sum(map(int, re.findall(r"'ondemand': 1\.0.*: (\d+) from request_resources", said)))
 
 
+def timed(what: str, began: float) -> None:
+    print(f"{what} after {time.monotonic() - began:.0f} s", flush=True)
+
+
 def test_from_a_laptop_to_spot_gpus(lab, laptop, sky, bucket):
-    place, times = f"s3://{bucket}/results", []
-
-    def timed(what: str, began: float) -> None:
-        times.append(f"{what} after {time.monotonic() - began:.0f} s")
-        print(times[-1], flush=True)
-
+    place = f"s3://{bucket}/results"
     began = time.monotonic()
     laptop.ray("up", "-y", "--no-config-cache")
     timed("up", began)
@@ -179,21 +178,6 @@ def test_from_a_laptop_to_spot_gpus(lab, laptop, sky, bucket):
     laptop.python("-m", "tune_cd.report", place, "--study", "lab", "-o", str(page))
     assert "lab" in page.read_text()
 
-    until(lambda: not workers(sky), LONG)
-    for study, trials in (("a", 6), ("b", 40)):
-        command = (
-            f"{RUN} {PAIR} {trials} --study {study} --results {place} > ~/{study}.log 2>&1 & echo $! > ~/{study}.pid"
-        )
-        laptop.ray("exec", "--tmux", f"{command}; wait", "--no-config-cache")
-    until(lambda: requested(laptop) == 2, LONG)
-    until(lambda: len(ended(place, "a")) and len(ended(place, "b")), LONG)
-    laptop.ray("exec", "kill -9 $(cat ~/b.pid)", "--no-config-cache")
-    began = time.monotonic()
-    until(lambda: requested(laptop) < 2, LONG)
-    timed("the request of a killed driver is withdrawn", began)
-    until(lambda: (ended(place, "a")["status"] == "completed").sum() == 6, LONG)
-    until(lambda: requested(laptop) == 0, LONG)
-
     sky.spot = True
     laptop.ray("exec", "--tmux", f"{RUN} {ONE} --results {place} > ~/one.log 2>&1", "--no-config-cache")
     until(lambda: len(ended(place, "one")) >= 2, LONG)
@@ -216,3 +200,24 @@ def test_from_a_laptop_to_spot_gpus(lab, laptop, sky, bucket):
     laptop.python("-m", "tune_cd.run", "--address", "local", "--results", str(lab / "alone"), *ONE.split())
     columns = ["trial_index", "direction", "Lambda_p", "Lambda_e", "val_score", "test_score"]
     pd.testing.assert_frame_equal(ended(place, "one")[columns], ended(str(lab / "alone"), "one")[columns])
+
+
+def test_two_studies_at_a_time_and_a_killed_driver(laptop, sky, bucket):
+    """Where spot is refused each requests a node. Of the killed driver nothing stays requested."""
+    place, sky.spot = f"s3://{bucket}/results", False
+    laptop.ray("up", "-y", "--no-config-cache")
+    for study, trials in (("a", 6), ("b", 40)):
+        command = (
+            f"{RUN} {PAIR} {trials} --study {study} --results {place} > ~/{study}.log 2>&1 & echo $! > ~/{study}.pid"
+        )
+        laptop.ray("exec", "--tmux", f"{command}; wait", "--no-config-cache")
+    until(lambda: requested(laptop) == 2, LONG)
+    until(lambda: len(ended(place, "a")) and len(ended(place, "b")), LONG)
+    laptop.ray("exec", "kill -9 $(cat ~/b.pid)", "--no-config-cache")
+    began = time.monotonic()
+    until(lambda: requested(laptop) < 2, 180)
+    timed("the request of a killed driver is withdrawn", began)
+    until(lambda: (ended(place, "a")["status"] == "completed").sum() == 6, LONG)
+    until(lambda: requested(laptop) == 0, LONG)
+    assert sky.refused
+    laptop.ray("down", "-y")

@@ -8,8 +8,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tune_cd.cluster import capacity
-from tune_cd.cluster.capacity import Growth, NodeType, from_description, processes_in_all, processes_on
+from tune_cd.cluster.capacity import Growth, NodeType, cluster_growth, from_description, processes_in_all, processes_on
 from tune_cd.run.config import Call, StudyConfig
 from tune_cd.run.resources import check_resources
 
@@ -40,11 +39,11 @@ def test_what_describes_no_cluster_is_named(described):
 
 def test_the_file_of_ray_up_on_the_head(tmp_path):
     (tmp_path / "b.yaml").write_text(yaml.safe_dump({"available_node_types": {"c": {"resources": {"CPU": 2}}}}))
-    assert [kind.name for kind in capacity.cluster_growth(tmp_path / "b.yaml").types] == ["c"]
-    assert capacity.cluster_growth(tmp_path / "absent") == Growth()
+    assert [kind.name for kind in cluster_growth(tmp_path / "b.yaml").types] == ["c"]
+    assert cluster_growth(tmp_path / "absent") == Growth()
     (tmp_path / "b.yaml").write_text("a: [")
     with pytest.raises(ValueError, match="b.yaml cannot be read"):
-        capacity.cluster_growth(tmp_path / "b.yaml")
+        cluster_growth(tmp_path / "b.yaml")
 
 
 def test_a_raycluster_of_kubernetes_is_read_as_kuberay_does(tmp_path, monkeypatch):
@@ -57,23 +56,19 @@ def test_a_raycluster_of_kubernetes_is_read_as_kuberay_does(tmp_path, monkeypatc
         "headGroupSpec": group("", 1) | {"rayStartParams": {"num-cpus": "0"}},
         "workerGroupSpecs": [group("spot", 6, **{"nvidia.com/gpu": "1"})],
     }
-    asked = []
+    asked, client = [], "ray.autoscaler._private.kuberay.node_provider.KubernetesHttpApiClient.get"
 
-    class Client:
-        def __init__(self, namespace):
-            self.namespace = namespace
+    def answer(self, path):
+        asked.append((self._namespace, path))
+        return {"metadata": {"name": "mine", "namespace": "lab"}, "spec": spec}
 
-        def get(self, path):
-            asked.append((self.namespace, path))
-            return {"metadata": {"name": "mine", "namespace": self.namespace}, "spec": spec}
-
-    monkeypatch.setattr("ray.autoscaler._private.kuberay.node_provider.KubernetesHttpApiClient", Client)
-    monkeypatch.setattr(capacity, "NAMESPACE", tmp_path / "namespace")
+    monkeypatch.setattr(client, answer)
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
     monkeypatch.setenv("RAY_CLUSTER_NAME", "mine")
-    assert capacity.cluster_growth(tmp_path / "absent") == Growth(), "no service account: not a pod that may ask"
-    (tmp_path / "namespace").write_text("lab\n")
-    found = capacity.cluster_growth(tmp_path / "absent")
+    none, namespace = tmp_path / "absent", tmp_path / "namespace"
+    assert cluster_growth(none, namespace) == Growth(), "no service account: not a pod that may ask"
+    namespace.write_text("lab\n")
+    found = cluster_growth(none, namespace)
     assert asked == [("lab", "rayclusters/mine")] and found.most == 6
     assert processes_in_all([HEAD], found, 1, 1) == 6
 

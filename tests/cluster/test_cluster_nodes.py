@@ -12,8 +12,8 @@ from sleepers import begun, diary, look_from_here, sleep
 from tune_cd import results
 from tune_cd.cluster import preemption
 from tune_cd.cluster.capacity import Growth, NodeType, alive_nodes
-from tune_cd.cluster.node_requests import NAME, NAMESPACE, request_actor
 from tune_cd.cluster.nodes import Nodes
+from tune_cd.cluster.ondemand import NAME, NAMESPACE, request_actor
 from tune_cd.cluster.watch import ClusterWatch
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow]
@@ -124,35 +124,49 @@ def test_a_node_that_joins_gets_trials_and_one_that_leaves_takes_none_along(clus
 QUESTION = {"dataset": "glyphs", "task": None, "data_root": None, "download": False, "weights": "none"}
 
 
-def nodes_of(folder, gpus=0, answer=300.0):
-    return Nodes(folder / "results", QUESTION, 1, gpus, look=look_from_here, answer=answer)
+def nodes_of(folder, answer=300.0):
+    return Nodes(folder / "results", QUESTION, 1, 0, look=look_from_here, answer=answer)
 
 
-def test_a_folder_that_only_the_head_has_is_found_out_on_every_node(node, tmp_path):
-    node(num_cpus=2, labels={"ray.io/node-group": "cpu-spot"})
-    node(num_cpus=1, env_vars={"RESULTS_HERE": str(tmp_path / "elsewhere")}, labels={"ray.io/node-group": "cpu-far"})
-    ready, wrong = nodes_of(tmp_path).check(alive_nodes())
-    assert len(ready) == 1 and ready[0].endswith(": 2 CPUs, ready") and "head" not in ready[0]
-    (line,) = wrong
-    assert f"(cpu-far): results {tmp_path}/results is not the folder the driver sees" in line
-    assert not (tmp_path / "elsewhere").exists() and not list((tmp_path / "results").iterdir()), "nothing is left"
-
-
-def test_gpus_in_name_only_are_found_out(node, tmp_path):
+def test_nodes_are_checked_before_trials_and_later_ones_when_they_join(node, tmp_path):
+    """A process of a node may be lost once: it may be killed for memory that others take."""
     torch = pytest.importorskip("torch")
+    far = {"env_vars": {"RESULTS_HERE": str(tmp_path / "elsewhere")}}
+    loses = {times: {"env_vars": {"LOSES": f"{times}", "LOST_IN": str(tmp_path / f"lost-{times}")}} for times in (1, 2)}
+    gpus = "torch sees 0 of its 2 GPUs: its driver or CUDA is missing"
+    expected = {
+        "cpu": ({"num_cpus": 2}, "2 CPUs, ready"),
+        "far": ({"num_cpus": 1, **far}, f"results {tmp_path}/results is not the folder the driver sees"),
+        "gpu": ({"num_cpus": 1, "num_gpus": 0 if torch.cuda.is_available() else 2}, gpus),
+        "lost-1": ({"num_cpus": 1, **loses[1]}, "1 CPU, ready"),
+        "lost-2": ({"num_cpus": 1, **loses[2]}, "could not be checked: "),
+        "small": ({"num_cpus": 0}, None),
+    }
+    for name, (arguments, _) in expected.items():
+        (tmp_path / name).mkdir()
+        node(labels={"ray.io/node-group": name}, **arguments)
+    checks = nodes_of(tmp_path)
+    ready, wrong = checks.check(alive_nodes())
+    assert not list((tmp_path / "results").iterdir()) and not (tmp_path / "elsewhere").exists(), "nothing is left"
     if torch.cuda.is_available():
-        pytest.skip("this machine has a GPU")
-    node(num_cpus=1, num_gpus=2)
-    ready, wrong = nodes_of(tmp_path, gpus=1).check(alive_nodes())
-    assert not ready and len(wrong) == 1 and "torch sees 0 of its 2 GPUs: its driver or CUDA is missing" in wrong[0]
+        expected.pop("gpu")
+    told = {line.partition("(")[2].partition(")")[0]: line.partition("): ")[2] for line in ready + wrong}
+    assert set(told) - {"gpu"} == set(expected) - {"gpu", "small"}
+    assert all(told[name].startswith(words) for name, (_, words) in expected.items() if words)
+    assert ["(far)" in line for line in checks.apart] == [True] and len(ready) == 2
+    assert checks.joined(alive_nodes()) == [], "each is asked once"
+    node(num_cpus=1, env_vars={"DEAF": "1"}, labels={"ray.io/node-group": "deaf"})
+    node(num_cpus=1, labels={"ray.io/node-group": "late"}, **far)
+    said = []
+    until(lambda: said.extend(checks.joined(alive_nodes())) or said)  # none of these looks waits for the deaf one
+    assert len(said) == 1 and "(late): results" in said[0]
+    (deaf,) = [entry for entry in alive_nodes() if entry["Labels"].get("ray.io/node-group") == "deaf"]
+    assert "no answer within 5 s" in nodes_of(tmp_path, answer=5.0).check([deaf])[1][0]
 
 
-def test_nodes_no_process_fits_and_a_driver_alone_are_not_looked_at(node, tmp_path):
-    node(num_cpus=1)
-    assert nodes_of(tmp_path, gpus=1).check(alive_nodes()) == ([], [])
+def test_a_driver_alone_is_not_asked(cluster, tmp_path):
     head = [entry for entry in alive_nodes() if "node:__internal_head__" in entry["Resources"]]
-    assert nodes_of(tmp_path).check(head) == ([], [])
-    assert not (tmp_path / "results").exists()
+    assert nodes_of(tmp_path).check(head) == ([], []) and not (tmp_path / "results").exists()
 
 
 def test_a_node_that_is_drained_counts_no_more(cluster, node):
@@ -171,7 +185,7 @@ def test_a_node_that_is_drained_counts_no_more(cluster, node):
 
 def test_one_that_joins_is_checked_then_and_one_that_does_not_answer_is_named(node, tmp_path):
     node(num_cpus=1)
-    watched = nodes_of(tmp_path)
+    watched = nodes_of(tmp_path, answer=30.0)
     ready, wrong = watched.check(alive_nodes())
     assert len(ready) == 1 and not wrong and watched.joined(alive_nodes()) == []
     node(num_cpus=1, env_vars={"DEAF": "1"})
@@ -184,20 +198,8 @@ def test_one_that_joins_is_checked_then_and_one_that_does_not_answer_is_named(no
 
     until(look)  # none of these looks waits for the deaf one
     assert len(said) == 1 and "is not the folder" in said[0]
-    watched._answer = 0.0
     until(lambda: len(look()) == 2)
-    assert "no answer within 0 s" in said[1] and watched.joined(alive_nodes()) == []
-
-
-@pytest.mark.parametrize("lost", [1, 2])
-def test_one_lost_process_is_no_fault_of_its_node(node, tmp_path, lost):
-    """It may be killed for memory that others take."""
-    node(num_cpus=1, env_vars={"LOSES": str(lost), "LOST_IN": str(tmp_path)})
-    ready, wrong = nodes_of(tmp_path).check(alive_nodes())
-    if lost == 1:
-        assert len(ready) == 1 and not wrong
-    else:
-        assert not ready and len(wrong) == 1 and "could not be checked: " in wrong[0]
+    assert "no answer within 30 s" in said[1] and watched.joined(alive_nodes()) == []
 
 
 # on-demand nodes
@@ -205,18 +207,8 @@ def test_one_lost_process_is_no_fault_of_its_node(node, tmp_path, lost):
 
 def requested() -> list[dict]:
     """What the autoscaler is asked for on the whole cluster."""
-    import ray
-    from ray.autoscaler.v2.utils import is_autoscaler_v2
-    from ray.experimental.internal_kv import _internal_kv_get
-
-    if is_autoscaler_v2():
-        from ray.autoscaler.v2.sdk import get_cluster_status
-
-        demands = get_cluster_status(ray.get_runtime_context().gcs_address).resource_demands.cluster_constraint_demand
-        return [
-            by_count.bundle for demand in demands for by_count in demand.bundles_by_count for _ in range(by_count.count)
-        ]
     from ray._private.ray_constants import AUTOSCALER_RESOURCE_REQUEST_CHANNEL
+    from ray.experimental.internal_kv import _internal_kv_get
 
     return json.loads(_internal_kv_get(AUTOSCALER_RESOURCE_REQUEST_CHANNEL) or b"[]")
 
@@ -276,7 +268,7 @@ def test_spot_stays_short_and_on_demand_nodes_come_and_are_given_back(node, quic
 def test_nothing_stays_asked_for_after_a_driver_however_it_ends(cluster, quick_actor, how):
     """Of a killed driver it is the actor that forgets, and ends itself when nobody is left."""
     if how == "kill":
-        code = "import ray, time; from tune_cd.cluster.node_requests import request_actor\n"
+        code = "import ray, time; from tune_cd.cluster.ondemand import request_actor\n"
         code += f"ray.init({cluster.address!r})\n"
         code += "while True:\n"
         code += f"    ray.get(request_actor(*{QUICK}).renew.remote('s', {{}}, [{BUNDLE}]))\n"

@@ -1,6 +1,8 @@
-"""The cluster files: what is this project's own in them. What holds for any such file, `tune_cd.cluster check` finds
-(`tests/cluster/test_cluster_check.py`). Nothing is started."""
+"""The cluster files: what is this project's own in them, and every command of their README exists, with every option
+that the text names. What holds for any such file, `tune_cd.cluster check` finds (`test_check.py`). Nothing is started.
+"""
 
+import argparse
 import fnmatch
 import re
 import shlex
@@ -10,6 +12,12 @@ from pathlib import Path
 
 import pytest
 import yaml
+
+from tune_cd import submit
+from tune_cd.cluster.__main__ import parser as cluster_parser
+from tune_cd.cluster.check.documents import strings
+from tune_cd.report.__main__ import parser as report_parser
+from tune_cd.run import options
 
 ROOT = Path(__file__).parents[2]
 CLUSTERS = ROOT / "clusters"
@@ -32,15 +40,6 @@ def job() -> dict:
     return parsed("kuberay.yaml")
 
 
-def strings(value) -> list[str]:
-    """Every string in parsed YAML, keys included."""
-    if isinstance(value, dict):
-        return [text for item in value.items() for text in strings(list(item))]
-    if isinstance(value, list):
-        return [text for item in value for text in strings(item)]
-    return [value] if isinstance(value, str) else []
-
-
 def test_it_grows_from_zero_in_several_zones_and_shrinks_soon(cluster):
     kinds = cluster["available_node_types"]
     assert set(kinds) == {"head", "gpu-spot", "gpu-ondemand"} and kinds["gpu-spot"]["resources"]["GPU"] == 1
@@ -56,10 +55,11 @@ def test_the_token_is_neither_others_to_read_nor_in_the_log(cluster):
 
 def test_nothing_must_be_edited_where_the_account_is_prepared(cluster):
     """clusters/aws.yaml makes what the file names."""
-    assert not [text for text in strings(cluster) if "EDIT-ME" in text]
+    texts = {text for _, text in strings(cluster)}
+    assert not [text for text in texts if "EDIT-ME" in text]
     kinds, image = cluster["available_node_types"], cluster["metadata"]["image"]
     assert image.startswith("resolve:ssm:/aws/service/")
-    assert {text for text in strings(cluster) if "latest" in text} == {image}, "nothing else floats"
+    assert {text for text in texts if "latest" in text} == {image}, "nothing else floats"
     assert {kind["node_config"]["ImageId"] for kind in kinds.values()} == {image}
     made = (CLUSTERS / "aws.yaml").read_text()
     profiles = {kind["node_config"]["IamInstanceProfile"]["Name"] for kind in kinds.values()}
@@ -226,8 +226,6 @@ CHECK = ["python -m tune_cd.cluster check clusters/{}", "EDIT-ME"]
     [("gpu.yaml", RAY), ("gcp.yaml", RAY + CHECK), ("kuberay.yaml", KUBECTL + CHECK)],
 )
 def test_each_head_comment_says_how_to_use_the_file(name, commands, job):
-    from tune_cd.run import options
-
     comment = re.split(r"\n(?:cluster_name|apiVersion):", (CLUSTERS / name).read_text())[0]
     assert all(line.startswith("#") for line in comment.splitlines() if line)
     assert [command for command in commands if command.format(name) not in comment] == []
@@ -239,3 +237,60 @@ def test_each_head_comment_says_how_to_use_the_file(name, commands, job):
     assert words[:3] == ["python", "-m", "tune_cd.run"]
     call = options.parse(words[3:]).call
     assert call.address == "auto" and re.match(r"(gs|s3)://", call.results) and call.study == "mine" and call.download
+
+
+README = (CLUSTERS / "README.md").read_text(encoding="utf-8")
+BLOCKS = "\n".join(re.findall(r"^```bash\n(.*?)^```$", README, re.MULTILINE | re.DOTALL))
+BLOCKS = BLOCKS.replace("\\\n", "").replace("BUCKET", "bucket")
+OTHERS = {"--tmux", "--dry-run=server"}  # of Ray and kubectl
+
+
+def commands() -> list[list[str]]:
+    """The words after `python -m` of every command, those in quotes for another machine included."""
+    found = []
+    for line in BLOCKS.splitlines():
+        words = shlex.split(line, comments=True)
+        quoted = [shlex.split(word) for word in words if word.startswith("python -m ")]
+        found += [inner[2:] for inner in [*quoted, words] if inner[:2] == ["python", "-m"]]
+    return found
+
+
+@pytest.mark.parametrize("words", commands(), ids=" ".join)
+def test_a_command_is_understood(words):
+    module, *argv = words
+    if module == "tune_cd.run":
+        options.parse(argv)
+    elif module == "tune_cd.report":
+        report_parser().parse_args(argv)
+    elif module == "tune_cd.cluster":
+        assert all((CLUSTERS.parent / file).is_file() for file in cluster_parser().parse_args(argv).files)
+    else:
+        assert module == "tune_cd.submit"
+        _, rest = submit.parser().parse_known_args(argv)
+        assert not rest or submit.check_submission(rest)["metadata"]["study"] == "mine"
+
+
+def test_every_kind_of_command_is_shown():
+    shown = {" ".join(words[:2]) for words in commands() if words[0] in ("tune_cd.submit", "tune_cd.cluster")}
+    assert shown == {f"tune_cd.submit {name}" for name in ("start", "list", "logs", "stop")} | {"tune_cd.cluster check"}
+    assert set(re.findall(r"tune_cd\.cluster\s+(\w+)", README)) == {"check", "watch"}
+
+
+def flags(parser: argparse.ArgumentParser) -> set[str]:
+    found = {flag for action in parser._actions for flag in action.option_strings}
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            found |= {flag for inner in action.choices.values() for flag in flags(inner)}
+    return found
+
+
+def test_every_option_in_the_text_is_in_a_parser():
+    known = flags(options.parser()) | flags(submit.parser()) | flags(cluster_parser()) | OTHERS
+    prose = re.sub(r"^```bash\n.*?^```$", "", README, flags=re.MULTILINE | re.DOTALL)
+    named = set(re.findall(r"(?<![\w-])--[a-z][\w=-]*", prose))
+    assert named and named <= known
+
+
+def test_every_file_is_in_the_table_and_there():
+    assert set(re.findall(r"`(\w+\.yaml)`", README)) == {path.name for path in CLUSTERS.glob("*.yaml")}
+    assert len(README.splitlines()) <= 90

@@ -1,6 +1,5 @@
 """A notice of the cloud's is seen, becomes a drain, and has states saved."""
 
-import argparse
 import http.server
 import subprocess
 import sys
@@ -13,31 +12,36 @@ import pytest
 
 from trainables.training import preemption_notice as notice
 from tune_cd.cluster import preemption
+from tune_cd.cluster.preemption import Notice, drain, end_ray, wait_for_notice, watch
 
-EC2 = "/latest/meta-data/spot/instance-action"
-IN_AN_HOUR = f"{datetime.now(UTC) + timedelta(hours=1):%Y-%m-%dT%H:%M:%SZ}"
-NOTICE = f'{{"action": "terminate", "time": "{IN_AN_HOUR}"}}'
+TOKEN, EC2 = "/latest/api/token", "/latest/meta-data/spot/instance-action"
+GCE = "/computeMetadata/v1/instance/preempted"
+
+
+def ec2_says(action: str, seconds: float) -> str:
+    return f'{{"action": "{action}", "time": "{datetime.now(UTC) + timedelta(seconds=seconds):%Y-%m-%dT%H:%M:%SZ}"}}'
 
 
 class Service(http.server.ThreadingHTTPServer):
-    """A metadata service: answers, path -> text; asked: (method, path, headers) of every request."""
+    """A metadata service. answers: path -> texts, of which the last stays, or states of errors; asked: (method, path,
+    headers) of every request."""
 
-    def __init__(self, answers: dict[str, str]):
+    def __init__(self):
         super().__init__(("127.0.0.1", 0), Handler)
-        self.answers, self.asked = answers, []
+        self.answers, self.asked, self.url = {}, [], f"http://127.0.0.1:{self.server_port}"
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
-        self.server.asked.append(
-            (self.command, self.path, {name.lower(): value for name, value in self.headers.items()})
-        )
-        text = self.server.answers.get(self.path)
-        self.send_response(200 if text is not None else 404)
-        self.send_header("Content-Length", str(len(text or "")))
+        self.server.asked.append((self.command, self.path, {name.lower(): text for name, text in self.headers.items()}))
+        answers = self.server.answers.get(self.path, [404])
+        answer = answers[0] if len(answers) == 1 else answers.pop(0)
+        self.send_response(answer if isinstance(answer, int) else 200)
+        text = "" if isinstance(answer, int) else answer
+        self.send_header("Content-Length", str(len(text)))
         self.end_headers()
-        self.wfile.write((text or "").encode())
+        self.wfile.write(text.encode())
 
     do_PUT = do_GET
 
@@ -46,69 +50,57 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def service(monkeypatch):
-    served = Service({})
-    monkeypatch.setattr(preemption, "METADATA", f"http://127.0.0.1:{served.server_port}")
-    yield served
-    served.shutdown()
-    served.server_close()
+def service():
+    with Service() as served:
+        yield served
+        served.shutdown()
 
 
 @pytest.mark.parametrize(
-    "cloud, path, before, after, seconds, headers",
+    ("answers", "seconds", "headers"),
     [
-        ("ec2", EC2, None, NOTICE, (1, 3600),
-         {"x-aws-ec2-metadata-token": "secret"}),
-        ("ec2", EC2, None, '{"action": "stop", "time": "2020-01-01T00:00:00Z"}', (0, 0),
-         {"x-aws-ec2-metadata-token": "secret"}),
-        ("gce", "/computeMetadata/v1/instance/preempted", "FALSE", "TRUE", (30, 30), {"metadata-flavor": "Google"}),
+        ({TOKEN: ["t"], EC2: [404, 404, ec2_says("terminate", 3600)]}, (1, 3600), {"x-aws-ec2-metadata-token": "t"}),
+        ({TOKEN: ["t"], EC2: [ec2_says("stop", -3600)]}, (0, 0), {"x-aws-ec2-metadata-token": "t"}),
+        ({TOKEN: [500, "t", 500, "t"], EC2: [404, 500, 404, ec2_says("stop", 3600)]}, (1, 3600), {}),
+        ({GCE: ["FALSE", "FALSE", "TRUE"]}, (30, 30), {"metadata-flavor": "Google"}),
     ],
-    ids=["ec2", "ec2, of the past", "gce"],
-)  # fmt: skip
-def test_a_cloud_gives_notice(service, cloud, path, before, after, seconds, headers):
-    service.answers |= {"/latest/api/token": "secret"} if cloud == "ec2" else {}
-    service.answers |= {} if before is None else {path: before}
-    assert preemption.CLOUDS[cloud](preemption.ask_metadata) is None
-    service.answers[path] = after
-    assert seconds[0] <= preemption.wait_for_notice(every=0).seconds <= seconds[1]
-    asked = [found for _, place, found in service.asked if place == path]
-    assert all(found.items() >= headers.items() for found in asked), "version 2 of EC2's service"
-    assert {method for method, place, _ in service.asked if place.endswith("token")} <= {"PUT"}
+    ids=["ec2", "ec2, of the past", "ec2, after errors", "gce"],
+)
+def test_a_cloud_gives_notice(service, answers, seconds, headers):
+    service.answers = answers
+    assert seconds[0] <= wait_for_notice(service.url, every=0).seconds <= seconds[1]
+    asked = [found for _, place, found in service.asked if place in list(answers)[-1:]]
+    assert asked and all(found.items() >= headers.items() for found in asked), "version 2 of EC2's service"
+    assert {method for method, place, _ in service.asked if place == TOKEN} == {"PUT"}
 
 
 def test_a_machine_of_no_cloud_is_left_alone(service):
-    assert preemption.wait_for_notice(every=0, patience=0.1) is None
+    assert wait_for_notice(service.url, every=0, patience=0.1) is None
     service.shutdown()
     service.server_close()
-    assert preemption.wait_for_notice(every=0, patience=0.1) is None
+    assert wait_for_notice(service.url, every=0, patience=0.1) is None
 
 
-def test_a_service_that_fails_for_a_while_is_asked_again():
-    away = ConnectionError("away")
-    answers = iter([away, away, "token", None, away, "token", None, None, "token", NOTICE])
-
-    def ask(path, **_):
-        answer = next(answers)
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
-
-    assert preemption.wait_for_notice(ask, every=0, patience=60).seconds > 0
+@pytest.fixture
+def ray(tmp_path):
+    """A command `ray` that writes its calls down: (path, its calls so far)."""
+    path = tmp_path / "ray"
+    calls = tmp_path / "calls"
+    path.write_text(f'#!/bin/sh\necho "$RAY_ADDRESS $@" >> {calls}\n[ $(wc -l < {calls}) -gt ${{FAILING:-0}} ]\n')
+    path.chmod(0o755)
+    return str(path), lambda: calls.read_text().splitlines()
 
 
-def test_the_watch_drains_and_leaves_a_notice_for_trainings(service, monkeypatch, tmp_path):
-    service.answers |= {"/latest/api/token": "t", EC2: NOTICE}
+def test_the_watch_drains_leaves_a_notice_for_trainings_and_ends_ray(service, monkeypatch, tmp_path, ray):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    done = []
-    monkeypatch.setattr(preemption, "drain", lambda address, found: done.append((address, found, notice.noticed())))
-    monkeypatch.setattr(preemption.time, "sleep", lambda seconds: done.append(seconds))
-    monkeypatch.setattr(preemption, "end_ray", lambda: done.append("ended"))
+    command, calls = ray
+    service.answers = {TOKEN: ["t"], EC2: [ec2_says("stop", preemption.MARGIN + 3)]}
+    began = time.monotonic()
     assert not notice.noticed()
-    assert preemption.run(argparse.Namespace(address="10.0.0.1:6379")) == 0
-    (address, found, before), wait, ended = done
-    assert address == "10.0.0.1:6379" and before and ended == "ended", "states are saved while the node is drained"
-    assert wait == found.seconds + 1, "after the drain's deadline"
-    assert wait < preemption.ec2_notice(preemption.ask_metadata).seconds, "before the machine goes"
+    watch("10.0.0.1:6379", service.url, tmp_path, command)  # no process of this machine is its own
+    assert notice.noticed() and 1 < time.monotonic() - began < preemption.MARGIN, "after the drain, before the machine"
+    drained, stopped = calls()
+    assert drained.startswith("10.0.0.1:6379 drain-node --address 10.0.0.1:6379 ") and stopped.endswith(" stop --force")
 
 
 def test_a_notice_of_an_earlier_start_says_nothing(monkeypatch, tmp_path):
@@ -122,47 +114,38 @@ def test_a_notice_of_an_earlier_start_says_nothing(monkeypatch, tmp_path):
     assert not notice.noticed()
 
 
-def test_a_drain_that_is_refused_is_tried_again_and_told(monkeypatch, tmp_path):
-    ray = tmp_path / "ray"
-    ray.write_text(f'#!/bin/sh\necho "$RAY_ADDRESS $@" >> {tmp_path}/calls\n[ $(wc -l < {tmp_path}/calls) -ge 3 ]\n')
-    ray.chmod(0o755)
-    monkeypatch.setattr(preemption, "PAUSE", 0.0)
-    monkeypatch.setattr(preemption, "RAY", str(ray))
-    preemption.drain("1.2.3.4:6379", preemption.Notice("spot", 90))
-    calls = (tmp_path / "calls").read_text().splitlines()
-    assert len(calls) == 3
-    assert calls[0] == (
+def test_a_drain_that_is_refused_is_tried_again_and_told(monkeypatch, ray):
+    command, calls = ray
+    monkeypatch.setenv("FAILING", "2")
+    drain("1.2.3.4:6379", Notice("spot", 90), ray=command, pause=0.0)
+    assert len(calls()) == 3
+    assert calls()[0] == (
         "1.2.3.4:6379 drain-node --address 1.2.3.4:6379 --reason DRAIN_NODE_REASON_PREEMPTION "
         "--reason-message spot --deadline-remaining-seconds 90"
     )
-    ray.write_text("#!/bin/sh\necho no; exit 1\n")
-    with pytest.raises(preemption.subprocess.CalledProcessError):
-        preemption.drain("1.2.3.4:6379", preemption.Notice("spot", 90))
+    monkeypatch.setenv("FAILING", "99")
+    with pytest.raises(subprocess.CalledProcessError):
+        drain("1.2.3.4:6379", Notice("spot", 90), ray=command, pause=0.0)
 
 
 def state(process: subprocess.Popen) -> str:
     return Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
-def test_ray_s_agents_are_held_and_nothing_else_before_ray_is_ended(monkeypatch, tmp_path):
+def test_ray_s_agents_are_held_and_nothing_else_before_ray_is_ended(tmp_path, ray):
     sleeper = [sys.executable, "-c", "import time; time.sleep(60)"]
     agent, other = subprocess.Popen([*sleeper, "/x/dashboard/agent.py"]), subprocess.Popen(sleeper)
+    command, calls = ray
     try:
         for process in (agent, other):
             (tmp_path / str(process.pid)).symlink_to(f"/proc/{process.pid}")
         (tmp_path / "999999999").mkdir()
-        asked = tmp_path / "asked"
-        ray = tmp_path / "ray"
-        ray.write_text(f'#!/bin/sh\necho "$@" > {asked}\n')
-        ray.chmod(0o755)
-        monkeypatch.setattr(preemption, "RAY", str(ray))
-        preemption.end_ray(tmp_path)
+        end_ray(tmp_path, command)
         deadline = time.monotonic() + 60
         while state(agent) != "T" and time.monotonic() < deadline:
             time.sleep(0.05)
-        assert (state(agent), state(other) == "T", asked.read_text()) == ("T", False, "stop --force\n")
+        assert (state(agent), state(other) == "T", len(calls())) == ("T", False, 1)
     finally:
-        agent.kill()
-        other.kill()
-        agent.wait()
-        other.wait()
+        for process in (agent, other):
+            process.kill()
+            process.wait()

@@ -1,11 +1,13 @@
 """clusters/gpu.yaml for real, against a cloud within this machine (cloud.py): `ray up`, growth from zero, the loss of
-spot instances with notice, none to be had, the loss of the head, shrinking when idle, results in a bucket, `ray down`.
+spot instances with notice, none to be had, two studies at a time, a killed driver, the loss of the head, shrinking when
+idle, results in a bucket, `ray down`.
 
 Image, instance types, commands and everything else are as written; only the time until an idle node ends is shorter.
 TUNE_CD_KEEP_LAB=1 keeps the machines' files, which are in /var/tmp.
 """
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -33,6 +35,8 @@ LAB += " --max-failures 0"
 TRIALS = 6
 ONE = f"--study one --setup small --num-samples {TRIALS} --no-baseline --images-seen 6000 --workers 1 --full-length"
 ONE += " --cpus-per-trial 2 --seed 3"
+PAIR = "--setup small --no-baseline --images-seen 16000 --workers 1 --full-length --num-samples"
+LONG = 1800  # s; a limit, for a busy machine
 
 
 class Laptop:
@@ -56,7 +60,7 @@ class Laptop:
     def _run(self, *command: str) -> str:
         own = {"HOME": str(self.home), "RAY_USAGE_STATS_ENABLED": "0", "PYTHONUNBUFFERED": "1"}
         done = subprocess.run(
-            command, env=os.environ | own | cloud.SEEN, cwd=ROOT, text=True, timeout=900,
+            command, env=os.environ | own | cloud.SEEN, cwd=ROOT, text=True, timeout=LONG,
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         )  # fmt: skip
         with open(self.folder / "laptop.log", "a") as log:
@@ -120,18 +124,24 @@ def is_spot(instance: dict) -> bool:
 
 
 def lose(sky, place: str, name: str) -> None:
-    """Take away a spot instance that trains; 20 s of notice are enough here and are over within one training."""
-    until(lambda: name in set(ended(place)["hostname"]), 600)
-    sky.take_away(workers(sky)[name], notice=20)
+    """Take away a spot instance that trains; half a minute of notice is enough here. Until it is over Ray asks for no
+    other spot instance, so a minute's would be a shortage already."""
+    until(lambda: name in set(ended(place)["hostname"]), LONG)
+    sky.take_away(workers(sky)[name], notice=30)
+
+
+def requested(laptop) -> int:
+    """The on-demand nodes that the autoscaler is asked for."""
+    said = laptop.ray("exec", "ray status", "--no-config-cache")
+    return sum(map(int, re.findall(r"'ondemand': 1\.0.*: (\d+) from request_resources", said)))
+
+
+def timed(what: str, began: float) -> None:
+    print(f"{what} after {time.monotonic() - began:.0f} s", flush=True)
 
 
 def test_from_a_laptop_to_spot_gpus(lab, laptop, sky, bucket):
-    place, times = f"s3://{bucket}/results", []
-
-    def timed(what: str, began: float) -> None:
-        times.append(f"{what} after {time.monotonic() - began:.0f} s")
-        print(times[-1], flush=True)
-
+    place = f"s3://{bucket}/results"
     began = time.monotonic()
     laptop.ray("up", "-y", "--no-config-cache")
     timed("up", began)
@@ -142,23 +152,23 @@ def test_from_a_laptop_to_spot_gpus(lab, laptop, sky, bucket):
 
     began = time.monotonic()
     laptop.ray("exec", "--tmux", f"{RUN} {LAB} --results {place} > ~/driver.log 2>&1", "--no-config-cache")
-    until(lambda: len(workers(sky)) == 2, 180)
+    until(lambda: len(workers(sky)) == 2, LONG)
     timed("two spot instances", began)
     assert all(is_spot(one) and one["InstanceType"] == "g6.2xlarge" for one in workers(sky).values())
     first, second = workers(sky)
-    until(lambda: len(ended(place)) >= 2, 600)
+    until(lambda: len(ended(place)) >= 2, LONG)
     assert set(ended(place)["hostname"]) <= set(workers(sky)), "the head drives, workers train"
 
     lose(sky, place, first)
-    until(lambda: len(workers(sky)) == 2 and first not in workers(sky), 180)
+    until(lambda: len(workers(sky)) == 2 and first not in workers(sky), LONG)
     sky.spot = False
     lose(sky, place, second)
     began = time.monotonic()
-    until(lambda: any(not is_spot(one) for one in workers(sky).values()), 120)
+    until(lambda: any(not is_spot(one) for one in workers(sky).values()), LONG)
     timed("an on-demand instance, spot being lost and refused,", began)
     assert sky.refused
 
-    until(lambda: "studies/lab/report.html" in store_of(place).listing("studies/lab"), 1200)
+    until(lambda: "studies/lab/report.html" in store_of(place).listing("studies/lab"), LONG)
     table = ended(place)
     assert set(table["status"]) == {"completed", "stopped"}, "a loss with notice is no failure (--max-failures 0)"
     assert table["images_seen"].max() == IMAGES and table["images_seen"].sum() <= WORTH * IMAGES + IMAGES / 8
@@ -170,7 +180,7 @@ def test_from_a_laptop_to_spot_gpus(lab, laptop, sky, bucket):
 
     sky.spot = True
     laptop.ray("exec", "--tmux", f"{RUN} {ONE} --results {place} > ~/one.log 2>&1", "--no-config-cache")
-    until(lambda: len(ended(place, "one")) >= 2, 600)
+    until(lambda: len(ended(place, "one")) >= 2, LONG)
     sky.take_away(head)
     before = len(ended(place, "one"))
     assert before < TRIALS, "the head is lost in the middle"
@@ -182,7 +192,7 @@ def test_from_a_laptop_to_spot_gpus(lab, laptop, sky, bucket):
     assert "report:" in said and (ended(place, "one")["status"] == "completed").all()
 
     began = time.monotonic()
-    until(lambda: not workers(sky), 300)
+    until(lambda: not workers(sky), LONG)
     timed("no worker left", began)
     laptop.ray("down", "-y")
     assert not sky.instances(), "nothing that costs is left"
@@ -190,3 +200,24 @@ def test_from_a_laptop_to_spot_gpus(lab, laptop, sky, bucket):
     laptop.python("-m", "tune_cd.run", "--address", "local", "--results", str(lab / "alone"), *ONE.split())
     columns = ["trial_index", "direction", "Lambda_p", "Lambda_e", "val_score", "test_score"]
     pd.testing.assert_frame_equal(ended(place, "one")[columns], ended(str(lab / "alone"), "one")[columns])
+
+
+def test_two_studies_at_a_time_and_a_killed_driver(laptop, sky, bucket):
+    """Where spot is refused each requests a node. Of the killed driver nothing stays requested."""
+    place, sky.spot = f"s3://{bucket}/results", False
+    laptop.ray("up", "-y", "--no-config-cache")
+    for study, trials in (("a", 6), ("b", 40)):
+        command = (
+            f"{RUN} {PAIR} {trials} --study {study} --results {place} > ~/{study}.log 2>&1 & echo $! > ~/{study}.pid"
+        )
+        laptop.ray("exec", "--tmux", f"{command}; wait", "--no-config-cache")
+    until(lambda: requested(laptop) == 2, LONG)
+    until(lambda: len(ended(place, "a")) and len(ended(place, "b")), LONG)
+    laptop.ray("exec", "kill -9 $(cat ~/b.pid)", "--no-config-cache")
+    began = time.monotonic()
+    until(lambda: requested(laptop) < 2, 180)
+    timed("the request of a killed driver is withdrawn", began)
+    until(lambda: (ended(place, "a")["status"] == "completed").sum() == 6, LONG)
+    until(lambda: requested(laptop) == 0, LONG)
+    assert sky.refused
+    laptop.ray("down", "-y")

@@ -1,6 +1,9 @@
-"""`python -m tune_cd.submit` on a real Ray head with a token: studies side by side, stopped and continued."""
+"""`python -m tune_cd.submit` on a real Ray head with a token: studies side by side, stopped and continued, and how each
+ends."""
 
+import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -16,6 +19,7 @@ from uuid import uuid4
 
 import pytest
 from forked_workers import SETUP
+from studies import row
 
 from tune_cd import results
 
@@ -65,84 +69,110 @@ def two(channels, image_size):
 `stopped` has one. A driver, which builds one to check it, draws neither picture nor report, which takes long."""
 
 
+STUDY = """#!/bin/sh
+while [ "$1" != --study ]; do shift; done
+case $2 in
+  ends-*) echo 'error: as was asked'; echo 'the last line'; exit ${2#ends-};;
+  killed) echo begun; kill -9 $$;;
+  *) trap 'echo last words; exit 143' TERM; echo begun; while :; do sleep 0.1; done;;
+esac
+"""
+"""A program in the place of the head's Python: what it does its study's name says."""
+
+
+COMMANDS = """
+import json, os, sys
+from tune_cd import submit
+for line in sys.stdin:
+    argv, said = json.loads(line)
+    if os.fork() == 0:
+        sys.stdin.close()
+        for number in (1, 2):
+            os.dup2(os.open(said, os.O_WRONLY | os.O_CREAT | os.O_APPEND), number)
+        status = submit.main(argv)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        with open(said + '.part', 'w') as file:
+            file.write(str(status))
+        os.rename(said + '.part', said + '.status')
+        os._exit(0)
+"""
+"""Runs commands in forks of a process with imports done. Ray reads the mode of its tokens when it is imported."""
+
+
 class Head:
     """A Ray head of its own, and commands that know its address and token."""
 
     def __init__(self, folder: Path):
         self.folder, self.results, self.code = folder, folder / "results", folder / "code"
         self.code.mkdir()
+        self.results.mkdir()
         (self.code / "own_network.py").write_text(NETWORK.format(folder=str(folder)))
+        self.program = folder / "study"
+        self.program.write_text(STUDY)
+        self.program.chmod(0o755)
         token = folder / "token"
         token.write_text(uuid4().hex)
         self.environ = {**os.environ, "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(token)}
         for name in ("RAY_ADDRESS", "RAY_API_SERVER_ADDRESS", "RAY_AUTH_TOKEN"):
             self.environ.pop(name, None)
-        kinds = (
-            "port",
-            "dashboard-port",
-            "ray-client-server-port",
-            "dashboard-agent-listen-port",
-            "metrics-export-port",
-        )
-        ports = free_ports(*kinds)
+        names = ("port", "dashboard-port", "ray-client-server-port", "dashboard-agent-listen-port")
+        ports = free_ports(*names, "metrics-export-port")
         self.url = f"http://127.0.0.1:{ports['dashboard-port']}"
         options = [f"--{name}={port}" for name, port in ports.items()]
         ray = [sys.executable, "-c", STARTING_RAY, "start", "--head", "--block", "--disable-usage-stats"]
-        ray += [f"--num-cpus={CPUS}", f"--temp-dir={folder}/t"]
-        self.log = open(folder / "head.log", "wb")  # noqa: SIM115, open while the head runs
-        self.process = subprocess.Popen(
-            [*ray, *options], env=self.environ, stdout=self.log, stderr=subprocess.STDOUT, start_new_session=True
-        )
-        self._wait()
+        ray += [f"--num-cpus={CPUS}", f"--temp-dir={folder}/t", *options]
+        with open(folder / "head.log", "wb") as log:
+            self.process = subprocess.Popen(
+                ray, env=self.environ, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
+            )
+        server = [sys.executable, "-c", COMMANDS]
+        self.commands = subprocess.Popen(server, env=self.environ, stdin=subprocess.PIPE, text=True)
+        until(self._answers, STARTING)
 
-    def _wait(self) -> None:
-        deadline = time.monotonic() + STARTING
-        while True:
-            try:
-                urllib.request.urlopen(f"{self.url}/api/version", timeout=5)
-            except urllib.error.HTTPError as error:
-                assert error.code == 401, "it wants its token"
-                return
-            except OSError:
-                assert time.monotonic() < deadline and self.process.poll() is None, (
-                    self.folder / "head.log"
-                ).read_text()
-                time.sleep(0.5)
+    def _answers(self) -> bool:
+        assert self.process.poll() is None, (self.folder / "head.log").read_text()
+        try:
+            urllib.request.urlopen(f"{self.url}/api/version", timeout=5)
+        except urllib.error.HTTPError as error:
+            return error.code == 401  # it wants its token
+        except OSError:
+            return False
+        raise AssertionError("it asks for no token")
 
     def end(self) -> None:
+        self.commands.communicate(timeout=60)
         self.process.send_signal(signal.SIGTERM)  # ends what it has started
         try:
             self.process.wait(60)
         finally:
             if self.process.poll() is None:
                 os.killpg(self.process.pid, signal.SIGKILL)
-            self.log.close()
 
-    def begin(self, *argv: str, **environ) -> subprocess.Popen:
-        """A command under way."""
-        command = [sys.executable, "-m", "tune_cd.submit", argv[0], "--address", self.url, *argv[1:]]
-        return subprocess.Popen(
-            command, env=self.environ | environ, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-        )
+    def begin(self, command: str, *argv: str) -> Path:
+        """A command under way: the file of what it prints."""
+        said = self.folder / f"said-{uuid4().hex}"
+        self.commands.stdin.write(json.dumps([[command, "--address", self.url, *argv], str(said)]) + "\n")
+        self.commands.stdin.flush()
+        return said
 
-    def run(self, *argv: str, expected=0, **environ) -> str:
+    def run(self, *argv: str, expected=0) -> str:
         """What a command has printed; its exit status is the expected one."""
-        return said(self.begin(*argv, **environ), expected)
+        return printed(self.begin(*argv), expected)
 
     def study(self, name: str, *argv: str) -> list[str]:
         network = name if name in ("one", "two") else "build"
         code = ["--working-dir", str(self.code), "--set", f"network=own_network:{network}"]
-        return [
-            "--python",
-            sys.executable,
-            "--study",
-            name,
-            "--results",
-            str(self.results),
-            *TINY.split(),
-            *code,
-            *argv,
-        ]
+        options = ["--python", sys.executable, "--study", name, "--results", str(self.results)]
+        return [*options, *TINY.split(), *code, *argv]
+
+    def quick(self, name: str, *argv: str) -> list[str]:
+        """Of a study that is no search, but `self.program`."""
+        place = ["--results", str(self.results), "--workers", "2", "--num-samples", "5", "--no-baseline"]
+        return ["--python", str(self.program), "--study", name, *place, *argv]
+
+    def listed(self) -> dict[str, str]:
+        return {line.split()[0]: line for line in self.run("list").splitlines()}
 
     def under_way(self, *names: str) -> list[int]:
         """The processes that train for each study."""
@@ -153,10 +183,18 @@ class Head:
         return len(list(self.results.glob(f"trials/{name}/*.parquet")))
 
 
-def said(process: subprocess.Popen, expected=0) -> str:
-    printed, _ = process.communicate(timeout=500)
-    assert process.returncode == expected, printed
-    return printed
+def printed(said: Path, expected=0) -> str:
+    status = said.with_suffix(".status")
+    until(status.exists, 500)
+    assert int(status.read_text()) == expected, said.read_text()
+    return said.read_text()
+
+
+def until(what, seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    while not what():
+        assert time.monotonic() < deadline, "it did not happen"
+        time.sleep(0.1)
 
 
 def free_ports(*names: str) -> dict[str, int]:
@@ -183,10 +221,44 @@ def head(workers):
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def same(table, other) -> bool:
-    columns = ["trial_index", "params", "status", "val_score", "test_score"]
-    one, two = (frame.sort_values("trial_index").reset_index(drop=True)[columns] for frame in (table, other))
-    return one.equals(two)
+def test_how_a_study_ends_is_its_exit_status_and_is_explained(head):
+    """Of a quick program in the place of `tune_cd.run`."""
+    assert head.run("list") == "no study was submitted to this cluster\n"
+    said = {code: head.run("start", "--follow", *head.quick(f"ends-{code}"), expected=code) for code in (0, 1, 2, 126)}
+    assert "the last line\n" in said[0] and said[0].endswith("study ends-0: SUCCEEDED, 0: finished\n")
+    head.run("start", "--follow", *head.quick("killed"), expected=137)
+    head.run("start", "--follow", "--python", "/no/python", *head.quick("absent")[2:], expected=127)
+    listed = head.listed()
+    for study, words in {
+        "ends-0": "SUCCEEDED.* 0: finished$", "ends-1": "FAILED.* 1: broke off, .*: error: as was asked$",
+        "ends-2": "FAILED.* 2: refused before the first trial: error: as was asked$",
+        "ends-126": "FAILED.* 126: no exit status of tune_cd.run$", "killed": "FAILED.* 137: ended by signal 9$",
+        "absent": "FAILED.* 127: no such Python",
+    }.items():  # fmt: skip
+        assert re.search(words, listed[study]), listed[study]
+    assert list(listed)[1:3] == ["absent", "killed"], "the latest first"
+    assert head.run("stop", "ends-0").endswith("study ends-0: SUCCEEDED, 0: finished\n"), "it has ended already"
+
+
+def test_a_study_under_way_is_refused_to_others_listed_followed_and_stopped(head):
+    assert "is submitted as tune_cd~waits~1; results in " in head.run("start", *head.quick("waits"))
+    until(lambda: "begun\n" in head.run("logs", "waits"), 60)
+    refused = head.run("start", *head.quick("waits", "--resume"), expected=2)
+    assert "error: study 'waits' is running (" in refused and "2 workers, RUNNING)" in refused
+    assert "0/5" in head.listed()["waits"]
+    results.write_trial(head.results, row(0, "completed", 0.5) | {"study": "waits"})
+    assert "1/5" in (line := head.listed()["waits"]) and "r_map 0.5000" in line and line.index("RUNNING")
+    said = head.run("stop", "waits")
+    assert said.index("STOPPED, 143: stopped") < said.index("continue with: python -m tune_cd.submit start ")
+    assert "last words\n" in head.run("logs", "waits", "-f")
+    assert "tune_cd~waits~2" in head.run("start", *head.quick("waits", "--resume"))
+    head.run("stop", "waits")
+    assert "error: no study 'nobody' was submitted" in head.run("stop", "nobody", expected=2)
+
+
+def test_a_study_without_a_row_is_stopped_without_loss(head):
+    head.run("start", *head.quick("empty"))
+    assert "continue with" not in head.run("stop", "empty")
 
 
 @pytest.fixture(scope="module")
@@ -198,13 +270,11 @@ def side_by_side(head):
     one = head.begin("start", "--follow", *head.study("one", "--num-samples", "3", "--workers", "1", "--full-length"))
     random = ["--num-samples", "3", "--workers", "2", "--search", "random"]
     two = head.begin("start", "--follow", *head.study("two", *random))
-    deadline = time.monotonic() + STARTING
-    while sum(head.under_way("one", "two")) < 3 and time.monotonic() < deadline:
-        time.sleep(0.1)
+    until(lambda: sum(head.under_way("one", "two")) >= 3, STARTING)
     time.sleep(2)
     under_way = head.under_way("one", "two")
     hold.unlink()
-    return {"one": said(one), "two": said(two), "under way": under_way}
+    return {"one": printed(one), "two": printed(two), "under way": under_way}
 
 
 def test_each_study_is_held_to_its_workers_and_none_waits_for_another(head, side_by_side):
@@ -214,24 +284,16 @@ def test_each_study_is_held_to_its_workers_and_none_waits_for_another(head, side
     assert "cd: 3 of 3 settings trained" in side_by_side["one"]
     assert "random: 3 of 3 settings trained" in side_by_side["two"]
     assert all(side_by_side[name].endswith(f"study {name}: SUCCEEDED, 0: finished\n") for name in ("one", "two"))
-
-
-def test_list_has_every_study_with_its_trials_and_its_end(head, side_by_side):
-    lines = {line.split()[0]: line for line in head.run("list").splitlines()}
-    assert set(lines) >= {"study", "one", "two"}
-    assert (
-        all(word in lines["one"] for word in ("SUCCEEDED", "3/3", "r_map 0.", "0: finished")) and "3/3" in lines["two"]
-    )
-
-
-def test_a_network_of_ones_own_reached_the_driver_and_those_that_train(head, side_by_side):
-    assert results.read(head.results, "one")["config"].str.contains("own_network:one").all()
-    assert "set-up small: own_network:one at 28 px" in side_by_side["one"]
+    listed = head.listed()
+    assert all(word in listed["one"] for word in ("SUCCEEDED", "3/3", "r_map 0.", "0: finished"))
+    assert one["config"].str.contains("own_network:one").all(), "code of this machine reached those that train"
+    assert "set-up small: own_network:one at 28 px" in side_by_side["one"], "and the driver"
 
 
 def test_without_the_token_nothing_is_told(head):
-    printed = head.run("list", expected=2, RAY_AUTH_MODE="disabled")
-    assert "asks for a token, and `ray rsync-down clusters/gpu.yaml" in printed
+    command = [sys.executable, "-m", "tune_cd.submit", "list", "--address", head.url]
+    done = subprocess.run(command, env=head.environ | {"RAY_AUTH_MODE": "disabled"}, capture_output=True, text=True)
+    assert done.returncode == 2 and "asks for a token, and `ray rsync-down clusters/gpu.yaml" in done.stderr
 
 
 def test_a_study_stopped_in_its_middle_ends_as_one_that_never_was(head, side_by_side):
@@ -240,17 +302,16 @@ def test_a_study_stopped_in_its_middle_ends_as_one_that_never_was(head, side_by_
     hold = head.folder / "hold-after-a-row"
     hold.touch()
     head.run("start", *study)
-    deadline = time.monotonic() + 300
-    while not head.rows("stopped"):
-        assert time.monotonic() < deadline, head.run("logs", "stopped")
-        time.sleep(0.1)
-    printed = head.run("stop", "stopped")
-    assert "interrupted: every finished trial is in the table" in printed
-    assert "study stopped: STOPPED, 143: stopped\ncontinue with: python -m tune_cd.submit start" in printed
+    until(lambda: head.rows("stopped"), 300)
+    assert "study stopped: STOPPED, 143: stopped\ncontinue with: python -m" in head.run("stop", "stopped")
+    assert "interrupted: every finished trial is in the table" in head.run("logs", "stopped")
     assert head.rows("stopped") == 1
     hold.unlink()
     head.run("start", *study, "--resume")
     assert "cd: 3 of 3 settings trained" in head.run("logs", "stopped", "-f")
-    assert same(results.read(head.results, "stopped"), results.read(head.results, "one"))
-    (line,) = [line for line in head.run("list").splitlines() if line.startswith("stopped ")]
-    assert "SUCCEEDED" in line and "3/?" in line, "the last attempt; how many there may be, the first one's options say"
+    columns = ["params", "status", "val_score", "test_score"]
+    ended, whole = (results.read(head.results, name).set_index("trial_index")[columns] for name in ("stopped", "one"))
+    assert ended.sort_index().equals(whole.sort_index())
+    assert "SUCCEEDED" in (line := head.listed()["stopped"]) and "3/?" in line, (
+        "how many there may be, is not known again"
+    )

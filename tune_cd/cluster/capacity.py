@@ -86,8 +86,9 @@ def alive_nodes() -> list[dict]:
     return [node for node in ray.nodes() if node["Alive"] and node["NodeID"] not in draining]
 
 
-def cluster_growth(bootstrap: Path = RAY_BOOTSTRAP) -> Growth:
-    """The growth of the connected cluster; none if neither place describes it.
+def cluster_growth(bootstrap: Path = RAY_BOOTSTRAP, namespace: Path = NAMESPACE) -> Growth:
+    """The growth of the connected cluster; none if neither place describes it. namespace: the file in a pod that names
+    its own.
 
     Raises ValueError for a description that cannot be read, OSError if Kubernetes does not answer.
     """
@@ -97,8 +98,8 @@ def cluster_growth(bootstrap: Path = RAY_BOOTSTRAP) -> Growth:
         except yaml.YAMLError as error:
             raise ValueError(f"{bootstrap} cannot be read: {error}") from error
     name = os.environ.get("RAY_CLUSTER_NAME")
-    if os.environ.get("KUBERNETES_SERVICE_HOST") and name and NAMESPACE.exists():
-        resource = ray_internals.kubernetes_raycluster(name, NAMESPACE.read_text().strip())
+    if os.environ.get("KUBERNETES_SERVICE_HOST") and name and namespace.exists():
+        resource = ray_internals.kubernetes_raycluster(name, namespace.read_text().strip())
         return from_description(ray_internals.kuberay_config(resource), "the RayCluster")
     return Growth()
 

@@ -7,7 +7,6 @@ before the machine goes, Ray on it is ended: otherwise the cluster waits a minut
 it.
 """
 
-import argparse
 import json
 import logging
 import os
@@ -17,10 +16,9 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import NamedTuple
 
 from trainables.training.preemption_notice import notice_file
 
@@ -38,82 +36,65 @@ ATTEMPTS, PAUSE = 6, 2.0  # at draining the node, and seconds between two
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class Notice:
+class Notice(NamedTuple):
     """A cloud's notice that this machine will be taken away in so many seconds."""
 
     reason: str
     seconds: int
 
 
-def ec2_notice(ask: Callable[..., str | None]) -> Notice | None:
+def ec2_notice(service: str) -> Notice | None:
     """EC2's notice of two minutes (`spot/instance-action`), or None, by version 2 of its service. Raises OSError
     without it."""
-    token = ask("/latest/api/token", method="PUT", headers={"X-aws-ec2-metadata-token-ttl-seconds": str(TOKEN_SECONDS)})
-    if token is None:
-        raise ConnectionError("no token: not a machine of EC2's")
-    text = ask("/latest/meta-data/spot/instance-action", headers={"X-aws-ec2-metadata-token": token})
-    if text is None:
-        return None
-    action = json.loads(text)
-    left = datetime.fromisoformat(action["time"]) - datetime.now(UTC)
-    return Notice(
-        f"EC2 will {action['action']} this spot instance at {action['time']}", max(0, int(left.total_seconds()))
-    )
-
-
-def gce_notice(ask: Callable[..., str | None]) -> Notice | None:
-    """Compute Engine's notice of half a minute (`instance/preempted`), or None. Raises OSError without its service."""
-    text = ask("/computeMetadata/v1/instance/preempted", headers={"Metadata-Flavor": "Google"})
-    if text is None:
-        raise ConnectionError("not a machine of Compute Engine's")
-    return Notice("Compute Engine preempts this machine", GCE_SECONDS) if text.strip() == "TRUE" else None
-
-
-CLOUDS = {"ec2": ec2_notice, "gce": gce_notice}
-
-
-def ask_metadata(path: str, *, method: str = "GET", headers: dict[str, str]) -> str | None:
-    """The answer of the machine's metadata service; None if it says that there is no such thing. Raises OSError."""
-    request = urllib.request.Request(METADATA + path, method=method, headers=headers)
-    direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    token = _answer(f"{service}/latest/api/token", "X-aws-ec2-metadata-token-ttl-seconds", str(TOKEN_SECONDS), "PUT")
     try:
-        with direct.open(request, timeout=TIMEOUT) as response:
-            return response.read().decode()
+        said = _answer(f"{service}/latest/meta-data/spot/instance-action", "X-aws-ec2-metadata-token", token)
     except urllib.error.HTTPError as error:
-        if error.code in (403, 404, 405):
+        if error.code == 404:
             return None
         raise
+    action = json.loads(said)
+    left = datetime.fromisoformat(action["time"]) - datetime.now(UTC)
+    reason = f"EC2 will {action['action']} this spot instance at {action['time']}"
+    return Notice(reason, max(0, int(left.total_seconds())))
 
 
-def wait_for_notice(
-    ask: Callable[..., str | None] = ask_metadata, every: float = EVERY, patience: float = PATIENCE
-) -> Notice | None:
+def gce_notice(service: str) -> Notice | None:
+    """Compute Engine's notice of half a minute (`instance/preempted`), or None. Raises OSError without its service."""
+    said = _answer(f"{service}/computeMetadata/v1/instance/preempted", "Metadata-Flavor", "Google")
+    return Notice("Compute Engine preempts this machine", GCE_SECONDS) if said.strip() == "TRUE" else None
+
+
+def _answer(url: str, header: str, value: str, method: str = "GET") -> str:
+    request = urllib.request.Request(url, method=method, headers={header: value})
+    with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=TIMEOUT) as response:
+        return response.read().decode()
+
+
+def wait_for_notice(service: str = METADATA, every: float = EVERY, patience: float = PATIENCE) -> Notice | None:
     """Wait for the notice and return it; None if no metadata service answers within `patience` seconds. One that has
     answered, and does not for a while, is asked again."""
-    deadline, known = time.monotonic() + patience, None
-    while known or time.monotonic() <= deadline:
-        for name in [known] if known else CLOUDS:
+    deadline, clouds = time.monotonic() + patience, [ec2_notice, gce_notice]
+    while len(clouds) == 1 or time.monotonic() <= deadline:
+        for ask in clouds:
             try:
-                notice = CLOUDS[name](ask)
+                notice = ask(service)
             except (OSError, ValueError, KeyError) as error:
-                log.log(logging.WARNING if known else logging.DEBUG, "the metadata service of %s: %s", name, error)
+                log.log(logging.WARNING if len(clouds) == 1 else logging.DEBUG, "the metadata service: %s", error)
                 continue
-            if not known:
-                log.info("watching for a notice of %s", name)
-            known = name
             if notice is not None:
                 return notice
+            clouds = [ask]
             break
         time.sleep(every)
     return None
 
 
-def drain(address: str, notice: Notice, node: str | None = None) -> None:
-    """Tell Ray at the address (HOST:PORT) to drain a node. node: its id; None: this one. Raises CalledProcessError if
-    Ray refuses."""
+def drain(address: str, notice: Notice, node: str | None = None, ray: str = RAY, pause: float = PAUSE) -> None:
+    """Tell Ray at the address (HOST:PORT) to drain a node. node: its id; None: this one. ray: the command. pause:
+    seconds between two attempts. Raises CalledProcessError if Ray refuses."""
     command = [
-        RAY, "drain-node", "--address", address, "--reason", "DRAIN_NODE_REASON_PREEMPTION",
+        ray, "drain-node", "--address", address, "--reason", "DRAIN_NODE_REASON_PREEMPTION",
         "--reason-message", notice.reason, "--deadline-remaining-seconds", str(notice.seconds),
         *(["--node-id", node] if node else []),
     ]  # fmt: skip
@@ -123,42 +104,33 @@ def drain(address: str, notice: Notice, node: str | None = None) -> None:
         if done.returncode == 0:
             return
         log.warning("attempt %d to drain this node: %s", attempt + 1, (done.stdout + done.stderr).strip()[-500:])
-        time.sleep(PAUSE)
+        time.sleep(pause)
     done.check_returncode()
 
 
-def end_ray(processes: Path = Path("/proc")) -> None:
+def end_ray(processes: Path, ray: str = RAY) -> None:
     """End Ray on this machine by force. Call it after the drain's deadline: only then does the end of a trial count as
-    the machine's. Ray's agents are paused first, since they would report a failure, with pages of logs, to every
-    driver."""
+    the machine's. Ray's agents, and the raylet, whose command names them, are paused first: they would report a
+    failure, with pages of logs, to every driver. processes: the folder of the machine's processes."""
     for command in processes.glob("[0-9]*/cmdline"):
         try:
             if any(agent in command.read_bytes() for agent in AGENTS):
                 os.kill(int(command.parent.name), signal.SIGSTOP)
         except OSError:  # it has ended
             continue
-    subprocess.run([RAY, "stop", "--force"], check=False, capture_output=True)
+    subprocess.run([ray, "stop", "--force"], check=False, capture_output=True)
 
 
-HELP = "on a cloud's worker, beside Ray: wait for the notice that the machine is taken away, and drain the node"
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--address", required=True, metavar="HOST:PORT", help="of the cluster of this machine")
-
-
-def run(arguments: argparse.Namespace) -> int:
-    """Wait for the notice and pass it on; returns the exit status. Ends at once on a machine that gets none."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
-    notice = wait_for_notice()
+def watch(address: str, service: str = METADATA, processes: Path = Path("/proc"), ray: str = RAY) -> None:
+    """Wait for the notice and pass it on to the cluster at the address. Ends at once on a machine that gets none."""
+    notice = wait_for_notice(service)
     if notice is None:
-        log.info("no metadata service answers at %s: no notice is given on this machine", METADATA)
-        return 0
+        log.info("no metadata service answers at %s: no notice is given on this machine", service)
+        return
     log.info("%s, in %d s", notice.reason, notice.seconds)
     notice_file().touch(mode=0o644)
-    left = Notice(notice.reason, max(1, notice.seconds - MARGIN))
-    drain(arguments.address, left)
-    log.info("this node is drained; Ray on it ends in %d s", left.seconds)
-    time.sleep(left.seconds + 1.0)
-    end_ray()
-    return 0
+    left = max(1, notice.seconds - MARGIN)
+    drain(address, Notice(notice.reason, left), ray=ray)
+    log.info("this node is drained; Ray on it ends in %d s", left)
+    time.sleep(left + 1.0)
+    end_ray(processes, ray)

@@ -42,39 +42,30 @@ def kubernetes_raycluster(name: str, namespace: str) -> dict:
 
 
 def starting_nodes() -> Counter[str]:
-    """Node type -> nodes that the cloud has granted and that are being set up; from either version of the autoscaler,
-    empty without one."""
+    """Node type -> nodes that the cloud has granted and that are being set up; empty without an autoscaler, and with
+    one of version 1, which `ray up` starts for machines of one's own alone."""
     import ray
-    from ray.autoscaler.v2.utils import is_autoscaler_v2
+    from ray.autoscaler.v2.sdk import get_cluster_status
 
-    if is_autoscaler_v2():
-        from ray.autoscaler.v2.sdk import get_cluster_status
-
-        status = get_cluster_status(ray.get_runtime_context().gcs_address)
-        return Counter(node.ray_node_type_name for node in status.pending_nodes)
-    from ray._private.ray_constants import DEBUG_AUTOSCALING_STATUS
-    from ray.experimental.internal_kv import _internal_kv_get
-
-    report = json.loads(_internal_kv_get(DEBUG_AUTOSCALING_STATUS) or b"{}").get("autoscaler_report") or {}
-    return Counter(kind for _, kind, _ in report.get("pending_nodes", []))
+    status = get_cluster_status(ray.get_runtime_context().gcs_address)
+    return Counter(node.ray_node_type_name for node in status.pending_nodes)
 
 
-def schema_errors(config: dict) -> list[tuple[tuple, str]]:
-    """(place, message) of what Ray's schema refuses in a file as it is written. Ray applies it after it has filled in
-    defaults, which fails for values of the wrong kind, and names none. Keys that it does not know are left to it."""
+def refusals(config: dict) -> list[tuple[tuple, str]]:
+    """(place, message) of everything for which `ray up` refuses a file before it contacts anything.
+
+    First what its schema refuses in the file as it is written: Ray applies it after it has filled in defaults, which
+    fails for values of the wrong kind, and names none. Then Ray's own preparation and validation.
+    """
     import jsonschema
     import ray.autoscaler
+    from ray.autoscaler._private import util
 
     schema = json.loads(Path(ray.autoscaler.__file__).with_name("ray-schema.json").read_text("utf-8"))
     known = {key: value for key, value in config.items() if key in schema["properties"]}
     errors = jsonschema.Draft7Validator(schema | {"required": ["provider"]}).iter_errors(known)
-    return [(tuple(error.absolute_path), error.message) for error in errors]
-
-
-def refusal(config: dict) -> str | None:
-    """The error of `ray up` before it contacts anything: Ray's preparation and validation of a file; None without."""
-    from ray.autoscaler._private import util
-
+    if found := [(tuple(error.absolute_path), error.message) for error in errors]:
+        return found
     said = io.StringIO()
     try:
         with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
@@ -82,5 +73,5 @@ def refusal(config: dict) -> str | None:
     except ModuleNotFoundError:
         raise
     except Exception as error:  # a ValidationError, or whatever else Ray raises, its own abort included
-        return getattr(error, "message", "") or str(error) or said.getvalue() or type(error).__name__
-    return None
+        return [((), getattr(error, "message", "") or str(error) or said.getvalue() or type(error).__name__)]
+    return []

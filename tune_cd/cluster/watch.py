@@ -1,16 +1,14 @@
 """Watches the cluster while a study runs: requests on-demand nodes while spot is short, and checks nodes that join. A
 failure here is reported once, and the study goes on."""
 
-import math
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from secrets import token_hex
 
-from tune_cd.cluster import spot
 from tune_cd.cluster.capacity import HEAD, ONDEMAND, Growth, alive_nodes, processes_on
-from tune_cd.cluster.node_requests import request_actor
+from tune_cd.cluster.ondemand import Shortage, on_demand_type, request_actor
 from tune_cd.cluster.ray_internals import starting_nodes
 from tune_cd.results.redaction import redact
 
@@ -40,15 +38,14 @@ class ClusterWatch:
         interval: float = INTERVAL,
     ):  # fmt: skip
         self.load = Load()
-        self._growth, self._cpus, self._gpus, self._processes, self._after = growth, cpus, gpus, processes, after
+        self._growth, self._cpus, self._gpus, self._processes = growth, cpus, gpus, processes
         self._joined, self._interval = joined, interval
         self._say = say or (lambda line: print(line, flush=True))
         self._unit, self._amount = ("GPU", gpus) if gpus else ("CPU", float(cpus))
-        self._kind = spot.on_demand_type(growth, cpus, gpus) if after is not None else None
+        kind = on_demand_type(growth, cpus, gpus) if after is not None else None
+        self._shortage = Shortage(kind, after) if kind is not None and after is not None else None
         self._shared = any(kind.on_demand for kind in growth.types)  # on-demand nodes, with other studies
-        self._requested, self._waiting = spot.Requested(), False
-        self._most = math.inf  # on-demand nodes that the cluster may have beside those of other types
-        self._study, self._actor = token_hex(8), None
+        self._waiting, self._study, self._actor = False, token_hex(8), None
         self._failures: set[str] = set()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="cluster-watch", daemon=True)
@@ -68,6 +65,11 @@ class ClusterWatch:
         """Processes that the study can use now."""
         return int(min(self._processes, self.load.live))
 
+    def coming(self) -> int:
+        """Processes that fit the spot nodes that are being set up."""
+        starting, spots = starting_nodes(), (kind for kind in self._growth.types if not kind.on_demand)
+        return sum(starting[kind.name] * self._fitting([kind.resources]) for kind in spots)
+
     def _watch(self) -> None:
         while not self._stop.is_set():
             self._try("the cluster cannot be watched", self._look)
@@ -76,63 +78,55 @@ class ClusterWatch:
     def _look(self) -> None:
         nodes = alive_nodes()
         resources = [node["Resources"] for node in nodes]
-        room = self._fitting(resources)
-        waiting = not room and self.wanted() > 0
+        waiting = not self._fitting(resources) and self.wanted() > 0
         if waiting and not self._waiting:
             self._say("waiting for nodes: none can take a trial; `ray status` on the head names those that start")
         self._waiting = waiting
         if self._shared:
-            self._request(resources, room)
+            self._request(resources)
         self._try("nodes that join cannot be checked", lambda: self._joined(nodes))
 
     def _fitting(self, resources: list[dict]) -> int:
         return processes_on(resources, self._cpus, self._gpus)
 
-    def _request(self, resources: list[dict], room: int) -> None:
+    def _request(self, resources: list[dict]) -> None:
         """Renew the request for on-demand nodes: only for trials that wait, as Ray asks for spot nodes for them
         first."""
-        other_nodes = sum(HEAD not in node and not node.get(ONDEMAND) for node in resources)
-        self._most = max(0.0, self._growth.most - other_nodes)
-        others, running, wanted, coming = self._renewed(), self.load.running, self.wanted(), 0
-        if self._kind is None:
+        most = max(0.0, self._growth.most - sum(HEAD not in node and not node.get(ONDEMAND) for node in resources))
+        others, room, running, coming = self._renew(most), self._fitting(resources), self.load.running, 0
+        if (shortage := self._shortage) is None:
             return
         here = max(min(running, room), room - int(others / self._amount))
-        if here < wanted:
+        if here < self.wanted():
             coming = self._try("the autoscaler's status is not known", self.coming) or 0
-        wanted = int(min(wanted, here + coming + self.load.live - running))
+        wanted = int(min(self.wanted(), here + coming + self.load.live - running))
         on_demand = self._fitting([node for node in resources if node.get(ONDEMAND)])
-        now = spot.Snapshot(time.monotonic(), wanted, here, on_demand, self._most, coming)
-        before, self._requested = self._requested.nodes, spot.decide(self._requested, now, self._kind, self._after)
-        nodes = self._requested.nodes
+        before, nodes = shortage.nodes, shortage.look(time.monotonic(), wanted, here, on_demand, most, coming)
         if nodes > before:
-            self._say(f"on-demand nodes requested: {nodes}; spot has been short for {self._after:g} s")
+            self._say(f"on-demand nodes requested: {nodes}; spot has been short for {shortage.after:g} s")
         if nodes < before:
             self._say(f"on-demand nodes requested: {nodes}, before {before}; the others are given back")
         if nodes != before:
-            self._renewed()
+            self._renew(most)
 
-    def coming(self) -> int:
-        """Processes that fit the spot nodes that are being set up."""
-        starting, spots = starting_nodes(), (kind for kind in self._growth.types if not kind.on_demand)
-        return sum(starting[kind.name] * self._fitting([kind.resources]) for kind in spots)
+    def _renew(self, most: float) -> float:
+        """Renew the request, of all studies at most so many nodes; returns the GPUs or CPUs that the others want."""
 
-    def _renewed(self) -> float:
-        """Renew the request; returns the GPUs or CPUs that other studies want."""
-        answer = self._try("on-demand nodes cannot be requested", self._renew)
+        def ask() -> dict:
+            import ray
+
+            self._actor = self._actor or request_actor()
+            bundles = [dict(self._shortage.kind.bundle)] * self._shortage.nodes if self._shortage else []
+            wants = {self._unit: self.wanted() * self._amount}
+            return ray.get(self._actor.renew.remote(self._study, wants, bundles, most), timeout=3 * ANSWER)
+
+        answer = self._try("on-demand nodes cannot be requested", ask)
         if answer is None:
             self._actor = None
             return 0.0
         if answer["error"]:
             self._fail("on-demand nodes cannot be requested", answer["error"])
-        return answer["others"].get(self._unit, 0.0)
-
-    def _renew(self) -> dict:
-        import ray
-
-        self._actor = self._actor or request_actor()
-        bundles = [] if self._kind is None else [dict(self._kind.bundle)] * self._requested.nodes
-        wants = {self._unit: self.wanted() * self._amount}
-        return ray.get(self._actor.renew.remote(self._study, wants, bundles, self._most), timeout=3 * ANSWER)
+        return answer["others"][self._unit]
 
     def _withdraw(self) -> None:
         import ray

@@ -9,6 +9,7 @@ import yaml
 RAY_UP, KUBERAY, KUBERNETES = "ray up", "KubeRay", "Kubernetes"
 UNKNOWN = "no cluster file: neither one for `ray up`, nor a RayJob or RayCluster"
 MOST_VALUES, MOST_LEVELS = 100_000, 50
+DEEP, LARGE = f"nested in more than {MOST_LEVELS} levels", f"more than {MOST_VALUES:,} values"
 
 Place = tuple[str | int, ...]
 """Keys and indices from the top of a document; () is the document itself."""
@@ -25,54 +26,9 @@ class Finding(NamedTuple):
 class Document(NamedTuple):
     """One YAML document of a file. text: the file's lines, with comments."""
 
-    file: str
     kind: str
     data: dict
     text: list[str]
-
-
-def _refused(problem: str, node: yaml.Node) -> yaml.YAMLError:
-    return yaml.constructor.ConstructorError(None, None, problem, node.start_mark)
-
-
-class _Loader(yaml.SafeLoader):
-    """Loads YAML with every key as text. Refuses keys that are given twice, of which YAML silently keeps the last."""
-
-    def compose_mapping_node(self, anchor):
-        node = super().compose_mapping_node(anchor)
-        names = set()
-        for key in (key for key, _ in node.value if isinstance(key, yaml.ScalarNode) and key.value != "<<"):
-            key.tag = self.DEFAULT_SCALAR_TAG
-            if key.value in names:
-                raise _refused(f"{key.value} is given twice", key)
-            names.add(key.value)
-        return node
-
-    def documents(self) -> Iterator[Any]:
-        """The value of each document. Raises YAMLError, or RecursionError."""
-        while self.check_node():
-            node = self.get_node()
-            _refuse_large(node)
-            try:
-                yield self.construct_document(node)
-            except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:  # a month of 13
-                raise _refused(f"{type(error).__name__}: {error}", node) from error
-
-
-def _refuse_large(node: yaml.Node) -> None:
-    """Raise YAMLError for a document that aliases, perhaps within their own anchors, make too large or too deep."""
-    left = [(node, 1)]
-    for _ in range(MOST_VALUES):
-        if not left:
-            return
-        one, level = left.pop()
-        if level > MOST_LEVELS:
-            raise _refused(f"nested in more than {MOST_LEVELS} levels, aliases written out", one)
-        if isinstance(one, yaml.MappingNode):
-            left += [(part, level + 1) for pair in one.value for part in pair]
-        elif isinstance(one, yaml.SequenceNode):
-            left += [(part, level + 1) for part in one.value]
-    raise _refused(f"more than {MOST_VALUES:,} values, aliases written out", node)
 
 
 def load(path: str) -> list[Document]:
@@ -82,19 +38,49 @@ def load(path: str) -> list[Document]:
     """
     try:
         text = Path(path).read_text(encoding="utf-8")
-        values = [value for value in list(_Loader(text).documents()) if value is not None]
+        values = [_value(node) for node in list(yaml.compose_all(text, yaml.SafeLoader))]
     except (OSError, UnicodeDecodeError) as error:
         raise ValueError(f"cannot be read: {getattr(error, 'strerror', None) or error}") from error
     except RecursionError:
-        raise ValueError(f"no YAML: nested in more than {MOST_LEVELS} levels") from None
+        raise ValueError(f"no YAML: {DEEP}") from None
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f"line {mark.line + 1}: " if mark else ""
         raise ValueError(f"no YAML: {where}{getattr(error, 'problem', None) or error}") from error
-    documents = [Document(path, _kind(value), value, text.splitlines()) for value in values]
+    documents = [Document(_kind(value), value, text.splitlines()) for value in values if value is not None]
     if not any(document.kind != KUBERNETES for document in documents):
         raise ValueError(UNKNOWN)
     return documents
+
+
+def _value(document: yaml.Node) -> Any:
+    """The value of a document, its keys as text. Raises YAMLError for keys that are given twice, of which YAML keeps
+    the last, for a document that aliases, perhaps within their own anchors, make too large or too deep, and for what
+    cannot be made, as a month of 13."""
+    left, seen = [(document, 1)], 0
+    while left:
+        node, level = left.pop()
+        seen += 1
+        if seen > MOST_VALUES or level > MOST_LEVELS:
+            raise _refused(f"{LARGE if seen > MOST_VALUES else DEEP}, aliases written out", document)
+        parts = [] if isinstance(node, yaml.ScalarNode) else node.value
+        if isinstance(node, yaml.MappingNode):
+            names: set[str] = set()
+            for key in (key for key, _ in parts if isinstance(key, yaml.ScalarNode) and key.value != "<<"):
+                if key.value in names:
+                    raise _refused(f"{key.value} is given twice", key)
+                names.add(key.value)
+                key.tag = yaml.SafeLoader.DEFAULT_SCALAR_TAG
+            parts = [part for pair in parts for part in pair]
+        left += [(part, level + 1) for part in parts]
+    try:
+        return yaml.SafeLoader("").construct_document(document)
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise _refused(f"{type(error).__name__}: {error}", document) from error
+
+
+def _refused(problem: str, node: yaml.Node) -> yaml.YAMLError:
+    return yaml.constructor.ConstructorError(None, None, problem, node.start_mark)
 
 
 def _kind(value: Any) -> str:
@@ -118,7 +104,11 @@ def at(value: Any, *place: str | int, default: Any = None) -> Any:
 
 
 def matches(value: Any, path: str, place: Place = ()) -> Iterator[tuple[Place, Any]]:
-    """(place, value) of all that a path such as `disks.*.boot|autoDelete` names; None where a mapping lacks the key."""
+    """(place, value) of all that a path such as `disks.*.boot|autoDelete` names, "" the value itself; None where a
+    mapping lacks the key."""
+    if not path:
+        yield place, value
+        return
     key, _, rest = path.partition(".")
     inner: list[tuple[str | int, Any]] = []
     if isinstance(value, dict):
@@ -126,7 +116,7 @@ def matches(value: Any, path: str, place: Place = ()) -> Iterator[tuple[Place, A
     elif isinstance(value, list):
         inner = [(index, item) for index, item in enumerate(value) if key in ("*", str(index))]
     for name, item in inner:
-        yield from matches(item, rest, (*place, name)) if rest else [((*place, name), item)]
+        yield from matches(item, rest, (*place, name))
 
 
 def strings(value: Any, place: Place = ()) -> Iterator[tuple[Place, str]]:

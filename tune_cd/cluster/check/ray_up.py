@@ -165,16 +165,14 @@ def groups_are_good(document: Document) -> Iterator[Finding]:
 
 
 def findings(document: Document) -> Iterator[Finding]:
-    """Everything wrong with a file of `ray up`. Where a value is of the wrong kind, that alone."""
-    if errors := ray_internals.schema_errors(document.data):
-        yield from (Finding(place, f"Ray refuses it: {text}") for place, text in errors)
-        return
+    """Everything wrong with a file of `ray up`. Where Ray itself refuses it, that alone."""
     cloud = provider(document)
-    known = cloud in (*CLOUDS, "local")
-    unknown = [("provider", key) for key in document.data["provider"].keys() - PROVIDER_KEYS if known]
-    yield from (Finding(place, "Ray's providers do not read it") for place in unknown)
-    if not unknown and (refusal := ray_internals.refusal(document.data)):
-        yield Finding((), f"Ray refuses it: {refusal}")
+    keys = at(document.data, "provider", default={}).keys() if cloud in (*CLOUDS, "local") else set()
+    wrong = [Finding(("provider", key), "Ray's providers do not read it") for key in keys - PROVIDER_KEYS]
+    wrong = wrong or [Finding(place, f"Ray refuses it: {why}") for place, why in ray_internals.refusals(document.data)]
+    yield from wrong
+    if wrong:
+        return
     yield from broken(ANYWHERE, document.data)
     for rule in (ray_starts, workers_reach_the_head, token_reaches_the_nodes):
         yield from rule(document)

@@ -26,14 +26,14 @@ PINS = {  # where commands and image tags name a version
 SPELT = {"cpu": "CPU", "gpu": "GPU"}
 
 Rule = tuple[str, Callable[[Any], Any], str]
-"""A path of `matches`, or "" for the whole; whether a value there is wrong, or a text that says what; the sentence,
-with {} for that text or the value."""
+"""A path of `matches`; whether a value there is wrong, or a text that says what; the sentence, with {} for that text or
+the value."""
 
 
 def broken(rules: Sequence[Rule], value: Any, place: Place = ()) -> Iterator[Finding]:
     """A finding for each place in a value at which a rule is broken. place: the value's own."""
     for path, wrong, sentence in rules:
-        for where, found in matches(value, path, place) if path else [(place, value)]:
+        for where, found in matches(value, path, place):
             if verdict := wrong(found):
                 yield Finding(where, sentence.replace("{}", verdict if isinstance(verdict, str) else f"{found}"))
 
@@ -77,18 +77,18 @@ MOVES = "{} changes from day to day: name a version"
 
 def versions(document: Document) -> Iterator[Finding]:
     """Nodes of two versions of Ray or Python do not work together, and `ray up` needs the nodes' Ray."""
-    named: dict[str, list[tuple[Place, str]]] = {what: [] for what in PINS}
-    for place, text in strings(document.data):
-        for what, pattern in PINS.items():
-            named[what] += [(place, next(filter(None, found.groups()))) for found in re.finditer(pattern, text)]
-        if place[-1] == "rayVersion" and re.fullmatch(NUMBER, text):
-            named["Ray"].append((place, text))
-    if not named["Ray"]:
-        yield Finding((), "no version of Ray is named: every node must have the same one, 'ray[default]==2.x.y'")
-    for what, pins in named.items():
+    texts = list(strings(document.data))
+    for what, pattern in PINS.items():
+        pins = [
+            (place, next(filter(None, one.groups()))) for place, text in texts for one in re.finditer(pattern, text)
+        ]
+        if what == "Ray":
+            pins += [(place, text) for place, text in texts if place[-1] == "rayVersion" and re.fullmatch(NUMBER, text)]
+            missing = "no version of Ray is named: every node must have the same one, 'ray[default]==2.x.y'"
+            yield from said((), {missing: not pins})
         installed = what == "Ray" and document.kind == RAY_UP
-        numbers = [version("ray")] if installed else [number for _, number in pins]
-        usual = max(numbers, key=numbers.count, default="")
+        numbers = [number for _, number in pins]
+        usual = version("ray") if installed else max(numbers, key=numbers.count, default="")
         where = next((f"in {written(place)}" for place, number in pins if number == usual), "is installed here")
         for place, number in pins:
             yield from said(place, {f"{what} {number}, but {usual} {where}": number != usual})
@@ -127,10 +127,9 @@ def groups_are_good(head: Group, workers: Sequence[Group], none: str) -> Iterato
     for spot in (group for group in workers if group.is_spot):
         wanted = spot.resources | {"ondemand": 1}
         twins = [group for group in workers if (group.resources, group.is_spot) == (wanted, False)]
-        if spot.machine not in [group.machine for group in twins]:
-            needed = "{" + ", ".join(f"{name}: {amount:g}" for name, amount in wanted.items()) + "}"
-            keys = [key for twin in twins[:1] for key in spot.machine.keys() | twin.machine.keys()
-                    if spot.machine.get(key) != twin.machine.get(key)]  # fmt: skip
-            differs = f"; {twins[0].name} differs in {', '.join(sorted(keys))}" if keys else ""
-            text = f"no on-demand twin: the same machine, not spot, with resources: {needed}{differs}"
-            yield Finding(spot.place, text)
+        keys = {key for twin in twins[:1] for key in spot.machine.keys() | twin.machine.keys()
+                if spot.machine.get(key) != twin.machine.get(key)}  # fmt: skip
+        needed = "{" + ", ".join(f"{name}: {amount:g}" for name, amount in wanted.items()) + "}"
+        differs = f"; {twins[0].name} differs in {', '.join(sorted(keys))}" if keys else ""
+        text = f"no on-demand twin: the same machine, not spot, with resources: {needed}{differs}"
+        yield from said(spot.place, {text: spot.machine not in [twin.machine for twin in twins]})

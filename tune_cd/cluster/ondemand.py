@@ -1,4 +1,4 @@
-"""Requests on-demand nodes from the autoscaler: one request for all studies of a cluster.
+"""On-demand nodes where spot nodes are short: when a study requests them, and one request for all studies of a cluster.
 
 `ray.autoscaler.sdk.request_resources` holds one request for the whole cluster. Each call replaces it, and it stays, and
 costs money, after its driver has died. So a small detached actor on the head makes it for all studies. A study renews
@@ -10,16 +10,74 @@ import math
 import threading
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
-from tune_cd.cluster.capacity import HEAD
+from tune_cd.cluster.capacity import HEAD, ONDEMAND, Growth, processes_on
 
 NAME, NAMESPACE = "node-requests-1", "tune_cd"  # the number goes up when the actor's methods change
 EXPIRY = 60.0  # seconds without renewal after which a driver counts as dead
 LINGER = 60.0  # seconds without any study after which the actor ends
 INTERVAL = 5.0  # seconds between two checks
+SETTLED = 30.0
+"""Seconds that spot nodes must have been there before on-demand nodes are given back for them."""
 
 Bundles = list[dict[str, float]]
+
+
+class OnDemandType(NamedTuple):
+    """The node type that is requested where spot is short."""
+
+    bundle: Mapping[str, float]  # that requests a whole node
+    processes: int  # that fit one node
+    most: float  # nodes of the type
+
+
+def on_demand_type(growth: Growth, cpus: int, gpus: float) -> OnDemandType | None:
+    """The on-demand type of the cluster that holds the most processes; None if none holds any."""
+    fitting = [(processes_on([kind.resources], cpus, gpus), kind) for kind in growth.types if kind.on_demand]
+    processes, kind = max(fitting, key=lambda pair: pair[0], default=(0, None))
+    if not processes:
+        return None
+    bundle = {unit: kind.resources[unit] for unit in ("GPU" if gpus else "CPU", ONDEMAND)}
+    return OnDemandType(bundle, processes, min(kind.most, growth.most))
+
+
+class Shortage:
+    """The on-demand nodes that a study needs: more once spot was short for `after` seconds, fewer once it has been back
+    for SETTLED. No Ray, no clock: times are passed in."""
+
+    def __init__(self, kind: OnDemandType, after: float):
+        self.kind, self.after, self.nodes = kind, after, 0
+        self._short: float | None = None  # when more nodes were first needed
+        self._eased: float | None = None  # when fewer were
+
+    def look(
+        self, at: float, wanted: int, here: int, on_demand: int = 0, most: float = math.inf, coming: int = 0
+    ) -> int:
+        """The nodes after one more look.
+
+        at: seconds of any clock that goes forward. In processes of the study, wanted: that it can use; here: for which
+        there is room; on_demand: of these, on on-demand nodes; coming: that fit spot nodes being set up, which the
+        cloud has granted, so that they are no shortage. most: on-demand nodes that the cluster may have beside its
+        other nodes.
+        """
+        requested = self.nodes * self.kind.processes  # whether they are there or not: one shortage is requested once
+        spot = here - min(on_demand, requested, here)
+        most = min(self.kind.most, most)
+        needed, enough = (
+            int(min(most, math.ceil(max(0, wanted - there) / self.kind.processes))) for there in (spot + coming, spot)
+        )
+        short, eased = needed > self.nodes and wanted > here + coming, enough < self.nodes
+        self._short = (at if self._short is None else self._short) if short else None
+        self._eased = (at if self._eased is None else self._eased) if eased else None
+        before = self.nodes
+        if self._short is not None and at - self._short >= self.after:
+            self.nodes = needed
+        elif self._eased is not None and at - self._eased >= SETTLED:
+            self.nodes = enough
+        if self.nodes != before:
+            self._short = self._eased = None
+        return self.nodes
 
 
 class NodeRequests:
@@ -69,9 +127,8 @@ class NodeRequests:
 
     def _update(self) -> None:
         """Send the sum of all parts if it has changed. After a failure the next call tries again."""
-        parts = (bundle for _, _, bundles in self._studies.values() for bundle in bundles)
-        total = sorted(parts, key=lambda bundle: sorted(bundle.items()))
-        total = total[: int(min(self._most, len(total)))]
+        total = [bundle for _, _, bundles in self._studies.values() for bundle in bundles]
+        total = sorted(total, key=lambda bundle: sorted(bundle.items()))[: int(min(self._most, len(total)))]
         if total == self._sent:
             return
         try:

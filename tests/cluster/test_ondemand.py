@@ -1,4 +1,4 @@
-"""When on-demand nodes are requested. No Ray runs."""
+"""When on-demand nodes are requested, and the sum of what all studies request. No Ray runs."""
 
 import math
 from dataclasses import asdict
@@ -8,28 +8,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tune_cd.cluster.capacity import Growth, NodeType
-from tune_cd.cluster.spot import OnDemandType, Requested, Snapshot, decide, on_demand_type
+from tune_cd.cluster.ondemand import NodeRequests, OnDemandType, Shortage, on_demand_type
+from tune_cd.cluster.watch import ClusterWatch
 from tune_cd.run.config import StudyConfig
 from tune_cd.run.options import parse
 
 SPOT, ONDEMAND = {"CPU": 8, "GPU": 1}, {"CPU": 8, "GPU": 1, "ondemand": 1}
 GPU_YAML = Growth((NodeType("gpu-spot", SPOT, 8.0), NodeType("gpu-ondemand", ONDEMAND, 8.0)), 8.0)
+BUNDLE = {"GPU": 1, "ondemand": 1}
+ONE, FOUR = OnDemandType(BUNDLE, 1, 8), OnDemandType({"GPU": 4, "ondemand": 1}, 4, 3)
 
 
-ONE = OnDemandType({"GPU": 1, "ondemand": 1}, 1, 8)
-
-
-def played(looks, kind=ONE, after=60.0):
-    """Nodes asked for after each look (seconds, wanted, here, on-demand ones among them)."""
-    asked, nodes = Requested(), []
-    for look in looks:
-        asked = decide(asked, Snapshot(*look), kind, after)
-        nodes.append(asked.nodes)
-    return nodes
-
-
-def test_the_type_with_the_resource_is_the_one_asked_for():
-    assert on_demand_type(GPU_YAML, 1, 1.0) == OnDemandType({"GPU": 1, "ondemand": 1}, 1, 8)
+def test_the_type_with_the_resource_is_requested():
+    assert on_demand_type(GPU_YAML, 1, 1.0) == ONE
     assert on_demand_type(GPU_YAML, 4, 0) == OnDemandType({"CPU": 8, "ondemand": 1}, 2, 8)
     assert on_demand_type(GPU_YAML, 9, 0) is None, "no process of that size fits"
     assert on_demand_type(Growth((NodeType("gpu-spot", SPOT, 8.0),)), 1, 1.0) is None
@@ -37,8 +28,15 @@ def test_the_type_with_the_resource_is_the_one_asked_for():
     assert on_demand_type(four, 1, 1.0) == OnDemandType({"GPU": 4, "ondemand": 1}, 4, 2)
 
 
+def test_trials_that_wait_or_run_are_wanted():
+    """The baselines at a study's end go one by one: nodes for the trials they will ask for later are not wanted yet."""
+    watch = ClusterWatch(GPU_YAML, 1, 1.0, 4, 60.0)
+    assert watch.wanted() == 4, "before the first trial is known"
+    watch.load.running, watch.load.live = 1, 2
+    assert watch.wanted() == 2
+
+
 BEGUN = [(0, 8, 6), (60, 8, 6), (200, 8, 8, 2)]
-FOUR = OnDemandType({"GPU": 4, "ondemand": 1}, 4, 3)
 
 
 @pytest.mark.parametrize(
@@ -71,7 +69,96 @@ FOUR = OnDemandType({"GPU": 4, "ondemand": 1}, 4, 3)
 )
 def test_on_demand_nodes_are_requested_and_given_back(looks, nodes, options):
     """Looks: (seconds, wanted, here, on-demand ones among them, most, coming)."""
-    assert played(looks, **options) == nodes
+    shortage = Shortage(options.get("kind", ONE), options.get("after", 60.0))
+    assert [shortage.look(*look) for look in looks] == nodes
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(0, 40), st.integers(0, 12), st.integers(0, 12)), max_size=40),
+    st.integers(0, 90),
+    st.integers(1, 4),
+)
+def test_laws_of_requests(steps, after, per_node):
+    """Never more than missing at some look, never more before the shortage has lasted, and nothing for ever."""
+    shortage = Shortage(OnDemandType({"GPU": per_node, "ondemand": 1}, per_node, 8), after)
+    at, short_for = 0, 0
+    for wait, wanted, spot in steps:
+        at, before = at + wait, shortage.nodes
+        here = spot + min(before * per_node, 12)  # what was asked for came
+        short_for = 0 if wanted <= here else short_for + wait
+        nodes = shortage.look(at, wanted, here, here - spot)
+        assert 0 <= nodes <= 8
+        if nodes > before:
+            assert wanted > here and short_for >= after and nodes == min(8, math.ceil((wanted - spot) / per_node))
+        if nodes < before:
+            assert nodes * per_node + spot >= min(wanted, 8 * per_node + spot), "what is left is enough"
+    assert [shortage.look(at + later, 0, 0) for later in (100, 200, 300)][-1] == 0
+
+
+def test_after_how_long_is_an_option_of_the_call():
+    assert parse([]).call.ondemand_after == 60.0 and parse(["--ondemand-after", "5"]).call.ondemand_after == 5.0
+    assert parse(["--ondemand-after", "never"]).call.ondemand_after is None
+    for wrong in ("-1", "inf", "soon"):
+        with pytest.raises(SystemExit):
+            parse([f"--ondemand-after={wrong}"])
+    assert "ondemand_after" not in asdict(StudyConfig()), "it does not change what a study is"
+
+
+class Cluster:
+    """The requests of its studies, those that were sent, and a clock. failing: errors of the next ones."""
+
+    def __init__(self, fresh: bool = True):
+        self.sent, self.now, self.failing = [], 0.0, []
+        self.requests = NodeRequests(self.send, fresh, clock=lambda: self.now)
+
+    def send(self, bundles):
+        if self.failing:
+            raise self.failing.pop()
+        self.sent.append(bundles)
+
+
+def test_requests_of_all_studies_add_up_and_are_sent_when_they_change():
+    cluster, two = Cluster(), [BUNDLE] * 2
+    renew = cluster.requests.renew
+    assert renew("a", {"GPU": 8}, [])["others"] == {"GPU": 0} and cluster.sent == [], "nobody else's wish is replaced"
+    renew("a", {"GPU": 8}, two)
+    assert renew("b", {"GPU": 4}, two[:1]) == {"others": {"GPU": 8}, "error": None}
+    renew("a", {"GPU": 8}, two)
+    assert cluster.sent == [two, two + two[:1]]
+    for _ in range(2):
+        cluster.requests.withdraw("a")
+    assert cluster.sent[2:] == [two[:1]]
+
+
+def test_all_studies_together_request_no_more_than_the_cluster_may_have():
+    cluster = Cluster()
+    for study, most in (("a", 3), ("b", 3), ("a", 1)):
+        cluster.requests.renew(study, {}, [BUNDLE] * 2, most)
+    cluster.requests.withdraw("b")
+    cluster.requests.renew("a", {}, [BUNDLE] * 2, math.inf)
+    assert [len(bundles) for bundles in cluster.sent] == [2, 3, 1, 2]
+
+
+def test_a_dead_drivers_request_is_dropped_and_the_last_one_out_ends_it():
+    cluster = Cluster()
+    cluster.requests.renew("a", {}, [BUNDLE])
+    cluster.now = 50
+    cluster.requests.renew("b", {}, [BUNDLE])
+    for now, needed, bundles in [(60, True, 2), (61, True, 1), (110, True, 1), (111, True, 0), (169, True, 0)]:
+        cluster.now = now
+        assert cluster.requests.expire() is needed and cluster.sent[-1] == [BUNDLE] * bundles
+    cluster.now = 170
+    assert not cluster.requests.expire()
+
+
+def test_a_request_that_failed_or_was_forgotten_is_sent_again():
+    lost = Cluster(fresh=False)
+    assert lost.requests.expire() and lost.sent == [[]], "it takes back what it may have requested"
+    cluster = Cluster()
+    cluster.failing = [OSError("no head")]
+    assert cluster.requests.renew("a", {}, [BUNDLE])["error"] == "OSError: no head"
+    assert cluster.requests.renew("a", {}, [BUNDLE])["error"] is None and cluster.sent == [[BUNDLE]]
 
 
 def scheduled(spot: int, ask: int, waiting: int, on_demand: int = 0, idle: bool = False) -> tuple[dict, int]:
@@ -129,39 +216,3 @@ def scheduled(spot: int, ask: int, waiting: int, on_demand: int = 0, idle: bool 
 )
 def test_rays_autoscaler_does_what_is_relied_on(there, expected):
     assert scheduled(*there) == expected
-
-
-@settings(max_examples=300, deadline=None)
-@given(
-    st.lists(st.tuples(st.integers(0, 40), st.integers(0, 12), st.integers(0, 12)), max_size=40),
-    st.integers(0, 90),
-    st.integers(1, 4),
-)
-def test_laws_of_asking(steps, after, per_node):
-    """Never more than missing at some look, never more before the shortage has lasted, and nothing for ever."""
-    kind = OnDemandType({"GPU": per_node, "ondemand": 1}, per_node, 8)
-    asked, at, short_for = Requested(), 0, 0
-    for wait, wanted, spot in steps:
-        at += wait
-        here = spot + min(asked.nodes * per_node, 12)  # what was asked for came
-        seen = Snapshot(at, wanted, here, here - spot)
-        before, asked = asked, decide(asked, seen, kind, after)
-        short_for = 0 if wanted <= here else short_for + wait
-        assert 0 <= asked.nodes <= 8
-        if asked.nodes > before.nodes:
-            assert wanted > here and short_for >= after and asked.nodes == min(8, math.ceil((wanted - spot) / per_node))
-        if asked.nodes < before.nodes:
-            assert asked.nodes * per_node + spot >= min(wanted, 8 * per_node + spot), "what is left is enough"
-    for _ in range(3):
-        at += 100
-        asked = decide(asked, Snapshot(at, 0, 0), kind, after)
-    assert asked.nodes == 0
-
-
-def test_after_how_long_is_an_option_of_the_call():
-    assert parse([]).call.ondemand_after == 60.0 and parse(["--ondemand-after", "5"]).call.ondemand_after == 5.0
-    assert parse(["--ondemand-after", "never"]).call.ondemand_after is None
-    for wrong in ("-1", "inf", "soon"):
-        with pytest.raises(SystemExit):
-            parse([f"--ondemand-after={wrong}"])
-    assert "ondemand_after" not in asdict(StudyConfig()), "it does not change what a study is"

@@ -138,7 +138,7 @@ def test_a_file_without_classifier_or_counters_is_whole(resnet18, tmp_path, drop
 def test_the_head_is_the_seeded_one_with_and_without_weights(resnet18, channels, projection, embedding):
     name, _, path = resnet18
     options = {"channels": channels, "projection": projection, "embedding": embedding}
-    fresh = build(name, seed=4, **options)
+    fresh = build(name, seed=4, **options | {"channels": 3})  # with weights, grey becomes RGB
     loaded, again, other = (build(name, path, seed=seed, **options) for seed in (4, 4, 5))
     assert alike(fresh.head, loaded.head)
     assert alike(loaded, again)
@@ -203,6 +203,48 @@ def test_files_for_a_users_network(tmp_path):
         ValueError, match="'imagenet' exist for .*'resnet18_gem', 'resnet50'.*, not for network '.*:mine'"
     ):
         build(name, "imagenet", **small)
+
+
+def moco(state):
+    """As facebookresearch/moco's main_moco.py saves them: the trained encoder, its slow copy, and the queue."""
+    slow = {f"module.encoder_k.{name}": torch.zeros_like(tensor) for name, tensor in state.items()}
+    return (
+        {f"module.encoder_q.{name}": tensor for name, tensor in state.items()} | slow | {"module.queue": torch.ones(3)}
+    )
+
+
+WRAPPERS = {
+    "a checkpoint": lambda state: {"state_dict": state, "epoch": 3},
+    "DataParallel": lambda state: {f"module.{name}": tensor for name, tensor in state.items()},
+    "Lightning": lambda state: {
+        "state_dict": {"loss.w": torch.ones(2)} | {f"backbone.{name}": tensor for name, tensor in state.items()},
+        "hyper_parameters": {"lr": 0.1}, "pytorch-lightning_version": "2.5",
+    },
+    "MoCo": lambda state: {"arch": "resnet18", "state_dict": moco(state), "optimizer": {"state": {}}},
+    "torch.compile": lambda state: {f"_orig_mod.{name}": tensor for name, tensor in state.items()},
+    "torch.compile of a part": lambda state: {name.replace("layer1.", "layer1._orig_mod."): tensor
+                                              for name, tensor in state.items()},
+    "all at once": lambda state: {"model": {f"_orig_mod.module.net.{name}": tensor for name, tensor in state.items()}},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("wrapper", WRAPPERS)
+def test_wrapped_weights_are_unwrapped(resnet18, tmp_path, wrapper):
+    name, net, path = resnet18
+    assert alike(build(name, saved(tmp_path, WRAPPERS[wrapper](net.state_dict()))), build(name, path))
+
+
+def test_our_own_network_may_be_wrapped_as_well(tmp_path):
+    model = scrambled(build("small_conv", embedding=8))
+    path = saved(tmp_path, {f"module.{name}": tensor for name, tensor in model.state_dict().items()})
+    assert alike(build("small_conv", path, embedding=8), model)
+
+
+def test_a_wrapped_file_of_another_network_is_refused_by_its_own_names(resnet18, tmp_path):
+    less = {f"module.{name}": tensor for name, tensor in resnet18[1].state_dict().items() if name != "bn1.weight"}
+    assert "1 (trunk.bn1.weight) are missing" in refused("resnet18_gem", saved(tmp_path, less))
+    deeper = {f"module.{name}": tensor for name, tensor in torchvision_models.resnet34().state_dict().items()}
+    assert "(trunk.layer1.2.conv1.weight, ...) are unknown here" in refused("resnet18_gem", saved(tmp_path, deeper))
 
 
 # --- files that are refused
@@ -278,7 +320,7 @@ def test_a_pickle_that_wants_to_run_code_is_refused_and_not_run(tmp_path, kind):
         ({}, "not a state dict"),
         ([torch.zeros(3)], "not a state dict but list"),
         (torch.zeros(3), "not a state dict but Tensor"),
-        ({"state_dict": {"a": torch.zeros(3)}, "epoch": 3}, "'state_dict' is dict, not a tensor"),
+        ({"state_dict": {"a": [3]}, "epoch": 3}, "'a' is list, not a tensor"),
         ({1: torch.zeros(3)}, "1 is Tensor"),
         (nn.Linear(2, 2), "refuses it"),
     ],

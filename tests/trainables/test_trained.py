@@ -120,7 +120,7 @@ def test_a_network_of_ones_own_is_called_only_where_it_is_named(monkeypatch, tmp
 
 
 def test_a_librarys_network_is_loaded_by_its_name():
-    setup = replace(SETUP, network="torchvision:shufflenet_v2_x0_5", images_seen=64, evaluations=1)
+    setup = replace(SETUP, network="torchvision:resnet18", images_seen=64, evaluations=1)
     training = finished(setup, DATA)
     images = DATA.test[0][:2]
     expected = training.model.eval()(evaluation.normalise(images))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from trainables.data.augmentation import centre, normalise
+from trainables.data.augmentation import centre, crop_views, normalise, simclr_views
 from trainables.data.resident import DeviceData, take
 from trainables.data.sampling import KPerClass, ViewsPerImage
 from trainables.losses import find_loss
@@ -29,6 +29,15 @@ def loss_terms(z: Tensor, labels: Tensor, setup: Setup) -> tuple[Tensor, ...]:
     if tuple(terms) != loss.terms:
         raise ValueError(f"loss {loss.name!r} returned the terms {list(terms)}, and {list(loss.terms)} at first")
     return tuple(terms.values())
+
+
+def view_of(images: Tensor, setup: Setup, generator: torch.Generator) -> Tensor:
+    """The network's input in training: a random view of each image, uint8 [n, c, h, w], as the set-up augments."""
+    if setup.views == "simclr":
+        images = simclr_views(images, generator)
+    elif setup.views == "crop":
+        images = crop_views(images, generator, setup.input_size, (setup.crop_scale, 1.0))
+    return normalise(images)
 
 
 def decay(schedule: str, done: float) -> float:

@@ -22,7 +22,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from trainables.data.augmentation import crop_views, normalise, simclr_views
 from trainables.data.resident import DeviceData, take
 from trainables.losses import find_loss
 from trainables.losses.terms import pair_statistics
@@ -284,12 +283,7 @@ class Training:
         """Images [b, c, h, w] ready for the network, and their labels [b]. generator None: the training's own."""
         generator = generator or self.generator
         indices, labels = self.sampler.draw(generator)
-        images = take(self.data.train[0], indices)
-        if self.setup.views == "simclr":
-            images = simclr_views(images, generator)
-        elif self.setup.views == "crop":
-            images = crop_views(images, generator, self.setup.input_size, (self.setup.crop_scale, 1.0))
-        return normalise(images), labels
+        return assembly.view_of(take(self.data.train[0], indices), self.setup, generator), labels
 
     @torch.no_grad()
     def terms_after_training(self) -> dict[str, Tensor]:

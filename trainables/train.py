@@ -62,7 +62,7 @@ def main(argv: list[str] | None = None) -> int:
         if options.data_root == "":
             raise ValueError("--data-root '': a path or a URI is needed")
         data_root = pin_source(setup.dataset, options.data_root, options.download)  # asks a server only once
-        setup, source = check_training(setup, options.batch_size, data_root, options.download)
+        setup, _ = check_training(setup, options.batch_size, data_root, options.download)
         if options.at_once is not None and options.at_once < 1:
             raise ValueError(f"--at-once {options.at_once}: at least 1")
         varied = options.Lambdas | {"batch_size": options.batch_size, "seed": options.seed}
@@ -83,8 +83,7 @@ def main(argv: list[str] | None = None) -> int:
         return 2
     for warning in without_effect([setup], options.assignments):
         print(f"warning: {warning}", file=sys.stderr)
-    print(f"{data.name}: {setup.images_seen:,} images each on {device}, {setup}")
-    print(f"{source.sizes}; each sees {setup.images_seen / source.training_images:,.1f} epochs", flush=True)
+    print(f"{data.name}: {setup.images_seen:,} images each on {device}, {setup}", flush=True)
     return _train(pack, states, network)
 
 

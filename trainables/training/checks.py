@@ -1,6 +1,6 @@
 """Checks of a training before it starts: data, batch, network and weights, memory, benchmark, and the user's own."""
 
-import warnings
+import logging
 from collections.abc import Collection
 from contextlib import suppress
 
@@ -13,6 +13,8 @@ from trainables.training.rehearsal import rehearse
 from trainables.training.setup import Setup, for_classes
 
 FEW = 100  # images of a split: a score of .5 has a standard error of .05
+
+log = logging.getLogger(__name__)
 
 
 def check_training(
@@ -56,14 +58,17 @@ def check_training(
         projection=setup.task == "ssl", projector=setup.projector_widths,
     )  # fmt: skip
     rehearse(setup, batch_sizes, source.channels)
-    if source.validation_images < FEW:
-        warnings.warn(
-            f"{source.name}: {source.sizes}; of {source.validation_images} images a score of 0.5 has a standard error "
-            f"of {0.5 / source.validation_images**0.5:.2f}, and smaller differences are chance. "
-            f"{setup.images_seen:,} images are {setup.images_seen / source.training_images:,.0f} epochs",
-            stacklevel=2,
-        )
+    log.info("%s", _noted(setup, source))
     return setup, source
+
+
+def _noted(setup: Setup, source: SourceSummary) -> str:
+    """The numbers of images, and what they mean for the scores."""
+    epochs = setup.images_seen / source.training_images
+    said = f"{source.name}: {source.sizes}; {setup.images_seen:,} images are {epochs:,.1f} epochs"
+    if (few := source.validation_images) < FEW:
+        said += f"; of {few} images a score of 0.5 has a standard error of {0.5 / few**0.5:.2f}"
+    return said
 
 
 def _found(

@@ -6,7 +6,7 @@ from torchvision import models
 from torchvision.transforms.v2 import functional as tv
 
 from trainables.data.augmentation import normalise
-from trainables.models.networks import build_network, check_network
+from trainables.models.networks import build_network
 
 
 def build(name, weights="none", channels=3, image_size=64, **more):
@@ -66,13 +66,13 @@ def test_from_scratch_images_are_taken_as_they_are_and_seeds_decide(name, dimens
 )
 def test_what_does_not_fit_is_said_beforehand(name, message):
     with pytest.raises(ValueError, match=f"network '{name}'.*{message}"):
-        check_network(name, "none", channels=3, image_size=64)
+        build(name)
 
 
 def test_a_library_that_is_not_installed_is_named_with_its_command(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "timm", None)
     with pytest.raises(ValueError, match=r"'timm:resnet18': timm is not installed; pip install 'tune_cd\[timm\]'"):
-        check_network("timm:resnet18", "none", channels=3, image_size=64)
+        build("timm:resnet18")
 
 
 # --- timm, the extra `timm`
@@ -94,9 +94,9 @@ def test_timms_networks(tmp_path, monkeypatch):
     vit = build("timm:vit_tiny_patch16_224", image_size=32, channels=1)  # its size is fixed when it is built
     assert features(vit, 1, 32)[1].shape == (2, 192)
     with pytest.raises(ValueError, match="similar are timm:resnet18"):
-        check_network("timm:resnet18x", "none", channels=3, image_size=64)
+        build("timm:resnet18x")
     with pytest.raises(ValueError, match="Invalid pretrained tag"):
-        check_network("timm:resnet18.nope", "none", channels=3, image_size=64)
+        build("timm:resnet18.nope")
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     with pytest.raises(OSError, match="weights 'imagenet': .*HF_HOME.*--weights FILE"):

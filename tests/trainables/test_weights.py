@@ -15,7 +15,7 @@ from torchvision.transforms.v2 import functional as tv
 
 from trainables.data.augmentation import normalise
 from trainables.models import weights
-from trainables.models.networks import Embedder, build_network, check_network
+from trainables.models.networks import Embedder, build_network
 from trainables.models.weights import Standardise
 
 NETWORKS = {"resnet18_gem": "resnet18", "resnet50": "resnet50", "resnet50_xbm": "resnet50"}
@@ -251,12 +251,10 @@ def test_a_wrapped_file_of_another_network_is_refused_by_its_own_names(resnet18,
 
 
 def refused(name, path, **options):
-    """The message, which names the file; checking and building say the same."""
+    """The message, which names the file."""
     with pytest.raises(ValueError) as built:
         build(name, path, **options)
-    with pytest.raises(ValueError) as checked:
-        check_network(name, str(path), channels=3, image_size=64, **options)
-    assert str(built.value) == str(checked.value) and repr(str(path)) in str(built.value)
+    assert repr(str(path)) in str(built.value)
     return str(built.value)
 
 
@@ -335,11 +333,11 @@ def test_what_is_not_a_state_dict_is_refused(tmp_path, content, message):
 def test_an_absent_file_is_an_oserror_that_names_it(tmp_path, monkeypatch):
     for name in ("imagent", str(tmp_path / "absent.pth"), str(tmp_path)):
         with pytest.raises(OSError, match="no such file in .*none, imagenet") as raised:
-            check_network("small_conv", name, channels=3, image_size=32)
+            build("small_conv", name, 3, 32)
         assert repr(name) in str(raised.value)
     monkeypatch.setenv("HOME", str(tmp_path))
     saved(tmp_path, build("small_conv").state_dict())
-    check_network("small_conv", "~/weights.pth", channels=3, image_size=32)
+    build("small_conv", "~/weights.pth", 3, 32)
 
 
 # --- ImageNet
@@ -367,7 +365,7 @@ def test_imagenet_weights_are_downloaded_once_checked_and_loaded(tmp_path, monke
     net = scrambled(torchvision_models.resnet18(weights=None))
     path = published(tmp_path, net.state_dict())
     local_weights(monkeypatch, path)
-    check_network("resnet18_gem", "imagenet", channels=1, image_size=64)
+    build("resnet18_gem", "imagenet", 1, 64)
     path.unlink()  # from now on it is torch.hub's copy
     model = build("resnet18_gem", "imagenet")
     assert torch.equal(model.trunk.layer4[1].conv2.weight, net.layer4[1].conv2.weight)
@@ -376,7 +374,7 @@ def test_imagenet_weights_are_downloaded_once_checked_and_loaded(tmp_path, monke
 def test_a_download_with_a_wrong_checksum_is_refused(tmp_path, monkeypatch):
     local_weights(monkeypatch, published(tmp_path, {"a": torch.zeros(1)}, checksum="00000000"))
     with pytest.raises(OSError, match="invalid hash value"):
-        check_network("resnet18_gem", "imagenet", channels=3, image_size=64)
+        build("resnet18_gem", "imagenet")
     assert not list((tmp_path / "torch").rglob("*.pth"))
 
 
@@ -389,14 +387,14 @@ def test_the_published_addresses_are_torchvisions_first_versions():
 def test_imagenet_weights_without_a_network_say_what_to_do(tmp_path):
     for name in NETWORKS:
         with pytest.raises(OSError) as raised:
-            check_network(name, "imagenet", channels=3, image_size=64)
+            build(name, "imagenet")
         url = weights.imagenet_weights(name).url
         cached = tmp_path / "torch" / "hub" / "checkpoints" / os.path.basename(url)
         for part in (url, "URLError", str(cached), "TORCH_HOME", "`--weights none`", "`--weights FILE`"):
             assert part in str(raised.value)
     for name in ("small_conv", "resnet32"):
         with pytest.raises(ValueError, match=f"'imagenet' exist for .*'resnet18_gem', .*, not for network '{name}'"):
-            check_network(name, "imagenet", channels=3, image_size=64)
+            build(name, "imagenet")
 
 
 def test_imagenet_weights_are_read_where_the_message_says(resnet18, tmp_path):

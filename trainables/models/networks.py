@@ -212,23 +212,6 @@ def build_network(
     return model
 
 
-def check_network(
-    name: str, weights: str, *, channels: int, image_size: int, embedding: int = 0, projection: bool = False,
-    projector: Sequence[int] = (),
-) -> None:  # fmt: skip
-    """Raise the errors of `build_network` before anything expensive begins, by building the network and dropping it.
-
-    This downloads the weights "imagenet" unless torch.hub's folder has them. ValueError too if nothing of what is
-    scored would be trained: with a projection the features, else the embeddings.
-    """
-    model = build_network(
-        name, channels=channels, image_size=image_size, projection=projection, seed=0, embedding=embedding,
-        weights=weights, projector=projector,
-    )  # fmt: skip
-    if not any(parameter.requires_grad for parameter in (model.trunk if projection else model).parameters()):
-        raise ValueError(f"network {name!r}: it has no parameter that requires a gradient, at least one is needed")
-
-
 def _untrained(
     name: str, channels: int, image_size: int, head: "partial[nn.Module | None]"
 ) -> tuple[Embedder, tuple[str, ...]]:

@@ -8,7 +8,7 @@ from trainables.data.sampling import check_batch_size
 from trainables.datasets import SourceSummary, check_source
 from trainables.datasets.revisited import check_benchmark
 from trainables.losses.memory import check_memory
-from trainables.models.networks import check_network
+from trainables.training.assembly import network_of
 from trainables.training.rehearsal import rehearse
 from trainables.training.setup import Setup, for_classes
 
@@ -53,10 +53,9 @@ def check_training(
         raise ValueError(
             f"test = 'split': {setup.dataset} has no test split; one of the benchmarks roxford5k and rparis6k is needed"
         )
-    check_network(
-        setup.network, setup.weights, channels=source.channels, image_size=setup.input_size, embedding=setup.embedding,
-        projection=setup.task == "ssl", projector=setup.projector_widths,
-    )  # fmt: skip
+    model = network_of(setup, source.channels, seed=0, weights=setup.weights, normalised=True)  # downloads the weights
+    if not any(part.requires_grad for part in (model.trunk if setup.task == "ssl" else model).parameters()):
+        raise ValueError(f"network {setup.network!r}: it has no parameter that requires a gradient, one is needed")
     rehearse(setup, batch_sizes, source.channels)
     log.info("%s", _noted(setup, source))
     return setup, source

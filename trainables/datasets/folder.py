@@ -175,13 +175,7 @@ def _split_places(source: Source, tops: Iterable[str]) -> dict[str, str]:
 
 
 def _split(source: Source, classes: Classes, task: str) -> dict[str, Classes]:
-    if task == "ssl" and (
-        short := [f"{label} ({len(images)})" for label, images in classes.items() if len(images) < 3]
-    ):
-        raise ValueError(
-            f"{source.location}: classes need at least 3 images, but {len(short)} have fewer: {preview(short)}"
-        )
-    rest, test = _take(source, classes, task, FRACTIONS[task]["test"], "folder test")
+    rest, test = _take(source, classes, task, FRACTIONS[task]["test"], "folder test", least=3)
     train, validation = _validation(source, rest, task)
     return {"train": train, "validation": validation, "test": test}
 
@@ -189,24 +183,26 @@ def _split(source: Source, classes: Classes, task: str) -> dict[str, Classes]:
 def _validation(source: Source, classes: Classes, task: str) -> tuple[Classes, Classes]:
     """Split what is left after the test split into (training, validation)."""
     share = FRACTIONS[task]["validation"] / (1 - FRACTIONS[task]["test"])
-    return _take(source, classes, task, share, "folder validation")
+    return _take(source, classes, task, share, "folder validation", least=2)
 
 
-def _take(source: Source, classes: Classes, task: str, share: float, purpose: str) -> tuple[Classes, Classes]:
+def _take(
+    source: Source, classes: Classes, task: str, share: float, purpose: str, least: int
+) -> tuple[Classes, Classes]:
     """Split into (the others, `share`): in dml of the classes, at least MIN_CLASSES; in ssl of the images of each
-    class, at least one, with ValueError if a class has only one."""
+    class, at least one, with ValueError if a class has less than `least`."""
     if task == "dml":
         taken = set(fixed_order(classes, purpose)[: max(MIN_CLASSES, round(share * len(classes)))])
         rest = {label: images for label, images in classes.items() if label not in taken}
         return rest, {label: images for label, images in classes.items() if label in taken}
-    if short := [label for label, images in classes.items() if len(images) < 2]:
-        raise ValueError(
-            f"{source.location}: classes need at least 2 images to share with validation: {preview(short)}"
-        )
-    shuffled = {label: fixed_order(images, purpose) for label, images in classes.items()}
-    count = {label: max(1, round(share * len(images))) for label, images in classes.items()}
-    rest = {label: sorted(images[count[label] :]) for label, images in shuffled.items()}
-    return rest, {label: sorted(images[: count[label]]) for label, images in shuffled.items()}
+    if short := [f"{label} ({len(images)})" for label, images in classes.items() if len(images) < least]:
+        few = f"{len(short)} have fewer: {preview(short)}"
+        raise ValueError(f"{source.location}: classes need at least {least} images to share with a split, but {few}")
+    parts: tuple[Classes, Classes] = {}, {}
+    for label, images in classes.items():
+        shuffled, count = fixed_order(images, purpose), max(1, round(share * len(images)))
+        parts[0][label], parts[1][label] = sorted(shuffled[count:]), sorted(shuffled[:count])
+    return parts
 
 
 def _check_same_classes(source: Source, splits: dict[str, Classes]) -> None:

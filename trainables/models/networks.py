@@ -7,7 +7,6 @@ out. Networks are built on the CPU and take images from `data.augmentation.norma
 
 import inspect
 import itertools
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -92,18 +91,15 @@ class _PoolToTwo(nn.AdaptiveAvgPool2d):
 
 
 def resnet18_gem(channels: int, image_size: int) -> tuple[nn.Module, int]:
-    """torchvision's ResNet-18 up to its last block, then GeM: 512 features."""
-    from torchvision.models import resnet18  # takes seconds, which other networks' trials need not spend
+    """torchvision's ResNet-18 with GeM: 512 features."""
+    net = library_network("torchvision:resnet18", channels, image_size)
+    net.avgpool = GeM()
+    return net, 512
 
-    return _torchvision_trunk(resnet18(weights=None), channels, GeM()), 512
 
-
-def resnet50_avg(channels: int, image_size: int) -> tuple[nn.Module, int]:
+def resnet50(channels: int, image_size: int) -> tuple[nn.Module, int]:
     """torchvision's ResNet-50, global average included: 2048 features."""
-    from torchvision.models import resnet50
-
-    pool = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten())
-    return _torchvision_trunk(resnet50(weights=None), channels, pool), 2048
+    return library_network("torchvision:resnet50", channels, image_size), 2048
 
 
 def resnet50_xbm(channels: int, image_size: int) -> tuple[nn.Module, int]:
@@ -113,21 +109,9 @@ def resnet50_xbm(channels: int, image_size: int) -> tuple[nn.Module, int]:
     first batch normalisation and the pooling. (That class's own default, stride 1 in the last stage, is not used:
     LAST_STRIDE is 2 in their config/defaults.py.)
     """
-    from torchvision.models import resnet50
-
-    net = resnet50(weights=None)
-    net.relu = nn.Identity()
-    return _torchvision_trunk(net, channels, nn.Sequential(nn.AdaptiveMaxPool2d(1), nn.Flatten())), 2048
-
-
-def _torchvision_trunk(net: nn.Module, channels: int, pool: nn.Module) -> nn.Sequential:
-    """torchvision's layers up to the last block, under torchvision's names, then `pool`."""
-    if channels != 3:
-        net.conv1 = nn.Conv2d(channels, 64, 7, stride=2, padding=3, bias=False)
-    layers = OrderedDict(net.named_children())
-    del layers["avgpool"], layers["fc"]
-    layers["pool"] = pool
-    return nn.Sequential(layers)
+    net = library_network("torchvision:resnet50", channels, image_size)
+    net.relu, net.avgpool = nn.Identity(), nn.AdaptiveMaxPool2d(1)
+    return net, 2048
 
 
 def resnet32(channels: int, image_size: int) -> tuple[nn.Module, int]:
@@ -155,7 +139,7 @@ def _block(n_in: int, n_out: int, stride: int) -> nn.Module:
 
 
 NETWORKS: dict[str, Callable[[int, int], tuple[nn.Module, int]]] = {
-    "small_conv": small_conv, "resnet18_gem": resnet18_gem, "resnet32": resnet32, "resnet50": resnet50_avg,
+    "small_conv": small_conv, "resnet18_gem": resnet18_gem, "resnet32": resnet32, "resnet50": resnet50,
     "resnet50_xbm": resnet50_xbm,
 }  # fmt: skip
 """name -> build(channels, image_size) -> (trunk, feature_dim)."""
@@ -222,7 +206,7 @@ def _untrained(
     build = NETWORKS.get(name) or partial(_own, name)
     trunk, features = build(channels, image_size)
     if not isinstance(trunk, Embedder):
-        gem = ("trunk.pool.p",) if name == "resnet18_gem" else ()
+        gem = ("trunk.avgpool.p",) if name == "resnet18_gem" else ()
         on_top = head(features)
         if name == "resnet50_xbm" and isinstance(on_top, nn.Linear):  # research-xbm, modeling/heads/linear_norm.py
             nn.init.kaiming_normal_(on_top.weight, mode="fan_out")

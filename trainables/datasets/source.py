@@ -93,6 +93,15 @@ class Source:
             members[name] = member
         return members
 
+    def top(self, marks: Iterable[str], layout: str) -> str:
+        """What names begin with up to these files. Raises ValueError unless there is one of each, in one folder."""
+        found = [(name, mark) for name in self.members for mark in marks if name == mark or name.endswith(f"/{mark}")]
+        tops = {name.removesuffix(mark) for name, mark in found}
+        if len(tops) != 1 or {mark for _, mark in found} != set(marks):
+            listed = [name for name, _ in found]
+            raise ValueError(f"{self.location}: not one of each of {marks} (found: {listed}). Expected: {layout}")
+        return tops.pop()
+
     @property
     def location(self) -> str:
         return ", ".join(map(str, self.roots))

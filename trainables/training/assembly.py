@@ -10,7 +10,7 @@ from trainables.data.augmentation import centre, crop_views, normalise, simclr_v
 from trainables.data.resident import DeviceData, take
 from trainables.data.sampling import KPerClass, ViewsPerImage
 from trainables.losses import find_loss
-from trainables.losses.memory import CrossBatchMemory, check_memory, memory_terms, memory_weights
+from trainables.losses.memory import CrossBatchMemory, memory_terms, memory_weights
 from trainables.models.networks import Embedder, build_network
 from trainables.models.weights import State
 from trainables.training.setup import Setup
@@ -113,12 +113,11 @@ def build_optimiser(model: torch.nn.Module, setup: Setup, device: torch.device) 
 
 @torch.no_grad()
 def build_memory(
-    model: torch.nn.Module, setup: Setup, data: DeviceData, batch_size: int, device: torch.device
+    model: torch.nn.Module, setup: Setup, data: DeviceData, device: torch.device
 ) -> CrossBatchMemory | None:
     """An empty memory for embeddings of the model's dimension; None if the set-up has none."""
     if setup.memory == "none":
         return None
-    check_memory(setup.memory, setup.memory_size, batch_size, setup.k)
     images = centre(take(data.train[0], torch.arange(2, device=device)), setup.input_size)
     return CrossBatchMemory(setup.memory_size, model.eval()(normalise(images)).shape[1]).to(device)
 

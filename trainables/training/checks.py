@@ -7,7 +7,6 @@ from contextlib import suppress
 from trainables.data.sampling import check_batch_size
 from trainables.datasets import SourceSummary, check_source
 from trainables.datasets.revisited import check_benchmark
-from trainables.losses.memory import check_memory
 from trainables.training.assembly import network_of
 from trainables.training.rehearsal import rehearse
 from trainables.training.setup import Setup, for_classes
@@ -38,7 +37,8 @@ def check_training(
         if setup.images_seen < batch_size:
             raise ValueError(f"images_seen = {setup.images_seen}: less than one batch of {batch_size}")
         if setup.memory != "none":
-            check_memory(setup.memory, setup.memory_size, batch_size, setup.k)
+            if setup.memory_size < batch_size:
+                raise ValueError(f"a memory of size {setup.memory_size} does not hold a batch of {batch_size}")
             iterations = setup.images_seen // batch_size
             if setup.memory_start >= iterations:
                 raise ValueError(

@@ -52,7 +52,7 @@ class Training:
         model = assembly.build_model(setup, data, seed)
         self.model = model.to(device, memory_format=model.memory_format)
         self.optimiser = assembly.build_optimiser(self.model, setup, device)
-        self.memory = assembly.build_memory(self.model, setup, data, self.batch_size, device)
+        self.memory = assembly.build_memory(self.model, setup, data, device)
         # three tensors [terms], in the loss's order
         self.weights = torch.zeros(len(self.loss.terms), device=device)  # the Lambdas, read here by a recorded step
         self._sums = torch.zeros_like(self.weights)  # of the terms since the last evaluation

@@ -2,6 +2,7 @@
 traceback."""
 
 import os
+import signal
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -14,7 +15,9 @@ CLOSED = 141  # and after `| head`, that of a program that SIGPIPE ends
 
 
 def run(command: Callable[[], int]) -> int:
-    """The exit status of a command."""
+    """The exit status of a command, which Ctrl-C interrupts from here on."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         status = command()
         sys.stdout.flush()

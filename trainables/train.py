@@ -62,7 +62,7 @@ def main(argv: list[str] | None = None) -> int:
         if options.data_root == "":
             raise ValueError("--data-root '': a path or a URI is needed")
         data_root = pin_source(setup.dataset, options.data_root, options.download)  # asks a server only once
-        check_training(setup, options.batch_size, data_root, options.download)
+        setup, _ = check_training(setup, options.batch_size, data_root, options.download)
         if options.at_once is not None and options.at_once < 1:
             raise ValueError(f"--at-once {options.at_once}: at least 1")
         varied = options.Lambdas | {"batch_size": options.batch_size, "seed": options.seed}
@@ -231,6 +231,4 @@ def _parser() -> argparse.ArgumentParser:
 
 
 if __name__ == "__main__":
-    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.exit(run(main))

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from trainables.data.augmentation import centre, normalise
 from trainables.datasets.source import decode_image
 from trainables.datasets.structure import UndecodableImage
+from trainables.models.libraries import is_librarys
 from trainables.models.weights import load_tensors
 from trainables.training.assembly import network_of
 from trainables.training.loop import Training
@@ -111,9 +112,10 @@ def load(file: str | Path | BinaryIO, network: str | None = None) -> TrainedNetw
         raise ValueError(f"{where} is not a trained network: {error}") from error
     if not isinstance(saved, dict) or saved.get("format") != FORMAT or "network" not in saved:
         raise ValueError(f"{where} is not a trained network of format {FORMAT}, as `--save` of trainables.train writes")
-    own = saved["setup"]["network"] if ":" in saved["setup"]["network"] else None
+    name = saved["setup"]["network"]
+    own = name if ":" in name and not is_librarys(name) else None
     if own != network:
-        raise ValueError(f"{where}: its network is {saved['setup']['network']!r}, asked for was network={network!r}")
+        raise ValueError(f"{where}: its network is {name!r}, asked for was network={network!r}")
     try:
         return TrainedNetwork(saved)
     except (AttributeError, KeyError, TypeError) as error:

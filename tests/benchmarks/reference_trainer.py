@@ -181,7 +181,7 @@ def build_model(setup: Setup, channels: int, seed: int) -> nn.Module:
         embedding=setup.embedding, weights=setup.weights,
     )  # fmt: skip
     if isinstance(getattr(embedder.trunk, "pool", None), GeM):
-        embedder.trunk.pool = ShortGeM()
+        embedder.trunk.avgpool = ShortGeM()
     return nn.Sequential(embedder.trunk, embedder.head)
 
 

@@ -28,7 +28,7 @@ from trainables.datasets import cache, data_roots, download, ground_truth, landm
 from trainables.datasets.ground_truth import load_ground_truth
 from trainables.datasets.source import Source, decode_image
 from trainables.datasets.structure import UndecodableImage
-from trainables.models.networks import check_network
+from trainables.models.networks import build_network
 from trainables.training import checkpoint
 from trainables.training.outcome import Evaluation, Outcome
 from tune_cd import results
@@ -398,7 +398,8 @@ def test_weights_and_checkpoints_inflate_to_no_more_than_the_file(tmp_path):
     read = torch.load(tmp_path / "bomb.pt", weights_only=True)
     assert read["trunk.weight"].numel() == 5_000_000, "torch itself reads it"
     with pytest.raises(ValueError, match="bomb.pt.* bytes"):
-        check_network("small_conv", str(tmp_path / "bomb.pt"), channels=3, image_size=32)
+        weights = {"weights": str(tmp_path / "bomb.pt"), "projection": False, "seed": 0}
+        build_network("small_conv", channels=3, image_size=32, **weights)
     with pytest.raises(ValueError, match="bomb.pt.* bytes"):
         checkpoint.load(Anything(), tmp_path / "bomb.pt")
 

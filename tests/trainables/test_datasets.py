@@ -148,7 +148,7 @@ WRONG = [
     (edited(tiny_files(), "val_annotations.txt", "val_0.JPEG\tn01443537\n"), "val_annotations.txt: .*val_1.JPEG"),
     (without(tiny_files(), "val/images/val_3"), "val_annotations.txt: .*val_3.JPEG"),
     (tiny_files(train=1), r"n01443537 \(0\)"),
-    (copied(tiny_files()), "not one Tiny-ImageNet"),
+    (copied(tiny_files()), "not one of each"),
     # a common script sorts the validation images into folders; read as it is, val/images would look empty
     (
         {name.replace("val/images/", "val/n01443537/"): data for name, data in tiny_files().items()},

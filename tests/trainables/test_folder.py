@@ -2,6 +2,7 @@
 
 import io
 import re
+import tarfile
 from pathlib import Path
 
 import numpy as np
@@ -129,8 +130,8 @@ def test_links_are_followed_and_those_that_lead_nowhere_spoil_nothing(tmp_path):
     root = write_folder(tmp_path / "birds", files())
     expected = recipe([root]).plan()
     (root / "README.txt").symlink_to(tmp_path / "absent")
-    (root / "class 00" / "folder").symlink_to(tmp_path / "absent folder", target_is_directory=True)
-    (root / "class 00" / "itself").symlink_to("itself")
+    (root / "class 00" / "folder.d").symlink_to(tmp_path / "absent folder", target_is_directory=True)
+    (root / "class 00" / "itself.d").symlink_to("itself.d")
     (root / "class 01" / "again").symlink_to("..", target_is_directory=True)
     (root / "class 02" / "more" / "deep" / "again").symlink_to("../../../class 02", target_is_directory=True)
     assert recipe([root]).plan() == expected
@@ -149,6 +150,87 @@ def test_an_image_that_links_nowhere_is_left_out_and_named(tmp_path, target):
     with pytest.warns(UserWarning, match="birds: 1 images do not decode and are left out: birds/class 00/0_link.png"):
         dataset = cache.load(recipe([root]), 8)
     assert sum(len(split.images) for split in (dataset.train, dataset.validation, dataset.test)) == 200
+
+
+# --- without classes
+
+
+def flat(images, below="") -> dict[str, bytes]:
+    return {f"{below}{number}.png": encoded(number) for number in range(images)}
+
+
+@pytest.mark.parametrize("images", [3, 60])
+def test_images_without_classes_are_split_for_ssl(tmp_path, images):
+    """As those of one class are, and alike in a folder, in folders around it and in an archive."""
+    plan = plan_of(write_folder(tmp_path / "photos", flat(images)), "ssl")
+    sizes = [len(split.items) for split in plan.splits.values()]
+    assert sizes == [images - 2 * max(1, images // 10)] + [max(1, images // 10)] * 2
+    assert {split.class_names for split in plan.splits.values()} == {("none",)}
+    assert set.union(*(relative(split, "photos/") for split in plan.splits.values())) == set(flat(images))
+    around = plan_of(write_folder(tmp_path / "around" / "photos", flat(images, "a/b/")), "ssl")
+    archive = plan_of(write_zip(tmp_path / "photos.zip", flat(images, "c/")), "ssl")
+    assert around.name == archive.name == plan.name
+    for split, expected in plan.splits.items():
+        assert relative(around.splits[split], "photos/a/b/") == relative(expected, "photos/")
+        assert relative(archive.splits[split], "c/") == relative(expected, "photos/")
+    dataset = cache.load(recipe([tmp_path / "photos"], "ssl"), 8)
+    assert dataset.train.labels.tolist() == [0] * sizes[0] and len(dataset.test.images) == sizes[2]
+
+
+def test_an_own_split_without_classes(tmp_path):
+    plan = plan_of(write_folder(tmp_path / "photos", flat(20, "train/") | flat(5, "test/")), "ssl")
+    assert [len(split.items) for split in plan.splits.values()] == [18, 2, 5]
+
+
+def test_images_beside_folders_of_images_have_no_classes_and_it_is_said(tmp_path):
+    with pytest.warns(UserWarning, match="photos: 0.png, .* in no class folder, so that no image has a class"):
+        plan = plan_of(write_folder(tmp_path / "photos", flat(5) | flat(5, "2025/") | flat(5, "2026/")), "ssl")
+    assert [len(split.items) for split in plan.splits.values()] == [12, 1, 2]
+
+
+# --- forms of a place
+
+
+@pytest.mark.parametrize("task", ["dml", "ssl"])
+def test_a_folder_around_the_classes_is_looked_into(tmp_path, task):
+    plain = plan_of(write_folder(tmp_path / "birds", files()), task)
+    around = plan_of(write_folder(tmp_path / "other" / "birds", files(below="download/birds/")), task)
+    assert around.name == plain.name
+    for split, expected in plain.splits.items():
+        assert relative(around.splits[split], "birds/download/birds/") == relative(expected, "birds/")
+        assert around.splits[split].class_names == expected.class_names
+
+
+def test_unicodes_forms_of_a_name_are_one_class_and_one_dataset(tmp_path):
+    """macOS takes é apart, so a zip made there has other bytes in its names."""
+    composed, apart = "Caf\u00e9", "Cafe\u0301"
+    plans = [
+        plan_of(write_folder(tmp_path / place / "birds", files() | flat(10, f"{name}/{name} ")), "ssl")
+        for place, name in (("linux", composed), ("mac", apart))
+    ]
+    assert plans[0].name == plans[1].name
+    for split, other in zip(plans[0].splits.values(), plans[1].splits.values(), strict=True):
+        assert split.class_names == other.class_names and split.class_names[0] == composed
+        assert {re.sub("[^0-9]", "", item) for item in split.items} == {re.sub("[^0-9]", "", i) for i in other.items}
+    both = files(5, 3, "train/") | files(5, 3, "test/") | flat(3, f"train/{composed}/") | flat(3, f"test/{apart}/")
+    assert composed in plan_of(write_folder(tmp_path / "split", both), "ssl").splits["test"].class_names
+
+
+@pytest.mark.parametrize("kind", ["w", "w:gz"])
+def test_a_tar_archive_is_named(tmp_path, kind):
+    path = tmp_path / "birds.tar.gz"
+    with tarfile.open(path, kind) as archive:
+        archive.add(write_folder(tmp_path / "birds", files(2, 2)), "birds")
+    with pytest.raises(ValueError, match=r"birds.tar.gz is a tar archive; unpack it \(tar -xf\), and name the folder"):
+        plan_of(path)
+
+
+def test_files_without_an_ending_are_named(tmp_path):
+    root = write_folder(tmp_path / "birds", files() | {"class 00/0001": encoded(1), "README": b"", "LICENSE": b""})
+    with pytest.warns(UserWarning, match="birds: 1 without an ending such as .jpg files are not read"):
+        plan_of(root)
+    with pytest.raises(ValueError, match="no images found but 2 without an ending such as .jpg. Expected"):
+        plan_of(write_folder(tmp_path / "scraped", {"a/1": encoded(1), "b/2": encoded(1)}))
 
 
 # --- the user's own split
@@ -228,12 +310,12 @@ REFUSED = [
     (
         "dml",
         files() | {"a.png": b"", "b.JPG": b""},
-        "directly at the top: a.png, b.JPG. Expected: .* sub-folder a class",
+        "in no class folder: a.png, b.JPG. Expected: .* sub-folder a class",
     ),
     ("dml", files(5), "1 classes for train, at least 2 are needed"),
-    ("dml", files(1), "0 classes for train"),
-    ("ssl", files(1), "1 classes for .*, at least 2 are needed"),
-    ("ssl", files() | files(2, 2, "few "), f"at least 3 images, but 2 have fewer: {FEW}"),
+    ("dml", files(1), "images in no class folder: 0.png, .*; for task ssl without classes the images alone"),
+    ("ssl", {"a.png": b"", "b.png": b""}, r"at least 3 images to share with a split, but 1 have fewer: none \(2\)"),
+    ("ssl", files() | files(2, 2, "few "), f"at least 3 images to share with a split, but 2 have fewer: {FEW}"),
     ("dml", files() | files(1, 1, "few "), r"at least 2 images, but 1 have fewer: few class 00 \(1\)"),
     ("ssl", without(own_split(["train", "test"]), "test/class 03"), "class must be in .* these are not: class 03"),
     ("ssl", without(own_split(["train", "val", "test"]), "val/class 03"), "these are not: class 03"),
@@ -241,9 +323,9 @@ REFUSED = [
     (
         "ssl",
         own_split(["train"], images=1) | own_split(["test"]),
-        "at least 2 images to share with validation: class 00",
+        r"at least 2 images to share with a split, but 10 have fewer: class 00 \(1\)",
     ),
-    ("dml", own_split(["train", "test"]) | {"train/x.png": b""}, "train/x.png lies in no class folder"),
+    ("dml", own_split(["train", "test"]) | {"train/x.png": b""}, "in no class folder: train/x.png"),
     ("dml", own_split(["train"]) | own_split(["test"], classes=1), "1 classes for test"),
     ("dml", own_split(["train"], classes=3) | own_split(["test"]), "1 classes for train"),
 ]
@@ -286,7 +368,7 @@ def test_every_kind_of_image_is_read(tmp_path):
 def test_images_that_are_not_read_are_counted(tmp_path):
     others = {"class 00/a.HEIC": b"", "class 00/b.heic": b"", "class 01/deep/c.avif": b"", "cover.psd": b""}
     root = write_folder(tmp_path / "birds", files() | others)
-    with pytest.warns(UserWarning, match="birds: 2 .heic, 1 .avif, 1 .psd images are not read and are left out"):
+    with pytest.warns(UserWarning, match="birds: 2 .heic, 1 .avif, 1 .psd files are not read and are left out"):
         plan = plan_of(root)
     assert set.union(*(relative(split, "birds/") for split in plan.splits.values())) == set(files())
     write_folder(root, {"owls/a.heic": b"", "rooks/a.nef": b""})

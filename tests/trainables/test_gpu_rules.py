@@ -10,7 +10,7 @@ from trainings import CPU, DATA, KINDS, SETUP, H, advance_one, alone, configurat
 from trainables.training import parallel
 from trainables.training.cuda_graphs import WARM_UP
 from trainables.training.loop import CHECK_LEAD, DIVERGENCE_CHECK, Training
-from trainables.training.parallel import MOST, SHARE, Pack
+from trainables.training.parallel import Pack
 from trainables.training.side_by_side import check
 from trainables.trial import device_for
 
@@ -82,37 +82,6 @@ def test_a_rehearsed_training_is_as_a_new_one(kind):
     assert taken == [with_memory for with_memory in kinds for _ in range(WARM_UP + 1)]
     new = Training(setup, data, H, seed=0, device=CPU)
     assert advance_one(rehearsed).scores == advance_one(new).scores
-
-
-@pytest.mark.parametrize("recordable", [True, False])
-def test_a_pack_is_as_large_as_the_memory_that_a_rehearsal_took_allows(monkeypatch, recordable):
-    """On a card whose torch keeps 2 units of what an unrecorded step used, until they are asked back."""
-    held = {"trainings": 0, "kept": 0}
-
-    def rehearse(self):
-        held.update(trainings=held["trainings"] + 3, kept=2)
-
-    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (100 - held["trainings"] - held["kept"], 100))
-    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: held.update(kept=0))
-    monkeypatch.setattr(Training, "rehearse", rehearse)
-    monkeypatch.setattr(Training, "recordable", recordable)
-    pack = Pack(SETUP, DATA, CPU)
-    pack.begin([configuration(0.3, 2.0, b, 0) for b in (16, 32)])
-    pack._at_once = None
-    took = 3 if recordable else 5
-    assert pack._measured(1) == min(MOST, 1 + int(SHARE * (100 - took) / took))
-    [spare] = pack._spare
-    assert spare.batch_size == 32 and pack.start(1) is spare
-
-
-def test_the_memory_of_a_dropped_training_is_given_back_after_its_kernels(monkeypatch):
-    events = []
-    monkeypatch.setattr(Training, "wait", lambda self: events.append((self.seed, len(pack.running))))
-    pack = Pack(SETUP, DATA, CPU, at_once=2)
-    pack.begin([configuration(0.3, 2.0, 32, seed) for seed in range(3)])
-    pack.start(0), pack.start(1)
-    pack.drop(1), pack.drop(2)
-    assert events == [(1, 1)]
 
 
 def test_all_that_are_done_are_tested_together_and_alone_where_that_fails(monkeypatch, caplog):

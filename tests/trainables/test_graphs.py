@@ -1,8 +1,6 @@
 """What a recorded step relies on, as far as it shows without a GPU (`test_on_a_gpu.py` has the rest)."""
 
-import logging
 import os
-from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
@@ -11,7 +9,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from trainings import CPU, KINDS, SSL_DATA, SSL_SETUP, H
 
 from trainables.losses import LOSSES
-from trainables.training.cuda_graphs import QUEUES, STREAMS, WARM_UP, Replayed, open_queues
+from trainables.training.cuda_graphs import QUEUES, STREAMS, open_queues
 from trainables.training.errors import is_of_recording, is_of_the_machine, is_out_of_memory
 from trainables.training.loop import Training
 
@@ -71,85 +69,6 @@ def test_what_is_watched_for_is_found():
         x = torch.arange(3)
         x[x > 1], x.sum().item(), torch.tensor([1.0])
     assert {"index", "_local_scalar_dense", "lift_fresh"} <= set(watched.found)
-
-
-# The recording, with a stand-in for CUDA's graphs, whose recording runs nothing and whose replay is noted
-
-
-@pytest.fixture
-def recorded(monkeypatch):
-    """What was done: "record" with its arguments, "replay"; `fails`: what the end of a recording raises."""
-
-    class Log(list):
-        fails, recording = None, False
-
-    log = Log()
-
-    class Graph:
-        def register_generator_state(self, generator):
-            log.append(("generator", generator))
-
-        def replay(self):
-            log.append("replay")
-
-        def pool(self):
-            return (0, 7)
-
-    @contextmanager
-    def graph(made, pool, stream, capture_error_mode):
-        log.append(("record", pool, stream, capture_error_mode))
-        log.recording = True
-        try:
-            yield
-        finally:
-            log.recording = False
-            if log.fails:
-                raise RuntimeError(log.fails)
-
-    monkeypatch.setattr(torch.cuda, "CUDAGraph", Graph)
-    monkeypatch.setattr(torch.cuda, "graph", graph)
-    return log
-
-
-def called(replayed, times, step=lambda: (torch.ones(1),)):
-    return [replayed(step) for _ in range(times)]
-
-
-def test_it_is_recorded_once_after_the_warm_up_for_its_thread_alone_and_every_call_is_one_step(recorded):
-    steps = []
-    replayed = Replayed(stream="a stream", generator="a generator", pool=(0, 3))
-    assert replayed.pool == (0, 3)
-    outputs = called(replayed, WARM_UP + 3, lambda: (recorded.recording or steps.append("run"),))
-    assert steps == ["run"] * WARM_UP and outputs[-1] is outputs[-2] and replayed.pool == (0, 7)
-    begun = [("generator", "a generator"), ("record", (0, 3), "a stream", "thread_local")]
-    assert recorded == begun + ["replay"] * 3
-
-
-def test_a_step_that_cannot_be_recorded_runs_plainly_and_says_so_once(recorded, caplog):
-    recorded.fails = "CUDA error: operation not permitted when stream is capturing"
-    steps, replayed = [], Replayed(None, torch.Generator())
-    with caplog.at_level(logging.WARNING):
-        called(replayed, WARM_UP + 4, lambda: steps.append(1) or (torch.ones(1),))
-    assert len(recorded) == 2 and len(caplog.records) == 1 and "kernel by kernel" in caplog.text
-    assert len(steps) == WARM_UP + 4 + 1, "every call one step, and the one that was to be recorded"
-
-
-def test_another_error_goes_through_and_the_steps_own_counts_most(recorded):
-    """No memory during the recording is no memory, though ending it then fails as well."""
-
-    def step():
-        if recorded.recording:
-            raise torch.OutOfMemoryError("CUDA out of memory")
-        return (torch.ones(1),)
-
-    recorded.fails = "CUDA error: an illegal memory access was encountered"
-    with pytest.raises(RuntimeError, match="illegal memory"):
-        called(Replayed(None, torch.Generator()), WARM_UP + 1)
-    recorded.fails = "CUDA error: operation failed due to a previous error during capture"
-    replayed = Replayed(None, torch.Generator())
-    with pytest.raises(torch.OutOfMemoryError):
-        called(replayed, WARM_UP + 1, step)
-    assert not replayed.plain
 
 
 # Errors and queues

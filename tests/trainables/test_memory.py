@@ -11,7 +11,7 @@ from pytorch_metric_learning import distances, losses, reducers
 from torch.nn.functional import normalize
 from weighted import Weighted
 
-from trainables.losses.memory import CrossBatchMemory, check_memory, memory_terms, memory_weights
+from trainables.losses.memory import CrossBatchMemory, memory_terms, memory_weights
 from trainables.losses.terms import infonce_terms, margin_terms
 
 B, K, D, SIZE = 8, 2, 5, 27  # 27 is no multiple of 8: the fourth batch wraps around
@@ -297,10 +297,6 @@ ZEROS = torch.zeros(8).long()
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: check_memory("S1", 100, 8, 2), "memory mode is 'S1'; one of variable, fixed"),
-        (lambda: check_memory("fixed", 7, 8, 2), "memory of size 7 does not hold a batch of 8"),
-        (lambda: check_memory("fixed", 100, 8, 1), "k is 1 at batch_size 8"),
-        (lambda: check_memory("variable", 100, 8, 8), "k is 8 at batch_size 8"),
         (lambda: CrossBatchMemory(0, 5), "size is 0, dimensions 5"),
         (lambda: CrossBatchMemory(5, 0), "size is 5, dimensions 0"),
         (lambda: CrossBatchMemory(7, D).enqueue(torch.eye(8, D), ZEROS), "batch of 8 does not fit into a memory of si"),
@@ -318,8 +314,3 @@ ZEROS = torch.zeros(8).long()
 def test_bad_arguments_are_named(call, message):
     with pytest.raises(ValueError, match=message):
         call()
-
-
-def test_memories_that_just_hold_a_batch_are_allowed():
-    check_memory("fixed", 8, 8, 2)
-    check_memory("variable", 55_000, 64, 4)

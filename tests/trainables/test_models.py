@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from trainables.models.networks import NETWORKS, Embedder, GeM, build_network, check_network
+from trainables.models.networks import NETWORKS, Embedder, GeM, build_network
 
 
 def build(name, channels=3, image_size=64, projection=False, seed=0, **more):
@@ -50,7 +50,7 @@ def test_resnet32_has_32_layers_with_weights_on_its_main_path():
 
 
 def test_gem_is_learnable_and_computed_in_float32_inside_autocast():
-    assert build("resnet18_gem").trunk[-1].p.requires_grad
+    assert build("resnet18_gem").trunk.avgpool.p.requires_grad
     x = torch.rand(2, 5, 7, 7, generator=seeded()).bfloat16()
     with torch.autocast("cpu", dtype=torch.bfloat16):
         pooled = GeM()(x)
@@ -260,11 +260,11 @@ def test_a_users_embedder_is_used_as_it_is():
 )
 def test_what_is_wrong_with_a_users_network_is_said_beforehand(name, message):
     with pytest.raises(ValueError, match=f"network '{name}': .*{message}"):
-        check_network(name, "none", channels=3, image_size=8)
+        build(name, 3, 8)
 
 
 def test_what_a_network_may_be_given():
-    check_network("small_conv", "none", channels=1, image_size=28, embedding=4, projection=True)
+    build("small_conv", 1, 28, embedding=4, projection=True)
     with pytest.raises(ValueError, match="embedding = -1"):
         build("small_conv", embedding=-1)
 
@@ -273,8 +273,8 @@ def test_what_a_network_may_be_given():
 def test_a_users_module_is_found_in_the_current_directory_by_python_m(tmp_path):
     made = "torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 3))"
     (tmp_path / "mynets.py").write_text(f"import torch\n\n\ndef flat(channels, image_size):\n    return {made}\n")
-    call = "check_network('mynets:flat', 'none', channels=1, image_size=8)"
-    (tmp_path / "check.py").write_text(f"from trainables.models.networks import check_network\n{call}\n")
+    call = "build_network('mynets:flat', channels=1, image_size=8, projection=False, seed=0)"
+    (tmp_path / "check.py").write_text(f"from trainables.models.networks import build_network\n{call}\n")
     environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
     subprocess.run([sys.executable, "-m", "check"], cwd=tmp_path, env=environment, check=True, timeout=300)
 

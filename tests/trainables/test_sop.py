@@ -92,8 +92,8 @@ def listed(text: bytes, file="Ebay_test.txt"):
 WRONG = [
     (without("/1002_"), r"2 of the 46 images of the lists are not there: .*bicycle_final/1002_0\.JPG, "),
     (without("_final/"), "46 of the 46 images .* and 41 more"),
-    (without("Ebay_test"), "not one of each list .*Ebay_train.*Expected: Ebay_train.txt, Ebay_test.txt"),
-    (sop_files() | {f"copy/{name}": data for name, data in sop_files().items()}, "not one of each list"),
+    (without("Ebay_test"), "not one of each .*found: .*Ebay_train.*Expected: Ebay_train.txt, Ebay_test.txt"),
+    (sop_files() | {f"copy/{name}": data for name, data in sop_files().items()}, "not one of each"),
     (listed(b""), "Ebay_test.txt, line 1: '' is not the header"),
     (listed(b"1 2 3 a.JPG\n"), "line 1: '1 2 3 a.JPG' is not the header 'image_id class_id"),
     (listed(HEADER), "Ebay_test.txt lists no image"),
@@ -116,7 +116,7 @@ def test_sop_refuses_wrong_layouts(tmp_path, number):
 
 def test_a_folder_with_one_list_is_not_taken_for_absent(tmp_path):
     write_folder(tmp_path, without("Ebay_train"))
-    with pytest.raises(ValueError, match="not one of each list"):
+    with pytest.raises(ValueError, match="not one of each"):
         check_source("sop", tmp_path)
 
 

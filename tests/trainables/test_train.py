@@ -17,7 +17,7 @@ from trainables.data.augmentation import centre, crop_views
 from trainables.data.resident import DeviceData
 from trainables.losses import LOSSES, vicreg_terms
 from trainables.losses.terms import margin_terms
-from trainables.training import evaluation, side_by_side
+from trainables.training import assembly, evaluation, side_by_side
 from trainables.training import loop as training
 from trainables.training.assembly import decay, next_evaluation, plateau
 from trainables.training.evaluation import evaluate, spread
@@ -387,7 +387,7 @@ def test_crops_are_as_small_as_said_and_the_centre_is_evaluated(monkeypatch):
     data = DeviceData("blobs", *(blobs(classes, seed, size=40) for classes, seed in ((24, 1), (8, 2), (8, 3))))
     setup, seen = replace(SETUP, image_size=40, crop_size=28, augmentation="crop", crop_scale=0.2), []
     crop = lambda images, generator, *how: seen.append(how) or crop_views(images, generator, *how)  # noqa: E731
-    monkeypatch.setattr(training, "crop_views", crop)
+    monkeypatch.setattr(assembly, "crop_views", crop)
     run = Training(setup, data, H, seed=0, device=CPU)
     assert run._batch()[0].shape == (32, 1, 28, 28) and seen == [(28, (0.2, 1.0))]
     middle = tuple((images[:, :, 6:34, 6:34].contiguous(), labels) for images, labels in (data.train, data.validation))

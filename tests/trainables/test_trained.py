@@ -93,15 +93,15 @@ def test_pretrained_weights_are_not_asked_for_again(monkeypatch):
     setup = replace(setup, embedding=16, weights="imagenet", test="split", evaluations=1)
     plain = networks.build_network("resnet18_gem", channels=3, image_size=32, projection=False, seed=4)
     pretrained = plain.state_dict() | {
-        f"trunk.standardise.{name}": tensor for name, tensor in Standardise().state_dict().items()
+        f"standardise.{name}": tensor for name, tensor in Standardise().state_dict().items()
     }
-    monkeypatch.setattr(networks, "read_weights", lambda name, weights: pretrained)
+    monkeypatch.setattr(networks, "read_weights", lambda name, weights, size: pretrained)
     training = finished(setup, SSL_DATA, {"Lambda_p": 0.01, "Lambda_e": 0.01, "batch_size": 8})
     monkeypatch.setattr(networks, "read_weights", read_weights)
     network = loaded(trained.dumps(training))
     images = SSL_DATA.test[0][:4]
     expected = training.model.eval()(evaluation.normalise(images))
-    assert torch.allclose(network(images), expected, atol=1e-6) and "trunk.standardise.mean" in training.best
+    assert torch.allclose(network(images), expected, atol=1e-6) and "standardise.mean" in training.best
 
 
 def test_a_network_of_ones_own_is_called_only_where_it_is_named(monkeypatch, tmp_path):
@@ -117,6 +117,14 @@ def test_a_network_of_ones_own_is_called_only_where_it_is_named(monkeypatch, tmp
     assert network(DATA.test[0][:3]).shape == (3, 8)
     with pytest.raises(ValueError, match="its network is 'small_conv', asked for was network='own_net:net'"):
         trained.load(io.BytesIO(file_of("margin")[2]), network="own_net:net")
+
+
+def test_a_librarys_network_is_loaded_by_its_name():
+    setup = replace(SETUP, network="torchvision:resnet18", images_seen=64, evaluations=1)
+    training = finished(setup, DATA)
+    images = DATA.test[0][:2]
+    expected = training.model.eval()(evaluation.normalise(images))
+    assert torch.allclose(loaded(trained.dumps(training))(images), expected, atol=1e-5)
 
 
 def test_a_loss_of_ones_own_is_neither_imported_nor_needed(monkeypatch, tmp_path):

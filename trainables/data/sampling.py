@@ -15,16 +15,10 @@ far was. Beyond it keys take long: 52 ms a batch of 64 with a class of 30,000.""
 
 
 def check_batch_size(batch_size: int, k: int, classes: int, unit: str = "training classes") -> None:
-    """Refuse batches that no sampler here can draw.
+    """Raise ValueError for batches that no sampler here can draw, naming the numbers that do not fit.
 
-    Args:
-        batch_size: items of a batch, b.
-        k: items of each class of the batch; two at least, or no positive pair exists.
-        classes: number of classes to draw from (for self-supervision: images).
-        unit: what `classes` counts, for the message.
-
-    Raises:
-        ValueError: naming the numbers that do not fit.
+    batch_size: items of a batch.  k: items of each class of it; two at least, or no positive pair exists.  classes:
+    number of classes to draw from (in ssl: images).  unit: what `classes` counts, for the message.
     """
     if k < 2:
         raise ValueError(f"{k} per class; 2 at least are needed for a positive pair")
@@ -47,15 +41,9 @@ class KPerClass:
 
     A class with fewer than k images (at least 2) gives all of them, and some of them again until there are k; all
     images of it are drawn about equally often.
-
-    Args:
-        labels: [N] integers (tensor, array or list), the class of every image; any numbers, in any order.
-        batch_size: b, a multiple of k.
-        k: images of each class.
-        device: where batches are drawn; the generator must live there too.
-
-    Raises:
-        ValueError: as `check_batch_size`, for a class of one image, or labels of another shape or kind.
+    labels: [N] integers (tensor, array or list), the class of every image; any numbers, in any order.  device: where
+    batches are drawn; the generator must live there too.  Raises ValueError as `check_batch_size`, for a class of one
+    image, or labels of another shape or kind.
     """
 
     def __init__(self, labels: Tensor | Sequence[int], batch_size: int, k: int = 2, device: torch.device | str = "cpu"):
@@ -96,14 +84,8 @@ class KPerClass:
 class ViewsPerImage:
     """b/k different images, k views of each, for self-supervision; every set of images equally likely.
 
-    Args:
-        n_images: number of images to draw from.
-        batch_size: b, counting views; a multiple of k.
-        k: views of each image. The index repeats; making the views differ is the augmentation's part.
-        device: where batches are drawn; the generator must live there too.
-
-    Raises:
-        ValueError: as `check_batch_size`.
+    batch_size: b, counting views.  k: views of each image; the index repeats, and augmentation makes the views differ.
+    device: where batches are drawn; the generator must live there too.  Raises ValueError as `check_batch_size`.
     """
 
     def __init__(self, n_images: int, batch_size: int, k: int = 2, device: torch.device | str = "cpu"):

@@ -34,15 +34,24 @@ log = logging.getLogger(__name__)
 @dataclass(frozen=True)
 class SourceSummary:
     """The findings of `check_source`: the name for results, numbers of training classes and images, the data's place,
-    the images' channels (1 or 3), the number of test images (0: the dataset has no test split) and `Plan.content`."""
+    the images' channels (1 or 3), the numbers of validation and test images (0: the dataset has no test split) and
+    `Plan.content`. Images without classes are in one."""
 
     name: str
     training_classes: int
     training_images: int
     location: str
     channels: int
+    validation_images: int
     test_images: int
     content: str = ""
+
+    @property
+    def sizes(self) -> str:
+        """The numbers of images, for messages."""
+        classes = f" of {self.training_classes:,} classes" if self.training_classes > 1 else ", without classes"
+        images = f"{self.training_images:,} training, {self.validation_images:,} validation, {self.test_images:,} test"
+        return f"{images} images{classes}"
 
 
 def load_dataset(
@@ -73,10 +82,10 @@ def check_source(
     `load_dataset`."""
     recipe = _recipe(name, data_root, task, download)
     plan = recipe.plan()
-    train, test = plan.splits["train"], plan.splits.get("test")
-    images = len(train.class_names), len(train.items)
+    train, validation, test = (len(plan.splits[split].items) if split in plan.splits else 0 for split in cache.SPLITS)
+    classes = len(plan.splits["train"].class_names)
     return SourceSummary(
-        plan.name, *images, recipe.location, plan.channels, len(test.items) if test else 0, plan.content
+        plan.name, classes, train, recipe.location, plan.channels, validation, test, content=plan.content
     )
 
 

@@ -118,7 +118,8 @@ def _decode(recipe: Recipe, image_size: int, folder: Path) -> None:
         )
     small = _too_small(plan, decoded)
     class_names = {split: _keep(plan, split, rows, small[split], folder) for split, rows in decoded.items()}
-    if few := [split for split, names in class_names.items() if undecodable and len(names) < 2]:
+    least = {split: min(2, len(chosen.class_names)) for split, chosen in plan.splits.items()}
+    if few := [split for split, names in class_names.items() if len(names) < least[split]]:
         raise ValueError(
             f"{recipe.location}: {few[0]} is left with {len(class_names[few[0]])} classes of enough images, at least 2 "
             f"are needed; {listed}"

@@ -1,10 +1,11 @@
-"""A user's own images: a directory or a zip archive with one sub-folder a class, read as RGB.
+"""A user's own images: a directory or a zip archive with one sub-folder a class, or for ssl with images alone; in RGB.
 
 Without a split of the user's own (sub-folders `train`, `val` and `test` at the top, see SPLIT_FOLDERS) the images are
 split once and for all, by hashes of their names:
 
 dml: classes are disjoint, 60 % for training, 15 % validation, 25 % test, at least MIN_CLASSES each.
 ssl: every class is in every split, 80 % of its images for training, 10 % validation, 10 % test, at least one each.
+     Images without classes are split alike.
 
 The dataset is called folder-NAME-DIGEST, with the place's name and a digest of the images' relative names and sizes.
 So other images in the same place are another dataset, and a copy of that name elsewhere is the same one.
@@ -18,7 +19,7 @@ from hashlib import blake2b
 from pathlib import Path, PurePosixPath
 
 from trainables.datasets.source import Source, missing_data
-from trainables.datasets.structure import Plan, Recipe, SplitPlan, allowed_task, fixed_order, preview
+from trainables.datasets.structure import Plan, Recipe, SplitPlan, allowed_task, composed, fixed_order, preview
 from trainables.training.setup import TASKS
 
 # of the classes (dml), or of each class's images (ssl); the rest is for training
@@ -35,12 +36,15 @@ SPLIT_FOLDERS = {
 LAYOUT = (
     "a directory or a zip archive with one sub-folder a class and its .jpg, .jpeg, .jfif, .png, .webp, .bmp, .tif, "
     ".tiff or .gif images in it, at any depth; or sub-folders train, and test, val or both, with one sub-folder a "
-    "class in each"
+    "class in each; for task ssl without classes the images alone"
 )
+NO_CLASS = "none"
+"""The class of all images that have none."""
 
 IMAGES = re.compile(r"\.(jpe?g|jfif|png|webp|bmp|tiff?|gif)$", re.IGNORECASE)
-_UNREAD = re.compile(
-    r"\.(avif|hei[cf]|jxl|jp2|j2k|jpx|tga|psd|exr|hdr|p[bgnp]m|dng|cr[23w]|nef|arw|orf|rw2|raf)$", re.IGNORECASE
+_UNREAD = re.compile(  # and files without an ending, but not README or LICENSE
+    r"\.(?i:avif|hei[cf]|jxl|jp2|j2k|jpx|tga|psd|exr|hdr|p[bgnp]m|dng|cr[23w]|nef|arw|orf|rw2|raf)$"
+    r"|(^|/)(?![A-Z]+$)[^./]+$"
 )
 
 Classes = dict[str, list[str]]  # class -> names relative to the top, sorted
@@ -72,14 +76,11 @@ def _plan(source: Source, task: str, name: str) -> Plan:
     if not images:
         others = f" but {_by_ending(unread)}" if unread else ""
         raise ValueError(f"{source.location}: no images found{others}. Expected: {LAYOUT}")
-    if at_top := [image for image in images if "/" not in image]:
-        raise ValueError(f"{source.location}: images directly at the top: {preview(at_top)}. Expected: {LAYOUT}")
-    tops = {image.split("/")[0] for image in images}
-    own = any(top.casefold() in SPLIT_FOLDERS for top in tops)
+    own = any(image.partition("/")[0].casefold() in SPLIT_FOLDERS for image in images if "/" in image)
     _check_unread(source, images, unread, depth=2 if own else 1)
-    splits = _own_split(source, images, task) if own else _split(source, _classes(source, images, depth=1), task)
+    splits = _own_split(source, images, task) if own else _split(source, _classes(source, images, 1, task), task)
     _check_splits(source, splits, task)
-    sizes = [(image, source.members[prefix + image].size) for image in images]
+    sizes = sorted((composed(image), source.members[prefix + image].size) for image in images)
     digest = blake2b(repr(sizes).encode(), digest_size=8).hexdigest()
     plans = {}
     for split in ("train", "validation", "test"):
@@ -90,35 +91,40 @@ def _plan(source: Source, task: str, name: str) -> Plan:
 
 
 def _prefix(source: Source) -> str:
-    """The common prefix of all names, before class or split: the directory's name, or an archive's only top folder."""
-    root = source.roots[0]
-    if not root.is_file():
-        return f"{root.name}/"
-    tops = {name.split("/")[0] for name in source.members}
-    # A dataset has two classes or more, so a single top folder is a wrapper around them.
-    return f"{tops.pop()}/" if len(tops) == 1 and all("/" in name for name in source.members) else ""
+    """The common beginning of all names, before class or split: the directory's name, and folders around the rest."""
+    prefix = "" if source.roots[0].is_file() else f"{source.roots[0].name}/"
+    while True:
+        tops = {tuple(name.removeprefix(prefix).split("/")[:2][:-1]) for name in source.members}
+        if len(tops) != 1 or tops == {()} or (top := tops.pop()[0]).casefold() in SPLIT_FOLDERS:
+            return prefix
+        prefix += f"{top}/"
 
 
-def _classes(source: Source, images: list[str], depth: int) -> Classes:
-    """Images by the folder at `depth` (1: the first). ValueError for images that lie above it."""
+def _classes(source: Source, images: list[str], depth: int, task: str) -> Classes:
+    """Images by the folder at `depth` (1: the first). Where one lies above it, all are of NO_CLASS in ssl, and in dml
+    there is a ValueError."""
     classes = defaultdict(list)
+    above = [image for image in images if image.count("/") < depth]
+    if above and task == "dml":
+        raise ValueError(f"{source.location}: images in no class folder: {preview(above)}. Expected: {LAYOUT}")
+    if above and len(above) < len(images):
+        warnings.warn(
+            f"{source.location}: {preview(above)} in no class folder, so that no image has a class", stacklevel=2
+        )
     for image in images:
-        parts = PurePosixPath(image).parts
-        if len(parts) <= depth:
-            raise ValueError(f"{source.location}: {image} lies in no class folder. Expected: {LAYOUT}")
-        classes[parts[depth - 1]].append(image)
+        classes[NO_CLASS if above else composed(image.split("/")[depth - 1])].append(image)
     return dict(sorted(classes.items()))
 
 
 def _check_unread(source: Source, images: list[str], unread: list[str], depth: int) -> None:
-    """Warn of image files that are not read. Raises ValueError if a folder at `depth` has only such images."""
+    """Warn of image files that are not read. Raises ValueError if a folder at `depth` has only such files."""
     if lost := sorted(_folders(unread, depth) - _folders(images, depth)):
         raise ValueError(
             f"{source.location}: of {preview(lost)} no file is an image that is read, only {_by_ending(unread)}; "
-            f"convert them. Expected: {LAYOUT}"
+            f"convert or rename them. Expected: {LAYOUT}"
         )
     if unread:
-        warnings.warn(f"{source.location}: {_by_ending(unread)} images are not read and are left out", stacklevel=2)
+        warnings.warn(f"{source.location}: {_by_ending(unread)} files are not read and are left out", stacklevel=2)
 
 
 def _folders(names: list[str], depth: int) -> set[str]:
@@ -127,8 +133,8 @@ def _folders(names: list[str], depth: int) -> set[str]:
 
 
 def _by_ending(names: list[str]) -> str:
-    """Numbers of files by ending, for messages: `12 .heic, 3 .avif`."""
-    counts = Counter(PurePosixPath(name).suffix.lower() for name in names)
+    """Numbers of files by ending, for messages: `12 .heic, 3 without an ending such as .jpg`."""
+    counts = Counter(PurePosixPath(name).suffix.lower() or "without an ending such as .jpg" for name in names)
     return ", ".join(f"{count:,} {ending}" for ending, count in counts.most_common())
 
 
@@ -139,7 +145,7 @@ def _own_split(source: Source, images: list[str], task: str) -> dict[str, Classe
     for image in images:
         found[image.split("/")[0]].append(image)
     places = _split_places(source, found)
-    splits = {split: _classes(source, found[top], depth=2) for split, top in places.items()}
+    splits = {split: _classes(source, found[top], 2, task) for split, top in places.items()}
     folders = {top: splits[split] for split, top in places.items()}  # messages use the user's names
     if task == "ssl":
         _check_same_classes(source, folders)
@@ -169,13 +175,7 @@ def _split_places(source: Source, tops: Iterable[str]) -> dict[str, str]:
 
 
 def _split(source: Source, classes: Classes, task: str) -> dict[str, Classes]:
-    if task == "ssl" and (
-        short := [f"{label} ({len(images)})" for label, images in classes.items() if len(images) < 3]
-    ):
-        raise ValueError(
-            f"{source.location}: classes need at least 3 images, but {len(short)} have fewer: {preview(short)}"
-        )
-    rest, test = _take(source, classes, task, FRACTIONS[task]["test"], "folder test")
+    rest, test = _take(source, classes, task, FRACTIONS[task]["test"], "folder test", least=3)
     train, validation = _validation(source, rest, task)
     return {"train": train, "validation": validation, "test": test}
 
@@ -183,24 +183,26 @@ def _split(source: Source, classes: Classes, task: str) -> dict[str, Classes]:
 def _validation(source: Source, classes: Classes, task: str) -> tuple[Classes, Classes]:
     """Split what is left after the test split into (training, validation)."""
     share = FRACTIONS[task]["validation"] / (1 - FRACTIONS[task]["test"])
-    return _take(source, classes, task, share, "folder validation")
+    return _take(source, classes, task, share, "folder validation", least=2)
 
 
-def _take(source: Source, classes: Classes, task: str, share: float, purpose: str) -> tuple[Classes, Classes]:
+def _take(
+    source: Source, classes: Classes, task: str, share: float, purpose: str, least: int
+) -> tuple[Classes, Classes]:
     """Split into (the others, `share`): in dml of the classes, at least MIN_CLASSES; in ssl of the images of each
-    class, at least one, with ValueError if a class has only one."""
+    class, at least one, with ValueError if a class has less than `least`."""
     if task == "dml":
         taken = set(fixed_order(classes, purpose)[: max(MIN_CLASSES, round(share * len(classes)))])
         rest = {label: images for label, images in classes.items() if label not in taken}
         return rest, {label: images for label, images in classes.items() if label in taken}
-    if short := [label for label, images in classes.items() if len(images) < 2]:
-        raise ValueError(
-            f"{source.location}: classes need at least 2 images to share with validation: {preview(short)}"
-        )
-    shuffled = {label: fixed_order(images, purpose) for label, images in classes.items()}
-    count = {label: max(1, round(share * len(images))) for label, images in classes.items()}
-    rest = {label: sorted(images[count[label] :]) for label, images in shuffled.items()}
-    return rest, {label: sorted(images[: count[label]]) for label, images in shuffled.items()}
+    if short := [f"{label} ({len(images)})" for label, images in classes.items() if len(images) < least]:
+        few = f"{len(short)} have fewer: {preview(short)}"
+        raise ValueError(f"{source.location}: classes need at least {least} images to share with a split, but {few}")
+    parts: tuple[Classes, Classes] = {}, {}
+    for label, images in classes.items():
+        shuffled, count = fixed_order(images, purpose), max(1, round(share * len(images)))
+        parts[0][label], parts[1][label] = sorted(shuffled[count:]), sorted(shuffled[:count])
+    return parts
 
 
 def _check_same_classes(source: Source, splits: dict[str, Classes]) -> None:
@@ -224,7 +226,7 @@ def _warn_of_shared_classes(source: Source, splits: dict[str, Classes], train: s
 def _check_splits(source: Source, splits: dict[str, Classes], task: str) -> None:
     """ValueError where a split has fewer than MIN_CLASSES classes."""
     for split, classes in splits.items():
-        if len(classes) < MIN_CLASSES:
+        if len(classes) < MIN_CLASSES and NO_CLASS not in classes:
             least = "; a folder without a split of its own needs 6 classes" if task == "dml" else ""
             raise ValueError(
                 f"{source.location}: {len(classes)} classes for {split}, at least {MIN_CLASSES} are needed{least}. "

@@ -26,7 +26,7 @@ URLS = (  # Stanford's server, which announces ftp:// but has http:// as well; t
 # tensorflow_datasets/url_checksums/stanford_online_products.txt, for 3,083,860,082 bytes of the ftp:// place
 SHA256 = "b04fa78210e69fab050ce73939550e1cd0f96890bdd98ec9fee732c3b756ef48"
 
-_WANTED = re.compile(r"^(?P<prefix>.*/)?(?:Ebay_(?:train|test)\.txt|[^/]+/[^/]+\.(?i:jpe?g|png))$")
+_WANTED = re.compile(r"^(.*/)?(?:Ebay_(?:train|test)\.txt|[^/]+/[^/]+\.(?i:jpe?g|png))$")
 
 
 def recipe(roots: list[Path], task: str | None = None) -> Recipe:
@@ -46,7 +46,7 @@ def download(root: Path) -> None:
 
 
 def _plan(source: Source) -> Plan:
-    prefix = _prefix(source)
+    prefix = source.top(LISTS, LAYOUT)
     with source.reader() as read:
         training, test = (_read_list(source, prefix, file, read(prefix + file)) for file in LISTS)
     images = [name for classes in (training, test) for names in classes.values() for name in names]
@@ -66,15 +66,6 @@ def _plan(source: Source) -> Plan:
     count = (len(training), len(test))
     name = published_name("sop", sum(count), count == PUBLISHED_CLASSES)
     return Plan(name, 3, {split: SplitPlan.of(found, images_per_class=2) for split, found in splits.items()})
-
-
-def _prefix(source: Source) -> str:
-    """The names' prefix up to the two lists. Raises ValueError unless there is one of each, in one folder."""
-    lists = [name for name in source.members if name.endswith(LISTS)]
-    prefixes = sorted({_WANTED.search(name)["prefix"] or "" for name in lists})
-    if len(prefixes) != 1 or len(lists) != len(LISTS):
-        raise ValueError(f"{source.location}: not one of each list (found: {lists}). Expected: {LAYOUT}")
-    return prefixes[0]
 
 
 def _read_list(source: Source, prefix: str, file: str, data: bytes) -> dict[str, list[str]]:

@@ -8,6 +8,7 @@ import os
 import re
 import stat
 import struct
+import tarfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
@@ -91,6 +92,15 @@ class Source:
                 raise ValueError(f"{name} is both in {members[name].root} and in {member.root}")
             members[name] = member
         return members
+
+    def top(self, marks: Iterable[str], layout: str) -> str:
+        """What names begin with up to these files. Raises ValueError unless there is one of each, in one folder."""
+        found = [(name, mark) for name in self.members for mark in marks if name == mark or name.endswith(f"/{mark}")]
+        tops = {name.removesuffix(mark) for name, mark in found}
+        if len(tops) != 1 or {mark for _, mark in found} != set(marks):
+            listed = [name for name, _ in found]
+            raise ValueError(f"{self.location}: not one of each of {marks} (found: {listed}). Expected: {layout}")
+        return tops.pop()
 
     @property
     def location(self) -> str:
@@ -228,7 +238,9 @@ def _open_zip(path: Path) -> zipfile.ZipFile:
     try:
         return zipfile.ZipFile(path)
     except zipfile.BadZipFile as error:
-        raise _incomplete(path) from error
+        if tarfile.is_tarfile(path):
+            raise ValueError(f"{path} is a tar archive; unpack it (tar -xf), and name the folder") from error
+        raise ValueError(f"{path} is not a complete zip archive; download it again") from error
 
 
 def _read_file(path: Path) -> bytes:
@@ -248,10 +260,6 @@ def _read_member(archive: zipfile.ZipFile, name: str) -> bytes:
         raise NotImplementedError("it is compressed, and not by deflate; only that is read")
     with archive.open(info) as member:
         return member.read(info.file_size)
-
-
-def _incomplete(path: Path) -> ValueError:
-    return ValueError(f"{path} is not a complete zip archive; download it again")
 
 
 def _list_zip(path: Path) -> Iterator[tuple[str, Member]]:

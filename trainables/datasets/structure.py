@@ -3,6 +3,7 @@
 import os
 import re
 import shutil
+import unicodedata
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -131,11 +132,18 @@ def fixed_order(names: Iterable[str], purpose: str) -> list[str]:
     """The names in a shuffled order that depends only on the names and the purpose.
 
     Sorting by a hash instead of a seeded generator: numpy may change its streams between versions, and a name's place
-    relative to the others stays when names are added.
+    relative to the others stays when names are added. Unicode's forms of a name have one place.
     """
-    return sorted(
-        names, key=lambda name: blake2b(f"{purpose}:{name}".encode(errors="surrogateescape"), digest_size=16).digest()
-    )
+
+    def place(name: str) -> bytes:
+        return blake2b(composed(f"{purpose}:{name}").encode(errors="surrogateescape"), digest_size=16).digest()
+
+    return sorted(names, key=place)
+
+
+def composed(name: str) -> str:
+    """The name in Unicode's form NFC: macOS writes é as two characters, other systems as one."""
+    return unicodedata.normalize("NFC", name)
 
 
 def allowed_task(dataset: str, task: str | None, allowed: tuple[str, ...]) -> str:

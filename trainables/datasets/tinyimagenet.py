@@ -24,7 +24,7 @@ ORIGIN = "http://cs231n.stanford.edu/tiny-imagenet-200.zip"
 MD5 = "90528d7ca1a48142e341f4ef8d21d0de"
 
 _WANTED = re.compile(
-    r"^(?P<prefix>.*/)?(train/(?P<wnid>n\d+)/images/[^/]+\.JPEG|val/images/(?P<test>[^/]+\.JPEG)|val/val_annotations\.txt|wnids\.txt)$"
+    r"^(.*/)?(train/(?P<wnid>n\d+)/images/[^/]+\.JPEG|val/images/(?P<test>[^/]+\.JPEG)|val/val_annotations\.txt|wnids\.txt)$"
 )
 
 
@@ -46,7 +46,7 @@ def download(root: Path) -> None:
 
 
 def _plan(source: Source) -> Plan:
-    prefix = _prefix(source)
+    prefix = source.top(("wnids.txt", "val/val_annotations.txt"), LAYOUT)
     with source.reader() as read:
         wnids = sorted(read(f"{prefix}wnids.txt").decode(errors="replace").split())
         annotations = read(f"{prefix}val/val_annotations.txt").decode(errors="replace").splitlines()
@@ -60,15 +60,6 @@ def _plan(source: Source) -> Plan:
     test = _test_images(source, prefix, wnids, annotations)
     splits = {"train": SplitPlan.of(train, 2), "validation": SplitPlan.of(validation, 1), "test": SplitPlan.of(test, 1)}
     return Plan(published_name("tinyimagenet", len(wnids), len(wnids) == PUBLISHED_CLASSES), 3, splits)
-
-
-def _prefix(source: Source) -> str:
-    """The names' prefix up to wnids.txt. Raises ValueError if the layout is wrong or there are several copies."""
-    prefixes = sorted({_WANTED.search(name)["prefix"] or "" for name in source.members})
-    needed = ("wnids.txt", "val/val_annotations.txt")
-    if len(prefixes) != 1 or any(prefixes[0] + name not in source.members for name in needed):
-        raise ValueError(f"{source.location}: not one Tiny-ImageNet (found below: {prefixes}). Expected: {LAYOUT}")
-    return prefixes[0]
 
 
 def _training_images(source: Source, wnids: list[str]) -> dict[str, list[str]]:

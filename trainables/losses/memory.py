@@ -18,8 +18,6 @@ from torch import Tensor, nn
 from trainables.losses.registry import REMEMBERED
 from trainables.losses.terms import check_batch, cosines, infonce_of, margin_of
 
-MODES = ("variable", "fixed")
-
 
 class CrossBatchMemory(nn.Module):
     """The last `size` embeddings and labels that were enqueued, first in, first out.
@@ -121,28 +119,9 @@ def memory_weights(
     different rates as the memory fills, so the balance drifts.
 
     positive_pairs, negative_pairs: scalars from `memory_terms`.  batch_size, k: b items, k of each class; 2 <= k < b.
-    Returns scalar tensors on their device. Raises ValueError for an unknown mode."""
-    _check_mode(mode)
+    Returns scalar tensors on their device."""
     factor_p = positive_pairs / (batch_size * (k - 1))
     factor_e = negative_pairs / (batch_size * (batch_size - k))
     if mode == "fixed":
         return torch.ones_like(factor_p), torch.ones_like(factor_e)
     return factor_p, factor_e
-
-
-def check_memory(mode: str, size: int, batch_size: int, k: int) -> None:
-    """Raise ValueError for an unknown mode, a size below batch_size, and unless 2 <= k < batch_size."""
-    _check_mode(mode)
-    if not 2 <= k < batch_size:
-        raise ValueError(
-            f"k is {k} at batch_size {batch_size}; 2 <= k < batch_size is expected, for pairs of both kinds"
-        )
-    if size < batch_size:
-        raise ValueError(
-            f"a memory of size {size} does not hold a batch of {batch_size}; size >= batch_size is expected"
-        )
-
-
-def _check_mode(mode: str) -> None:
-    if mode not in MODES:
-        raise ValueError(f"memory mode is {mode!r}; one of {', '.join(MODES)} is expected")

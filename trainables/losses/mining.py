@@ -15,22 +15,15 @@ from trainables.losses.registry import MINING
 def mined(
     similarities: Tensor, distances: Tensor, positives: Tensor, negatives: Tensor, mining: str, margin: float = inf
 ) -> tuple[Tensor, Tensor]:
-    """The pairs that a way of mining keeps.
+    """The pairs that a way of mining keeps: (positives, negatives), parts of those given. ValueError for another way.
 
-    Args:
-        similarities, distances: [n, m] floating point, of n anchors with m others; distances fall with similarities.
-        positives, negatives: [n, m] bool, the pairs of each kind.
-        mining: "none": all pairs. "hard": of each anchor the farthest positive and the nearest negative (batch hard,
-            Hermans et al. 2017). "semihard": all positives; the negatives that are farther from the anchor than one of
-            its positives, by less than `margin` (Schroff et al. 2015). "easy_positive": of each anchor the nearest
-            positive, and all negatives (Xuan et al. 2020).
-        margin: of "semihard", in the unit of the distances; inf: any distance farther.
-
-    Returns:
-        (positives, negatives): [n, m] bool, parts of those given. None may be left of the negatives ("semihard").
-
-    Raises:
-        ValueError: mining that is not in MINING.
+    similarities, distances: [n, m] floating point, of n anchors with m others; distances fall with similarities.
+    positives, negatives: [n, m] bool, the pairs of each kind; "semihard" may leave none of the negatives.
+    mining: "none": all pairs. "hard": of each anchor the farthest positive and the nearest negative (batch hard,
+        Hermans et al. 2017). "semihard": all positives; the negatives that are farther from the anchor than one of its
+        positives, by less than `margin` (Schroff et al. 2015). "easy_positive": of each anchor the nearest positive,
+        and all negatives (Xuan et al. 2020).
+    margin: of "semihard", in the unit of the distances; inf: any distance farther.
     """
     similarities, distances = similarities.detach(), distances.detach()
     if mining == "none":

@@ -32,78 +32,48 @@ def margin_terms(
 ) -> tuple[Tensor, Tensor]:
     """Positive and entropy term of the contrastive margin loss (eq:contrastive, averaged as eq:contrastive_means).
 
-    Args:
-        z: [b, d] floating point, rows L2-normalised by the caller; half precision is computed in float32.
-        labels: [b] integers, any number of rows per class.
-        margin: m in (0, 2], in the unit of `distance`. 0.5 is the paper's; it reaches further in the cosine distance.
-        distance: "euclidean" (sqrt(2 - 2 s)) or "cosine" (1 - s), s the cosine similarity.
-        q: exponent of both terms, 1 (the paper's) or 2 (Hadsell's).
-        mining: which pairs count, see `mining.mined`; "none", the paper's, is all. Semi-hard ones lie within `margin`.
-
-    Returns:
-        (positive, entropy): scalars; d^q averaged over the pairs of equal label, max(0, m - d)^q averaged over the
-        pairs of different labels. NaN where the batch has no such pair, 0 where mining keeps none of them.
-
-    Raises:
-        ValueError: arguments of other shapes, kinds or ranges than these.
+    z: [b, d] floating point, rows L2-normalised by the caller; half precision is computed in float32.
+    labels: [b] integers, any number of rows per class.
+    margin: m in (0, 2], in the unit of `distance`. 0.5 is the paper's; it reaches further in the cosine distance.
+    distance: "euclidean" (sqrt(2 - 2 s)) or "cosine" (1 - s), s the cosine similarity.
+    q: exponent of both terms, 1 (the paper's) or 2 (Hadsell's).
+    mining: which pairs count, see `mining.mined`; "none", the paper's, is all. Semi-hard ones lie within `margin`.
+    Returns scalars: d^q averaged over the pairs of equal label, max(0, m - d)^q averaged over the pairs of different
+    labels. NaN where the batch has no such pair, 0 where mining keeps none. ValueError for arguments of other shapes,
+    kinds or ranges.
     """
     check_batch(z, labels)
     return margin_of(_similarities(z), *_pairs(labels), margin, distance, q, mining)
 
 
 def infonce_terms(
-    z: Tensor,
-    labels: Tensor,
-    temperature: float = 0.1,
-    distance: str = "cosine",
-    negatives: str = "others",
+    z: Tensor, labels: Tensor, temperature: float = 0.1, distance: str = "cosine", negatives: str = "others",
     mining: str = "none",
-) -> tuple[Tensor, Tensor]:
+) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Positive and entropy term of InfoNCE (eq:infoNCE_onepair, averaged as eq:infoNCE_means).
 
-    Args:
-        z: [b, d] floating point, rows L2-normalised by the caller; half precision is computed in float32.
-        labels: [b] integers, any number of rows per class.
-        temperature: tau > 0, in the unit of `distance`; 0.1 is the paper's.
-        distance: "cosine" (1 - s) or "euclidean" (sqrt(2 - 2 s)), s the cosine similarity.
-        negatives: K_ij. "others": j and every row of another label than i's, the paper's, and NT-Xent's with two views.
-            "decoupled": without j (Yeh et al. 2022). "all": every row but i, SupCon's (Khosla et al. 2020).
-        mining: which pairs count, see `mining.mined`; "none", the paper's, is all. Semi-hard ones are any that are
-            farther than a positive.
-
-    Returns:
-        (positive, entropy): scalars, both averaged over the positive pairs (i, j): d_ij / tau, and
-        log sum_k exp(-d_ik / tau) over k in K_ij. NaN where the batch has no positive pair.
-
-    Raises:
-        ValueError: arguments of other shapes, kinds or ranges than these.
+    z, labels: as in `margin_terms`.  temperature: tau > 0, in the unit of `distance`; 0.1 is the paper's.
+    distance: "cosine" (1 - s) or "euclidean" (sqrt(2 - 2 s)), s the cosine similarity.
+    negatives: K_ij. "others": j and every row of another label than i's, the paper's, and NT-Xent's with two views.
+        "decoupled": without j (Yeh et al. 2022). "all": every row but i, SupCon's (Khosla et al. 2020).
+    mining: see `mining.mined`; "none", the paper's, is all. Semi-hard ones are any that are farther than a positive.
+    Returns scalars, both averaged over the positive pairs (i, j): d_ij / tau, and log sum_k exp(-d_ik / tau) over k in
+    K_ij. NaN where the batch has no positive pair. ValueError for arguments of other shapes, kinds or ranges.
     """
     check_batch(z, labels)
     return infonce_of(_similarities(z), *_pairs(labels), temperature, distance, negatives, mining)
 
 
 def margin_of(
-    similarities: Tensor,
-    positives: Tensor,
-    negatives: Tensor,
-    margin: float,
-    distance: str,
-    q: int,
+    similarities: Tensor, positives: Tensor, negatives: Tensor, margin: float, distance: str, q: int,
     mining: str = "none",
-) -> tuple[Tensor, Tensor]:
+) -> tuple[Tensor, Tensor]:  # fmt: skip
     """The two margin terms of any pairs of anchors with others; `margin_terms` is this on a batch with itself.
 
-    Args:
-        similarities: [n, m] floating point, cosines of n anchors with m others, finite outside the masks as well.
-        positives, negatives: [n, m] bool, the pairs of each kind; a pair of neither kind is ignored.
-        margin, distance, q, mining: see `margin_terms`.
-
-    Returns:
-        (positive, entropy): scalars, averages over the pairs of a mask; NaN where a mask is empty, 0 where mining has
-        emptied it.
-
-    Raises:
-        ValueError: margin, distance, q or mining that is not allowed.
+    similarities: [n, m] floating point, cosines of n anchors with m others, finite outside the masks as well.
+    positives, negatives: [n, m] bool, the pairs of each kind; a pair of neither kind is ignored.
+    Returns scalars, averages over the pairs of a mask; NaN where a mask is empty, 0 where mining has emptied it.
+    ValueError for a margin, distance, q or mining that is not allowed.
     """
     if not 0 < margin <= LARGEST_DISTANCE:
         raise ValueError(
@@ -117,26 +87,14 @@ def margin_of(
 
 
 def infonce_of(
-    similarities: Tensor,
-    positives: Tensor,
-    negatives: Tensor,
-    temperature: float,
-    distance: str,
-    k_ij: str = "others",
-    mining: str = "none",
-) -> tuple[Tensor, Tensor]:
+    similarities: Tensor, positives: Tensor, negatives: Tensor, temperature: float, distance: str,
+    k_ij: str = "others", mining: str = "none",
+) -> tuple[Tensor, Tensor]:  # fmt: skip
     """The two InfoNCE terms of any pairs of anchors with others; `infonce_terms` is this on a batch with itself.
 
-    Args:
-        similarities: [n, m] floating point, cosines of n anchors with m others, finite outside the masks as well.
-        positives, negatives: [n, m] bool, the pairs of each kind.
-        temperature, distance, mining: see `infonce_terms`; k_ij: its `negatives`.
-
-    Returns:
-        (positive, entropy): scalars, averages over the positive pairs; NaN where there is none.
-
-    Raises:
-        ValueError: temperature, distance, k_ij or mining that is not allowed.
+    similarities, positives, negatives: as in `margin_of`; k_ij: the `negatives` of `infonce_terms`.
+    Returns scalars, averages over the positive pairs; NaN where there is none. ValueError for a temperature, distance,
+    k_ij or mining that is not allowed.
     """
     if not 0 < temperature < float("inf"):
         raise ValueError(f"temperature is {temperature}; it is a finite number above 0")
@@ -155,19 +113,11 @@ def infonce_of(
 
 
 def pair_statistics(z: Tensor, labels: Tensor) -> dict[str, Tensor]:
-    """Statistics of a batch's pairs, to be logged beside the two terms.
+    """Statistics of a batch's pairs, logged beside the terms: scalars on z's device, so that the host does not wait.
 
-    Args:
-        z: [b, d] floating point, rows L2-normalised by the caller.
-        labels: [b] integers.
-
-    Returns:
-        dict of scalar tensors, left on z's device so that the host does not wait: "positive_similarity" and
-        "negative_similarity" (mean cosine, in [-1, 1]; NaN without such pairs), "positive_pairs" and "negative_pairs"
-        (|P| and |E|, ordered pairs as in sec:balance).
-
-    Raises:
-        ValueError: arguments of other shapes or kinds than these.
+    "positive_similarity" and "negative_similarity" are mean cosines, NaN without such pairs; "positive_pairs" and
+    "negative_pairs" are |P| and |E|, ordered pairs as in sec:balance. z, labels: as in `margin_terms`, and ValueError
+    for other shapes or kinds.
     """
     check_batch(z, labels)
     similarities = _similarities(z.detach())
@@ -181,15 +131,7 @@ def pair_statistics(z: Tensor, labels: Tensor) -> dict[str, Tensor]:
 
 
 def check_batch(z: Tensor, labels: Tensor) -> None:
-    """Refuse embeddings and labels of other shapes or kinds than a loss takes. Reads no values.
-
-    Args:
-        z: [b, d] floating point.
-        labels: [b] integers.
-
-    Raises:
-        ValueError: anything else.
-    """
+    """Raise ValueError unless z is [b, d] floating point and labels are [b] integers. Reads no values."""
     if z.ndim != 2 or not z.is_floating_point():
         raise ValueError(f"z is {z.dtype} of shape {tuple(z.shape)}; floating point of shape [b, d] is expected")
     if labels.shape != z.shape[:1]:

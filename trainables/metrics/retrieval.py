@@ -24,13 +24,9 @@ POSITIONS = 2**26
 # a CPU's cache wants small blocks (a quarter faster than 64 MB), a GPU large ones
 BLOCK_BYTES = {"cpu": 16 * 2**20, "gpu": 256 * 2**20}
 
-# Level of revisited Oxford and Paris: (lists that count as positive, lists that are taken out of the ranking).
-LEVELS = {
-    "easy": (("easy",), ("junk", "hard")),
-    "medium": (("easy", "hard"), ("junk",)),
-    "hard": (("hard",), ("junk", "easy")),
-}
-RANKED_AT_ONCE = 2**23  # similarities that `revisited_map` sorts together: bounds its memory to about 0.4 GB
+LISTS = ("easy", "hard", "junk")
+LEVELS = {"easy": ("easy", "junk hard"), "medium": ("easy hard", "junk"), "hard": ("hard", "junk easy")}
+"""Level of revisited Oxford and Paris -> (lists that count as positive, lists that are taken out of the ranking)."""
 
 
 @torch.no_grad()
@@ -71,7 +67,9 @@ class Retrieval:
         if self._block_bytes < 1:
             raise ValueError(f"block_bytes is {block_bytes}; a positive number of bytes is expected")
         self._classes, self._relevant = _classes(labels, images, device)
-        _check_depths("recall_at", recall_at, images - 1)
+        for k in recall_at:
+            if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k < images:
+                raise ValueError(f"recall_at has {k!r}; integers from 1 to {images - 1} are allowed here")
         # Ascending number of relevant images R: a block looks only as deep as its own classes need.
         queries = self._relevant.argsort(stable=True)
         self._queries = queries[(self._relevant == 0).sum() :]
@@ -134,60 +132,44 @@ def revisited_map(similarities: Tensor, ground_truth: Sequence[Mapping[str, Sequ
         )
     if not bool(similarities.isfinite().all()):
         raise ValueError("similarities are not finite")
-    queries, images = similarities.shape
-    rows = max(1, RANKED_AT_ONCE // max(1, images))
-    scores: dict[str, list[Tensor]] = {level: [] for level in LEVELS}
-    for start in range(0, queries, rows):
-        block = similarities[start : start + rows]
-        ranking = block.sort(dim=1, descending=True, stable=True).indices
-        lists = _list_masks(ground_truth[start : start + rows], start, images)
-        ranked = {name: mask.to(ranking.device).gather(1, ranking) for name, mask in lists.items()}
+    scores: dict[str, list[float]] = {level: [] for level in LEVELS}
+    for query, (row, lists) in enumerate(zip(similarities, ground_truth)):
+        kinds = _kinds(lists, query, len(row))[row.sort(descending=True, stable=True).indices.cpu()]  # in the ranking
         for level, (positive, junk) in LEVELS.items():
-            wanted = torch.stack([ranked[name] for name in positive]).any(0)
-            removed = torch.stack([ranked[name] for name in junk]).any(0)
-            scores[level].append(_revisited_ap(wanted, removed))
-    means = {}
-    for level, blocks in scores.items():
-        values = torch.cat(blocks) if blocks else torch.empty(0)
-        if not len(values):
-            raise ValueError(f"no query has a positive at the level {level!r}")
-        means[f"{level}_map"] = values.mean().item()
-    return means
+            kept = kinds[~torch.isin(kinds, _numbers(junk))]
+            wanted = torch.isin(kept, _numbers(positive))
+            if wanted.any():
+                scores[level].append(_revisited_ap(wanted))
+    if empty := [level for level, found in scores.items() if not found]:
+        raise ValueError(f"no query has a positive at the level {empty[0]!r}")
+    return {f"{level}_map": sum(found) / len(found) for level, found in scores.items()}
 
 
-def _revisited_ap(wanted: Tensor, removed: Tensor) -> Tensor:
-    """AP, float64 [n], of the queries with positives; the masks [queries, database] are in the order of the ranking."""
-    has_positive = wanted.any(1)
-    wanted, removed = wanted[has_positive], removed[has_positive]
-    ranks = (~removed).cumsum(1) - 1  # [n, database], from 0, without counting junk
-    found = wanted.cumsum(1)  # positives up to here
-    before = torch.where(ranks > 0, (found - 1) / ranks.clamp(min=1).double(), 1.0)
-    after = found / (ranks + 1).clamp(min=1).double()
-    return torch.where(wanted, (before + after) / 2, 0.0).sum(1) / found[:, -1]
+def _numbers(lists: str) -> Tensor:
+    return torch.tensor([LISTS.index(name) + 1 for name in lists.split()])
 
 
-def _list_masks(ground_truth: Sequence[Mapping[str, Sequence[int]]], first: int, images: int) -> dict[str, Tensor]:
-    """Masks [queries, images] of "easy", "hard" and "junk"; first: the number of the first query, for messages."""
-    masks = {name: torch.zeros(len(ground_truth), images, dtype=torch.bool) for name in ("easy", "hard", "junk")}
-    for query, lists in enumerate(ground_truth):
-        for name, mask in masks.items():
-            positions = torch.as_tensor(lists[name]).reshape(-1)
-            if not len(positions):  # an empty list has no integer type
-                continue
-            if positions.is_floating_point() or positions.min() < 0 or positions.max() >= images:
-                raise ValueError(
-                    f"query {first + query}: {name} has a position that is not an integer of 0 to {images - 1}"
-                )
-            mask[query, positions.long()] = True
-        if bool((sum(mask[query].int() for mask in masks.values()) > 1).any()):
-            raise ValueError(f"query {first + query}: an image is in two of the lists easy, hard and junk")
-    return masks
+def _revisited_ap(wanted: Tensor) -> float:
+    """AP of a query; wanted: whether each rank has a positive, [database without junk]."""
+    ranks = wanted.nonzero()[:, 0].double()  # from 0
+    found = torch.arange(len(ranks), dtype=torch.float64)  # positives before each of them
+    before = torch.where(ranks > 0, found / ranks, 1.0)
+    return ((before + (found + 1) / (ranks + 1)) / 2).mean().item()
 
 
-def _check_depths(name: str, depths: Sequence[int], most: int) -> None:
-    for k in depths:
-        if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= most:
-            raise ValueError(f"{name} has {k!r}; integers from 1 to {most} are allowed here")
+def _kinds(lists: Mapping[str, Sequence[int]], query: int, images: int) -> Tensor:
+    """The list, as its position in LISTS from 1 on, of each image [images]; 0 without one."""
+    kinds = torch.zeros(images, dtype=torch.int64)
+    for kind, name in enumerate(LISTS, start=1):
+        positions = torch.as_tensor(lists[name]).reshape(-1)
+        if not len(positions):  # an empty list has no integer type
+            continue
+        if positions.is_floating_point() or positions.min() < 0 or positions.max() >= images:
+            raise ValueError(f"query {query}: {name} has a position that is not an integer of 0 to {images - 1}")
+        if kinds[positions.long()].any():
+            raise ValueError(f"query {query}: an image is in two of the lists easy, hard and junk")
+        kinds[positions.long()] = kind
+    return kinds
 
 
 def _check_embeddings(embeddings: Tensor) -> None:

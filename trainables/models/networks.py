@@ -5,8 +5,8 @@ metric learning the head is the identity, or linear; in self-supervision it is a
 out. Networks are built on the CPU and take images from `data.augmentation.normalise`.
 """
 
+import inspect
 import itertools
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -15,13 +15,15 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from trainables.models.heads import head_of
-from trainables.models.weights import IMAGENET, Standardise, State, load_weights, read_weights, wants_standardised
+from trainables.models.libraries import is_librarys, library_network
+from trainables.models.weights import State, load_weights, read_weights, standardisation
 from trainables.own import blamed, imported
 
 
 class Embedder(nn.Module):
     """trunk: images [b, c, h, w] -> features [b, feature_dim]; head: features -> embedding before normalisation.
 
+    standardise: of the images, before the trunk; `build_network` sets it for weights that were trained so.
     normalised: whether embeddings are divided by their length; `build_network` sets it as the loss requires.
     memory_format: of its images, and of its weights once they are moved to a device; `build_network` sets it.
     """
@@ -30,17 +32,18 @@ class Embedder(nn.Module):
 
     def __init__(self, trunk: nn.Module, head: nn.Module | None = None, normalised: bool = True):
         super().__init__()
+        self.standardise: nn.Module = nn.Identity()
         self.trunk = trunk
         self.head = head if head is not None else nn.Identity()
         self.normalised = normalised
 
     def features(self, images: Tensor) -> Tensor:
         """The input of the linear probe, [b, feature_dim]."""
-        return self.trunk(images.contiguous(memory_format=self.memory_format))
+        return self.trunk(self.standardise(images.contiguous(memory_format=self.memory_format)))
 
     def forward(self, images: Tensor) -> Tensor:
         """The input of the loss and of retrieval, [b, d] in float32 at least: unit vectors where `normalised`."""
-        embedding = self.head(self.trunk(images.contiguous(memory_format=self.memory_format)))
+        embedding = self.head(self.features(images))
         # a vector in bfloat16 does not have length 1
         embedding = embedding.to(torch.promote_types(embedding.dtype, torch.float32))
         return F.normalize(embedding, dim=1) if self.normalised else embedding
@@ -88,18 +91,15 @@ class _PoolToTwo(nn.AdaptiveAvgPool2d):
 
 
 def resnet18_gem(channels: int, image_size: int) -> tuple[nn.Module, int]:
-    """torchvision's ResNet-18 up to its last block, then GeM: 512 features."""
-    from torchvision.models import resnet18  # takes seconds, which other networks' trials need not spend
+    """torchvision's ResNet-18 with GeM: 512 features."""
+    net = library_network("torchvision:resnet18", channels, image_size)
+    net.avgpool = GeM()
+    return net, 512
 
-    return _torchvision_trunk(resnet18(weights=None), channels, GeM()), 512
 
-
-def resnet50_avg(channels: int, image_size: int) -> tuple[nn.Module, int]:
+def resnet50(channels: int, image_size: int) -> tuple[nn.Module, int]:
     """torchvision's ResNet-50, global average included: 2048 features."""
-    from torchvision.models import resnet50
-
-    pool = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten())
-    return _torchvision_trunk(resnet50(weights=None), channels, pool), 2048
+    return library_network("torchvision:resnet50", channels, image_size), 2048
 
 
 def resnet50_xbm(channels: int, image_size: int) -> tuple[nn.Module, int]:
@@ -109,21 +109,9 @@ def resnet50_xbm(channels: int, image_size: int) -> tuple[nn.Module, int]:
     first batch normalisation and the pooling. (That class's own default, stride 1 in the last stage, is not used:
     LAST_STRIDE is 2 in their config/defaults.py.)
     """
-    from torchvision.models import resnet50
-
-    net = resnet50(weights=None)
-    net.relu = nn.Identity()
-    return _torchvision_trunk(net, channels, nn.Sequential(nn.AdaptiveMaxPool2d(1), nn.Flatten())), 2048
-
-
-def _torchvision_trunk(net: nn.Module, channels: int, pool: nn.Module) -> nn.Sequential:
-    """torchvision's layers up to the last block, under torchvision's names, then `pool`."""
-    if channels != 3:
-        net.conv1 = nn.Conv2d(channels, 64, 7, stride=2, padding=3, bias=False)
-    layers = OrderedDict(net.named_children())
-    del layers["avgpool"], layers["fc"]
-    layers["pool"] = pool
-    return nn.Sequential(layers)
+    net = library_network("torchvision:resnet50", channels, image_size)
+    net.relu, net.avgpool = nn.Identity(), nn.AdaptiveMaxPool2d(1)
+    return net, 2048
 
 
 def resnet32(channels: int, image_size: int) -> tuple[nn.Module, int]:
@@ -151,7 +139,7 @@ def _block(n_in: int, n_out: int, stride: int) -> nn.Module:
 
 
 NETWORKS: dict[str, Callable[[int, int], tuple[nn.Module, int]]] = {
-    "small_conv": small_conv, "resnet18_gem": resnet18_gem, "resnet32": resnet32, "resnet50": resnet50_avg,
+    "small_conv": small_conv, "resnet18_gem": resnet18_gem, "resnet32": resnet32, "resnet50": resnet50,
     "resnet50_xbm": resnet50_xbm,
 }  # fmt: skip
 """name -> build(channels, image_size) -> (trunk, feature_dim)."""
@@ -163,8 +151,9 @@ def build_network(
 ) -> Embedder:  # fmt: skip
     """Build a network with a fresh head, equal for equal seeds; torch's global generators stay unchanged.
 
-    name: one of `NETWORKS`, or "module:function" for one's own: function(channels, image_size) returns a module that
-        maps [b, c, h, w] to [b, features], or an `Embedder`, which is used as it is, with its own head instead of the
+    name: one of `NETWORKS`, a library's, such as "timm:resnet50.a1_in1k" or "torchvision:resnet50", or
+        "module:function" for one's own: function(channels, image_size), or function(), returns a module that maps
+        [b, c, h, w] to [b, features], or an `Embedder`, which is used as it is, with its own head instead of the
         projection. The module is imported as Python imports: `python -m` finds it in the current directory, Ray's
         workers where it is installed, on their PYTHONPATH, or in the `working_dir` or `py_modules` of Ray's
         `runtime_env`.
@@ -175,12 +164,13 @@ def build_network(
         the usual one.
     normalised: whether its embeddings are unit vectors.
     weights: "none", "imagenet" or a file, see `read_weights`, or an `Embedder`'s state dict; loaded completely, else
-        ValueError. The head keeps its seeded weights unless the file has the same head. Networks of torchvision's
-        layers standardise their inputs if their weights were trained so, and take one channel as grey or three as RGB.
+        ValueError. The head keeps its seeded weights unless the file has the same head. A library's weights get their
+        inputs standardised as they were trained, and take one channel as grey or three as RGB.
     Raises ValueError, and OSError for weights that cannot be read, naming what is wrong and what is allowed.
     """
     if ":" not in name and name not in NETWORKS:
-        raise ValueError(f"network {name!r}: one of {sorted(NETWORKS)}, or module:function for your own")
+        known = f"one of {sorted(NETWORKS)}, timm:NAME, torchvision:NAME, or module:function for your own"
+        raise ValueError(f"network {name!r}: {known}")
     if embedding < 0:
         raise ValueError(f"embedding = {embedding}: 0 for the features as they are, or a number of dimensions")
     if projector and (embedding or not projection):
@@ -188,35 +178,22 @@ def build_network(
     head = partial(
         head_of, activation=activation if projection else None, embedding=embedding, projector=tuple(projector)
     )
-    state, source = (read_weights(name, weights), weights) if isinstance(weights, str) else (weights, "given")
+    state, source = (
+        (read_weights(name, weights, image_size), weights) if isinstance(weights, str) else (weights, "given")
+    )
+    standardise = None if state is None else standardisation(name, state)
+    if standardise is not None and channels not in (1, 3):
+        raise ValueError(f"channels = {channels}: pretrained weights take 1 (grey) or 3 (RGB)")
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(int(seed))  # torch.manual_seed would seed the other devices' generators too
-        model, may_miss = _untrained(name, channels, image_size, head)
+        model, may_miss = _untrained(name, channels if standardise is None else 3, image_size, head)
         if state is not None:
-            if name in IMAGENET and wants_standardised(state):
-                model.trunk = _standardised(model.trunk, channels)
+            model.standardise = standardise or nn.Identity()
             load_weights(model, state, source, may_miss)
         if ":" in name:
             _set_memory_format(model, torch.zeros(2, channels, image_size, image_size))
     model.normalised = normalised
     return model
-
-
-def check_network(
-    name: str, weights: str, *, channels: int, image_size: int, embedding: int = 0, projection: bool = False,
-    projector: Sequence[int] = (),
-) -> None:  # fmt: skip
-    """Raise the errors of `build_network` before anything expensive begins, by building the network and dropping it.
-
-    This downloads the weights "imagenet" unless torch.hub's folder has them. ValueError too if nothing of what is
-    scored would be trained: with a projection the features, else the embeddings.
-    """
-    model = build_network(
-        name, channels=channels, image_size=image_size, projection=projection, seed=0, embedding=embedding,
-        weights=weights, projector=projector,
-    )  # fmt: skip
-    if not any(parameter.requires_grad for parameter in (model.trunk if projection else model).parameters()):
-        raise ValueError(f"network {name!r}: it has no parameter that requires a gradient, at least one is needed")
 
 
 def _untrained(
@@ -226,35 +203,31 @@ def _untrained(
 
     head: `head_of` with all arguments but the number of features.
     """
-    trunk, features = _own(name, channels, image_size) if ":" in name else NETWORKS[name](channels, image_size)
+    build = NETWORKS.get(name) or partial(_own, name)
+    trunk, features = build(channels, image_size)
     if not isinstance(trunk, Embedder):
-        gem = ("trunk.pool.p",) if name == "resnet18_gem" else ()
+        gem = ("trunk.avgpool.p",) if name == "resnet18_gem" else ()
         on_top = head(features)
         if name == "resnet50_xbm" and isinstance(on_top, nn.Linear):  # research-xbm, modeling/heads/linear_norm.py
             nn.init.kaiming_normal_(on_top.weight, mode="fan_out")
             nn.init.zeros_(on_top.bias)
-        return Embedder(trunk, on_top), ("head.", *gem)
+        return Embedder(trunk, on_top), ("head.", "standardise.", *gem)
     for field, asked in {"embedding": head.keywords["embedding"], "projector": head.keywords["projector"]}.items():
         if asked:
             raise ValueError(f"{field} = {asked}: network {name!r} has a head of its own, allowed is none besides")
-    return trunk, ()
-
-
-def _standardised(trunk: nn.Sequential, channels: int) -> nn.Sequential:
-    """A trunk of torchvision's layers behind `Standardise`, which always makes three channels."""
-    if channels not in (1, 3):
-        raise ValueError(f"channels = {channels}: pretrained weights take 1 (grey) or 3 (RGB)")
-    layers = OrderedDict(standardise=Standardise(), **dict(trunk.named_children()))
-    if channels == 1:
-        layers["conv1"] = nn.Conv2d(3, 64, 7, stride=2, padding=3, bias=False)
-    return nn.Sequential(layers)
+    return trunk, ("standardise.",)
 
 
 def _own(name: str, channels: int, image_size: int) -> tuple[nn.Module, int]:
-    """The user's module, and its number of features, found with two images of zeros in evaluation mode."""
-    function, network = imported(name, "network"), f"network {name!r}"
-    with blamed(f"{network}: called with (channels={channels}, image_size={image_size}) it"):
-        module = function(channels, image_size)
+    """A library's or the user's module, and its number of features, found with two images of zeros in evaluation
+    mode."""
+    network = f"network {name!r}"
+    if is_librarys(name):
+        module = library_network(name, channels, image_size)
+    else:
+        function = imported(name, "network")
+        with blamed(f"{network}: called with (channels={channels}, image_size={image_size}) it"):
+            module = function(*((channels, image_size) if inspect.signature(function).parameters else ()))
     if not isinstance(module, nn.Module):
         raise ValueError(f"{network}: it returned {type(module).__name__}, allowed is a torch.nn.Module")
     if isinstance(module, Embedder):

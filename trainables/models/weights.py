@@ -1,12 +1,18 @@
-"""Pretrained weights: ImageNet's or a user's file, compared with the network name by name, loaded whole or not at all.
+"""Pretrained weights: a library's or a user's file, compared with the network name by name, loaded whole or not at all.
 
 A state dict comes in one of two forms. Plain: the trunk's own names, as torchvision saves a ResNet, with or without its
-classifier `fc`. Ours: an `Embedder`'s, whose names begin with `trunk.` and `head.`, alone or in the file of a trained
-network (`trainables.trained`). No file is ever executed: torch.load(weights_only=True) is the only reader.
+classifier. Ours: an `Embedder`'s, whose names begin with `trunk.` and `head.`. Either may be one value of a dict, as in
+a training's checkpoint, and its names may have a common beginning, as within DataParallel, Lightning's modules, MoCo or
+torch.compile. No file is ever executed: torch.load(weights_only=True) is the only reader.
 """
 
+import logging
 import os
+import re
 import zipfile
+from collections import Counter
+from collections.abc import Iterable
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 from urllib.parse import urlparse
@@ -15,6 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from trainables.datasets.structure import local_path
+from trainables.models.libraries import is_librarys, library_network, statistics
 
 if TYPE_CHECKING:
     from torchvision.models import WeightsEnum
@@ -25,26 +32,37 @@ IMAGENET = {"resnet18_gem": "ResNet18_Weights", "resnet50": "ResNet50_Weights", 
 # of R, G, B in [0, 1]; torchvision's numbers
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
+CLASSIFIERS = ("head.", *(f"trunk.{name}." for name in ("fc", "classifier", "head", "heads")))
+"""Beginnings of names that a file may have beyond the network's."""
+
+WRAPPED = ("network", "state_dict", "model_state_dict", "model", "teacher")
+"""Keys of a file that holds more than a state dict; the first is ours, the last DINO's."""
+
 State = dict[str, Tensor]
+
+log = logging.getLogger(__name__)
 
 
 def imagenet_weights(network: str) -> "WeightsEnum":
-    """torchvision's first version of the weights that fit a network of `IMAGENET`."""
+    """torchvision's first version of the weights that fit a network of `IMAGENET`, or its own choice for
+    "torchvision:NAME"."""
     from torchvision import models  # takes seconds, which other networks' trials need not spend
 
+    if is_librarys(network):
+        return models.get_model_weights(network.partition(":")[2]).DEFAULT
     return getattr(models, IMAGENET[network]).IMAGENET1K_V1
 
 
 class Standardise(nn.Module):
-    """Converts images from `augmentation.normalise` to the input of ImageNet's weights: (x - mean) / std, x in [0, 1].
+    """Converts images from `augmentation.normalise` to the input of a library's weights: (x - mean) / std, x in [0, 1].
 
     [b, 1 or 3, h, w] in [-1, 1] -> [b, 3, h, w]. Grey is repeated, so that the first convolution stays as trained.
     The numbers are buffers, so that a saved network carries the form of its input.
     """
 
-    def __init__(self):
+    def __init__(self, mean: Iterable[float] = IMAGENET_MEAN, std: Iterable[float] = IMAGENET_STD):
         super().__init__()
-        mean, std = torch.tensor((IMAGENET_MEAN, IMAGENET_STD), dtype=torch.float64).reshape(2, 1, 3, 1, 1)
+        mean, std = torch.tensor((tuple(mean), tuple(std)), dtype=torch.float64).reshape(2, 1, 3, 1, 1)
         self.register_buffer("mean", (2 * mean - 1).float())
         self.register_buffer("std", (2 * std).float())
 
@@ -52,24 +70,36 @@ class Standardise(nn.Module):
         return (images - self.mean) / self.std
 
 
-def read_weights(network: str, weights: str) -> State | None:
-    """Read the state dict named by `weights`, under an `Embedder`'s names; None for "none", a start from scratch.
+def read_weights(network: str, weights: str, image_size: int) -> State | None:
+    """Read the state dict named by `weights`, under its own names; None for "none", a start from scratch.
 
-    weights: "none", "imagenet" (downloaded once a machine, into torch.hub's folder), or a file's path, in which ~ is
-        one's home and which every machine that trains must see.
-    A plain file for a network of `IMAGENET` is torchvision's, and gets the buffers of `Standardise`; one of ours has
-    them if it was trained with them. Raises ValueError for "imagenet" with other networks, for a URI and for a file
-    that is not a state dict, OSError for an absent file and for ImageNet weights that cannot be downloaded.
+    weights: "none", "imagenet" (the library's own, whatever timm's were trained on; downloaded once a machine, into
+        torch.hub's or Hugging Face's folder), or a file's path, in which ~ is one's home and which every machine that
+        trains must see.
+    Raises ValueError for "imagenet" with other networks, for a URI and for a file that is not a state dict, OSError for
+    an absent file and for weights that cannot be downloaded.
     """
     if weights == "none":
         return None
-    state = _imagenet(network) if weights == "imagenet" else _file(weights)
-    if any(name.startswith("trunk.") for name in state):
-        return state
-    state = {f"trunk.{name}": tensor for name, tensor in state.items()}
-    if network in IMAGENET:
-        state |= {f"trunk.standardise.{name}": tensor for name, tensor in Standardise().state_dict().items()}
-    return state
+    if weights != "imagenet":
+        return _file(weights)
+    return _timms(network, image_size) if network.startswith("timm:") else _imagenet(network)
+
+
+def standardisation(network: str, state: State) -> Standardise | None:
+    """The form of the input that these weights were trained on; None for images in [-1, 1].
+
+    A plain state dict for a network of `IMAGENET` or a library's is the library's; one of ours says it itself.
+    """
+    if _is_ours(state):
+        return Standardise() if any(name.endswith("standardise.mean") for name in state) else None
+    if is_librarys(network):
+        return Standardise(*statistics(network))
+    return Standardise() if network in IMAGENET else None
+
+
+def _is_ours(state: State) -> bool:
+    return any(re.match(r"((module|_orig_mod|model)\.)*trunk\.", name) for name in state)
 
 
 def load_tensors(file: BinaryIO) -> Any:
@@ -93,23 +123,23 @@ def _inflated_bytes(file: BinaryIO) -> int:
         return sum(member.file_size for member in archive.infolist())
 
 
-def wants_standardised(state: State) -> bool:
-    """Whether these weights were trained on ImageNet's standardised colours, not on [-1, 1]."""
-    return "trunk.standardise.mean" in state
-
-
 def load_weights(model: nn.Module, state: State, source: str, may_miss: tuple[str, ...] = ()) -> None:
     """Load `state` into an `Embedder`, all of it or nothing.
 
     may_miss: name prefixes of layers that were added to the network; they keep their values if `state` has none of
-    their names. A head or a classifier `fc` that the network lacks is left out. BatchNorm's counters may be absent, as
-    in old files. Raises ValueError naming `source`, how many names do not fit, and the first of them.
+    their names. A head or a classifier that the network lacks is left out. BatchNorm's counters may be absent, as in
+    old files. Raises ValueError naming `source`, how many names do not fit, and the first of them.
     """
     here = model.state_dict()
+    if _is_ours(state):
+        state = unwrapped(state, here, source)
+    else:
+        trunk = [name.removeprefix("trunk.") for name in here if name.startswith("trunk.")]
+        state = {f"trunk.{name}": tensor for name, tensor in unwrapped(state, trunk, source).items()}
     absent = tuple(start for start in may_miss if not any(name.startswith(start) and name in here for name in state))
     missing = [name for name in here if name not in state and not name.startswith(absent)]
     missing = [name for name in missing if not name.endswith(".num_batches_tracked")]
-    unknown = [name for name in state if name not in here and not name.startswith(("head.", "trunk.fc."))]
+    unknown = [name for name in state if name not in here and not name.startswith(CLASSIFIERS)]
     both = [name for name in here if name in state]
     unfit = [name for name in both if here[name].shape != state[name].shape]
     if missing or unknown or unfit:
@@ -121,13 +151,44 @@ def load_weights(model: nn.Module, state: State, source: str, may_miss: tuple[st
     model.load_state_dict({name: state[name] for name in both}, strict=False)
 
 
+def unwrapped(state: State, names: Iterable[str], source: str) -> State:
+    """The state without the beginning that wrappers have put before the names of the network, and what else is there.
+
+    It is the beginning behind which most of `names` follow, if at least half of them do; of several the first in the
+    file, which is MoCo's trained encoder. `_orig_mod.`, torch.compile's, may be anywhere.
+    """
+    state = {name.replace("_orig_mod.", ""): tensor for name, tensor in state.items()}
+    wanted = set(names)
+    found = Counter(
+        name[:start] for name in state for start in (0, *(dot.end() for dot in re.finditer(r"\.", name)))
+        if name[start:] in wanted
+    )  # fmt: skip
+    beginning = max(found, key=found.__getitem__, default="")
+    if not beginning or 2 * found[beginning] < len(wanted):
+        return state
+    log.info("weights %s: those below %r are loaded", source, beginning)
+    return {name.removeprefix(beginning): state[name] for name in state if name.startswith(beginning)}
+
+
 def _count(names: list[str], more: str = "") -> str:
     return f"{len(names)} ({names[0]}{more}{', ...' * (len(names) > 1)}) are" if names else "0 are"
 
 
+@lru_cache(maxsize=1)  # each training of a process begins with them, and timm asks a server
+def _timms(network: str, image_size: int) -> State:
+    try:
+        return library_network(network, 3, image_size, pretrained=True).state_dict()
+    except ValueError as error:
+        if isinstance(error.__cause__, OSError):  # no connection, and no copy
+            hint = "HF_HOME names the folder of its copies; or use `--weights none`, or `--weights FILE`"
+            raise OSError(f"weights 'imagenet': {error}; {hint}") from error
+        raise
+
+
 def _imagenet(network: str) -> State:
-    if network not in IMAGENET:
-        raise ValueError(f"weights 'imagenet' exist for {sorted(IMAGENET)}, not for network {network!r}")
+    if network not in IMAGENET and not is_librarys(network):
+        known = f"{sorted(IMAGENET)}, timm: and torchvision: networks"
+        raise ValueError(f"weights 'imagenet' exist for {known}, not for network {network!r}")
     weights = imagenet_weights(network)
     url = weights.url
     cached = os.path.join(torch.hub.get_dir(), "checkpoints", os.path.basename(urlparse(url).path))
@@ -155,8 +216,8 @@ def _file(weights: str) -> State:
             state = load_tensors(file)
     except ValueError as error:
         raise ValueError(f"weights {weights!r}: not a state dict, {error}; {hint}") from error
-    if isinstance(state, dict) and isinstance(state.get("network"), dict):  # a trained network's file has more
-        state = state["network"]
+    while isinstance(state, dict) and (key := next((k for k in WRAPPED if isinstance(state.get(k), dict)), None)):
+        state = state[key]
     if not isinstance(state, dict) or not state:
         raise ValueError(
             f"weights {weights!r}: not a state dict but {type(state).__name__}, empty or of another kind; {hint}"

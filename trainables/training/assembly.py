@@ -6,11 +6,11 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from trainables.data.augmentation import centre, normalise
+from trainables.data.augmentation import centre, crop_views, normalise, simclr_views
 from trainables.data.resident import DeviceData, take
 from trainables.data.sampling import KPerClass, ViewsPerImage
 from trainables.losses import find_loss
-from trainables.losses.memory import CrossBatchMemory, check_memory, memory_terms, memory_weights
+from trainables.losses.memory import CrossBatchMemory, memory_terms, memory_weights
 from trainables.models.networks import Embedder, build_network
 from trainables.models.weights import State
 from trainables.training.setup import Setup
@@ -29,6 +29,15 @@ def loss_terms(z: Tensor, labels: Tensor, setup: Setup) -> tuple[Tensor, ...]:
     if tuple(terms) != loss.terms:
         raise ValueError(f"loss {loss.name!r} returned the terms {list(terms)}, and {list(loss.terms)} at first")
     return tuple(terms.values())
+
+
+def view_of(images: Tensor, setup: Setup, generator: torch.Generator) -> Tensor:
+    """The network's input in training: a random view of each image, uint8 [n, c, h, w], as the set-up augments."""
+    if setup.views == "simclr":
+        images = simclr_views(images, generator)
+    elif setup.views == "crop":
+        images = crop_views(images, generator, setup.input_size, (setup.crop_scale, 1.0))
+    return normalise(images)
 
 
 def decay(schedule: str, done: float) -> float:
@@ -104,12 +113,11 @@ def build_optimiser(model: torch.nn.Module, setup: Setup, device: torch.device) 
 
 @torch.no_grad()
 def build_memory(
-    model: torch.nn.Module, setup: Setup, data: DeviceData, batch_size: int, device: torch.device
+    model: torch.nn.Module, setup: Setup, data: DeviceData, device: torch.device
 ) -> CrossBatchMemory | None:
     """An empty memory for embeddings of the model's dimension; None if the set-up has none."""
     if setup.memory == "none":
         return None
-    check_memory(setup.memory, setup.memory_size, batch_size, setup.k)
     images = centre(take(data.train[0], torch.arange(2, device=device)), setup.input_size)
     return CrossBatchMemory(setup.memory_size, model.eval()(normalise(images)).shape[1]).to(device)
 

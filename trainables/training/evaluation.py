@@ -14,13 +14,16 @@ from trainables.metrics.linear_probe import linear_probes
 from trainables.metrics.nearest_neighbours import knn_accuracies
 from trainables.metrics.retrieval import Retrieval
 from trainables.metrics.revisited import evaluate_benchmark
+from trainables.metrics.unlabelled import rankme, view_retrieval
 from trainables.models.networks import Embedder
-from trainables.training.setup import Setup
+from trainables.training.assembly import view_of
+from trainables.training.setup import UNLABELLED, Setup
 
 BATCH, BATCH_PIXELS = 512, 512 * 64 * 64  # images per forward pass, fewer if they are large
 CPU_BATCH, CPU_BATCH_PIXELS = 64, 32 * 64 * 64  # activations stay in a core's cache: 1.2 to 1.7 times as fast as 512
 RECALL_AT = (2, 4, 8, 10, 100, 1000)  # as papers print it; only k below the number of images
 PROBED_BYTES = 4 * 2**30  # of training features whose probes are fitted as one stack
+VIEWED = 4096  # images of a split whose views are compared, evenly spaced
 COLLAPSED = 1e-6  # spread below which float32 no longer tells embeddings apart: cosines differ by a few roundings
 
 
@@ -89,25 +92,44 @@ def _probed(
 ) -> tuple[list[str], Tensor]:
     """Names of the scores in ssl, and the scores [models, names] on the models' device.
 
-    As many probes are fitted at once as PROBED_BYTES hold.
+    As many probes are fitted at once as PROBED_BYTES hold. Without classes there is none.
     """
-    device, rows = _device_of(models), []
-    width = apply(models[0].features, split[0][:1], device, setup.input_size).shape[1]
-    at_once = max(1, PROBED_BYTES // (4 * len(train[0]) * width))
+    labelled, scores = bool(train[1].any()), []
+    at_once = max(1, PROBED_BYTES // (4 * len(train[0]) * _features(models[:1], setup, split[0][:1]).shape[2]))
     for first in range(0, len(models), at_once):
-        learned, scored = (
-            torch.stack([apply(model.features, images, device, setup.input_size) for model in group])
-            for group in [models[first : first + at_once]]
-            for images in (train[0], split[0])
-        )
-        accuracies = linear_probes(
-            learned, train[1], scored, split[1], epochs=setup.probe_epochs, steps=setup.probe_steps,
-            learning_rate=setup.probe_rate, standardised=setup.probe_features == "standardised",
-        )  # fmt: skip
-        neighbours = knn_accuracies(learned, train[1], scored, split[1])
-        spreads = torch.stack([spread(features) for features in scored])
-        rows.append(torch.stack([spreads, accuracies, neighbours], dim=1))
-    return ["spread", "probe_accuracy", "knn_accuracy"], torch.cat(rows)
+        group = models[first : first + at_once]
+        scored = _features(group, setup, split[0])
+        found = {"spread": torch.stack([spread(features) for features in scored])}
+        if labelled:
+            learned = _features(group, setup, train[0])
+            found["probe_accuracy"] = linear_probes(
+                learned, train[1], scored, split[1], epochs=setup.probe_epochs, steps=setup.probe_steps,
+                learning_rate=setup.probe_rate, standardised=setup.probe_features == "standardised",
+            )  # fmt: skip
+            found["knn_accuracy"] = knn_accuracies(learned, train[1], scored, split[1])
+        if not labelled or setup.metric in UNLABELLED:
+            without_labels = torch.stack([_without_labels(model, setup, split[0]) for model in group])
+            found |= zip(UNLABELLED, without_labels.unbind(1))
+        scores.append(torch.stack(list(found.values()), dim=1))
+    return list(found), torch.cat(scores)
+
+
+def _features(models: Sequence[Embedder], setup: Setup, images: Tensor) -> Tensor:
+    """[models, n, d]"""
+    device = _device_of(models)
+    return torch.stack([apply(model.features, images, device, setup.input_size) for model in models])
+
+
+def _without_labels(model: Embedder, setup: Setup, images: Tensor) -> Tensor:
+    """The scores UNLABELLED of the embeddings of at most VIEWED images, the same views for all models."""
+    images, device = images[:: -(-len(images) // VIEWED)], _device_of([model])
+    embeddings = apply(model, images, device, setup.input_size)
+    generator = torch.Generator(device).manual_seed(0)
+    one, other = (
+        torch.cat([model(view_of(batch.to(device), setup, generator)) for batch in images.split(CPU_BATCH)])
+        for _ in range(2)
+    )
+    return torch.stack([view_retrieval(one, other), rankme(embeddings)])
 
 
 def _device_of(models: Sequence[Embedder]) -> torch.device:

@@ -22,7 +22,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from trainables.data.augmentation import crop_views, normalise, simclr_views
 from trainables.data.resident import DeviceData, take
 from trainables.losses import find_loss
 from trainables.losses.terms import pair_statistics
@@ -53,7 +52,7 @@ class Training:
         model = assembly.build_model(setup, data, seed)
         self.model = model.to(device, memory_format=model.memory_format)
         self.optimiser = assembly.build_optimiser(self.model, setup, device)
-        self.memory = assembly.build_memory(self.model, setup, data, self.batch_size, device)
+        self.memory = assembly.build_memory(self.model, setup, data, device)
         # three tensors [terms], in the loss's order
         self.weights = torch.zeros(len(self.loss.terms), device=device)  # the Lambdas, read here by a recorded step
         self._sums = torch.zeros_like(self.weights)  # of the terms since the last evaluation
@@ -284,12 +283,7 @@ class Training:
         """Images [b, c, h, w] ready for the network, and their labels [b]. generator None: the training's own."""
         generator = generator or self.generator
         indices, labels = self.sampler.draw(generator)
-        images = take(self.data.train[0], indices)
-        if self.setup.views == "simclr":
-            images = simclr_views(images, generator)
-        elif self.setup.views == "crop":
-            images = crop_views(images, generator, self.setup.input_size, (self.setup.crop_scale, 1.0))
-        return normalise(images), labels
+        return assembly.view_of(take(self.data.train[0], indices), self.setup, generator), labels
 
     @torch.no_grad()
     def terms_after_training(self) -> dict[str, Tensor]:

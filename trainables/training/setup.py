@@ -25,7 +25,12 @@ TESTS = ("split", "roxford5k", "rparis6k")
 STEPS = ("graph", "eager")
 PROJECTIONS = ("relu", "leaky_relu")
 PROBED = ("raw", "standardised")
-SELECTIONS = {"dml": ("r_map", "map_at_r", "recall_at_1", "r_precision"), "ssl": ("probe_accuracy", "knn_accuracy")}
+UNLABELLED = ("view_retrieval", "rankme")
+"""Scores that need no classes. The first selects where there are none."""
+
+SELECTIONS = {
+    "dml": ("r_map", "map_at_r", "recall_at_1", "r_precision"), "ssl": ("probe_accuracy", "knn_accuracy", *UNLABELLED)
+}  # fmt: skip
 """task -> scores that may select weights and drive the search; the first is the paper's."""
 
 ALLOWED = {
@@ -73,7 +78,7 @@ class Setup:
     image_size: int  # pixels
     images_seen: int  # the paper's "steps": iterations x b, both views of an image count
     evaluations: int  # validation evaluations, evenly spaced; the best one's weights are tested
-    selected_by: str | None = None  # the validation score that selects them, one of SELECTIONS; None: the task's first
+    selected_by: str | None = None  # the validation score that selects them, one of SELECTIONS; None: `for_classes`'s
     learning_rate: float = 0.1  # where a search with sgd begins, or Adam's rate; ours, the conventional recipe's
     k: int = 2  # items per class (views per image) in a batch; sec:exps, Sampling
     margin: float = 0.5  # m of eq:contrastive; sec:exps, Networks and training
@@ -217,6 +222,17 @@ def override(setup: Setup, assignments: list[str]) -> Setup:
         except ValueError:
             raise ValueError(f"--set {assignment!r}: {name} takes a value of type {kind.__name__}") from None
     return replace(setup, **changes)
+
+
+def for_classes(setup: Setup, classes: int) -> Setup:
+    """The set-up for data of so many training classes. Without classes (1) a score that needs none selects. Raises
+    ValueError for another `selected_by` then."""
+    if classes > 1 or setup.selected_by in UNLABELLED:
+        return setup
+    if setup.selected_by is not None:
+        usable = " or ".join(UNLABELLED)
+        raise ValueError(f"selected_by = {setup.selected_by!r}: the images have no classes; {usable} needs none")
+    return replace(setup, selected_by=UNLABELLED[0])
 
 
 def without_effect(setups: Sequence[Setup], assignments: Sequence[str]) -> list[str]:

@@ -40,7 +40,7 @@ def check_study(request: Request) -> Study:
         raise _other_data(call, f"data of SHA-256 {before}", data_root.partition("#")[0], f"is now {now}")
     config = replace(config, data_sha256=now or before)
     setup, source = config.first_form(
-        lambda setup: (setup, check_training(setup, config.trained_batch_sizes, data_root, call.download))
+        lambda setup: check_training(setup, config.trained_batch_sizes, data_root, call.download)
     )
     if stored is not None:
         _check_same(setup, stored[1])
@@ -57,7 +57,7 @@ def with_form(study: Study, form: str) -> Study:
         return study
     usual: dict = {"range": None} if study.config.range_grows else {}  # the form's
     config = replace(study.config, setup=form, **usual)
-    setup = config.setup_for(form)
+    setup = replace(config.setup_for(form), selected_by=study.setup.selected_by)  # as the images have classes or none
     if setup != study.setup:  # the study's own has passed already
         check_training(setup, config.trained_batch_sizes, study.data_root, study.call.download)
     return replace(study, config=config, setup=setup, searches=searches_of(config, setup))

@@ -1,0 +1,133 @@
+"""Self-supervision without classes: its scores, what selects, and the commands for few classes and few images."""
+
+import math
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from datafiles import photo, write_folder
+from trainings import SSL_DATA, SSL_SETUP, finished, outcome_of
+
+from trainables import train
+from trainables.data.resident import DeviceData
+from trainables.metrics.unlabelled import rankme, view_retrieval
+from trainables.training.checks import check_training
+from trainables.training.evaluation import evaluate
+from trainables.training.setup import UNLABELLED
+from trainables.training.setups import find_setup
+
+pytestmark = pytest.mark.usefixtures("own_cache")
+
+
+def seeded(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def test_rankme_is_the_published_formula():
+    z = torch.randn(50, 8, generator=seeded()) * torch.tensor([3, 1, 1, 0.5, 0.1, 0.1, 0.01, 0])
+    values = np.linalg.svd(z.double().numpy(), compute_uv=False)
+    shares = values / values.sum() + 1e-7
+    assert rankme(z).item() == pytest.approx(np.exp(-(shares * np.log(shares)).sum()) / 8, abs=1e-9)
+    assert rankme(100 * z).item() == pytest.approx(rankme(z).item(), abs=1e-7), "whatever the scale"
+    assert rankme(torch.eye(8).repeat(3, 1)).item() == pytest.approx(1, abs=1e-5)
+    assert rankme(torch.ones(9, 8)).item() == pytest.approx(1 / 8, abs=1e-5), "all embeddings in one place"
+    assert math.isnan(rankme(torch.full((3, 2), math.inf)))
+
+
+def test_view_retrieval_is_the_share_whose_other_view_is_nearest():
+    one, other = torch.randn(2, 40, 5, generator=seeded())
+    other += one
+    cosines = np.array([[torch.cosine_similarity(a, b, dim=0).item() for b in other] for a in one])
+    expected = np.mean(cosines.argmax(1) == np.arange(40))
+    assert view_retrieval(one, other).item() == expected and 0.1 < expected < 1
+    assert view_retrieval(3 * one, one) == 1
+
+
+def test_data_without_classes_have_no_probe_and_data_with_classes_keep_it():
+    without = DeviceData("blobs", *((images, 0 * labels) for images, labels in (SSL_DATA.train, SSL_DATA.validation)))
+    setup = replace(SSL_SETUP, selected_by="rankme")
+    model = finished(SSL_SETUP, SSL_DATA).model
+    [scores] = evaluate([model], setup, without.train, without.validation)
+    assert set(scores) == {"spread", *UNLABELLED}
+    [labelled] = evaluate([model], setup, SSL_DATA.train, SSL_DATA.validation)
+    assert labelled == scores | {name: labelled[name] for name in ("probe_accuracy", "knn_accuracy")}
+    assert not set(UNLABELLED) & set(evaluate([model], SSL_SETUP, SSL_DATA.train, SSL_DATA.validation)[0])
+
+
+@pytest.mark.parametrize("score", UNLABELLED)
+def test_they_select_weights(score):
+    outcome = outcome_of(run := finished(replace(SSL_SETUP, selected_by=score), SSL_DATA))
+    assert outcome.val_score == max(look.scores[score] for look in run.curve)
+    assert outcome.test_score == outcome.scores[f"test_{score}"]
+
+
+# --- a folder
+
+
+def made(root, names):
+    return str(write_folder(root / "photos", {name: photo(3, number) for number, name in enumerate(names)}))
+
+
+def small(task=None, **fields):
+    return replace(find_setup("folder", "small", task), **fields)
+
+
+def test_a_flat_folder_is_trained_and_selected_by_the_retrieval_of_views(tmp_path, capsys, caplog):
+    caplog.set_level("INFO", "trainables")
+    place = made(tmp_path, [f"{number}.jpg" for number in range(50)])
+    options = [
+        "--dataset",
+        "folder",
+        "--task",
+        "ssl",
+        "--data-root",
+        place,
+        "--set",
+        "images_seen=256",
+        "--device",
+        "cpu",
+    ]
+    assert train.main(options) == 0
+    said = capsys.readouterr().out
+    assert "40 training, 5 validation, 5 test images, without classes; 256 images are 6.4 epochs" in caplog.text
+    assert "validation view_retrieval" in said and "probe" not in said.partition("\n{")[2]
+    assert train.main([*options, "--set", "selected_by=probe_accuracy"]) == 2
+    said = capsys.readouterr().err
+    assert "selected_by = 'probe_accuracy': the images have no classes; view_retrieval or rankme needs none" in said
+
+
+@pytest.mark.parametrize(
+    "names, batch_size, instead",
+    [
+        ([f"{number}.jpg" for number in range(50)], 64, "--task ssl"),
+        ([f"{label}/{number}.jpg" for label in range(6) for number in range(10)], 64, "--task ssl"),
+        ([f"{label}/{number}.jpg" for label in range(3) for number in range(5)], 64, "--task ssl --batch-size 16"),
+    ],
+    ids=["flat", "six classes", "three classes of five"],
+)
+def test_for_too_few_classes_the_message_has_options_that_work(tmp_path, names, batch_size, instead):
+    place = made(tmp_path, names)
+    with pytest.raises(ValueError, match=rf"These images can be trained on with {instead}$"):
+        check_training(small(), [batch_size], place)
+    options = instead.split()
+    batch_size = int(options[-1]) if "--batch-size" in options else batch_size
+    setup, _ = check_training(small("ssl"), [batch_size], place)
+    assert setup.metric == ("view_retrieval" if "/" not in names[0] else "probe_accuracy")
+
+
+def test_where_nothing_would_work_nothing_is_proposed(tmp_path):
+    with pytest.raises(ValueError, match=r"no class folder(?!.*can be trained)"):
+        check_training(small(), [64], made(tmp_path, ["a.jpg", "b.jpg"]))
+
+
+def test_few_images_are_told_with_the_error_of_a_score(tmp_path, caplog):
+    caplog.set_level("INFO", "trainables")
+    check_training(
+        small("ssl"), [64], made(tmp_path, [f"{label}/{number}.jpg" for label in range(6) for number in range(10)])
+    )
+    said = (
+        "48 training, 6 validation, 6 test images of 6 classes; 32,000 images are 666.7 epochs; of 6 .* error of 0.20"
+    )
+    assert re.search(said, caplog.text)

@@ -1,0 +1,78 @@
+"""Networks of timm and torchvision by name, up to their features: "timm:resnet50.a1_in1k", "torchvision:resnet50"."""
+
+import difflib
+import importlib
+from collections.abc import Sequence
+from typing import Any
+
+from torch import nn
+
+from trainables.own import blamed
+
+LIBRARIES = ("timm", "torchvision")
+Numbers = Sequence[float]
+
+
+def is_librarys(name: str) -> bool:
+    """Whether a network is a library's, not one of ours or a user's own."""
+    return name.partition(":")[0] in LIBRARIES and ":" in name
+
+
+def library_network(name: str, channels: int, image_size: int, pretrained: bool = False) -> nn.Module:
+    """The library's network without its classifier: images [b, channels, h, w] -> features [b, d].
+
+    pretrained: with the weights that timm publishes under the name, which it fetches once a machine; torchvision's are
+        those of `weights.imagenet_weights`.
+    Raises ValueError for a library that is not installed, an unknown name and a network that does not fit the images.
+    """
+    library, model = _known(name), name.partition(":")[2]
+    with blamed(f"network {name!r}, with channels={channels} and image_size={image_size},"):
+        if name.startswith("torchvision:"):
+            return _torchvision(library.get_model(model, weights=None), channels)
+        fixed = library.models.get_pretrained_cfg_value(model, "fixed_input_size")
+        size = {"img_size": image_size} if fixed else {}
+        return library.create_model(model, pretrained=pretrained, num_classes=0, in_chans=channels, **size)
+
+
+def statistics(name: str) -> tuple[Numbers, Numbers]:
+    """Mean and standard deviation of R, G and B in [0, 1] that the library's own weights of this network expect."""
+    library, model = _known(name), name.partition(":")[2]
+    if name.startswith("timm:"):
+        return tuple(library.models.get_pretrained_cfg_value(model, value) for value in ("mean", "std"))
+    transforms = library.get_model_weights(model).DEFAULT.transforms()
+    return transforms.mean, transforms.std
+
+
+def _known(name: str) -> Any:
+    """The module timm, or torchvision.models, that has the network. Raises ValueError where it is absent."""
+    library, _, model = name.partition(":")
+    try:
+        found = importlib.import_module({"torchvision": "torchvision.models"}.get(library, library))
+    except ImportError as error:
+        raise ValueError(f"network {name!r}: {library} is not installed; pip install 'tune_cd[{library}]'") from error
+    if library == "torchvision":
+        names = found.list_models(module=found)
+    else:
+        names = [model] if found.is_model(model) else found.list_models() + found.list_pretrained()
+    if model not in names:
+        close = ", ".join(f"{library}:{one}" for one in difflib.get_close_matches(model, names)) or "none"
+        raise ValueError(f"network {name!r}: none of the {len(names)} that {library} has; similar are {close}")
+    return found
+
+
+def _torchvision(net: nn.Module, channels: int) -> nn.Module:
+    """The network without its last linear layer, the classifier, for images of so many channels."""
+    linear = [name for name, part in net.named_modules() if isinstance(part, nn.Linear)]
+    if not linear:
+        raise ValueError("it ends in no linear layer")
+    _replace(net, linear[-1], nn.Identity())
+    if channels != 3:
+        name, first = next((name, part) for name, part in net.named_modules() if isinstance(part, nn.Conv2d))
+        shape = (first.out_channels, first.kernel_size, first.stride, first.padding)
+        _replace(net, name, nn.Conv2d(channels, *shape, bias=first.bias is not None))
+    return net
+
+
+def _replace(net: nn.Module, name: str, part: nn.Module) -> None:
+    above, _, last = name.rpartition(".")
+    setattr(net.get_submodule(above), last, part)

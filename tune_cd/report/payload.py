@@ -37,7 +37,7 @@ from tune_cd.report.first_screen import cost_words, images_of, setting_words, sh
 from tune_cd.report.side_tables import compared_studies, of_study
 from tune_cd.report.words import GLOSSARY, Images, letters, summarise
 from tune_cd.results.redaction import hide, redact
-from tune_cd.results.rows import sign_of
+from tune_cd.results.rows import DIGEST, SPACE, sign_of
 
 SCORES = 24  # largest number of scores to choose from
 CELLS = 24  # predicted scores along an axis
@@ -386,7 +386,7 @@ def _facts(trials: pd.DataFrame) -> list[list[str]]:
     shared = {
         name: value
         for name, value in configs[0].items()
-        if name != "space" and all(name in config and config[name] == value for config in configs)
+        if name not in (SPACE, DIGEST) and all(name in config and config[name] == value for config in configs)
     }
     values = sorted((name, value) for name, value in hide(shared, kept=list(kept)).items() if value is not None)
     said += [[name, json.dumps(value, ensure_ascii=False)] for name, value in values]

@@ -7,12 +7,11 @@ paper.
     shape = ridge(results.read("results", "my-grid"), "test_score")
     shape.widths                        # octaves to 5 % below the optimum, along each principal direction
     alignment(shape, balance.A_O)       # degrees between those and the rows of eq:matrix_a, with 95 % intervals
-    coupling(shape, balance.A_TH)               # distance of the rows from conjugate: 0 is ideal, 1 the worst
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations, permutations
+from itertools import permutations
 
 import numpy as np
 import pandas as pd
@@ -41,7 +40,7 @@ class Ridge:
     first. curvatures [d]: their eigenvalues, negative where the score gets worse. widths [d]: octaves in which the fit
     falls by DROP of its value, inf if it does not fall. widths_low, widths_high [d]: 95 % intervals. draws [DRAWS, d,
     d]: Hessians drawn from the fit's distribution. trials: the number of fitted settings. residual: their standard
-    deviation from the fit. low, high [d]: the corners of that box.
+    deviation from the fit.
     """
 
     names: tuple[str, ...]
@@ -56,13 +55,6 @@ class Ridge:
     draws: np.ndarray
     trials: int
     residual: float
-    low: np.ndarray
-    high: np.ndarray
-
-    @property
-    def peaked(self) -> bool:
-        """Whether the score falls in every direction, in at least 95 % of draws."""
-        return bool((np.linalg.eigvalsh(self.draws).max(-1) < 0).mean() >= 0.95)
 
 
 def ridge(
@@ -131,21 +123,6 @@ def alignment(ridge: Ridge, matrix: Mapping[str, Sequence[float]]) -> pd.DataFra
                 {"direction": at, "row": name, "degrees": float(_degrees(direction @ row)), "low": low, "high": high}
             )
     return pd.DataFrame(table)
-
-
-def coupling(ridge: Ridge, matrix: Mapping[str, Sequence[float]]) -> pd.DataFrame:
-    """How far pairs of search directions are from conjugate: |a H b| / sqrt(|a H a| |b H b|), with its 95 % interval.
-
-    0: a line search along one does not move the optimum of the other, so one sweep is enough. 1: as bad as parallel.
-    One row per pair: first, second (names of rows), coupling, low, high. matrix: as in `alignment`.
-    """
-    rows = _rows(ridge, matrix)
-    table = []
-    for first, second in combinations(rows, 2):
-        low, high = _folded(*np.quantile(_coupled(ridge.draws, rows[first], rows[second]), [0.025, 0.975]))
-        coupled = float(abs(_coupled(ridge.hessian, rows[first], rows[second])))
-        table.append({"first": first, "second": second, "coupling": coupled, "low": low, "high": high})
-    return pd.DataFrame(table, columns=["first", "second", "coupling", "low", "high"])
 
 
 class _Fit:
@@ -242,7 +219,7 @@ def _ridge(names: tuple[str, ...], fit: _Fit, x: np.ndarray, y: np.ndarray, seed
     widths_low, widths_high = np.quantile(_widths(spread, value), [0.025, 0.975], axis=0, method="nearest")
     return Ridge(
         names, where, value, fit.hessian, vectors.T, curvatures, _widths(curvatures, value), widths_low, widths_high,
-        draws, len(x), fit.residual, 2.0**low, 2.0**high,
+        draws, len(x), fit.residual,
     )  # fmt: skip
 
 
@@ -286,19 +263,6 @@ def _between(drawn: np.ndarray, direction: np.ndarray, row: np.ndarray) -> tuple
     return (float(low), float(high)) if high <= 90 else (float(min(low, 180 - high)), 90.0)
 
 
-def _folded(low: float, high: float) -> tuple[float, float]:
-    """The interval of a number's absolute value, from the interval of the number."""
-    sizes = sorted((abs(float(low)), abs(float(high))))
-    return 0.0 if low <= 0 <= high else sizes[0], sizes[1]
-
-
 def _degrees(cosine: np.ndarray | float) -> Array:
     degrees: Array = np.degrees(np.arccos(np.clip(np.abs(cosine), 0.0, 1.0)))
     return degrees
-
-
-def _coupled(hessians: np.ndarray, first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """a H b / sqrt(|a H a| |b H b|) of Hessians [..., d, d], in -1 to 1; 1 if one direction has no curvature."""
-    scale = np.sqrt(np.abs(first @ hessians @ first) * np.abs(second @ hessians @ second))
-    share: Array = np.divide(first @ hessians @ second, scale, out=np.ones_like(scale), where=scale > 0)
-    return np.clip(share, -1.0, 1.0)

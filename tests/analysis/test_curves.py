@@ -10,7 +10,7 @@ import pytest
 from studies import BEGIN, empty, lost, plain, row, search_study, table
 
 from tune_cd.analysis import Curve, auc_at, best_so_far, best_trial, curves_of, means_over_seeds, n_to_reach
-from tune_cd.analysis.curves import means_over_settings
+from tune_cd.analysis.means import means_over_settings
 from tune_cd.results import trainings
 
 pytestmark = pytest.mark.filterwarnings("error")

@@ -17,8 +17,8 @@ import pandas as pd
 from tune_cd.analysis import best_trial, comparable
 from tune_cd.analysis.choices import signs
 from tune_cd.analysis.comparison import BUDGETS
-from tune_cd.analysis.curves import means_over_settings
 from tune_cd.analysis.intervals import half_interval
+from tune_cd.analysis.means import means_over_settings
 from tune_cd.analysis.memory_table import MEMORY_FIELDS as MEMORY_FIELDS
 from tune_cd.analysis.memory_table import MEMORY_MODES as MEMORY_MODES
 from tune_cd.analysis.memory_table import memory as memory

@@ -122,34 +122,27 @@ def curves_of(trials: pd.DataFrame, score: str = "test_score") -> list[Curve]:
     return sorted(curves, key=lambda curve: (curve.landscape, curve.method, curve.seed, curve.study))
 
 
-def best_so_far(trials: pd.DataFrame, score: str = "val_score", over: str = "trials") -> pd.Series:
-    """Best score of one search's completed trials so far; NaN before the first.
+def best_so_far(trials: pd.DataFrame, score: str = "val_score") -> pd.Series:
+    """Best score of one search's completed trials after each trial in the order of asking, indexed by number from 1;
+    NaN before the first.
 
-    over: "trials": after each trial in the order of asking, indexed by number from 1; if trials pause, after each run,
-    indexed by full trainings' worth of images. "seconds" and "gpu_seconds": as trials ended, indexed by wall-clock or
-    GPU time. trials: rows of the results table. Raises ValueError for trials of several studies or searches, and for
-    another `over`.
+    If trials pause: after each run, as they ended, indexed by full trainings' worth of images. trials: rows of the
+    results table. Raises ValueError for trials of several studies or searches.
     """
     several = [name for name in ("study", "search") if trials[name].nunique() > 1]
     if several:
         raise ValueError(
             f"trials of more than one {' and '.join(several)}: {trials[several].drop_duplicates().values.tolist()}"
         )
-    if over not in OVER:
-        raise ValueError(f"over {over!r}: one of {list(OVER)}")
     rows = counted(runs_of(trials))
     pauses = bool(rows["pauses"].any())
-    rows = _settings(rows) if pauses else rows
-    by = "trial_index" if over == "trials" and not pauses else "ended_at"
-    rows = rows.sort_values(by, kind="stable")
+    rows = (_settings(rows) if pauses else rows).sort_values("ended_at" if pauses else "trial_index", kind="stable")
+    index = pd.Index(rows["share"].cumsum(), name="trials")
     if rows.empty:
-        return pd.Series(index=pd.Index([], name=over), name=score, dtype=float)
-    values, sign = score_column(rows, score).where(rows["status"] == "completed").to_numpy(), signs(rows)[0]
-    values = np.maximum.accumulate(np.where(np.isfinite(values), sign * values, -np.inf))
-    best = np.where(np.isinf(values), np.nan, sign * values)
-    times = _times(rows) if over != "trials" else (best, best, best)  # a table may have none
-    curve = Curve("", "", 0, best, np.nan, *times, shares=rows["share"].to_numpy(dtype=float))
-    return pd.Series(best, index=pd.Index(curve.clock(over), name=over), name=score)
+        return pd.Series(index=index, name=score, dtype=float)
+    values, sign = score_column(rows, score).where(rows["status"] == "completed"), signs(rows)[0]
+    best = (sign * values.where(np.isfinite(values))).cummax().ffill() * sign
+    return pd.Series(best.to_numpy(), index=index, name=score)
 
 
 def auc_at(k: int, curves: Sequence[Values]) -> float:

@@ -10,8 +10,7 @@ paper.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import permutations
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -101,8 +100,20 @@ def ridge(
         near, before = _near(_Fit(x[near], y[near]), x, y, share, least), near
         if np.array_equal(near, before):
             break
-    fitted = _ridge(names, _Fit(x[near], y[near]), x[near], y, seed)
-    return replace(fitted, value=sign * fitted.value)
+    fit = _Fit(x[near], y[near])
+    optimum, value = fit.optimum(), float(y.max())
+    if optimum is None or (optimum < x[near].min(0)).any() or (optimum > x[near].max(0)).any():
+        optimum = np.full(len(names), np.nan)
+    else:
+        value = float(fit.at(optimum[None])[0])
+    curvatures, vectors = np.linalg.eigh(fit.hessian)  # ascending: the steepest fall first
+    draws = fit.drawn(seed)
+    drawn = _widths(np.linalg.eigvalsh(draws), value)
+    low, high = np.quantile(drawn, [0.025, 0.975], axis=0, method="nearest")
+    return Ridge(
+        names, 2.0**optimum, sign * value, fit.hessian, vectors.T, curvatures, _widths(curvatures, value), low, high,
+        draws, len(near), fit.residual,
+    )  # fmt: skip
 
 
 def alignment(ridge: Ridge, matrix: Mapping[str, Sequence[float]]) -> pd.DataFrame:
@@ -113,15 +124,15 @@ def alignment(ridge: Ridge, matrix: Mapping[str, Sequence[float]]) -> pd.DataFra
     move along these alone are compared. Raises ValueError if there is no such row, or if the fit has an axis outside
     BALANCE.
     """
-    rows = _rows(ridge, matrix)
-    drawn = _oriented(np.linalg.eigh(ridge.draws)[1].swapaxes(1, 2), ridge.directions)  # [DRAWS, d, d]
-    table = []
+    rows, table = _rows(ridge, matrix), []
+    drawn = np.linalg.eigh(ridge.draws)[1].swapaxes(1, 2)  # [DRAWS, d, d]
     for at, direction in enumerate(ridge.directions):
+        nearest = np.abs(drawn @ direction).argmax(1)  # of each draw, the principal direction that is likest to this
+        own = drawn[np.arange(DRAWS), nearest]
         for name, row in rows.items():
-            low, high = _between(drawn[:, at], direction, row)
-            table.append(
-                {"direction": at, "row": name, "degrees": float(_degrees(direction @ row)), "low": low, "high": high}
-            )
+            low, high = _between(own, direction, row)
+            degrees = float(_degrees(direction @ row))
+            table.append({"direction": at, "row": name, "degrees": degrees, "low": low, "high": high})
     return pd.DataFrame(table)
 
 
@@ -206,23 +217,6 @@ def _near(fit: _Fit, x: np.ndarray, y: np.ndarray, share: float, least: int) -> 
     return _nearest(x, x[y.argmax()], least)
 
 
-def _ridge(names: tuple[str, ...], fit: _Fit, x: np.ndarray, y: np.ndarray, seed: int) -> Ridge:
-    low, high = x.min(0), x.max(0)
-    optimum = fit.optimum()
-    if optimum is not None and ((optimum >= low) & (optimum <= high)).all():
-        value, where = float(fit.at(optimum[None])[0]), 2.0**optimum
-    else:
-        value, where = float(y.max()), np.full(len(names), np.nan)
-    curvatures, vectors = np.linalg.eigh(fit.hessian)  # ascending: the steepest fall first
-    draws = fit.drawn(seed)
-    spread = np.linalg.eigvalsh(draws)
-    widths_low, widths_high = np.quantile(_widths(spread, value), [0.025, 0.975], axis=0, method="nearest")
-    return Ridge(
-        names, where, value, fit.hessian, vectors.T, curvatures, _widths(curvatures, value), widths_low, widths_high,
-        draws, len(x), fit.residual,
-    )  # fmt: skip
-
-
 def _widths(curvatures: np.ndarray, value: float) -> np.ndarray:
     with np.errstate(divide="ignore"):
         return np.where(curvatures < 0, np.sqrt(2 * DROP * abs(value) / np.maximum(-curvatures, 0)), np.inf)
@@ -240,14 +234,6 @@ def _rows(ridge: Ridge, matrix: Mapping[str, Sequence[float]]) -> dict[str, np.n
     if len(axes) < len(ridge.names) or not rows:
         raise ValueError(f"a fit over {ridge.names} cannot be compared with directions of {BALANCE}: {dict(matrix)}")
     return rows
-
-
-def _oriented(vectors: np.ndarray, directions: np.ndarray) -> np.ndarray:
-    """Principal directions of drawn Hessians [n, d, d], in the order nearest to `directions` [d, d]."""
-    likeness, places = np.abs(directions @ vectors.swapaxes(1, 2)), np.arange(len(directions))
-    orders = np.array(list(permutations(places)))
-    chosen = orders[np.argmax([likeness[:, places, order].sum(1) for order in orders], axis=0)]
-    return np.take_along_axis(vectors, chosen[:, :, None], axis=1)
 
 
 def _between(drawn: np.ndarray, direction: np.ndarray, row: np.ndarray) -> tuple[float, float]:

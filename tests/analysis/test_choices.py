@@ -9,7 +9,7 @@ from rows import minimal
 
 from tune_cd.analysis import best_so_far, best_trial, cells, comparable, curves_of, grid, ridge, summary
 from tune_cd.analysis.choices import choice, choice_names, signs, texts_of
-from tune_cd.analysis.curves import means_over_settings, setting_numbers
+from tune_cd.analysis.means import means_over_settings, setting_numbers
 from tune_cd.analysis.parts import require_one
 from tune_cd.analysis.scores import parameter, parameter_names, settings, varied
 from tune_cd.results.__main__ import studies_table, trials_table

@@ -10,7 +10,7 @@ import pytest
 from studies import BEGIN, empty, lost, plain, row, search_study, table
 
 from tune_cd.analysis import Curve, auc_at, best_so_far, best_trial, curves_of, means_over_seeds, n_to_reach
-from tune_cd.analysis.curves import means_over_settings
+from tune_cd.analysis.means import means_over_settings
 from tune_cd.results import trainings
 
 pytestmark = pytest.mark.filterwarnings("error")
@@ -60,7 +60,6 @@ def test_auc_and_n_by_hand():
     (lambda: curve([], [], [], []), "at least one, and as many times as values"),
     (lambda: curve([0.1], [0.0, 1.0], [1.0], [1.0]), "at least one, and as many times as values"),
     (lambda: curve([0.1], [0.0], [1.0], [1.0]).clock("hours"), "over 'hours': one of"),
-    (lambda: best_so_far(told([0.1]), over="hours"), "over 'hours': one of"),
     (lambda: best_so_far(pd.concat([search_study([0.1]), search_study([0.1], study="t")])), "more than one study"),
     (lambda: curves_of(search_study([0.1]), "none"), r"score 'none': one of \['val_score', 'test_score'\]"),
 ])  # fmt: skip
@@ -182,14 +181,6 @@ def test_curves_choose_by_what_was_told_and_give_what_is_reported_in_the_order_o
     assert (curve.used(25.0), curve.used(100.0)) == (10 + 25 + 5, 89)
 
 
-def test_best_so_far_over_time_by_hand():
-    trials = parallel().sample(frac=1, random_state=3)
-    assert best_so_far(trials).tolist() == [0.3, 0.3, 0.5, 0.5, 0.5, 0.7]
-    assert best_so_far(trials, over="seconds").to_dict() == {10: 0.3, 20: 0.5, 30: 0.5, 31: 0.5, 35: 0.5, 50: 0.7}
-    used = best_so_far(trials, "test_score", "gpu_seconds")
-    assert used.to_dict() == {20: 0.6, 35: 0.6, 45: 0.9, 47: 0.9, 59: 0.9, 89: 0.9} and used.index.name == "gpu_seconds"
-
-
 HELD = {
     "the lowest of its landscape, while it has nothing": (
         {"a": [(None, None), (0.4, 0.5), (0.6, 0.3)], "b": [(0.9, 0.2)]}, {"a": [0.2, 0.5, 0.3], "b": [0.2]}),
@@ -261,7 +252,6 @@ def test_gpu_time_of_eight_parallel_trials_is_that_of_all_of_them(gpus):
     assert [clock[0], clock[-1]] == pytest.approx([80 * each, (8 * 10 + 28 + 30 + 19) * each])
     assert curve.at(np.array([79.9, 80, 90]) * each, "gpu_seconds").tolist() == [0.0, 0.0, 0.1]
     assert [curve.used(until) for until in curve.ended] == clock
-    assert best_so_far(trials, over="gpu_seconds").index.tolist() == pytest.approx(clock)
 
 
 def test_a_setting_takes_the_time_of_all_its_seeds():
@@ -337,8 +327,7 @@ def test_tables_without_a_completed_trial():
     assert best_trial(empty()) is None and best_trial(lost()) is None
     (curve,) = curves_of(lost())
     assert np.isnan(curve.reached).all() and np.isnan(curve.low)
-    for over in ("trials", "seconds", "gpu_seconds"):
-        assert best_so_far(empty(), over=over).empty and best_so_far(lost(), over=over).isna().all()
+    assert best_so_far(empty()).empty and best_so_far(lost()).isna().all()
 
 
 def test_numbers_that_a_reader_gave_as_objects_are_numbers():

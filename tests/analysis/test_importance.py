@@ -37,7 +37,7 @@ def test_importance_is_the_share_of_variance_of_each():
     found = response(AXES, *made(150)).importance()
     lr, optimizer = np.var((np.linspace(0, 1, 999) - 0.6) ** 2), 0.01 * (1 / 3) * (2 / 3)
     expected = np.array([lr, 0.0, optimizer]) / (lr + optimizer)
-    assert np.abs(found[:, 0] - expected).max() < 0.12 and np.argmax(found[:, 0]) == 0
+    assert np.abs(found[:, 0] - expected).max() < 0.05 and np.argmax(found[:, 0]) == 0
     assert ((found[:, 1] <= found[:, 0]) & (found[:, 0] <= found[:, 2])).all()
     few = response(AXES, *made(12)).importance()
     assert np.ptp(few[:, 1:], axis=1).sum() > np.ptp(found[:, 1:], axis=1).sum(), "less is known of fewer trainings"
@@ -61,9 +61,9 @@ def test_what_tells_nothing_gives_none_and_gaps_are_left_out():
     assert both[0].predict(places[known])[0] == pytest.approx(both[1].predict(places[known])[0])
 
 
-def test_of_many_settings_a_choice_is_fitted_with_the_best_among_them():
-    places, shares, scores = made(3 * MOST)
-    fitted = response(AXES, places, shares, scores)
-    assert len(fitted.inputs) == MOST
-    best = places[np.argmax(scores)]
-    assert (np.abs(fitted.inputs[:, :2] - best[:2]).sum(1) < 1e-12).any()
+def test_of_many_settings_a_choice_counts_with_the_best_among_them():
+    places, shares, scores = made(8 * MOST)
+    best = np.argsort(scores)[-MOST // 2 :]
+    scores[best] += 1.0  # only those that count show it
+    expected, _ = response(AXES, places, shares, scores).predict(places[best])
+    assert (expected > 1.5).all()

@@ -1,7 +1,7 @@
 """Set-ups: trainings of different ones are told apart and never averaged, those of one are never divided."""
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, fields, replace
 
 import numpy as np
 import pandas as pd
@@ -12,20 +12,23 @@ from trainables.training.setup import ONLY_WITH, Setup
 from trainables.training.setups import find_setup
 from tune_cd.analysis import cells as cells_of
 from tune_cd.analysis import curves_of, grid
-from tune_cd.analysis.parts import SET_UP, WITHOUT_EFFECT, comparable, parts_of, require_one, set_ups
+from tune_cd.analysis.parts import comparable, parts_of, require_one
+from tune_cd.results.rows import DIGEST
 
 pytestmark = pytest.mark.filterwarnings("error")
 
 MEMORY = ("fixed", "none", "variable")
-EFFECTIVE = {"k": 2, "optimizer": "adam", "memory": "fixed", "test": "roxford5k"}
-"""A configuration of which every field of a set-up has an effect."""
-TRAINED = Setup("glyphs", task="dml", loss="margin", network="n", image_size=28, images_seen=640, evaluations=1)
+SMALL = find_setup("glyphs", "small")
+VICREG = find_setup("glyphs", "small", task="ssl", loss="vicreg")
 
 
-def set_up_of(memory: str) -> str:
-    """As `set_ups` gives it for a configuration that says `memory` and k = 2."""
-    said = {"memory": memory, "k": 2}
-    return json.dumps({name: said[name] for name in SET_UP if name in said})
+def trained(*setups: Setup, **fields):
+    """A table with a training of each, one setting and a seed each, as `tune_cd.run` writes them."""
+    return table(
+        row(0, val=0.1 * (1 + seed), seed=seed, study=f"s{seed}", task=setup.task, loss=setup.loss,
+            config=asdict(setup) | {DIGEST: setup.digest, "seed": seed, "Lambda_p": 1.0, "until": 0.1 * seed}, **fields)
+        for seed, setup in enumerate(setups)
+    )  # fmt: skip
 
 
 def with_memory(**fields):
@@ -34,6 +37,46 @@ def with_memory(**fields):
         row(0, val=0.1 + 0.1 * i, study=f"xbm-{mode}", config={"memory": mode, "learning_rate": 0.01, "k": 2}, **fields)
         for i, mode in enumerate(MEMORY)
     ]
+
+
+def test_trainings_that_differ_in_what_has_no_effect_are_averaged():
+    """VICReg has no temperature, SGD no rate but Lambda, and nothing is remembered without a memory."""
+    idle = replace(VICREG, temperature=0.2, memory_size=9), replace(VICREG, temperature=0.5, learning_rate=0.3)
+    found = grid(trained(VICREG, *idle))
+    assert found.counts.item() == 3 and found.values.item() == pytest.approx(0.2)
+    assert [words for words, _ in parts_of(trained(VICREG, *idle))] == [""]
+    other = replace(VICREG, temperature=0.2, network="resnet18")
+    parts = [(words, len(rows)) for words, rows in parts_of(trained(*idle, VICREG, other))]
+    assert parts == [("network=resnet18", 1), (f"network={VICREG.network}", 3)], "an idle field is not named"
+
+
+def test_what_is_left_to_its_usual_value_is_that_value():
+    require_one(trained(SMALL, replace(SMALL, distance="euclidean", selected_by="r_map", augmentation="none")))
+    with pytest.raises(ValueError, match=r"more than one set-up: distance \['cosine', 'euclidean'\]; select"):
+        require_one(trained(SMALL, replace(SMALL, distance="cosine")))
+
+
+@pytest.mark.parametrize("field", ONLY_WITH)
+def test_a_field_is_in_the_digest_where_the_table_says_that_it_has_an_effect(field):
+    tried = [
+        replace(SMALL, optimizer="adam"), replace(SMALL, memory="fixed"), replace(SMALL, augmentation="crop"), VICREG,
+        replace(SMALL, test="roxford5k"), replace(VICREG, loss="siglip"), replace(VICREG, loss="infonce", projector=""),
+        replace(VICREG, loss="infonce", dataset="omniglot"),
+    ]  # fmt: skip
+    effect = [all(getattr(setup, other) in values for other, values in ONLY_WITH[field].items()) for setup in tried]
+    assert [field in setup.digest for setup in tried] == effect and len(set(effect)) == 2
+
+
+def test_every_other_field_is_in_every_digest():
+    always = {field.name for field in fields(Setup)} - set(ONLY_WITH) - {"step"}  # how it is computed
+    assert always <= set(SMALL.digest) and always <= set(VICREG.digest)
+
+
+def test_memories_of_two_sizes_are_two_experiments_with_the_rows_that_have_none():
+    sizes = [replace(SMALL, memory=memory, memory_size=size) for size in (8, 9) for memory in MEMORY]
+    assert len(list(comparable(trained(*sizes)))) == 5, "without a memory its size has no effect"
+    parts = comparable(trained(*sizes), but=["memory", "schedule"])
+    assert [(part.set_up, len(part.trials)) for part in parts] == [("memory_size=8", 3), ("memory_size=9", 3)]
 
 
 def test_set_ups_are_refused_together_and_have_a_grid_each():
@@ -50,47 +93,6 @@ def test_set_ups_are_refused_together_and_have_a_grid_each():
     assert [grid(rows).values.item() for _, rows in parts] == pytest.approx([0.1, 0.2, 0.3]) and [
         grid(rows).counts.item() for _, rows in parts
     ] == [1, 1, 1]
-
-
-@pytest.mark.parametrize("field", SET_UP)
-def test_each_field_of_a_set_up_tells_landscapes_apart_and_no_other_does(field):
-    several = table([row(0, config=EFFECTIVE | {field: 3}), row(1, config=EFFECTIVE | {field: 5}, study="t")])
-    with pytest.raises(ValueError, match=rf"set-up: {field} \['3', '5'\]"):
-        require_one(several)
-    assert [words for words, _ in parts_of(several)] == [f"{field}=3", f"{field}=5"]
-    same_but = table(
-        [
-            row(i, config={field: 3, "Lambda_p": 0.1 * i, "batch_size": 2**i, "seed": i, "data": str(i)})
-            for i in range(3)
-        ]
-    )
-    require_one(same_but)
-    ((words, rows),) = parts_of(same_but)
-    assert words == "" and rows.equals(same_but)
-
-
-SMALL = asdict(find_setup("glyphs", "small"))
-"""A built-in training's configuration of today."""
-
-
-def test_sizes_without_effect_tell_nothing_apart():
-    """A memory's size without a memory, a benchmark's pixels without a benchmark."""
-    require_one(
-        table(
-            [row(0, config=SMALL), row(1, config=SMALL | {"memory_size": 9, "memory_start": 3, "test_image_size": 96})]
-        )
-    )
-    with_memory = [
-        row(i, config=SMALL | {"memory": memory, "memory_size": size})
-        for i, (memory, size) in enumerate([("none", 9), ("fixed", 9), ("fixed", 8)])
-    ]
-    assert [words for words, _ in parts_of(table(with_memory[:2]))] == ["memory=fixed", "memory=none"]
-    assert len(list(parts_of(table(with_memory)))) == 3
-
-
-def test_every_field_of_a_built_in_training_has_been_thought_of():
-    """Those that are no part of a set-up: the problem's own, and how it is computed."""
-    assert set(SMALL) - set(SET_UP) == {"dataset", "task", "loss", "step", "selected_by"}
 
 
 def test_rows_that_do_not_say_their_set_up_go_with_the_most_frequent():
@@ -117,36 +119,16 @@ def test_rows_that_do_not_say_their_set_up_go_with_the_most_frequent():
     assert words == "" and len(rows) == 2 and list(parts_of(empty())) == []
 
 
-@pytest.mark.parametrize("field", WITHOUT_EFFECT)
-def test_what_has_no_effect_tells_nothing_apart(field):
-    """SGD's learning rate is the search's start alone, and trainings without memory have none of any size."""
-    other, value = WITHOUT_EFFECT[field]
-    idle, busy = (
-        [row(i, config={"network": "n", other: word, field: 3 + i}) for i in range(2)] for word in (value, "another")
-    )
-    require_one(table(idle))
-    assert len(list(parts_of(table(idle)))) == 1 and [words for words, _ in parts_of(table(busy))] == [
-        f"{field}=3",
-        f"{field}=4",
-    ]
-    assert hasattr(TRAINED, field) and hasattr(TRAINED, other), "a field of the built-in set-ups"
-    assert ONLY_WITH[field][0] == other and value not in ONLY_WITH[field][1], "trainings say the same"
-
-
 def test_as_few_fields_are_named_as_tell_set_ups_apart():
-    """Fields that always change together are one difference, and the first in SET_UP is named."""
-    first = {"network": "n", "memory": "none", "images_seen": 640, "evaluations": 1, "k": 2}
-    others = [
-        first | {"images_seen": 1280, "evaluations": 2},
-        first | {"memory": "fixed", "memory_size": 96},
-        first | {"memory": "fixed", "memory_size": 32},
-    ]
-    trials = table(row(i, config=config) for i, config in enumerate([first, *others]))
-    named = {rows["trial_index"].item(): words for words, rows in parts_of(trials)}
-    assert [named[i] for i in range(2)] == ["memory=none images_seen=640", "memory=none images_seen=1280"]
-    assert [named[i] for i in (2, 3)] == [
-        "memory=fixed images_seen=640 memory_size=96",
-        "memory=fixed images_seen=640 memory_size=32",
+    """Fields that always change together are one difference, and the first of the set-up is named."""
+    longer = replace(SMALL, images_seen=1280, evaluations=2)
+    remembered = [replace(SMALL, memory="fixed", memory_size=size) for size in (96, 32)]
+    named = {rows["seed"].item(): words for words, rows in parts_of(trained(SMALL, longer, *remembered))}
+    assert [named[seed] for seed in range(4)] == [
+        f"images_seen={SMALL.images_seen} memory=none",
+        "images_seen=1280 memory=none",
+        f"images_seen={SMALL.images_seen} memory=fixed memory_size=96",
+        f"images_seen={SMALL.images_seen} memory=fixed memory_size=32",
     ]
 
 
@@ -217,24 +199,28 @@ def test_parts_are_those_of_problems_and_set_ups_and_hold_every_row_once():
     assert len({words for words, _ in parts}) == len(parts)
     for words, part in parts:
         require_one(part)
-        memory = words.split("memory=")[1]
-        assert words == f"{part['dataset'].iloc[0]} {part['loss'].iloc[0]} memory={memory}" and set(set_ups(part)) <= {
-            "{}",
-            set_up_of(memory),
-        }
+        said = {json.loads(config).get("memory") for config in part["config"]} - {None}
+        assert words == f"{part['dataset'].iloc[0]} {part['loss'].iloc[0]} memory={said.pop()}" and not said
 
 
-def test_a_users_own_configuration_may_differ_in_every_trial():
-    own = table(
-        row(
-            i,
-            val=0.1 * i,
-            params={"lr": 2.0**i},
-            config={"lr": 2.0**i, "layers": i, "model": {"memory": i}, "name": f"run {i}"},
-        )
-        for i in range(3)
-    )
-    assert grid(own).values.tolist() == pytest.approx([0.0, 0.1, 0.2]) and [words for words, _ in parts_of(own)] == [""]
+def test_a_users_own_configuration_is_compared_as_it_is():
+    """But for what was searched, also where other trials have it fixed, and for what is known beside it."""
+
+    def own(**fields):
+        return [
+            row(i, val=0.1 * i, params={"lr": 2.0**i}, study=f"s{len(str(fields))}",
+                config={"lr": 2.0**i, "layers": 2, "seed": i, "space": [i], **fields})
+            for i in range(3)
+        ]  # fmt: skip
+
+    fixed = row(9, val=0.4, params={"layers": 2.0, "lr": 0.3}, config={"lr": 0.3, "layers": 2})
+    assert grid(table(own()), axes=["lr"]).values.tolist() == pytest.approx([0.0, 0.1, 0.2])
+    assert [words for words, _ in parts_of(table([*own(), fixed]))] == [""]
+    several = table([*own(), *own(epochs=20), *own(model={"depth": 3})])
+    parts = {words: len(rows) for words, rows in parts_of(several)}
+    assert parts == {"default": 3, "epochs=20": 3, "model/depth=3": 3}
+    with pytest.raises(ValueError, match=r"set-up: epochs \['20', 'default'\], model/depth \['3', 'default'\]"):
+        require_one(several)
 
 
 @pytest.mark.parametrize(

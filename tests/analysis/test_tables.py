@@ -26,6 +26,7 @@ from tune_cd.analysis.tables import (
 from tune_cd.landscapes.formulas import LANDSCAPES
 from tune_cd.landscapes.replay import store
 from tune_cd.landscapes.simulation import replay_all
+from tune_cd.results.rows import DIGEST
 from tune_cd.search.methods import OPTIMISERS
 
 pytestmark = pytest.mark.filterwarnings("error")
@@ -170,7 +171,7 @@ def of_two_set_ups() -> pd.DataFrame:
     scores = [(plain_one, 0.70), (plain_one, 0.71), (memory_one, 0.79)]
     return table(
         row(
-            i, val=recall, dataset="sop", study=config["network"], config=config, params={"Lambda_p": 2.0**i,
+            i, val=recall, dataset="sop", study=config["network"], config={DIGEST: config}, params={"Lambda_p": 2.0**i,
             "Lambda_e": 1.0}, search="cd" if config is plain_one else "S3", scores={"test_precision_at_1": recall},
         )
         for i, (config, recall) in enumerate(scores)
@@ -196,14 +197,14 @@ def test_studies_have_rows_of_their_own_where_asked():
     trials = pd.concat([of_two_set_ups(), *own])
     best = [["other", 0.9], ["own", 0.6], ["sop", 0.71], ["sop", 0.79]]
     assert best_values(trials)[["dataset", "val_score"]].values.tolist() == best
-    again = search_study([0.7], study="again", dataset="sop", config={"network": "resnet18_gem"})
+    again = search_study([0.7], study="again", dataset="sop", config={DIGEST: {"network": "resnet18_gem"}})
     found = best_values(pd.concat([trials, again]), each=["study"])
     assert next(iter(found)) == "study" and found.set_index("study")["set_up"].to_dict() == {
-        "again": "network=resnet18_gem memory=default",
+        "again": "network=resnet18_gem",
         "other": "",
         "own": "",
-        "resnet18_gem": "network=resnet18_gem memory=none",
-        "resnet50": "network=resnet50 memory=fixed",
+        "resnet18_gem": "network=resnet18_gem embedding=0",
+        "resnet50": "network=resnet50 embedding=128",
     }
 
 
@@ -309,11 +310,10 @@ FUNCTIONS = {
     "reachable": lambda t: analysis.balance_gain(analysis.grid(t, "test_score"), averages=["separate"]),
     "ridge of tests": lambda t: analysis.ridge(t, "test_score", share=1.0),
     "alignment": lambda t: analysis.alignment(analysis.ridge(t), balance.A_O),
-    "coupling": lambda t: analysis.coupling(analysis.ridge(t), balance.A_TH),
     "terms": lambda t: analysis.subloss_statistics(analysis.sublosses(t, "test_score")),
     "curves": lambda t: analysis.mean_curve(curves_of(t)),
     "over time": lambda t: analysis.mean_curve(curves_of(t), "gpu_seconds"),
-    "best so far": lambda t: [analysis.best_so_far(t, over=over) for over in ("trials", "seconds", "gpu_seconds")],
+    "best so far": analysis.best_so_far,
     "best": analysis.best_trial,
     "compared": lambda t: latex(compared(summary(curves_of(t)), list(CELLS))),
     "best values": lambda t: markdown(best_values(t)) + latex(best_values(t)),

@@ -20,6 +20,7 @@ from tune_cd.landscapes import replay
 from tune_cd.landscapes.formulas import LANDSCAPES
 from tune_cd.landscapes.simulation import replay_all, simulate
 from tune_cd.results.reading import frame
+from tune_cd.results.rows import DIGEST
 from tune_cd.results.schema import TRIALS, check_trial
 from tune_cd.search.methods import OPTIMISERS
 
@@ -211,7 +212,8 @@ def trained(
     } | terms  # fmt: skip
     whole = {
         "test_score": test, "scores": scores, "images_seen": setup.images_seen, "best_at": setup.images_seen,
-        "train_seconds": 0.9 * SECONDS, "gpus": 0.0, "hostname": "vm", "device": "cpu", "config": asdict(setup) | own,
+        "train_seconds": 0.9 * SECONDS, "gpus": 0.0, "hostname": "vm", "device": "cpu",
+        "config": asdict(setup) | {DIGEST: setup.digest} | own,
         "times": (began, began + SECONDS),
     } | terms  # fmt: skip
     return row(index, val=score, **whole | common)

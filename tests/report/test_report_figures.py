@@ -16,13 +16,13 @@ from PIL import Image
 from studies import full_grid, lost, plain, row, search_study, store, table
 
 from tune_cd import analysis, plots
-from tune_cd.analysis.parts import SET_UP
 from tune_cd.analysis.tables import best_values
 from tune_cd.landscapes.find import trainings
 from tune_cd.report import figures
 from tune_cd.report.__main__ import main
 from tune_cd.report.figures import figures_of, write_figures
 from tune_cd.report.printed import methods, readable, tables_of
+from tune_cd.results.rows import DIGEST
 
 pytestmark = pytest.mark.filterwarnings("error", "ignore::ResourceWarning")
 
@@ -328,7 +328,7 @@ def test_axes_say_the_metric():
 def test_a_grids_cells_are_no_curve_and_its_best_is_what_searches_are_measured_by():
     grid = trainings("glyphs-margin")
     job = json.loads(studies.main_job()["config"].iloc[0])
-    alike = {name: job[name] for name in SET_UP if name in job}  # else these would be two landscapes
+    alike = {DIGEST: job[DIGEST]}  # else these would be two landscapes
     grid["config"] = [json.dumps(json.loads(config) | alike) for config in grid["config"]]
     assert dict(figures.figures_of_all(grid))["curves-trials"]() is None and methods(analysis.curves_of(grid)) is None
     job, best = studies.several([studies.main_job().assign(study="job"), grid]), grid["test_score"].max()

@@ -60,7 +60,9 @@ def test_an_outcome_is_a_row_and_a_curve_and_a_second_one_changes_nothing(made, 
     row = silent(results.read, folder).iloc[0]
     stored = {"trial_id": "cd-00004", "attempt": 0, "status": "completed", "val_score": 0.7, "gpus": 0.5, "seed": 3}
     assert {name: row[name] for name in stored} == stored
-    assert "origin" not in json.loads(row["config"]) and json.loads(row["config"])["margin"] == 0.5
+    config = json.loads(row["config"])
+    assert "origin" not in config and config["margin"] == 0.5
+    assert config["digest"]["margin"] == 0.5 and "temperature" not in config["digest"], "as it has no effect"
     assert results.read_curves(folder)["images_seen"].tolist() == [320, 640]
     told = {"val_score": 0.7, "test_score": 0.6, "images_seen": 640, "status": "completed"}
     assert recorder.recorded(CONFIG) == told | {"looks": [[320, 0.7], [640, 0.6]]}

@@ -232,6 +232,14 @@ def test_what_would_be_measured_is_universal_krigings_prediction():
         assert deviation[n] == pytest.approx(VALUES.std() * math.sqrt(variance * left), rel=1e-4)
 
 
+def test_drawn_functions_have_the_mean_and_the_deviation_of_the_prediction():
+    process, points = Process(POINTS, SHARES, VALUES, prior(2.0)), RNG.uniform(-3, 3, size=(5, 2))
+    functions = process.drawn(points, 4000, np.random.default_rng(0))
+    deviation = deviation_of(process, points)
+    assert functions.mean(0) == pytest.approx(process.ends(points)[0], abs=0.1 * deviation.max())
+    assert functions.std(0) == pytest.approx(deviation, rel=0.1, abs=2e-3)
+
+
 def test_several_draws_add_their_disagreement():
     process = Process(POINTS, SHARES, VALUES, AVERAGED)
     mean, deviation = process.measured(POINTS + 0.3)

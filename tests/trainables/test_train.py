@@ -263,11 +263,10 @@ def test_the_command_warns_of_fields_without_effect(capsys, tmp_path, own_cache)
 
 
 def test_a_field_has_an_effect_with_what_the_table_says():
-    for field, (other, values) in ONLY_WITH.items():
-        assert hasattr(SETUP, field) and hasattr(SETUP, other)
-        sets = {"loss": LOSSES, "task": TASKS, "views": AUGMENTATIONS, "dataset": SETUPS} | ALLOWED
-        allowed = sets[other]
-        assert set(values) < set(allowed)
+    sets = {"loss": LOSSES, "task": TASKS, "views": AUGMENTATIONS, "dataset": SETUPS, "projector": ("", "64")} | ALLOWED
+    for field, conditions in ONLY_WITH.items():
+        assert hasattr(SETUP, field) and all(hasattr(SETUP, other) for other in conditions)
+        assert all(set(values) < set(sets[other]) for other, values in conditions.items())
 
 
 def test_every_look_logs_the_terms_and_what_the_pairs_look_like():

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from math import inf, isfinite
 from types import UnionType
-from typing import get_args
+from typing import Any, get_args
 
 from trainables.losses import find_loss
 from trainables.losses.registry import MINING, NEGATIVES, REMEMBERED
@@ -40,16 +40,17 @@ ALLOWED = {
     "probe_features": PROBED, "negatives": NEGATIVES, "mining": MINING,
 }  # fmt: skip
 ONLY_WITH = {
-    "learning_rate": ("optimizer", ("adam",)), "margin": ("loss", ("margin",)), "q": ("loss", ("margin",)),
-    "temperature": ("loss", ("infonce", "siglip")), "bias": ("loss", ("siglip",)),
-    "distance": ("loss", ("margin", "infonce")), "mining": ("loss", ("margin", "infonce")),
-    "negatives": ("loss", ("infonce",)), "projection": ("task", ("ssl",)),
-    **dict.fromkeys(("probe_epochs", "probe_steps", "probe_rate", "probe_features"), ("task", ("ssl",))),
-    "crop_scale": ("views", ("crop",)), "distortion": ("dataset", ("glyphs",)),
-    "memory_size": ("memory", ("variable", "fixed")),
-    "memory_start": ("memory", ("variable", "fixed")), "test_image_size": ("test", ("roxford5k", "rparis6k")),
+    "learning_rate": {"optimizer": ("adam",)}, "margin": {"loss": ("margin",)}, "q": {"loss": ("margin",)},
+    "temperature": {"loss": ("infonce", "siglip")}, "bias": {"loss": ("siglip",)},
+    "distance": {"loss": ("margin", "infonce")}, "mining": {"loss": ("margin", "infonce")},
+    "negatives": {"loss": ("infonce",)}, "projection": {"task": ("ssl",), "projector": ("",)},
+    **{f"probe_{name}": {"task": ("ssl",)} for name in ("epochs", "steps", "rate", "features")},
+    "crop_scale": {"views": ("crop",)}, "distortion": {"dataset": ("glyphs",)},
+    "memory_size": {"memory": ("variable", "fixed")},
+    "memory_start": {"memory": ("variable", "fixed")}, "test_image_size": {"test": ("roxford5k", "rparis6k")},
 }  # fmt: skip
-"""Field -> (another field, the values of that one with which the first has an effect on a training)."""
+"""Field -> other fields, each with the values with which the first has an effect on a training. Other fields always
+have one, but for `step`: how a training is computed."""
 PROJECTOR = re.compile(r"[1-9][0-9]{0,5}(-[1-9][0-9]{0,5})*")
 IMAGE_SIZES = range(8, 1025)  # px
 MOST = 10**6  # an embedding has fewer dimensions, as PROJECTOR says of a layer's width
@@ -200,6 +201,14 @@ class Setup:
         return self.crop_size or self.image_size
 
     @property
+    def digest(self) -> dict[str, Any]:
+        """The value in effect of every field that has an effect on this training. Trainings with equal digests have one
+        set-up; their scores may be averaged."""
+        resolved = {"selected_by": self.metric, "distance": self.loss_distance, "augmentation": self.views}
+        told = vars(self) | resolved | {"crop_size": self.input_size}
+        return {name: value for name, value in told.items() if name != "step" and not missing_for(name, [self])}
+
+    @property
     def test_metric(self) -> str:
         """The score reported for the test: `metric`, or the medium mAP on a revisited benchmark."""
         return self.metric if self.test == "split" else f"{self.test}_medium_map"
@@ -235,13 +244,19 @@ def for_classes(setup: Setup, classes: int) -> Setup:
     return replace(setup, selected_by=UNLABELLED[0])
 
 
+def missing_for(field: str, setups: Sequence[Setup]) -> dict[str, tuple[str, ...]]:
+    """What ONLY_WITH asks for a field to have an effect, and none of these set-ups has; {}: it has an effect."""
+    asked = ONLY_WITH.get(field, {})
+    return {
+        other: values for other, values in asked.items() if not any(getattr(setup, other) in values for setup in setups)
+    }
+
+
 def without_effect(setups: Sequence[Setup], assignments: Sequence[str]) -> list[str]:
     """Messages on the FIELD=VALUE assignments that change none of these trainings (at least one), with the reason."""
     said = []
     for assignment in assignments:
-        name = assignment.partition("=")[0]
-        other, values = ONLY_WITH.get(name, ("", ()))
-        if other and not any(getattr(setup, other) in values for setup in setups):
+        for other, values in missing_for(assignment.partition("=")[0], setups).items():
             has = f"{other} = {getattr(setups[0], other)!r}"
             said.append(f"--set {assignment} has no effect with {has}, only with {' or '.join(map(repr, values))}")
     return said

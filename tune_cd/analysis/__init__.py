@@ -2,13 +2,13 @@
 
 from tune_cd.analysis.comparison import mean_curve, summary
 from tune_cd.analysis.confirmation import gains
-from tune_cd.analysis.curves import Curve, auc_at, best_so_far, best_trial, curves_of, means_over_seeds, n_to_reach
+from tune_cd.analysis.curves import Curve, auc_at, best_so_far, curves_of, n_to_reach
 from tune_cd.analysis.gain import balance_gain, reachable
 from tune_cd.analysis.grids import Grid, cells, grid
+from tune_cd.analysis.means import best_trial, means_over_seeds
 from tune_cd.analysis.parts import comparable, parts_of
-from tune_cd.analysis.path import search_lines
 from tune_cd.analysis.rates import RateSearch, on_diagonal, rate_search
-from tune_cd.analysis.ridge import Ridge, alignment, coupling, ridge
+from tune_cd.analysis.ridge import Ridge, alignment, ridge
 from tune_cd.analysis.sublosses import subloss_statistics, sublosses
 
 __all__ = [
@@ -23,7 +23,6 @@ __all__ = [
     "best_trial",
     "cells",
     "comparable",
-    "coupling",
     "curves_of",
     "gains",
     "grid",
@@ -35,7 +34,6 @@ __all__ = [
     "rate_search",
     "reachable",
     "ridge",
-    "search_lines",
     "subloss_statistics",
     "sublosses",
     "summary",

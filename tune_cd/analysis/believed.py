@@ -4,24 +4,23 @@ They are computed from the rows by repeating the search's own inference; they ar
 """
 
 import json
-import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
+from math import inf
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from tune_cd import balance
 from tune_cd.analysis.choices import choice_names, signs
-from tune_cd.analysis.runs import runs_of
-from tune_cd.analysis.scores import BALANCE, own_column, parameter, searching, varied
-from tune_cd.results.observations import mean
-from tune_cd.results.rows import SPACE, searched_in
+from tune_cd.analysis.runs import counter_in, runs_of
+from tune_cd.analysis.scores import own_column, searching, varied
+from tune_cd.results import trainings
+from tune_cd.results.rows import SPACE
 from tune_cd.search.category import Category, text_of
 from tune_cd.search.search import LENGTHS, CoordinateDescent
-from tune_cd.search.space import Axis, Configuration, Domain, Key, Linear, Space
-from tune_cd.search.training import Training, curve_of
+from tune_cd.search.space import Axis, Domain, Linear, Space
 
 SAME = 1e-6  # tolerance of a share
 COLUMNS = ("share", "val_score", "end", "deviation")
@@ -37,51 +36,38 @@ def believed(trials: pd.DataFrame, ranges: Mapping[str, tuple[float, float]] | N
     values. Empty if no trial paused, or
     if no parameter took several values. See `CoordinateDescent.believed`.
     """
-    names, runs = varied(trials), runs_of(searching(trials))
+    names, rows = varied(trials), searching(trials)
     columns = [*(own_column(name, COLUMNS) for name in names), *COLUMNS]
-    placed = np.isfinite([parameter(runs, name) for name in names]).all(axis=0) if names else np.zeros(len(runs), bool)
-    runs = runs.take(np.flatnonzero(placed))
-    if not runs["paused"].any():
+    runs = runs_of(rows)
+    if not names or not runs["paused"].any():
         return pd.DataFrame(columns=columns)
-    space = Space(**{name: _domain(runs, name, (ranges or {}).get(name)) for name in names})
+    said = json.loads(runs.loc[runs["paused"], "config"].iloc[0])
+    unknown = (runs["paused"] & (runs["run"] == 0)).iloc[: len(rows)].to_numpy()
+    found = trainings(rows[~unknown], counter_in(said) or ("images_seen", float(said["images_seen"])))
+    known = [replace(one, h={name: one.h[name] for name in names}) for one in found if one.h.keys() >= {*names}]
+    asked = {name: [one.h[name] for one in known] for name in names}
+    space = Space(**{name: _domain(rows, name, values, (ranges or {}).get(name)) for name, values in asked.items()})
     knowledge = balance.of(space) if len(balance.weights_among(names)) > 1 else {}
     search, sign = CoordinateDescent(space, **knowledge, lengths=LENGTHS), float(signs(runs)[0])
-    runs = runs.sort_values("run", kind="stable")
-    runs["share"] = runs.groupby("trial_id")["share"].cumsum().clip(SAME, 1.0).round(6)
-    configurations = [{name: h[name] for name in names} for h in map(_configuration, runs.to_dict("records"))]
-    reached: dict[Key, tuple[Configuration, dict[float, list[float]]]] = {}
-    for h, share, score in zip(configurations, runs["share"], sign * runs["val_score"].astype(float)):
-        reached.setdefault(space.key(h), (h, {}))[1].setdefault(float(share), []).append(float(score))
-    history = [
-        (h, {share: mean(x for x in scores if not math.isnan(x)) for share, scores in curve.items()})
-        for h, curve in reached.values()
-    ]
-    search.recall(Training(h, curve_of(curve)) for h, curve in history)
-    rows = []
-    for h, curve in history:
-        found, share = search.believed(h), max(curve)
-        last = curve[share]
-        if share < 1 - SAME and found is not None and last is not None:
-            rows.append([*h.values(), share, sign * last, sign * found[0], found[1]])
-    table = pd.DataFrame(rows, columns=columns)
-    return table.sort_values("end", key=lambda ends: -sign * ends, ignore_index=True)
+    search.recall(known)
+    table = []
+    for one in known:
+        end = search.believed(one.h)
+        if one.share < 1 - SAME and end is not None and one.values:
+            table.append([*one.h.values(), one.share, sign * one.last, sign * end[0], end[1]])
+    ends = pd.DataFrame(table, columns=columns)
+    return ends.sort_values("end", key=lambda end: -sign * end, ignore_index=True)
 
 
-def _configuration(row: Mapping[Any, Any]) -> Configuration:
-    """Every parameter of a row, the balance's columns among them."""
-    return {name: row[name] for name in BALANCE if name in row and pd.notna(row[name])} | searched_in(row)
-
-
-def _domain(runs: pd.DataFrame, name: str, allowed: tuple[float, float] | None) -> Domain:
+def _domain(trials: pd.DataFrame, name: str, values: Sequence[Any], allowed: tuple[float, float] | None) -> Domain:
     """The axis of a parameter: that of the rows' own space if it allows all values, or else as wide as they are."""
-    values = [h[name] for h in map(_configuration, runs.to_dict("records"))]
-    for axis in _space_in(runs["config"].iloc[-1]) if allowed is None else ():
+    for axis in _space_in(trials["config"].iloc[-1]) if allowed is None else ():
         with suppress(ValueError):
             if axis.name == name and [axis.check(value) for value in values]:
                 return axis
-    if name in choice_names(runs):
+    if name in choice_names(trials):
         return list({text_of(value): value for value in values}.values())
-    low, high = allowed or (math.inf, -math.inf)
+    low, high = allowed or (inf, -inf)
     low, high = min(low, *map(float, values)), max(high, *map(float, values))
     return (low, high) if low > 0 else Linear(low, high)
 

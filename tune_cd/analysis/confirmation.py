@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 
 from tune_cd import balance
-from tune_cd.analysis.curves import best_trial, means_over_settings, setting_numbers
 from tune_cd.analysis.intervals import half_interval_of
+from tune_cd.analysis.means import best_trial, means_over_settings, setting_numbers
 from tune_cd.analysis.parts import comparable
 from tune_cd.analysis.rates import on_diagonal
 from tune_cd.analysis.scores import confirming, per_class, searching, weights_of

@@ -1,20 +1,16 @@
 """Best-so-far curves of searches over their trials, and numbers computed from them (`fig:hpo_curves`)."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from math import nan
-from typing import TypeVar
 
 import numpy as np
 import pandas as pd
 
 from tune_cd.analysis.choices import signs
+from tune_cd.analysis.means import SETTING, means_over_seeds
 from tune_cd.analysis.parts import comparable
 from tune_cd.analysis.runs import counted, runs_of
-from tune_cd.analysis.scores import maps_of, score_column, searching, settings
-from tune_cd.results.observations import mean
-
-Value = TypeVar("Value")
+from tune_cd.analysis.scores import score_column, searching
 
 Values = Sequence[float] | np.ndarray
 """The best so far of a search after each trial."""
@@ -22,11 +18,6 @@ Values = Sequence[float] | np.ndarray
 OVER = ("trials", "seconds", "gpu_seconds")
 """The x axes of best-so-far: ended trials (full trainings' worth of images where trials pause); wall-clock time since
 the first trial began; GPU time used."""
-
-SETTING = ("study", "search", "search_seed", "trial_index")
-"""Columns that identify a setting that a search asked for; rows that agree in them are its trainings with several
-seeds."""
-
 
 TOLD = "val_score"
 """The score that a search is told."""
@@ -78,7 +69,7 @@ class Curve:
         if over not in OVER:
             raise ValueError(f"over {over!r}: one of {list(OVER)}")
         if over != "trials":
-            return _clock(over, self.started, self.ended, self.gpus)
+            return self.ended if over == "seconds" else np.array([self.used(until) for until in self.ended])
         return np.arange(1.0, len(self) + 1) if self.shares is None else np.cumsum(self.shares)
 
     @property
@@ -97,7 +88,7 @@ class Curve:
 
     def used(self, until: float) -> float:
         """GPU time used by trials up to a time, including trials still running then."""
-        return _used(until, self.started, self.ended, self.gpus)
+        return float((self.gpus * np.clip(np.minimum(self.ended, until) - self.started, 0.0, None)).sum())
 
 
 def curves_of(trials: pd.DataFrame, score: str = "test_score") -> list[Curve]:
@@ -115,8 +106,7 @@ def curves_of(trials: pd.DataFrame, score: str = "test_score") -> list[Curve]:
     trials = searching(trials)
     if trials.empty:
         return []
-    runs = counted(runs_of(trials))
-    rows = _with_all_times(means_over_seeds(runs, RUN), runs).assign(landscape=_landscapes)
+    rows = _settings(counted(runs_of(trials))).assign(landscape=_landscapes)
     rows["told"] = score_column(rows, TOLD).where(rows["status"] == "completed")
     reported = score_column(rows, score)
     landscapes = rows["landscape"]
@@ -132,108 +122,27 @@ def curves_of(trials: pd.DataFrame, score: str = "test_score") -> list[Curve]:
     return sorted(curves, key=lambda curve: (curve.landscape, curve.method, curve.seed, curve.study))
 
 
-def best_so_far(trials: pd.DataFrame, score: str = "val_score", over: str = "trials") -> pd.Series:
-    """Best score of one search's completed trials so far; NaN before the first.
+def best_so_far(trials: pd.DataFrame, score: str = "val_score") -> pd.Series:
+    """Best score of one search's completed trials after each trial in the order of asking, indexed by number from 1;
+    NaN before the first.
 
-    over: "trials": after each trial in the order of asking, indexed by number from 1; if trials pause, after each run,
-    indexed by full trainings' worth of images. "seconds" and "gpu_seconds": as trials ended, indexed by wall-clock or
-    GPU time. trials: rows of the results table. Raises ValueError for trials of several studies or searches, and for
-    another `over`.
+    If trials pause: after each run, as they ended, indexed by full trainings' worth of images. trials: rows of the
+    results table. Raises ValueError for trials of several studies or searches.
     """
     several = [name for name in ("study", "search") if trials[name].nunique() > 1]
     if several:
         raise ValueError(
             f"trials of more than one {' and '.join(several)}: {trials[several].drop_duplicates().values.tolist()}"
         )
-    if over not in OVER:
-        raise ValueError(f"over {over!r}: one of {list(OVER)}")
     rows = counted(runs_of(trials))
     pauses = bool(rows["pauses"].any())
-    rows = _with_all_times(means_over_seeds(rows, RUN), rows) if pauses else rows
-    by = "trial_index" if over == "trials" and not pauses else "ended_at"
-    rows = rows.sort_values(by, kind="stable")
-    values = score_column(rows, score).where(rows["status"] == "completed").to_numpy() if len(rows) else np.array([])
-    sign = signs(rows)[0] if len(rows) else 1.0
-    curve = sign * np.maximum.accumulate(np.where(np.isfinite(values), sign * values, -np.inf))
-    asked = rows["share"].cumsum().to_numpy() if pauses else np.arange(1, len(rows) + 1)
-    clock = asked if over == "trials" else _clock(over, *_times(rows))
-    return pd.Series(np.where(np.isinf(curve), np.nan, curve), index=pd.Index(clock, name=over), name=score)
-
-
-def best_trial(trials: pd.DataFrame) -> pd.Series | None:
-    """The completed trial with the best validation score, the smallest where the rows' mode is "min", the first asked
-    among equal ones; None if there is none."""
-    scored = trials[(trials["status"] == "completed") & trials["val_score"].notna()].sort_values(
-        "trial_index", kind="stable"
-    )
-    worth = scored["val_score"].to_numpy(dtype=float) * signs(scored)
-    return scored.iloc[int(worth.argmax())] if len(scored) else None
-
-
-def means_over_seeds(trials: pd.DataFrame, by: Sequence[str] = SETTING) -> pd.DataFrame:
-    """One row per setting: scores are means over its completed seeds; other columns are from the first of its rows.
-
-    Further columns: `seeds`, the number of completed trainings; `trained`, the number with those that did not complete;
-    `val_std` and `test_std`, standard deviations, NaN for one seed. Trainings of an unknown seed may be one and the
-    same: they count in the mean, but as one training where no other completed, and not in the deviations. by: columns
-    that identify a setting: SETTING, within each search, or `setting`, from `setting_numbers`.
-    """
-    setting = [name for name in by if name in trials]
-    lost = trials["status"] != "completed"
-    rows = trials.assign(lost=lost).sort_values([*setting, "lost", "seed"], ignore_index=True)
-    means = rows.drop_duplicates(setting, ignore_index=True).drop(columns="lost")
-    at = rows.groupby(setting, dropna=False, sort=False).ngroup().to_numpy()  # each row's row of `means`
-    completed = rows[~rows["lost"]]
-
-    def by_setting(values: Iterable[Value]) -> list[list[Value]]:
-        """Values of the completed trainings, one list per setting."""
-        found: list[list[Value]] = [[] for _ in range(len(means))]
-        for value, place in zip(values, at[completed.index].tolist()):
-            found[place].append(value)
-        return found
-
-    for name in ("val", "test"):
-        measured = [_numbers(values) for values in by_setting(completed[f"{name}_score"].astype(float))]
-        means[f"{name}_score"] = [nan if not values else mean(values) for values in measured]
-        seeded = map(_numbers, by_setting(completed[f"{name}_score"].astype(float).where(completed["seed"].notna())))
-        means[f"{name}_std"] = [float(np.std(values, ddof=1)) if len(values) > 1 else nan for values in seeded]
-    maps = by_setting(maps_of(completed, "scores"))
-    own = zip(maps, maps_of(means, "scores"))
-    averages = [_mean_scores(found) if len(found) > 1 else first for found, first in own]
-    means["scores"] = pd.Series(averages, index=means.index, dtype=object)
-    known = np.bincount(at[completed.index[completed["seed"].notna()]], minlength=len(means))
-    means["seeds"] = np.maximum(known, [bool(found) for found in maps])
-    means["trained"] = means["seeds"] + np.bincount(at[rows["lost"]], minlength=len(means))
-    return means[[*setting, *(name for name in means if name not in setting)]]
-
-
-def _numbers(values: Iterable[float]) -> list[float]:
-    return [value for value in values if value == value]
-
-
-def _mean_scores(maps: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """The mean of every score over the trainings that measured it."""
-    measured = {name: _numbers(scores.get(name, nan) for scores in maps) for scores in maps for name in scores}
-    return {name: average for name, values in measured.items() if (average := mean(values)) is not None}
-
-
-def setting_numbers(trials: pd.DataFrame) -> pd.Series:
-    """A number for every setting, the same in all searches; each trial without parameters is its own setting."""
-    at = settings(trials).dropna(axis=1, how="all")
-    return at.groupby(list(at), dropna=False).ngroup() if len(at.columns) else pd.Series(range(len(at)), index=at.index)
-
-
-def means_over_settings(trials: pd.DataFrame) -> pd.DataFrame:
-    """One row per setting as `means_over_seeds`, over all searches; a training that two searches asked for counts once.
-
-    trials: rows of one problem and set-up; with the column `setting` if `setting_numbers` are already known.
-    """
-    if "setting" not in trials:
-        trials = trials.reset_index(drop=True)
-        trials = trials.assign(setting=setting_numbers(trials))
-    rows = trials.assign(lost=trials["status"] != "completed").sort_values(["lost", "trial_index"], kind="stable")
-    rows = rows[~rows.duplicated(["setting", "seed"]) | rows["seed"].isna()]
-    return means_over_seeds(rows.drop(columns="lost"), by=("setting",))
+    rows = (_settings(rows) if pauses else rows).sort_values("ended_at" if pauses else "trial_index", kind="stable")
+    index = pd.Index(rows["share"].cumsum(), name="trials")
+    if rows.empty:
+        return pd.Series(index=index, name=score, dtype=float)
+    values, sign = score_column(rows, score).where(rows["status"] == "completed"), signs(rows)[0]
+    best = (sign * values.where(np.isfinite(values))).cummax().ffill() * sign
+    return pd.Series(best.to_numpy(), index=index, name=score)
 
 
 def auc_at(k: int, curves: Sequence[Values]) -> float:
@@ -265,28 +174,27 @@ def padded(k: int, curves: Sequence[Values]) -> np.ndarray:
     return np.stack([np.pad(array, (0, k - len(array)), mode="edge") for array in arrays])
 
 
-def _with_all_times(means: pd.DataFrame, trials: pd.DataFrame) -> pd.DataFrame:
-    """Means with the times of all seeds: from the first start to the last end, and the GPU time of all trainings."""
-    setting = [name for name in RUN if name in trials]
-    if not trials.duplicated(setting).any():
+def _settings(runs: pd.DataFrame) -> pd.DataFrame:
+    """The runs' means over seeds, with the times of all seeds: from the first start to the last end, and the GPU time
+    of all trainings."""
+    setting = [name for name in RUN if name in runs]
+    means = means_over_seeds(runs, RUN)
+    if len(means) == len(runs):
         return means
-    rows = trials.assign(gpus=trials["gpus"].astype(float).fillna(0.0))
-    rows["gpus"] = rows["gpus"] if (rows["gpus"] > 0).any() else 1.0
-    rows["busy"] = rows["gpus"] * (rows["ended_at"] - rows["started_at"]).dt.total_seconds()
-    groups = rows.groupby(setting, dropna=False)
-    times = pd.DataFrame(
-        {
-            "started_at": groups["started_at"].min(),
-            "ended_at": groups["ended_at"].max(),
-            "busy": groups["busy"].sum(min_count=1),
-        }
+    busy = _gpus(runs) * (runs["ended_at"] - runs["started_at"]).dt.total_seconds()
+    groups = runs.assign(busy=busy).groupby(setting, dropna=False)
+    times = groups.agg(started_at=("started_at", "min"), ended_at=("ended_at", "max")).assign(
+        gpus=groups["busy"].sum(min_count=1)
     )
-    times["gpus"] = times["busy"] / (times["ended_at"] - times["started_at"]).dt.total_seconds().where(
-        lambda seconds: seconds > 0
-    )
-    return means.drop(columns=["started_at", "ended_at", "gpus"]).merge(
-        times.drop(columns="busy"), left_on=setting, right_index=True, how="left"
-    )
+    seconds = (times["ended_at"] - times["started_at"]).dt.total_seconds()
+    times["gpus"] /= seconds.where(seconds > 0)
+    return means.drop(columns=list(times)).merge(times, left_on=setting, right_index=True, how="left")
+
+
+def _gpus(rows: pd.DataFrame) -> pd.Series:
+    """GPUs reserved for each training; 1 where none used any."""
+    gpus = rows["gpus"].astype(float).fillna(0.0)
+    return gpus if (gpus > 0).any() else gpus * 0 + 1
 
 
 def _landscapes(trials: pd.DataFrame) -> pd.Series:
@@ -331,24 +239,9 @@ def _times(rows: pd.DataFrame) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
     Lost trials without times count as taking no time and ending last, since they changed no value.
     """
-    begin = rows["started_at"].min()
-    started, ended = (
-        (pd.to_datetime(rows[name], utc=True) - begin).dt.total_seconds().to_numpy()
-        for name in ("started_at", "ended_at")
-    )
-    lost = (rows["status"] != "completed").to_numpy()
-    ended = np.where(
-        np.isnan(ended) & lost, np.nanmax(ended, initial=-np.inf) if np.isfinite(ended).any() else np.nan, ended
-    )
-    started = np.where(np.isnan(started) & lost, ended, started)
-    gpus = rows["gpus"].astype(float).fillna(0.0).to_numpy()
-    return started, ended, gpus if (gpus > 0).any() else np.ones(len(rows))
-
-
-def _clock(over: str, started: np.ndarray, ended: np.ndarray, gpus: np.ndarray) -> np.ndarray:
-    """The time at which each trial ended on that axis. GPU time includes trials still running then."""
-    return ended if over == "seconds" else np.array([_used(until, started, ended, gpus) for until in ended])
-
-
-def _used(until: float, started: np.ndarray, ended: np.ndarray, gpus: np.ndarray) -> float:
-    return float((gpus * np.clip(np.minimum(ended, until) - started, 0.0, None)).sum())
+    times = rows[["started_at", "ended_at"]].apply(pd.to_datetime, utc=True)
+    seconds = (times - times["started_at"].min()).apply(lambda column: column.dt.total_seconds())
+    lost = rows["status"] != "completed"
+    ended = seconds["ended_at"].where(seconds["ended_at"].notna() | ~lost, seconds["ended_at"].max())
+    started = seconds["started_at"].where(seconds["started_at"].notna() | ~lost, ended)
+    return started.to_numpy(), ended.to_numpy(), _gpus(rows).to_numpy()

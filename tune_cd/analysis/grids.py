@@ -4,10 +4,9 @@ landscape = grid(results.read("results", "my-grid"), "test_score")
 landscape.top(8, batch_size=64)         # the blue squares of fig:hp_omniglot
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -28,6 +27,9 @@ from tune_cd.analysis.scores import (
 
 MEASURED = ("value", "count", "spread", "lost", "trials")
 """The columns of a table of cells besides the parameters."""
+
+SEED = "seed of the training"
+"""A column beside those of parameters, of which one may be called seed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,22 +98,22 @@ def grid(trials: pd.DataFrame, score: str = "val_score", axes: Sequence[str] | N
     for axes that span more than LARGEST cells. The trials of a search soon span that many; `cells` has a row only for
     each setting that was tried.
     """
-    placed = _place(trials, axes)
-    shape = tuple(map(len, placed.ticks))
+    names, ticks, at, tried = _tried(trials, score, axes)
+    shape = tuple(map(len, ticks))
     if prod(shape) > LARGEST:
         size = f"{' x '.join(map(str, shape))} cells of {len(trials)} trials"
         raise ValueError(f"{size}: more than {LARGEST:,}; take `cells`")
 
-    def dense(tried: np.ndarray, hole: float) -> np.ndarray:
-        """Values of the tried cells as an array over all cells."""
-        array = np.full(shape, hole, dtype=tried.dtype)
-        array[tuple(placed.at.T)] = tried
+    def dense(name: str, hole: float) -> np.ndarray:
+        """A column of the tried cells as an array over all cells."""
+        values = tried[name].to_numpy()
+        array = np.full(shape, hole, dtype=values.dtype)
+        array[tuple(at.T)] = values
         return array
 
-    means, counts, spread, lost = placed.aggregated(score)
-    arrays = dense(means, np.nan), dense(counts, 0), dense(spread, np.nan), dense(lost, 0)
+    arrays = dense("value", np.nan), dense("count", 0), dense("spread", np.nan), dense("lost", 0)
     sign = float(signs(trials)[0]) if len(trials) and score in SPLITS else 1.0
-    return Grid(score, placed.names, placed.ticks, *arrays, score_words(trials, score), sign)
+    return Grid(score, names, ticks, *arrays, score_words(trials, score), sign)
 
 
 def cells(trials: pd.DataFrame, score: str = "val_score", axes: Sequence[str] | None = None) -> pd.DataFrame:
@@ -120,85 +122,51 @@ def cells(trials: pd.DataFrame, score: str = "val_score", axes: Sequence[str] | 
     Columns: the parameters, then value, count, spread, lost, and `trials`, the index of the rows in the cell. Arguments
     and errors: as for `grid`, except that the number of cells is not limited.
     """
-    return cells_of(trials, [score], axes)[score]
-
-
-def cells_of(
-    trials: pd.DataFrame, scores: Collection[str], axes: Sequence[str] | None = None
-) -> dict[str, pd.DataFrame]:
-    """`cells` of several scores; trials are assigned to cells once."""
-    placed = _place(trials, axes)
-    columns = zip(placed.names, placed.ticks, placed.at.T)
-    table = pd.DataFrame({own_column(name, MEASURED): tick[at] for name, tick, at in columns})
-    members = pd.Series(placed.members, index=table.index, dtype=object)
-    tables = {}
-    for score in scores:
-        means, counts, spread, lost = placed.aggregated(score)
-        tables[score] = table.assign(value=means, count=counts, spread=spread, lost=lost, trials=members)
-    return tables
+    names, ticks, at, tried = _tried(trials, score, axes)
+    parameters = {own_column(name, MEASURED): tick[column] for name, tick, column in zip(names, ticks, at.T)}
+    return pd.concat([pd.DataFrame(parameters, index=tried.index), tried], axis=1)
 
 
 LARGEST = 4_000_000
 """Largest number of cells of a dense grid: a thousand times the paper's."""
 
 
-@dataclass(frozen=True, eq=False)
-class _Placed:
-    """Trainings assigned to cells.
-
-    at [n_cells, n_axes]: each cell's index on every axis, ascending. trials, where [n_trainings]: the rows, and the
-    cell of each. repeats [n_trainings]: equal for rows of one setting and seed, -1 if the seed is not known.
-    members [n_cells]: index labels of the rows in each cell, including repeated trainings.
-    """
-
-    names: tuple[str, ...]
-    ticks: tuple[np.ndarray, ...]
-    at: np.ndarray
-    trials: pd.DataFrame
-    where: np.ndarray
-    repeats: np.ndarray
-    members: list[tuple[Any, ...]]
-
-    def aggregated(self, score: str) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """values, counts, spread and lost of every cell [n_cells]."""
-        scores = np.empty(0)
-        if len(self.trials):
-            scores = score_column(self.trials, score).where(self.trials["status"] == "completed").to_numpy(dtype=float)
-        counted = _once(self.repeats, scores)
-        at, scores = self.where[counted], scores[counted]
-        size, finite = len(self.at), np.isfinite(scores)
-        seeded = finite & (self.repeats[counted] >= 0)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            means, counts = _means(at[finite], scores[finite], size)
-            own, n = _means(at[seeded], scores[seeded], size)
-            squares = np.bincount(at[seeded], (scores[seeded] - own[at[seeded]]) ** 2, minlength=size)
-            spread = np.where(n > 1, np.sqrt(squares / (n - 1)), np.nan)
-        return means, counts, spread, np.bincount(at[~finite], minlength=size)
-
-
-def _means(where: np.ndarray, values: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
-    """Mean of the values in each cell [size], and their number. where: the cell of each value."""
-    counts = np.bincount(where, minlength=size)
-    return np.bincount(where, values, minlength=size) / counts, counts
-
-
-def _place(trials: pd.DataFrame, axes: Sequence[str] | None) -> _Placed:
+def _tried(
+    trials: pd.DataFrame, score: str, axes: Sequence[str] | None
+) -> tuple[tuple[str, ...], tuple[np.ndarray, ...], np.ndarray, pd.DataFrame]:
+    """The axes' names and ticks, each tried cell's index on every axis, ascending [n_cells, n_axes], and MEASURED of
+    the cells."""
     require_one(trials)
     names = tuple(axes or parameter_names(trials))
     if axes is not None and len(trials):
         require_parameters(trials, names)
-    all_trials = trials = trials.sort_values([n for n in ("study", "trial_id") if n in trials], kind="stable")
+    texts = {name: np.array(texts_of(trials, name), dtype=object) for name in choice_names(trials)}
+    trials = trials.sort_values([name for name in ("study", "trial_id") if name in trials], kind="stable")
     columns = np.array([parameter(trials, name) for name in names]) if len(trials) else np.empty((len(names), 0))
-    required = columns[[name != "batch_size" for name in names]]
-    missing: np.ndarray = np.logical_or.reduce(np.isnan(required))
-    trials, columns = trials.loc[~missing], columns[:, ~missing]
-    texts = {name: np.array(texts_of(all_trials, name), dtype=object) for name in choice_names(all_trials)}
+    known = np.flatnonzero(~np.isnan(columns[[name != "batch_size" for name in names]]).any(axis=0))
+    trials, columns = trials.iloc[known], columns[:, known]
     ticks, codes = zip(*(_ticks(column, name, texts.get(name)) for column, name in zip(columns, names)))
     at, where = np.unique(np.array(codes, dtype=int).T, axis=0, return_inverse=True)
-    members: list[list[Any]] = [[] for _ in at]
-    for row, place in zip(trials.index, where.tolist()):
-        members[place].append(row)
-    return _Placed(names, ticks, at, trials, where, _repeats(trials), [tuple(rows) for rows in members])
+    return names, ticks, at, _measured(trials, score, where)
+
+
+def _measured(trials: pd.DataFrame, score: str, where: np.ndarray) -> pd.DataFrame:
+    """MEASURED of each cell; where: the cell of each training. Among repeated trainings the first with a score counts,
+    those of an unknown seed all."""
+    rows = pd.DataFrame({"cell": where, "index": trials.index, "value": np.nan, "seeded": False})
+    if len(trials):
+        rows["value"] = score_column(trials, score).where(trials["status"] == "completed").to_numpy(dtype=float)
+        rows["seeded"] = trials["seed"].notna().to_numpy() if "seed" in trials else False
+    members = rows.groupby("cell")["index"].agg(tuple)
+    repeats = settings(trials).assign(**{SEED: trials.get("seed")}).set_axis(rows.index)
+    first = rows.assign(gap=rows["value"].isna()).sort_values("gap", kind="stable").index
+    rows = rows.loc[first[~(repeats.loc[first].duplicated() & rows["seeded"].loc[first])]]
+    scores, cell = rows["value"].where(np.isfinite(rows["value"])), rows["cell"]
+    with np.errstate(over="ignore", invalid="ignore"):
+        found = pd.DataFrame({"value": scores.groupby(cell).mean(), "count": scores.groupby(cell).count()})
+        found["spread"] = scores.where(rows["seeded"]).groupby(cell).std()
+    found["lost"], found["trials"] = cell.groupby(cell).size() - found["count"], members
+    return found.reset_index(drop=True)
 
 
 def _ticks(column: np.ndarray, name: str, texts: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
@@ -209,19 +177,3 @@ def _ticks(column: np.ndarray, name: str, texts: np.ndarray | None) -> tuple[np.
         return texts[values.astype(int)], codes
     whole = name == "batch_size" and np.isfinite(values).all()
     return values.astype(int) if whole else values, codes
-
-
-def _repeats(trials: pd.DataFrame) -> np.ndarray:
-    """Group numbers [n]: equal for rows of equal seed and parameters, axes or not; -1 for an unknown seed."""
-    seeds = trials["seed"].astype(float) if "seed" in trials else np.full(len(trials), np.nan)
-    keys = pd.DataFrame(np.column_stack([settings(trials), seeds]))
-    groups = keys.groupby(list(keys.columns), dropna=False, sort=False).ngroup().to_numpy()
-    return np.where(np.isnan(seeds), -1, groups)
-
-
-def _once(repeats: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Indices of the rows that count: among repeated ones the first with a value."""
-    order = np.argsort(np.isnan(values), kind="stable")
-    repeated = pd.Series(repeats[order]).duplicated().to_numpy() & (repeats[order] >= 0)
-    counted: np.ndarray = order[~repeated]
-    return counted

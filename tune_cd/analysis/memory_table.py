@@ -8,6 +8,7 @@ balance.
 import json
 from collections.abc import Callable, Iterator, Mapping
 from math import isclose, isfinite, nan
+from typing import Any
 
 import pandas as pd
 
@@ -48,7 +49,7 @@ PRINTED = {
 """`table:xbm` as printed, for Stanford Online Products."""
 PRINTED_DATASET = "sop"
 
-Numbers = Mapping[str, float]
+Numbers = Mapping[Any, float]
 """A mode's numbers: column of COLUMNS -> value."""
 
 SUFFIX = ", decay"
@@ -103,13 +104,11 @@ def memory(trials: pd.DataFrame) -> pd.DataFrame:
 
 def _block(modes: pd.DataFrame) -> pd.DataFrame:
     """The table's rows for one experiment."""
-    found: dict[str, Numbers] = {str(label): dict(row) for label, row in modes.iterrows()}
-    none = dict.fromkeys(COLUMNS, nan)
+    found = modes.reindex([f"{label}{end}" for label in MEMORY_MODES for end in ("", SUFFIX)]).T.to_dict()
 
     def pair(label: str, cell: Callable[[Numbers, Numbers], str]) -> str:
         """A cell's two numbers, each from the mode's own numbers and those of S1 with the same schedule."""
-        ends = ("", SUFFIX)
-        return " / ".join(cell(found.get(f"{label}{end}", none), found.get(f"{S1}{end}", none)) for end in ends)
+        return " / ".join(cell(found[f"{label}{end}"], found[f"{S1}{end}"]) for end in ("", SUFFIX))
 
     rows = {}
     for name, (without, with_memory) in MEMORY_TABLE.items():
@@ -144,7 +143,7 @@ def _decays(config: str) -> bool:
     return bool(json.loads(config).get("schedule", "constant") != "constant")
 
 
-def _of_choice(decayed: pd.DataFrame, chosen: Numbers) -> pd.DataFrame:
+def _of_choice(decayed: pd.DataFrame, chosen: dict[str, float]) -> pd.DataFrame:
     """The decayed rows of the chosen setting, and all rows of searches that ran with decay themselves."""
     repeats = decayed["search"].str.endswith(DECAY)
     pairs = zip(decayed["Lambda_p"], decayed["Lambda_e"])
@@ -152,23 +151,16 @@ def _of_choice(decayed: pd.DataFrame, chosen: Numbers) -> pd.DataFrame:
     return decayed[~repeats | pd.Series(same, index=decayed.index, dtype=bool)]
 
 
-def _best(trials: pd.DataFrame) -> Numbers:
-    """The best setting's numbers by COLUMNS; empty if no trial completed."""
-    scores = pd.Series(_with_iterations(trials), index=trials.index, dtype=object)
-    best = best_trial(means_over_seeds(trials.assign(scores=scores)))
+def _best(trials: pd.DataFrame) -> dict[str, float]:
+    """The best setting's numbers by COLUMNS; empty if no trial completed. Iterations are averaged over seeds as scores
+    are."""
+    seen = trials[["best_at", "images_seen"]].astype(float).div(trials["batch_size"].astype(float), axis=0)
+    maps = zip(maps_of(trials, "scores"), *(seen[name] for name in seen))
+    scores = [own | {"iterations": best, "trained": trained} for own, best, trained in maps]
+    best = best_trial(means_over_seeds(trials.assign(scores=pd.Series(scores, index=trials.index, dtype=object))))
     if best is None:
         return {}
     measured = {"recall_at_1": "test_precision_at_1", "iterations": "iterations", "trained": "trained"}
     return {name: best[name] for name in COLUMNS[:4]} | {
         name: best["scores"].get(its, nan) for name, its in measured.items()
     }
-
-
-def _with_iterations(trials: pd.DataFrame) -> list[dict[str, float]]:
-    """Each trial's scores, with its iterations until the best and in total added, so that seeds are averaged alike."""
-    counts = [trials[field].astype(float) / trials["batch_size"].astype(float) for field in ("best_at", "images_seen")]
-    added = [{"iterations": best, "trained": trained} for best, trained in zip(*counts)]
-    return [
-        scores | {name: value for name, value in more.items() if isfinite(value)}
-        for scores, more in zip(maps_of(trials, "scores"), added)
-    ]

@@ -7,12 +7,10 @@ paper.
     shape = ridge(results.read("results", "my-grid"), "test_score")
     shape.widths                        # octaves to 5 % below the optimum, along each principal direction
     alignment(shape, balance.A_O)       # degrees between those and the rows of eq:matrix_a, with 95 % intervals
-    coupling(shape, balance.A_TH)               # distance of the rows from conjugate: 0 is ideal, 1 the worst
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import combinations, permutations
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -41,7 +39,7 @@ class Ridge:
     first. curvatures [d]: their eigenvalues, negative where the score gets worse. widths [d]: octaves in which the fit
     falls by DROP of its value, inf if it does not fall. widths_low, widths_high [d]: 95 % intervals. draws [DRAWS, d,
     d]: Hessians drawn from the fit's distribution. trials: the number of fitted settings. residual: their standard
-    deviation from the fit. low, high [d]: the corners of that box.
+    deviation from the fit.
     """
 
     names: tuple[str, ...]
@@ -56,13 +54,6 @@ class Ridge:
     draws: np.ndarray
     trials: int
     residual: float
-    low: np.ndarray
-    high: np.ndarray
-
-    @property
-    def peaked(self) -> bool:
-        """Whether the score falls in every direction, in at least 95 % of draws."""
-        return bool((np.linalg.eigvalsh(self.draws).max(-1) < 0).mean() >= 0.95)
 
 
 def ridge(
@@ -109,8 +100,20 @@ def ridge(
         near, before = _near(_Fit(x[near], y[near]), x, y, share, least), near
         if np.array_equal(near, before):
             break
-    fitted = _ridge(names, _Fit(x[near], y[near]), x[near], y, seed)
-    return replace(fitted, value=sign * fitted.value)
+    fit = _Fit(x[near], y[near])
+    optimum, value = fit.optimum(), float(y.max())
+    if optimum is None or (optimum < x[near].min(0)).any() or (optimum > x[near].max(0)).any():
+        optimum = np.full(len(names), np.nan)
+    else:
+        value = float(fit.at(optimum[None])[0])
+    curvatures, vectors = np.linalg.eigh(fit.hessian)  # ascending: the steepest fall first
+    draws = fit.drawn(seed)
+    drawn = _widths(np.linalg.eigvalsh(draws), value)
+    low, high = np.quantile(drawn, [0.025, 0.975], axis=0, method="nearest")
+    return Ridge(
+        names, 2.0**optimum, sign * value, fit.hessian, vectors.T, curvatures, _widths(curvatures, value), low, high,
+        draws, len(near), fit.residual,
+    )  # fmt: skip
 
 
 def alignment(ridge: Ridge, matrix: Mapping[str, Sequence[float]]) -> pd.DataFrame:
@@ -121,31 +124,16 @@ def alignment(ridge: Ridge, matrix: Mapping[str, Sequence[float]]) -> pd.DataFra
     move along these alone are compared. Raises ValueError if there is no such row, or if the fit has an axis outside
     BALANCE.
     """
-    rows = _rows(ridge, matrix)
-    drawn = _oriented(np.linalg.eigh(ridge.draws)[1].swapaxes(1, 2), ridge.directions)  # [DRAWS, d, d]
-    table = []
+    rows, table = _rows(ridge, matrix), []
+    drawn = np.linalg.eigh(ridge.draws)[1].swapaxes(1, 2)  # [DRAWS, d, d]
     for at, direction in enumerate(ridge.directions):
+        nearest = np.abs(drawn @ direction).argmax(1)  # of each draw, the principal direction that is likest to this
+        own = drawn[np.arange(DRAWS), nearest]
         for name, row in rows.items():
-            low, high = _between(drawn[:, at], direction, row)
-            table.append(
-                {"direction": at, "row": name, "degrees": float(_degrees(direction @ row)), "low": low, "high": high}
-            )
+            low, high = _between(own, direction, row)
+            degrees = float(_degrees(direction @ row))
+            table.append({"direction": at, "row": name, "degrees": degrees, "low": low, "high": high})
     return pd.DataFrame(table)
-
-
-def coupling(ridge: Ridge, matrix: Mapping[str, Sequence[float]]) -> pd.DataFrame:
-    """How far pairs of search directions are from conjugate: |a H b| / sqrt(|a H a| |b H b|), with its 95 % interval.
-
-    0: a line search along one does not move the optimum of the other, so one sweep is enough. 1: as bad as parallel.
-    One row per pair: first, second (names of rows), coupling, low, high. matrix: as in `alignment`.
-    """
-    rows = _rows(ridge, matrix)
-    table = []
-    for first, second in combinations(rows, 2):
-        low, high = _folded(*np.quantile(_coupled(ridge.draws, rows[first], rows[second]), [0.025, 0.975]))
-        coupled = float(abs(_coupled(ridge.hessian, rows[first], rows[second])))
-        table.append({"first": first, "second": second, "coupling": coupled, "low": low, "high": high})
-    return pd.DataFrame(table, columns=["first", "second", "coupling", "low", "high"])
 
 
 class _Fit:
@@ -229,23 +217,6 @@ def _near(fit: _Fit, x: np.ndarray, y: np.ndarray, share: float, least: int) -> 
     return _nearest(x, x[y.argmax()], least)
 
 
-def _ridge(names: tuple[str, ...], fit: _Fit, x: np.ndarray, y: np.ndarray, seed: int) -> Ridge:
-    low, high = x.min(0), x.max(0)
-    optimum = fit.optimum()
-    if optimum is not None and ((optimum >= low) & (optimum <= high)).all():
-        value, where = float(fit.at(optimum[None])[0]), 2.0**optimum
-    else:
-        value, where = float(y.max()), np.full(len(names), np.nan)
-    curvatures, vectors = np.linalg.eigh(fit.hessian)  # ascending: the steepest fall first
-    draws = fit.drawn(seed)
-    spread = np.linalg.eigvalsh(draws)
-    widths_low, widths_high = np.quantile(_widths(spread, value), [0.025, 0.975], axis=0, method="nearest")
-    return Ridge(
-        names, where, value, fit.hessian, vectors.T, curvatures, _widths(curvatures, value), widths_low, widths_high,
-        draws, len(x), fit.residual, 2.0**low, 2.0**high,
-    )  # fmt: skip
-
-
 def _widths(curvatures: np.ndarray, value: float) -> np.ndarray:
     with np.errstate(divide="ignore"):
         return np.where(curvatures < 0, np.sqrt(2 * DROP * abs(value) / np.maximum(-curvatures, 0)), np.inf)
@@ -265,14 +236,6 @@ def _rows(ridge: Ridge, matrix: Mapping[str, Sequence[float]]) -> dict[str, np.n
     return rows
 
 
-def _oriented(vectors: np.ndarray, directions: np.ndarray) -> np.ndarray:
-    """Principal directions of drawn Hessians [n, d, d], in the order nearest to `directions` [d, d]."""
-    likeness, places = np.abs(directions @ vectors.swapaxes(1, 2)), np.arange(len(directions))
-    orders = np.array(list(permutations(places)))
-    chosen = orders[np.argmax([likeness[:, places, order].sum(1) for order in orders], axis=0)]
-    return np.take_along_axis(vectors, chosen[:, :, None], axis=1)
-
-
 def _between(drawn: np.ndarray, direction: np.ndarray, row: np.ndarray) -> tuple[float, float]:
     """The 95 % interval of degrees, 0 to 90, between a principal direction and a row.
 
@@ -286,19 +249,6 @@ def _between(drawn: np.ndarray, direction: np.ndarray, row: np.ndarray) -> tuple
     return (float(low), float(high)) if high <= 90 else (float(min(low, 180 - high)), 90.0)
 
 
-def _folded(low: float, high: float) -> tuple[float, float]:
-    """The interval of a number's absolute value, from the interval of the number."""
-    sizes = sorted((abs(float(low)), abs(float(high))))
-    return 0.0 if low <= 0 <= high else sizes[0], sizes[1]
-
-
 def _degrees(cosine: np.ndarray | float) -> Array:
     degrees: Array = np.degrees(np.arccos(np.clip(np.abs(cosine), 0.0, 1.0)))
     return degrees
-
-
-def _coupled(hessians: np.ndarray, first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """a H b / sqrt(|a H a| |b H b|) of Hessians [..., d, d], in -1 to 1; 1 if one direction has no curvature."""
-    scale = np.sqrt(np.abs(first @ hessians @ first) * np.abs(second @ hessians @ second))
-    share: Array = np.divide(first @ hessians @ second, scale, out=np.ones_like(scale), where=scale > 0)
-    return np.clip(share, -1.0, 1.0)

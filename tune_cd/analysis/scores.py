@@ -74,14 +74,6 @@ def score_words(trials: pd.DataFrame, score: str) -> str:
     return f"{split} {metric if len(metrics) == 1 else 'score'}"
 
 
-def with_scores(trials: pd.DataFrame) -> pd.DataFrame:
-    """The same table with every score of the `scores` map as a column, for analyses that read many of them."""
-    maps = maps_of(trials, "scores")
-    names = sorted({name for scores in maps for name in scores}.difference(trials.columns))
-    columns = {name: np.array([scores.get(name, np.nan) for scores in maps], dtype=float) for name in names}
-    return pd.concat([trials, pd.DataFrame(columns, index=trials.index)], axis=1)
-
-
 def per_class(trials: pd.DataFrame) -> int:
     """k, the items per class in a batch, from the trials' configurations; 2 if they do not say."""
     return next((k for k in _said(trials, "k") if type(k) is int and k > 1), 2)
@@ -198,11 +190,6 @@ def octaves(values: np.ndarray, name: str) -> Array:
         raise ValueError(f"parameter {name!r} = {values[values <= 0][0]:g}: log-scaled parameters are > 0")
     logs: Array = np.log2(values)
     return logs
-
-
-def completed(trials: pd.DataFrame) -> pd.DataFrame:
-    """The completed trials, whose scores count: stopped ones are censored, the others have no score."""
-    return trials[trials["status"] == "completed"]
 
 
 def maps_of(trials: pd.DataFrame, field: str) -> list[dict[str, float]]:

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from tune_cd.analysis.parts import require_one
-from tune_cd.analysis.scores import BALANCE, completed, maps_of, parameter, score_column, settings, weights_of
+from tune_cd.analysis.scores import BALANCE, maps_of, parameter, score_column, settings, weights_of
 from tune_cd.balance import TERM, WEIGHT
 
 TERMS = ("positive_term", "entropy_term")
@@ -26,7 +26,7 @@ def sublosses(trials: pd.DataFrame, score: str = "val_score") -> pd.DataFrame:
     ValueError for a mixture or an unknown score.
     """
     require_one(trials)
-    rows = completed(trials).reset_index(drop=True)  # concatenated tables repeat index labels
+    rows = trials[trials["status"] == "completed"].reset_index(drop=True)  # concatenated tables repeat index labels
     terms, weights = _terms_of(rows)
     measured = [*terms, "score"]
     scores = score_column(rows, score) if len(rows) else pd.Series(dtype=float)

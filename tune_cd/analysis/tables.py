@@ -8,7 +8,7 @@ print(markdown(memory(trials)))                           table:xbm
 
 import re
 from collections.abc import Callable, Sequence
-from math import isfinite
+from math import isfinite, nan
 from typing import Any
 
 import numpy as np
@@ -17,8 +17,8 @@ import pandas as pd
 from tune_cd.analysis import best_trial, comparable
 from tune_cd.analysis.choices import signs
 from tune_cd.analysis.comparison import BUDGETS
-from tune_cd.analysis.curves import means_over_settings
 from tune_cd.analysis.intervals import half_interval
+from tune_cd.analysis.means import means_over_settings
 from tune_cd.analysis.memory_table import MEMORY_FIELDS as MEMORY_FIELDS
 from tune_cd.analysis.memory_table import MEMORY_MODES as MEMORY_MODES
 from tune_cd.analysis.memory_table import memory as memory
@@ -47,12 +47,9 @@ NOTES = {"R-mAP": "printed as R-mAP; it is MAP@R, compare with that column"}
 """Printed score -> what is known of it. Musgrave et al. report MAP@R, and the paper's own 0.44 stands beside theirs."""
 
 BASE_SCORES = {
-    "P@1": "test_precision_at_1",
-    "R-mAP": "test_r_map",
-    "MAP@R": "test_map_at_r",
-    "mAP": "test_roxford5k_medium_map",
-    "accuracy": "test_probe_accuracy",
-}
+    "P@1": "test_precision_at_1", "R-mAP": "test_r_map", "MAP@R": "test_map_at_r",
+    "mAP": "test_roxford5k_medium_map", "accuracy": "test_probe_accuracy",
+}  # fmt: skip
 """Column of the table -> its name among a trial's scores."""
 
 
@@ -100,19 +97,13 @@ def compared(
             index=pd.Index([], name="method" if across == "landscape" else "landscape"),
             columns=pd.MultiIndex.from_arrays([[], []]),
         )
-    found = {(row.landscape, row.method): row for _, row in table.iterrows()}
-    landscapes, methods = list(table["landscape"].unique()), list(table["method"].unique())
-
-    def cell(landscape: str, method: str, column: str) -> str:
-        return CELLS[column](found[landscape, method]) if (landscape, method) in found else ""
-
-    if across == "landscape":
-        heads = [(landscape, column) for landscape in landscapes for column in columns]
-        rows = [[cell(landscape, method, column) for landscape, column in heads] for method in methods]
-        return pd.DataFrame(rows, index=pd.Index(methods, name="method"), columns=pd.MultiIndex.from_tuples(heads))
-    heads = [(column, method) for column in columns for method in methods]
-    rows = [[cell(landscape, method, column) for column, method in heads] for landscape in landscapes]
-    return pd.DataFrame(rows, index=pd.Index(landscapes, name="landscape"), columns=pd.MultiIndex.from_tuples(heads))
+    index = pd.MultiIndex.from_frame(table[["landscape", "method"]])
+    landscapes, methods = index.unique("landscape"), index.unique("method")
+    texts = {column: pd.Series([CELLS[column](row) for _, row in table.iterrows()], index) for column in columns}
+    wide = pd.concat({one: rows.unstack(across) for one, rows in texts.items()}, axis=1).fillna("")
+    if across == "method":
+        return wide.reindex(index=landscapes, columns=pd.MultiIndex.from_product([columns, methods]))
+    return wide.swaplevel(axis=1).reindex(index=methods, columns=pd.MultiIndex.from_product([landscapes, columns]))
 
 
 # Trainings ----------------------------------------------------------------------------------------------------
@@ -139,17 +130,9 @@ def best_values(trials: pd.DataFrame, each: Sequence[str] = ()) -> pd.DataFrame:
 
 
 BEST = [
-    "Lambda_p",
-    "Lambda_e",
-    "batch_size",
-    "val_score",
-    "test_score",
-    "seeds",
-    "test_ci",
-    "alike",
-    "alike_Lambda_p",
+    "Lambda_p", "Lambda_e", "batch_size", "val_score", "test_score", "seeds", "test_ci", "alike", "alike_Lambda_p",
     "alike_Lambda_e",
-]
+]  # fmt: skip
 
 
 def _best_of(trials: pd.DataFrame) -> dict[str, Any] | None:
@@ -177,29 +160,21 @@ def base_numbers(trials: pd.DataFrame) -> pd.DataFrame:
     rows = []
     for part in comparable(trials):
         best = best_trial(means_over_settings(searching(part.trials)))
-        scores = (
-            {} if best is None else {column: best["scores"].get(name, np.nan) for column, name in BASE_SCORES.items()}
-        )
-        if any(isfinite(score) for score in scores.values()):
-            rows.append(
-                {name: part.problem[name] for name in ("dataset", "loss")}
-                | {"source": "this table", "set_up": part.set_up, "note": ""}
-                | scores
-            )
+        measured = {} if best is None else best["scores"]
+        scores = {column: measured[name] for column, name in BASE_SCORES.items() if isfinite(measured.get(name, nan))}
+        if scores:
+            rows.append({"dataset": part.problem["dataset"], "source": "this table", "loss": part.problem["loss"],
+                         "set_up": part.set_up, "note": "", **scores})  # fmt: skip
     datasets = {published_name(row["dataset"]) for row in rows}
     published = [
-        {"dataset": dataset, "source": source, "loss": loss, "set_up": "", "note": _noted(scores)} | scores
+        {"dataset": dataset, "source": source, "loss": loss, "set_up": "",
+         "note": "; ".join(NOTES[name] for name in scores if name in NOTES), **scores}
         for dataset, source, loss, scores in BASE_NUMBERS
         if dataset in datasets
-    ]
-    table = pd.DataFrame(
-        [*published, *rows], columns=["dataset", "source", "loss", "set_up", *BASE_SCORES, "note"]
-    ).sort_values("dataset", kind="stable", ignore_index=True)
+    ]  # fmt: skip
+    columns = ["dataset", "source", "loss", "set_up", *BASE_SCORES, "note"]
+    table = pd.DataFrame([*published, *rows], columns=columns).sort_values("dataset", kind="stable", ignore_index=True)
     return table.drop(columns=[name for name in ("set_up", "note") if not table[name].any()])
-
-
-def _noted(scores: dict[str, float]) -> str:
-    return "; ".join(NOTES[name] for name in scores if name in NOTES)
 
 
 def published_name(dataset: str | None) -> str:
@@ -233,29 +208,16 @@ def latex(table: pd.DataFrame, caption: str = "", label: str = "") -> str:
         names = list(table.columns.get_level_values(0))
         groups = [rf"\multicolumn{{{names.count(name)}}}{{c}}{{{_escaped(name)}}}" for name in dict.fromkeys(names)]
         lines.append(" & ".join(["", *groups]) + r" \\")
-    lines += [
-        " & ".join(map(_escaped, head)) + r" \\",
-        r"\midrule",
-        *(" & ".join(map(_escaped, row)) + r" \\" for row in body),
-        r"\bottomrule",
-        r"\end{tabular}",
-    ]
+    first, *rows = [" & ".join(map(_escaped, row)) + r" \\" for row in (head, *body)]
+    lines += [first, r"\midrule", *rows, r"\bottomrule", r"\end{tabular}"]
     lines += [rf"\caption{{{_escaped(caption)}}}"] * bool(caption) + [rf"\label{{{label}}}"] * bool(label)
     return "\n".join([*lines, r"\end{table}"])
 
 
 LATEX = {
-    "Λp": r"$\Lambda_p$",
-    "Λe": r"$\Lambda_e$",
-    "\\": r"\textbackslash{}",
-    "±": r"$\pm$",
-    "Λ": r"$\Lambda$",
-    "Δ": r"$\Delta$",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "<": "$<$",
-    ">": "$>$",
-}
+    "Λp": r"$\Lambda_p$", "Λe": r"$\Lambda_e$", "\\": r"\textbackslash{}", "±": r"$\pm$", "Λ": r"$\Lambda$",
+    "Δ": r"$\Delta$", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": "$<$", ">": "$>$",
+}  # fmt: skip
 LATEX |= {character: f"\\{character}" for character in "&%$#_{}"}
 MINUS = r"(?<![\w.])-(?=\d)"
 """A minus sign before a number; a hyphen has a character before it."""

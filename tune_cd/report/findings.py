@@ -13,7 +13,7 @@ from tune_cd.analysis import RateSearch, best_trial, on_diagonal, rate_search
 from tune_cd.analysis.axes import Axis, axes_of
 from tune_cd.analysis.choices import choice_names
 from tune_cd.analysis.confirmation import RECIPES, Mean, chosen, fresh_mean, paired
-from tune_cd.analysis.curves import means_over_settings, setting_numbers
+from tune_cd.analysis.means import means_over_settings, setting_numbers
 from tune_cd.analysis.rates import ON_DIAGONAL
 from tune_cd.analysis.runs import runs_of
 from tune_cd.analysis.scores import (

@@ -36,7 +36,7 @@ from tune_cd.report.first_screen import chips, images_of, shares_of, use_it, wor
 from tune_cd.report.side_tables import compared_studies, paused_trainings
 from tune_cd.report.words import GLOSSARY, letters, recipe_words, setting, summarise
 from tune_cd.results.redaction import hide, redact
-from tune_cd.results.rows import sign_of
+from tune_cd.results.rows import DIGEST, SPACE, sign_of
 
 SCORES = 24  # largest number of scores to choose from
 CELLS = 24  # predicted scores along an axis
@@ -356,10 +356,16 @@ def _facts(trials: pd.DataFrame) -> list[list[str]]:
         "machines": _listed([*trials["device"].dropna(), *trials["hostname"].dropna()]),
         "software": _listed(f"{name} {version}" for versions in software for name, version in versions.items()),
     }
-    for name, value in sorted(configs[0].items()):
-        if name != "space" and value is not None and all(config.get(name) == value for config in configs):
-            said[name] = value if isinstance(value, str) else json.dumps(hide(value), ensure_ascii=False)
-    return [[name, str(text)] for name, text in said.items() if pd.notna(text) and text != ""]
+    shared = {
+        name: value
+        for name, value in configs[0].items()
+        if name not in (SPACE, DIGEST) and all(name in config and config[name] == value for config in configs)
+    }
+    kept = {name for params in trials["params"] for name in dict(params)}
+    for name, value in sorted(hide(shared, kept=list(kept)).items()):
+        if value is not None:
+            said[name] = json.dumps(value, ensure_ascii=False)
+    return [[name, redact(str(text))] for name, text in said.items() if pd.notna(text) and text != ""]
 
 
 def _listed(texts: Iterable[Any]) -> str:

@@ -35,6 +35,10 @@ SPACE, FULL_LENGTH, LENGTHS = "space", "full_length", "lengths"
 """Keys of a row's config: the searched space, `Space.to_json`; of a user's own trainable also the key and value of a
 whole training's length, and the shares of it at which trainings pause."""
 
+DIGEST = "digest"
+"""Key of a row's config for the fields that had an effect on the training, and their values in effect. Rows that agree
+in it are of one set-up; rows without it are compared by their whole config."""
+
 PACKAGES = ("tune_cd", "ray", "torch", "torchvision", "numpy")
 GIT_SECONDS = 5  # timeout of git; if the folder is too large or too far away, the commit is not recorded
 

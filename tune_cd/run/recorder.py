@@ -12,7 +12,7 @@ from tune_cd import results
 from tune_cd.balance import PUBLISHED
 from tune_cd.results.attempts import UNFINISHED, has_ended
 from tune_cd.results.lookup import Held, look, read_curve
-from tune_cd.results.rows import SPACE, git_commit, next_run, trial_name, trial_row
+from tune_cd.results.rows import DIGEST, SPACE, git_commit, next_run, trial_name, trial_row
 from tune_cd.results.schema import CONFIRM
 from tune_cd.results.store import store_of
 from tune_cd.results.study_files import Networks
@@ -37,7 +37,7 @@ class Recorder:
         self._fields, self._gpus = fixed_fields(study), resources.gpus
         self._several = len(search.seeds) > 1 or search.name == CONFIRM
         self._setup, self._searched = asdict(search.setup), study.space.names
-        self._space = {SPACE: study.space.to_json()}
+        self._known = {DIGEST: search.setup.digest, SPACE: study.space.to_json()}
         loss = find_loss(search.setup.loss)
         self._published = {} if loss.pairwise else {PUBLISHED: loss.coefficients}
         self._checkpoints = Checkpoints(self._results, study.file(CHECKPOINTS), self._setup)
@@ -102,7 +102,7 @@ class Recorder:
         self._networks.keep(identity["search"], identity["trial_id"], val_score, network)
 
     def _row(self, config: Mapping, outcome: Outcome, where: Mapping) -> dict:
-        asked = {**self._setup, **self._space, **self._published, **_without(config, ORIGIN, UNTIL)}
+        asked = {**self._setup, **self._known, **self._published, **_without(config, ORIGIN, UNTIL)}
         machine = {"gpus": self._gpus * where["share"], **_without(where, "share")}
         identity, ended = {"study": self._study, **self.identity(config)}, _without(vars(outcome), "curve")
         return trial_row(identity, self._params(config), asked, ended, machine, self._fields)

@@ -34,6 +34,10 @@ SCREENED = 100
 
 TINY = 1e-9
 
+TOGETHER, ROUNDING = 4, 1e-6
+"""Functions drawn with one draw of length scales, as a draw takes a Cholesky factor of the points, and what is added to
+the diagonal for one."""
+
 BLOCK, ROWS = 1 << 14, 32
 """Correlations are computed BLOCK at a time, so that intermediate results stay in the processor's cache. A covariance
 is computed ROWS rows at a time, up to their diagonal."""
@@ -110,6 +114,18 @@ class Process:
         mean = self._weights @ means
         deviation: Array = np.sqrt(self._weights @ (within + (means - mean) ** 2))
         return self._offset + self.spread * mean, self.spread * deviation
+
+    def drawn(self, points: Array, number: int, rng: np.random.Generator) -> Array:
+        """So many functions drawn from the process, a multiple of TOGETHER, at points [n, n_axes] at full length, in
+        standardised units, [number, n]."""
+        means, correlation, theirs = self._at(points, 1.0)
+        functions = []
+        for draw in rng.choice(len(means), number // TOGETHER, p=self._weights):
+            own, across = theirs[[draw]], correlation[draw]
+            covariance = correlations(own, own)[0] - across @ self._inverses[draw] @ across.T
+            root = np.linalg.cholesky(self._variances[draw] * (covariance + ROUNDING * np.eye(len(points))))
+            functions.append(means[draw] + rng.standard_normal((TOGETHER, len(points))) @ root.T)
+        return np.concatenate(functions)
 
     def gain(self, points: Array, share: float, above: Array) -> Array:
         """Expected gain E[max(m - above, 0)] [n] of training points to this share. m is the prediction of a point's

@@ -4,15 +4,17 @@ A state knows nothing of trials, workers or history: the caller brings the value
 the caller can also look ahead, to the state after a trial that turns out better.
 """
 
+from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import ceil, inf, isfinite
+from math import ceil, inf, isfinite, nextafter, prod
 
 import numpy as np
 
 from tune_cd.search.bracket import FAILED, Bracket, Growing, Untried
 from tune_cd.search.category import Category
-from tune_cd.search.space import Array, Configuration, Space
+from tune_cd.search.space import Array, Configuration, Key, Space
 from tune_cd.search.training import Proposal
 
 
@@ -216,3 +218,42 @@ class Trajectory:
         if given is not None:
             return given / 2
         return 0.5 if self.low >= 0 and self.high <= 1 else self.high / 2 - self.low / 2
+
+
+STATES = 4096
+"""Number of states that a look ahead examines before giving up; a hundred live trials need a few hundred."""
+
+
+def needed_next(state: Trajectory, known: Mapping[Key, float | None]) -> Proposal | None:
+    """The first unknown configuration on any course that the search may take from `state`, breadth first; else None.
+
+    Further workers get what may be needed next, while earlier values are missing. The trajectory itself does not
+    change: it reads the same values in the same order as with one worker, only sooner.
+    known: values by `Space.key`, None where the trial is live. A live trial may turn out worse than the incumbent, or
+    better. Configurations that are needed after fewer such uncertain outcomes come first.
+    """
+    space = state.plan.space
+    if len(known) >= prod(axis.size for axis in space.axes):
+        return None
+    key, ahead = space.key, deque([state])
+    for _ in range(STATES):
+        if not ahead:
+            return None
+        state = ahead.popleft()
+        if state.finished:
+            continue
+        proposal = state.proposal()
+        if key(proposal.h) not in known:
+            return proposal
+        value = known[key(proposal.h)]
+        if value is not None:
+            ahead.appendleft(state.told(proposal.h, value))
+        else:
+            ahead.extend(state.told(proposal.h, outcome) for outcome in _outcomes(state))
+    return None
+
+
+def _outcomes(state: Trajectory) -> tuple[float, ...]:
+    """One value for each outcome of a comparison with the incumbent; against a failure there is only one."""
+    better = nextafter(state.value, inf)
+    return (better,) if state.value == FAILED else (FAILED, better)

@@ -25,12 +25,14 @@ from math import inf
 
 import numpy as np
 
+from tune_cd.search.bracket import FAILED
 from tune_cd.search.descent import Plan
 from tune_cd.search.lines import Line, candidates, lines_through, locate, snapped
 from tune_cd.search.prior import Prior, draws_of, location_weight
+from tune_cd.search.protocol import Step
 from tune_cd.search.space import NEGLIGIBLE, Array, Configuration, Space
 from tune_cd.search.surrogate import Surrogate
-from tune_cd.search.training import Proposal, Training, start_left
+from tune_cd.search.training import Proposal, Training
 
 LENGTHS = (1 / 8, 1 / 4, 1 / 2, 1.0)
 """Shares of the full length at which trainings pause."""
@@ -66,14 +68,6 @@ SAMPLED, FIRST_WEIGHT = (16, 4096), 0.25
 """While no value is told (only failures, or none yet), the next configuration is one of SAMPLED random ones, the first
 number if any is new: the one with the largest distance from all trainings, in length scales, times the weight to the
 power FIRST_WEIGHT. The points of largest uncertainty on lines would mostly lie on the box's edge."""
-
-
-@dataclass(frozen=True)
-class Step:
-    """The next training to run: a configuration, new or paused, and the share of the full length to train it to."""
-
-    proposal: Proposal
-    until: float
 
 
 @dataclass(frozen=True)
@@ -328,8 +322,11 @@ class Guided:
     @cached_property
     def _start(self) -> Array | None:
         """Coordinates [n_axes] of the best start that did not fail; None if all failed."""
-        values = {self.plan.space.key(one.h): one.last for one in self.trainings if one.curve}
-        return start_left(self.plan.space, self.starts, values)
+        space = self.plan.space
+        values = {space.key(one.h): one.last for one in self.trainings if one.curve}
+        left = [h for h in self.starts if values.get(space.key(h)) != FAILED]
+        best = max(left, key=lambda h: values.get(space.key(h), FAILED), default=None)
+        return None if best is None else space.to_coordinates(best)
 
     @cached_property
     def _n_told(self) -> int:

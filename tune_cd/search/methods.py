@@ -24,25 +24,21 @@ from tune_cd.search.space import Configuration, Space
 
 def random_search(space: Space, *, seed: int = 0, start: Start = None, workers: int | None = None) -> Baseline:
     """Uniform draws in the box's coordinates, without repeats."""
-    rule = Listed(space, uniform_draws(space, seed))
-    return Baseline(space, rule, _starts(space, start, seed), workers=workers)
+    return Baseline(space, Listed(space, uniform_draws(space, seed)), _starts(space, start, seed), workers=workers)
 
 
 def given(space: Space, *, seed: int = 0, start: Start = None, workers: int | None = None) -> Baseline:
     """The given starts and nothing else: configurations to be trained untuned. Raises ValueError without a start."""
     if start is None:
         raise ValueError("start None: the configurations to be trained are required, nothing is searched for")
-    starts = starts_of(space, start)
-    return Baseline(space, Listed(space, iter(())), starts, workers=workers)
+    return Baseline(space, Listed(space, iter(())), starts_of(space, start), workers=workers)
 
 
 def grid_search(
     space: Space, *, seed: int = 0, start: Start = None, workers: int | None = None, step: float = 2.0
 ) -> Baseline:
     """The full factorial by the factor `step` (2 in `sec:exps`), see `grid_cells`. It needs neither start nor seed."""
-    rule = Listed(space, grid_cells(space, step))
-    starts = starts_of(space, start)
-    return Baseline(space, rule, starts, workers=workers)
+    return Baseline(space, Listed(space, grid_cells(space, step)), starts_of(space, start), workers=workers)
 
 
 def library_search(
@@ -51,21 +47,20 @@ def library_search(
     seed: int = 0,
     start: Start = None,
     workers: int | None = None,
-    method: str,
     rule: Callable[..., Rule],
     **options: Any,
 ) -> Baseline:
     """A method of another library. rule: (space, seed, **options) -> the rule around its sampler. Raises ImportError if
     the library is not installed."""
-    made, starts = rule(space, seed, **options), _starts(space, start, seed)
-    return Baseline(space, made, starts, workers=workers)
+    made = rule(space, seed, **options)
+    return Baseline(space, made, _starts(space, start, seed), workers=workers)
 
 
 LIBRARIES: dict[str, Callable[..., Rule]] = {
     **{name: partial(OptunaRule, method=name) for name in SAMPLERS},
     "botorch": BotorchRule,
 }
-"""Methods of other libraries: name -> constructor of its rule. "botorch" takes the option `initial`."""
+"""Methods of other libraries: name -> constructor of their rule. "botorch" takes the option `initial`."""
 
 OPTIMISERS: dict[str, Callable[..., Optimiser]] = {
     "cd": CoordinateDescent,
@@ -73,7 +68,7 @@ OPTIMISERS: dict[str, Callable[..., Optimiser]] = {
     "cd-local": partial(CoordinateDescent, rule="local"),
     "random": random_search,
     "grid": grid_search,
-    **{name: partial(library_search, method=name, rule=rule) for name, rule in LIBRARIES.items()},
+    **{name: partial(library_search, rule=rule) for name, rule in LIBRARIES.items()},
 }
 """Every search method: name -> (space, *, seed=0, start=None, workers=None); "grid" also takes `step`, and those of
 CONFIGURED the arguments of `CoordinateDescent`."""

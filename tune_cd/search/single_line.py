@@ -13,7 +13,8 @@ from math import inf
 import numpy as np
 
 from tune_cd.search.bracket import FAILED
-from tune_cd.search.guided import IDLE, Guided, Step
+from tune_cd.search.guided import IDLE, Guided
+from tune_cd.search.protocol import Step
 from tune_cd.search.space import AT_END, Array, Configuration, Space
 from tune_cd.search.training import Proposal
 

@@ -18,12 +18,18 @@ from tune_cd.search.features import features_of, widths_of
 from tune_cd.search.prior import Prior, draws_of
 from tune_cd.search.process import Draws, Process, factors_of, likely
 from tune_cd.search.space import Array, Configuration
-from tune_cd.search.training import Training, raised
+from tune_cd.search.training import Training
 
 MOST = 200
 """The processes are told at most about so many values, so that a step's cost is bounded. Of more, half are those of the
 trainings nearest to the best; the others are spread over the box, each next one the farthest from all before. Given up
 is detail around any other peak, and the mean of many noisy values at one place."""
+
+
+TAIL = 4.0
+"""A value further below the median than TAIL times the distance from the median to the best is raised to that limit.
+Very bad values say nothing about the optimum's location, and a metric without a lower bound would hide the differences
+at the top."""
 
 
 @dataclass(frozen=True)
@@ -178,3 +184,12 @@ def _lifted(value: float, octave: int) -> float:
         return ldexp(value, octave)
     except OverflowError:
         return inf if value > 0 else -inf
+
+
+def raised(values: Array) -> Array:
+    """Values [n] with a shortened lower tail (`TAIL`); failures get the lowest value that remains."""
+    numbers = values[values > FAILED]
+    if not len(numbers):
+        return np.zeros(len(values))
+    median, best = np.median(numbers), numbers.max()
+    return np.maximum(values, max(float(numbers.min()), float(median - TAIL * (best - median))))

@@ -11,10 +11,10 @@ from tune_cd import CoordinateDescent, Space
 from tune_cd.analysis import summary
 from tune_cd.landscapes.formulas import LANDSCAPES, Ridge
 from tune_cd.landscapes.simulation import replay_all
+from tune_cd.search.axis import APART
 from tune_cd.search.guided import EXPLOIT_FROM, LENGTHS, PATIENCE, PAUSING_MARGIN, Guided
 from tune_cd.search.methods import OPTIMISERS
 from tune_cd.search.prior import BALANCE
-from tune_cd.search.space import APART
 from tune_cd.search.surrogate import MOST
 from tune_cd.search.training import Training
 
@@ -72,17 +72,21 @@ def test_what_was_told_unasked_is_learnt_from():
     assert moved == pytest.approx(origin.line_position * np.array(LINES[origin.direction]), abs=1e-6)
 
 
+def by_key(trainings):
+    return {PLANE.key(one.h): one for one in trainings}
+
+
 def test_a_step_is_told_the_nearest_of_many_values_and_some_from_everywhere():
     rng = np.random.default_rng(0)
     known = [PLANE.sample(rng) for _ in range(3 * MOST)]
-    trainings = tuple(Training(h, {1.0: RIDGE.score(h)}) for h in known)
-    model = Guided(descent(PLANE)._plan, BALANCE, (), trainings).model
+    trainings = [Training(h, {1.0: RIDGE.score(h)}) for h in known]
+    model = Guided(descent(PLANE)._plan, BALANCE, {}, by_key(trainings)).model
     x, told = model.points, list(model._data)
     best = int(np.argmax([RIDGE.score(h) for h in known]))
     away = np.linalg.norm(x - x[best], axis=1)
     assert len(model.values) == MOST and set(np.argsort(away)[: MOST // 2]) <= set(told) and model.leader == best
     assert np.linalg.norm(x[:, None] - x[told], axis=-1).min(1).max() < 3
-    few = Guided(descent(PLANE)._plan, BALANCE, (), trainings[:MOST]).model
+    few = Guided(descent(PLANE)._plan, BALANCE, {}, by_key(trainings[:MOST])).model
     assert list(few._data) == list(range(MOST))
 
 
@@ -118,9 +122,9 @@ def test_many_short_trainings_do_not_use_up_the_margin_of_a_blind_start():
     plan, axis = descent(PLANE)._plan, np.geomspace(1e-5, 10, 30)
     short = tuple(Training({"Lambda_p": p, "Lambda_e": 1.0}, {1 / 8: 0.5}) for p in axis)
     whole = tuple(replace(one, curve={1.0: 0.5}) for one in short)
-    pausing = [Guided(plan, BALANCE, (), short[:n], lengths=LENGTHS)._margin for n in (5, 10, 30)]
+    pausing = [Guided(plan, BALANCE, {}, by_key(short[:n]), lengths=LENGTHS)._margin for n in (5, 10, 30)]
     assert pausing == [1 / 5, 1 / 10, PAUSING_MARGIN]
-    assert [Guided(plan, BALANCE, (), whole[:n])._margin for n in (5, 12)] == [1 / 5, 1 / 12]
+    assert [Guided(plan, BALANCE, {}, by_key(whole[:n]))._margin for n in (5, 12)] == [1 / 5, 1 / 12]
 
 
 def test_a_given_start_is_searched_around_first():
@@ -130,7 +134,7 @@ def test_a_given_start_is_searched_around_first():
     for blind in (True, False):
         trainings = (Training(start, {1.0: 0.5}),)
         for _ in range(6):
-            step = Guided(plan, BALANCE, (start,), trainings, blind=blind).step
+            step = Guided(plan, BALANCE, {PLANE.key(start): start}, by_key(trainings), blind=blind).step
             trainings += (Training(step.proposal.h, {1.0: 0.5}),)
         away[blind] = np.mean(
             [np.abs(PLANE.to_coordinates(one.h) - PLANE.to_coordinates(start)).max() for one in trainings[1:]]

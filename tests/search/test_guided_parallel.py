@@ -9,11 +9,11 @@ from searches import descent
 
 from tune_cd import Space
 from tune_cd.landscapes.formulas import LANDSCAPES
+from tune_cd.search.axis import APART
 from tune_cd.search.bracket import FAILED
 from tune_cd.search.descent import Plan
 from tune_cd.search.guided import Guided
 from tune_cd.search.prior import BALANCE
-from tune_cd.search.space import APART
 from tune_cd.search.training import Training
 
 PLANE = Space(Lambda_p=(1e-6, 17.0), Lambda_e=(1e-6, 17.0))
@@ -32,8 +32,9 @@ class Search:
     trials: list[list] = field(default_factory=list)
 
     def state(self):
-        trainings = (Training(h, until=1.0) if v is None else Training(h, {1.0: v}) for h, v in self.trials)
-        return Guided(self.plan, BALANCE, self.starts, tuple(trainings))
+        key = self.plan.space.key
+        known = {key(h): Training(h, until=1.0) if v is None else Training(h, {1.0: v}) for h, v in self.trials}
+        return Guided(self.plan, BALANCE, {key(h): h for h in self.starts}, known)
 
     def ask(self, count=1):
         for _ in range(count):

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tune_cd import Axis, Linear, Space
+from tune_cd.search.axis import LINEAR_WIDTH
 from tune_cd.search.number import number_of
-from tune_cd.search.space import LINEAR_WIDTH
 
 BOX = Space(Lambda_p=(1e-6, 17.0), Lambda_e=(1e-6, 17.0), batch_size=[16, 32, 64, 128, 256, 512])
 inside = st.floats(math.log2(1e-6), math.log2(17.0))

@@ -122,13 +122,15 @@ class Process:
         """Knowledge gradient: mean of the final values, and standard deviation of the change of that mean once the
         points are trained to this share, both [n_draws, n]."""
         ends, at_end, end_scaled = self._at(points, 1.0)
-        at_share, alike = at_end, np.ones(())
-        if share != 1.0:
+        if share == 1.0:
+            solved = at_end @ self._inverses
+            unexplained = shared = 1 - _products(solved, at_end)
+        else:
             _, at_share, share_scaled = self._at(points, share)
             alike = matern(np.sqrt(((end_scaled - share_scaled) ** 2).sum(1)))  # [n_draws, n]
-        solved = at_share @ self._inverses
-        explained, shared = _products(solved, at_share), alike - _products(solved, at_end)
-        seen = np.maximum(1 - explained, TINY) + self._noises[:, None]
+            solved = at_share @ self._inverses
+            unexplained, shared = 1 - _products(solved, at_share), alike - _products(solved, at_end)
+        seen = np.maximum(unexplained, TINY) + self._noises[:, None]
         return ends, np.sqrt(self._variances[:, None] / seen) * np.abs(shared)
 
     @cached_property

@@ -23,7 +23,7 @@ from tune_cd.search.guided import LENGTHS, Guided
 from tune_cd.search.prior import PRIORS
 from tune_cd.search.protocol import ROUNDING, Optimiser, Step, check_version
 from tune_cd.search.single_line import OnLine, check_line
-from tune_cd.search.space import Configuration, Space
+from tune_cd.search.space import Configuration, Key, Space
 from tune_cd.search.training import Proposal, Training
 
 __all__ = ["LENGTHS", "ROUNDING", "CoordinateDescent"]
@@ -91,10 +91,11 @@ class CoordinateDescent(Optimiser):
         if self.prior not in PRIORS:
             raise ValueError(f"prior {prior!r}: one of {sorted(PRIORS)}, or None for general")
         self._budgets = _budgets(budgets, self._plan)
-        self._starts = starts_of(space, start)
+        self._starts = {space.key(h): h for h in starts_of(space, start)}
         if rule == "line":
-            check_line(space, self._starts, rows[0])
-        self._blind = (space.sample(np.random.default_rng(self.seed)),)
+            check_line(space, [*self._starts.values()], rows[0])
+        blind = space.sample(np.random.default_rng(self.seed))
+        self._blind = {space.key(blind): blind}
         self._modelled: Guided | None = None  # the model's state, and what it follows from
 
     @property
@@ -151,8 +152,8 @@ class CoordinateDescent(Optimiser):
             "version": STATE_VERSION, "space": self.space.to_json(), "prior": self.prior,
             "rule": self.rule if isinstance(self.rule, str) else vars(self.rule),
             "directions": directions or None, "budgets": list(self._budgets[: len(directions)]),
-            "start": self._starts, "workers": self.workers, "seed": self.seed, "lengths": list(self.lengths),
-            "budget": None if self.budget == inf else self.budget, "grows": self.grows,
+            "start": [*self._starts.values()], "workers": self.workers, "seed": self.seed,
+            "lengths": list(self.lengths), "budget": None if self.budget == inf else self.budget, "grows": self.grows,
             "trainings": [one.to_json() for one in self._trainings.values()],
         }  # fmt: skip
 
@@ -182,7 +183,7 @@ class CoordinateDescent(Optimiser):
 
     def _next_of_line_searches(self, settings: LineSearches) -> Proposal | None:
         """The first configuration without a value on the trajectory of `algo:cd`, or further ahead."""
-        state = Trajectory.first(self._plan, settings, self._first, self._budgets)
+        state = Trajectory.first(self._plan, settings, tuple(self._first.values()), self._budgets)
         while not state.finished:
             training = self.training(state.proposal().h)
             if training is None or not training.curve or training.until is not None:
@@ -197,11 +198,10 @@ class CoordinateDescent(Optimiser):
 
     def _model(self) -> Guided:
         """The model's state after all that is known."""
-        trainings, left = self.trainings, self.budget - self.spent
-        now = self._modelled
-        if now is None or (now.trainings, now.left, now.grows) != (trainings, left, self.grows):
+        left, now = self.budget - self.spent, self._modelled
+        if now is None or (now.left, now.grows) != (left, self.grows) or now.trainings != self.trainings:
             self._modelled = now = Guided(
-                self._plan, PRIORS[self.prior], self._first, trainings, self.lengths, left,
+                self._plan, PRIORS[self.prior], self._first, dict(self._trainings), self.lengths, left,
                 blind=not self._chosen, grows=self.grows,
             )  # fmt: skip
         return now
@@ -211,14 +211,14 @@ class CoordinateDescent(Optimiser):
         return any(one.values for one in self._trainings.values())
 
     @property
-    def _first(self) -> tuple[Configuration, ...]:
+    def _first(self) -> dict[Key, Configuration]:
         """The configurations to begin with."""
         return self._chosen or self._blind
 
     @property
-    def _chosen(self) -> tuple[Configuration, ...]:
+    def _chosen(self) -> dict[Key, Configuration]:
         """The starts that the user chose: `start`, and the configurations told before the first ask."""
-        return (*self._starts, *(one.h for one in self._trainings.values() if one.given))
+        return self._starts | {key: one.h for key, one in self._trainings.items() if one.given}
 
 
 def starts_of(space: Space, start: Start) -> list[Configuration]:

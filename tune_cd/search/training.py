@@ -12,6 +12,7 @@ from tune_cd.search.space import Configuration
 Curve = Mapping[float, float]
 """A learning curve: share of the full length -> value, ascending, larger is better; FAILED at its end if it failed."""
 
+
 @dataclass(frozen=True)
 class Proposal:
     """A configuration and its origin, the results table's columns `direction` and `line_position`.

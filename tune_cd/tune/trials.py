@@ -5,7 +5,7 @@ step: if it is a new configuration, the searcher suggests it; if it is a paused 
 """
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ray.tune.schedulers import TrialScheduler
@@ -204,9 +204,9 @@ class Trials:
             if trial.ended and not trial.cut and (unknown or self.is_under_way(h)):
                 self.end(trial.trial_id, trial.result, trial.failed)
 
-    def best(self, wanted: Callable[[Training], bool]) -> Training | None:
-        """The training with the best last value among those that are wanted; None without one."""
-        told = [one for one in self.search.trainings if one.curve and not one.failed and wanted(one)]
+    def best(self, whole: bool) -> Training | None:
+        """The training with the best last value among those that are whole, or among the others; None without one."""
+        told = [one for one in self.search.trainings if one.curve and not one.failed and (one.share == 1) == whole]
         return max(told, key=lambda one: one.last, default=None)
 
     @property

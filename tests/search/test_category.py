@@ -119,15 +119,6 @@ def test_any_two_values_are_equally_far_apart():
         assert np.allclose(away, away[:, :1, 1:2] * (1 - np.eye(4))), "in every draw"
 
 
-def test_without_a_category_nothing_is_different():
-    """That the proposals are those of before is in the goldens."""
-    space = Space(lr=(1e-3, 1.0), size=[1, 2, 4])
-    x = np.ones((3, 2))
-    assert features_of(space)(x) is x
-    plan = Plan(space, *directions_of(space, {"both": [1, 1]}))
-    assert plan.rows is plan.directions and not space.categories
-
-
 @pytest.mark.parametrize("method", ["cd", "cd-paper", "cd-local"])
 def test_renamed_values_change_nothing(method):
     names = {"adam": True, "sgd": 1, None: "sgd"}

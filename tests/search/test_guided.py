@@ -51,18 +51,6 @@ def test_nothing_is_asked_twice_nor_close_to_what_was():
     assert apart.min() >= APART - 1e-9
 
 
-def test_saved_in_the_middle_it_goes_on_alike():
-    whole = run(descent(PLANE, seed=4), 20)
-    search = descent(PLANE, seed=4, workers=1)
-    run(search, 9)
-    live = search.ask()
-    search = CoordinateDescent.from_state(search.state())
-    assert search.ask() is None and search.live == [live]
-    search.tell(live, RIDGE.measure(live, 0).value)
-    run(search, 10)
-    assert search.history == whole
-
-
 def test_what_was_told_unasked_is_learnt_from():
     """The best of all, told from elsewhere: the next line runs through it."""
     search = descent(PLANE, seed=0)

@@ -138,19 +138,6 @@ def test_failures_and_equal_values_do_not_stop_it(told):
     assert smallest_gap(search.ask(8).x) >= APART - 1e-9
 
 
-def test_starts_are_asked_first_and_once():
-    starts = (START, {"Lambda_p": 0.01, "Lambda_e": 1.0})
-    search = Search(starts=starts).ask(4)
-    assert tuple(h for h, _ in search.trials[:2]) == starts and smallest_gap(search.x) >= APART
-
-
-def test_it_is_finished_when_all_that_is_allowed_is_asked():
-    plan = Plan(SIZES, ("batch_size",), np.array([[1.0]]))
-    search = Search(plan, starts=({"batch_size": 32},)).ask(3)
-    assert {h["batch_size"] for h, _ in search.trials} == {16, 32, 64}
-    assert search.state().step is None
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("workers, rounds", [(4, 3), (8, 2), (16, 2)])
 def test_few_rounds_reach_the_ridges_top(workers, rounds):

@@ -112,17 +112,12 @@ class Axis:
         if self.values is not None:
             if (np.diff(self._coordinates) < 10.0**-KEY_DIGITS).any():
                 raise ValueError(f"{self.name}: allowed values {list(self.values)!r} are too close to be told apart")
-        elif not self._least <= self._width < inf:
-            said = "so wide" if self._width == inf else "so narrow; for one value give a list"
+            return
+        log = self.scale == "log"
+        width = log2(self.high) - log2(self.low) if log else self.high - self.low
+        if not NARROWEST[self.scale] * (1.0 if log else max(abs(self.low), abs(self.high))) <= width < inf:
+            said = "so wide" if width == inf else "so narrow; for one value give a list"
             raise ValueError(f"{self.name}: range ({self.low}, {self.high}) cannot be searched, it is {said}")
-
-    @property
-    def _width(self) -> float:
-        return log2(self.high) - log2(self.low) if self.scale == "log" else self.high - self.low
-
-    @property
-    def _least(self) -> float:
-        return NARROWEST[self.scale] * (1.0 if self.scale == "log" else max(abs(self.low), abs(self.high)))
 
     @classmethod
     def integers(cls, name: str, low: int, high: int) -> "Axis":

@@ -30,8 +30,6 @@ def directions_of(space: Space, given: Directions) -> tuple[tuple[str, ...], Arr
     if not array.any(axis=1).all():
         raise ValueError(f"directions {given!r}: a row of zeros does not move")
     names = given if isinstance(given, Mapping) else (_name(space, row, i) for i, row in enumerate(array))
-    if not space.categories:
-        return tuple(names), array
     return (*names, *(axis.name for axis in space.categories)), np.concatenate([array @ axes, categories])
 
 

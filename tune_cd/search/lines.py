@@ -57,7 +57,7 @@ def lines_through(plan: Plan, h: Configuration, space: Space, pairs: bool = Fals
 def _line(space: Space, name: str, h: Configuration, x: Array, direction: Array, length: float) -> Line:
     """The line through x along a direction; length: the direction's norm, in octaves. On that of a category only its
     values are points."""
-    if space.categories and direction[~space.ordered].any():
+    if direction[~space.ordered].any():
         [at] = np.flatnonzero(direction)
         return Line(space, name, h, x, direction, space.axes[at].meets(x[at], 1.0), 0.0)
     low, high = space.chord(x, direction)

@@ -97,7 +97,7 @@ def location_weight(plan: Plan, x: Array, start: Array | None) -> Array:
 
 def _numeric(plan: Plan, x: Array | None) -> Any:
     """Coordinates [..., n_axes] on the numeric axes alone."""
-    return x if x is None or not plan.space.categories else x[..., plan.space.ordered]
+    return x if x is None else x[..., plan.space.ordered]
 
 
 def _fixed(plan: Plan, exploits: bool) -> Draws:

@@ -20,7 +20,6 @@ import numpy as np
 from scipy.linalg.lapack import dpotrs
 from scipy.special import ndtr
 
-from tune_cd.search.features import same
 from tune_cd.search.space import Array
 
 PRIOR_POINTS = 1.0
@@ -45,13 +44,13 @@ class Draws:
 
     maps [n_draws, n_features + 1, n_features + 1]: from the features, the octave of the training length last, to units
     of length scales, one row a direction. noises [n_draws]: noise variances, as shares of the process's variance.
-    features: see `features_of`; by default the coordinates. Predictions are means over all draws, weighted by their
+    features: see `features_of`. Predictions are means over all draws, weighted by their
     likelihood.
     """
 
     maps: Array
     noises: Array
-    features: Callable[[Array], Array] = same
+    features: Callable[[Array], Array]
 
 
 class Process:

@@ -2,6 +2,7 @@
 
 import json
 import math
+import pickle
 from collections import OrderedDict
 
 import numpy as np
@@ -133,6 +134,13 @@ def test_renamed_values_change_nothing(method):
 def _valley_of(h, values) -> float:
     at = [text_of(value) for value in values].index(text_of(h["solver"]))
     return valley(h | {"solver": ("adam", "sgd", None)[at]})
+
+
+def test_a_search_can_be_pickled_in_the_middle():
+    search = CoordinateDescent(SPACE, seed=2)
+    advance(search, 5)
+    other = pickle.loads(pickle.dumps(search))
+    assert list(map(exactly, advance(other, 3))) == list(map(exactly, advance(search, 3)))
 
 
 def test_the_order_of_the_list_means_nothing_to_the_model():

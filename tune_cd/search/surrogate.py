@@ -131,7 +131,7 @@ class Surrogate:
 
     @cached_property
     def _places(self) -> tuple[Array, Array]:
-        """The data's places: points [n, n_axes] and shares [n] of every look, then of running trainings. A failure
+        """The data's places: points [n, n_axes] and shares [n] of all values told, then of running trainings. A failure
         counts at full length."""
         told = [
             (at, 1.0 if value == FAILED else share)
@@ -160,7 +160,7 @@ class Surrogate:
 
     @cached_property
     def _stopped(self) -> NDArray[np.bool_]:
-        """Which trainings are `gone` [n_trainings]."""
+        """Which trainings are `stopped` [n_trainings]."""
         return np.array([one.stopped for one in self.trainings])
 
     def _fitted(self, exploits: bool) -> Process:

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from tune_cd import CoordinateDescent, Space, balance
 from tune_cd.search.category import Category, text_of, value_in
-from tune_cd.search.descent import Plan
-from tune_cd.search.directions import directions_of
+from tune_cd.search.directions import Plan, directions_of
 from tune_cd.search.features import features_of, widths_of
 from tune_cd.search.methods import OPTIMISERS
 from tune_cd.search.prior import PRIORS, draws_of

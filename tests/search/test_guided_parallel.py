@@ -11,7 +11,7 @@ from tune_cd import Space
 from tune_cd.landscapes.formulas import LANDSCAPES
 from tune_cd.search.axis import APART
 from tune_cd.search.bracket import FAILED
-from tune_cd.search.descent import Plan
+from tune_cd.search.directions import Plan
 from tune_cd.search.guided import Guided
 from tune_cd.search.prior import BALANCE
 from tune_cd.search.training import Training

@@ -7,14 +7,13 @@ the caller can also look ahead, to the state after a trial that turns out better
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
 from math import ceil, inf, isfinite, nextafter, prod
 
 import numpy as np
 
 from tune_cd.search.bracket import FAILED, Bracket, Growing, Untried
-from tune_cd.search.category import Category
-from tune_cd.search.space import Array, Configuration, Key, Space
+from tune_cd.search.directions import Plan
+from tune_cd.search.space import Configuration, Key
 from tune_cd.search.training import Proposal
 
 
@@ -51,39 +50,6 @@ RULES = {"paper": LineSearches(score_range=1.0), "local": LineSearches(score_ran
 comes to an evaluated configuration reads its value and goes on, where the paper's pseudo code spends a trial.
 
 local: the conjecture at the end of the paper's discussion: a line search begins in a neighbourhood of the incumbent."""
-
-
-@dataclass(frozen=True, eq=False)
-class Plan:
-    """The constants of a search. Hashable by identity: no two plans are equal.
-
-    names [n_directions], directions [n_directions, n_axes]: in the axes' coordinates; each moves numeric axes, or from
-    one value of a category to another. axes: whether the model may move along other lines too: single axes, and
-    diagonals of their pairs.
-    """
-
-    space: Space
-    names: tuple[str, ...]
-    directions: Array
-    axes: bool = True
-
-    @cached_property
-    def rows(self) -> Array:
-        """The directions of the numeric axes, and on these alone [n, n_numeric]: the rows of A."""
-        if not self.space.categories:
-            return self.directions
-        ordered = self.space.ordered
-        rows: Array = self.directions[~self.directions[:, ~ordered].any(axis=1)][:, ordered]
-        return rows
-
-    def others(self, h: Configuration, direction: Array) -> tuple[float, ...] | None:
-        """The positions of the other values of the category that a direction moves, from that of h on; None: it moves
-        numeric axes."""
-        axis = self.space.axes[int(np.argmax(np.abs(direction)))]
-        if not isinstance(axis, Category):
-            return None
-        here = axis.coordinate(h[axis.name])
-        return tuple(place - here for place in range(len(axis.values)) if place != here)
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from math import inf
 import numpy as np
 
 from tune_cd.search.bracket import FAILED
-from tune_cd.search.descent import Plan
+from tune_cd.search.directions import Plan
 from tune_cd.search.lines import Line, candidates, lines_through, locate
 from tune_cd.search.prior import Prior, draws_of, location_weight
 from tune_cd.search.protocol import Step

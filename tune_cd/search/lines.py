@@ -7,7 +7,7 @@ from itertools import combinations
 
 import numpy as np
 
-from tune_cd.search.descent import Plan
+from tune_cd.search.directions import Plan
 from tune_cd.search.space import NEGLIGIBLE, Array, Configuration, Space
 from tune_cd.search.training import Proposal
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
-from tune_cd.search.descent import Plan
+from tune_cd.search.directions import Plan
 from tune_cd.search.features import UNALIKE, features_of, with_categories
 from tune_cd.search.process import Draws
 from tune_cd.search.space import NEGLIGIBLE, Array

@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from tune_cd.search.descent import RULES, LineSearches, Plan, Trajectory, needed_next
-from tune_cd.search.directions import Directions, directions_of
+from tune_cd.search.descent import RULES, LineSearches, Trajectory, needed_next
+from tune_cd.search.directions import Directions, Plan, directions_of
 from tune_cd.search.guided import LENGTHS, Guided
 from tune_cd.search.prior import PRIORS
 from tune_cd.search.protocol import ROUNDING, Optimiser, Step, check_version

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tune_cd.search.bracket import FAILED
-from tune_cd.search.descent import Plan
+from tune_cd.search.directions import Plan
 from tune_cd.search.features import features_of, widths_of
 from tune_cd.search.prior import Prior, draws_of
 from tune_cd.search.process import Draws, Process, factors_of, likely

@@ -2,6 +2,7 @@
 
 import json
 import math
+import pickle
 from collections import OrderedDict
 
 import numpy as np
@@ -12,8 +13,7 @@ from hypothesis import strategies as st
 
 from tune_cd import CoordinateDescent, Space, balance
 from tune_cd.search.category import Category, text_of, value_in
-from tune_cd.search.descent import Plan
-from tune_cd.search.directions import directions_of
+from tune_cd.search.directions import Plan, directions_of
 from tune_cd.search.features import features_of, widths_of
 from tune_cd.search.methods import OPTIMISERS
 from tune_cd.search.prior import PRIORS, draws_of
@@ -119,15 +119,6 @@ def test_any_two_values_are_equally_far_apart():
         assert np.allclose(away, away[:, :1, 1:2] * (1 - np.eye(4))), "in every draw"
 
 
-def test_without_a_category_nothing_is_different():
-    """That the proposals are those of before is in the goldens."""
-    space = Space(lr=(1e-3, 1.0), size=[1, 2, 4])
-    x = np.ones((3, 2))
-    assert features_of(space)(x) is x
-    plan = Plan(space, *directions_of(space, {"both": [1, 1]}))
-    assert plan.rows is plan.directions and not space.categories
-
-
 @pytest.mark.parametrize("method", ["cd", "cd-paper", "cd-local"])
 def test_renamed_values_change_nothing(method):
     names = {"adam": True, "sgd": 1, None: "sgd"}
@@ -142,6 +133,13 @@ def test_renamed_values_change_nothing(method):
 def _valley_of(h, values) -> float:
     at = [text_of(value) for value in values].index(text_of(h["solver"]))
     return valley(h | {"solver": ("adam", "sgd", None)[at]})
+
+
+def test_a_search_can_be_pickled_in_the_middle():
+    search = CoordinateDescent(SPACE, seed=2)
+    advance(search, 5)
+    other = pickle.loads(pickle.dumps(search))
+    assert list(map(exactly, advance(other, 3))) == list(map(exactly, advance(search, 3)))
 
 
 def test_the_order_of_the_list_means_nothing_to_the_model():

@@ -78,15 +78,6 @@ def test_a_search_with_nothing_left_is_finished():
     assert search.finished and search.ask() is None
 
 
-@given(st.integers(0, 10_000), st.sampled_from([PLANE, CUBE]))
-@settings(max_examples=10, deadline=None)
-def test_proposals_lie_in_the_space_and_no_configuration_is_run_twice(seed, space):
-    history = run(descent(space, seed=seed), ridge, 40)
-    for h, _ in history:
-        space.check(h)
-    assert len({space.key(h) for h, _ in history}) == len(history)
-
-
 @given(st.integers(0, 1000), st.floats(0.3, 3.0))
 @settings(max_examples=10, deadline=None)
 def test_translation_in_log_space_changes_nothing(seed, octaves):
@@ -151,35 +142,6 @@ def test_all_trials_failing_ends_or_goes_on_but_proposes_new_points():
     search = descent(PLANE, seed=1)
     history = run(search, lambda h: None, 50)
     assert len({PLANE.key(h) for h, _ in history}) == 50 and search.best is None
-
-
-def test_asking_is_not_telling():
-    search = descent(PLANE, seed=0, workers=1)
-    h = search.ask()
-    assert search.ask() is None and search.live == [h] and not search.finished
-    search.tell(h, 0.1)
-    assert search.live == [] and search.ask() != h
-
-
-def test_arguments_and_answers_are_the_callers_own():
-    start = {"Lambda_p": 0.1, "Lambda_e": 0.1}
-    search = descent(PLANE, start=start)
-    h = search.ask()
-    h["Lambda_p"] = 99.0
-    assert search.live == [{"Lambda_p": 0.1, "Lambda_e": 0.1}] and start == {"Lambda_p": 0.1, "Lambda_e": 0.1}
-
-
-def test_a_second_report_replaces_the_first():
-    start = {"Lambda_p": 0.1, "Lambda_e": 0.1}
-    corrected, plain = (descent(PLANE, rule="paper", start=start) for _ in range(2))
-    corrected.tell(corrected.ask(), None)
-    first = corrected.ask()
-    corrected.tell(start, ridge(start))
-    corrected.tell(first, ridge(first))
-    plain.tell(plain.ask(), ridge(start))
-    assert plain.ask() == first
-    plain.tell(first, ridge(first))
-    assert corrected.ask() == plain.ask()
 
 
 @pytest.mark.parametrize("rule", ["paper", "default"])
@@ -338,16 +300,6 @@ def test_a_failing_start_is_left_by_a_local_search_too():
     search = descent(PLANE, rule="local", start={"Lambda_p": 17.0, "Lambda_e": 0.5})
     run(search, lambda h: None if h["Lambda_p"] > 0.05 else ridge(h), 40)
     assert search.best[1] > 0.6
-
-
-def test_a_state_of_another_version_is_refused():
-    with pytest.raises(ValueError, match="version 99"):
-        CoordinateDescent.from_state(descent(PLANE).state() | {"version": 99})
-
-
-def test_tell_refuses_what_is_outside_the_space():
-    with pytest.raises(ValueError, match="18"):
-        descent(PLANE).tell({"Lambda_p": 18, "Lambda_e": 1}, 0.5)
 
 
 def test_on_the_papers_kind_of_ridge_eight_trials_reach_95_percent_of_the_optimum():

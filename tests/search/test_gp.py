@@ -32,7 +32,7 @@ WHOLE = np.ones(len(POINTS))
 def prior(*lengths, noise=1e-3, octaves=4.0, n_axes=2):
     """A draw for each length scale; noise: of each, or of all."""
     maps = [np.diag([1 / length] * n_axes + [1 / octaves]) for length in lengths]
-    return Draws(np.array(maps), np.broadcast_to(noise, len(lengths)).astype(float))
+    return Draws(np.array(maps), np.broadcast_to(noise, len(lengths)).astype(float), np.asarray)
 
 
 def deviation_of(process, points, share=1.0):
@@ -46,7 +46,7 @@ AVERAGED = prior(0.3, 2.0, 3.0, noise=[1e-3, 1e-2, 1e-3])
 
 
 def one_draw(draws, i):
-    return Draws(draws.maps[i : i + 1], draws.noises[i : i + 1])
+    return Draws(draws.maps[i : i + 1], draws.noises[i : i + 1], draws.features)
 
 
 def test_the_correlation_is_matern_five_halves():

@@ -42,6 +42,13 @@ def test_a_best_outside_is_reached_by_ranges_that_grow(make, at):
         assert max(reached) <= (4 + 1e-9 if x < 3 else x + 4), "it grows only where the best lies, step by step"
 
 
+def test_ends_that_are_no_powers_of_two_are_reached():
+    """The end of a grown range, times 2^4, may be off by a rounding."""
+    search = CoordinateDescent(Space(a=Axis("a", 1e-3, 1.0, growth=8.0), b=Axis("b", 1e-2, 1.0, growth=4.0)), seed=1)
+    asked = walked(search, lambda h: -((log2(h["a"]) - 5) ** 2) - (log2(h["b"]) + 12) ** 2)
+    assert min(h["b"] for h in asked) == pytest.approx(1e-2 / 2**4)
+
+
 @pytest.mark.parametrize("space, ends", [(FIXED, (4, 4)), (HALF, (10, 4)), (GROWING, (10, 10))])
 def test_no_range_grows_beyond_its_limit(space, ends):
     asked = walked(descent(space, start=START), lambda h: log2(h["Lambda_p"]) + log2(h["Lambda_e"]))

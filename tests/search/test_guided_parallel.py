@@ -9,11 +9,11 @@ from searches import descent
 
 from tune_cd import Space
 from tune_cd.landscapes.formulas import LANDSCAPES
+from tune_cd.search.axis import APART
 from tune_cd.search.bracket import FAILED
-from tune_cd.search.descent import Plan
+from tune_cd.search.directions import Plan
 from tune_cd.search.guided import Guided
 from tune_cd.search.prior import BALANCE
-from tune_cd.search.space import APART
 from tune_cd.search.training import Training
 
 PLANE = Space(Lambda_p=(1e-6, 17.0), Lambda_e=(1e-6, 17.0))
@@ -32,8 +32,9 @@ class Search:
     trials: list[list] = field(default_factory=list)
 
     def state(self):
-        trainings = (Training(h, until=1.0) if v is None else Training(h, {1.0: v}) for h, v in self.trials)
-        return Guided(self.plan, BALANCE, self.starts, tuple(trainings))
+        key = self.plan.space.key
+        known = {key(h): Training(h, until=1.0) if v is None else Training(h, {1.0: v}) for h, v in self.trials}
+        return Guided(self.plan, BALANCE, {key(h): h for h in self.starts}, known)
 
     def ask(self, count=1):
         for _ in range(count):
@@ -135,19 +136,6 @@ def test_failures_and_equal_values_do_not_stop_it(told):
     for index, value in enumerate(told):
         search.trials[index][1] = value
     assert smallest_gap(search.ask(8).x) >= APART - 1e-9
-
-
-def test_starts_are_asked_first_and_once():
-    starts = (START, {"Lambda_p": 0.01, "Lambda_e": 1.0})
-    search = Search(starts=starts).ask(4)
-    assert tuple(h for h, _ in search.trials[:2]) == starts and smallest_gap(search.x) >= APART
-
-
-def test_it_is_finished_when_all_that_is_allowed_is_asked():
-    plan = Plan(SIZES, ("batch_size",), np.array([[1.0]]))
-    search = Search(plan, starts=({"batch_size": 32},)).ask(3)
-    assert {h["batch_size"] for h, _ in search.trials} == {16, 32, 64}
-    assert search.state().step is None
 
 
 @pytest.mark.slow

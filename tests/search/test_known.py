@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from tune_cd import LENGTHS, CoordinateDescent, Space, balance
-from tune_cd.search.descent import Plan
-from tune_cd.search.directions import directions_of
+from tune_cd.search.directions import Plan, directions_of
 from tune_cd.search.prior import FLOOR, KNOWN, location_weight
 
 SPACE = Space(Lambda_p=(1e-4, 1e3), Lambda_e=(1e-4, 1e3))

@@ -186,16 +186,6 @@ def test_a_state_has_what_is_under_way():
     assert (other.ask(), other.ask()) == (search.ask(), None)
 
 
-@pytest.mark.parametrize("workers", [1, 4])
-def test_so_many_are_under_way_at_a_time(workers):
-    search = pausing(SPACE, workers=workers, budget=10)
-    asked = [search.ask() for _ in range(workers + 2)]
-    assert len(search.live) == workers and asked[workers:] == [None, None]
-    assert not search.finished
-    search.tell(asked[0], 0.5, search.until(asked[0]))
-    assert search.ask() is not None
-
-
 def test_lengths_on_the_way_may_be_told_as_they_come():
     search = pausing(SPACE, budget=10)
     h = search.ask()

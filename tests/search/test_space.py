@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tune_cd import Axis, Linear, Space
+from tune_cd.search.axis import LINEAR_WIDTH
 from tune_cd.search.number import number_of
-from tune_cd.search.space import LINEAR_WIDTH
 
 BOX = Space(Lambda_p=(1e-6, 17.0), Lambda_e=(1e-6, 17.0), batch_size=[16, 32, 64, 128, 256, 512])
 inside = st.floats(math.log2(1e-6), math.log2(17.0))
@@ -144,6 +144,8 @@ def test_sampling_is_uniform_in_the_box_and_seeded():
         ((1.0, 2.0, 3.0), "not a domain"), ([True, True], "different"), (Linear(1, 1), "empty"),
         (Linear(0, math.inf), "finite"), (Linear("0", 1), "finite"), (Linear(0.1, 0.9, step=1), "no multiple"),
         (Linear(0, 1, step=0), "no multiple"), (Linear(0, 1, step=-1), "no multiple"),
+        ((0.1, 0.1 * (1 + 1e-10)), "so narrow; for one value give a list"), (Linear(0.1, 0.1 + 1e-15), "so narrow"),
+        (Linear(-1.7e308, 1.7e308), "so wide"), ([10**12, 10**12 + 1], "too close to be told apart"),
     ],
 )  # fmt: skip
 def test_impossible_domains_are_refused_by_name(domain, said):
@@ -164,6 +166,51 @@ def test_impossible_domains_are_refused_by_name(domain, said):
 def test_configurations_outside_are_refused_by_value(h, said):
     with pytest.raises(ValueError, match=said):
         BOX.check(h)
+
+
+ROUNDED = Space(
+    lr=(0.001, 0.1), mix=Linear(0, 0.3), decay=[0.1, 0.3], drop=Linear(0, 1, step=0.1), depth=Linear(1, 8, step=1)
+)
+
+
+@pytest.mark.parametrize(
+    "name, value, meant",
+    [
+        ("lr", math.exp(math.log(0.1)), 0.1), ("lr", np.float32(0.1), 0.1), ("lr", 0.1 * (1 + 9e-7), 0.1),
+        ("lr", 0.001 * (1 - 9e-7), 0.001), ("lr", 0.1 * (1 + 2e-6), None), ("mix", 0.1 + 0.2, 0.3),
+        ("mix", -1e-17, 0), ("mix", -1e-6, None), ("decay", 0.1 + 0.2, 0.3), ("decay", np.float32(0.1), 0.1),
+        ("decay", 0.3001, None), ("drop", np.float32(0.7), 0.7), ("drop", 0.1 + 0.2, 0.3), ("drop", 0.301, None),
+        ("depth", np.float32(3), 3), ("depth", 8.0000001, 8), ("depth", 3.01, None),
+    ],
+)  # fmt: skip
+def test_values_off_by_a_rounding_are_what_they_mean(name, value, meant):
+    h = ROUNDED.check({axis.name: axis.high for axis in ROUNDED.axes})
+    if meant is None:
+        with pytest.raises(ValueError, match=f"{name} = "):
+            ROUNDED.check(h | {name: value})
+        return
+    found = ROUNDED.check(h | {name: value})
+    assert found[name] == pytest.approx(meant, rel=1e-12, abs=0)
+    assert ROUNDED.key(found) == ROUNDED.key(h | {name: meant})
+    assert ROUNDED.check(found) == found
+
+
+def test_a_range_may_reach_to_the_largest_float():
+    largest = np.finfo(float).max
+    space = Space(a=(1e-3, largest), b=Axis("b", 1e-300, 1e308, growth=90.0))
+    for x in (space.low, space.high, space.high + 1, [axis.widest.ends[1] for axis in space.axes]):
+        h = space.from_coordinates(x)
+        assert space.check(h) == h and np.isfinite(space.to_coordinates(h)).all()
+    assert space.from_coordinates(space.high)["a"] == pytest.approx(largest)
+    assert (space.axes[1].widest.low, space.axes[1].widest.high) == (math.ulp(0.0), largest)
+
+
+@pytest.mark.parametrize("axis", [*BOX.axes, *USUAL.axes, *ROUNDED.axes, Axis.integers("n", 3, 40)], ids=str)
+def test_many_coordinates_are_snapped_as_one_is(axis):
+    low, high = axis.ends
+    x = np.linspace(low - 1, high + 1, 301)
+    if axis.values or axis.step:
+        assert axis.snapped(x.copy()).tolist() == [axis.coordinate(axis.snap(at)) for at in x]
 
 
 def test_json_there_and_back():

@@ -5,7 +5,6 @@ import os
 import pickle
 import threading
 import time
-import warnings
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -71,48 +70,6 @@ def test_every_trial_of_a_users_tuner_becomes_a_row(fit, tmp_path):
         and row["seed"] == 3
     )
     assert '"epochs": 2' in row["config"] and row["ended_at"] >= row["started_at"]
-
-
-@pytest.mark.faults
-@pytest.mark.ray
-@pytest.mark.slow
-def test_results_that_cannot_be_written_do_not_disturb_the_search(fit, tmp_path, monkeypatch):
-    """In short: test_own_tuner.py."""
-    (tmp_path / "file").touch()
-    monkeypatch.setenv("HOME", str(tmp_path))  # where the rows are kept
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        grid = fit({"results": tmp_path / "file" / "r", "patience": 1}, num_samples=4)
-    assert len(grid) == 4 and grid.num_errors >= 1
-    assert any("4 of 4 result rows were not written" in str(warning.message) for warning in caught)
-
-
-@pytest.mark.ray
-@pytest.mark.slow
-def test_trials_that_a_scheduler_stops_are_rows_of_their_own_kind_and_never_the_best(ray_session, tmp_path):
-    """Their scores are high early and fall; only the complete ones count."""
-
-    def overfits(config):
-        for step in range(4):
-            tune.report({"score": 10 - step - abs(math.log10(config["lr"]) + 2)})
-
-    full_length = ("training_iteration", 4)
-    searcher = CoordinateDescentSearch(start={"lr": 0.9}, full_length=full_length, workers=1, use_result="last")
-    callback = searcher.callback(tmp_path / "r", "mine", metric="score", mode="max")
-    tune.Tuner(
-        overfits, param_space={"lr": tune.loguniform(1e-4, 1.0)},
-        tune_config=tune.TuneConfig(
-            metric="score", mode="max", num_samples=8, search_alg=searcher, reuse_actors=True,
-            scheduler=tune.schedulers.AsyncHyperBandScheduler(max_t=4, grace_period=1, reduction_factor=2),
-        ),
-        run_config=tune.RunConfig(name="run", storage_path=str(tmp_path / "tune"), verbose=0, callbacks=[callback]),
-    ).fit()  # fmt: skip
-    table = results.read(tmp_path / "r", "mine")
-    scores = table.groupby("status")["val_score"]
-    assert set(table["status"]) == {"completed", "stopped"}, table[["params", "status", "val_score"]]
-    assert scores.get_group("completed").max() < 7 < scores.get_group("stopped").max() + 3
-    warm = CoordinateDescentSearch.from_results(tmp_path / "r", space=Space(lr=(1e-4, 1.0)), metric="score", mode="max")
-    assert warm.search.best[1] == scores.get_group("completed").max()
 
 
 # ------------------------------------------------------------------------------------------- without Ray

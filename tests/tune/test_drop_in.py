@@ -181,15 +181,8 @@ def test_rewards_that_are_known_cost_no_trial(kind):
 def test_points_that_cannot_be_are_refused_before_a_trial_runs(kind, points, said):
     with pytest.raises(ValueError, match=said):
         informed(kind(points_to_evaluate=points))
-
-
-def test_points_measured_elsewhere_are_known():
-    searcher = informed()
-    searcher.add_evaluated_point(POINTS[0], 1.0, intermediate_values=[0.8, 0.9])
-    searcher.add_evaluated_point(POINTS[1], 2.0, intermediate_values=[0.8, 0.9], error=True)
-    searcher.add_evaluated_point(POINTS[2], 3.0, intermediate_values=[0.8, 0.9], pruned=True)
-    assert len(searcher.search.history) == 3 and searcher.search.best[1] == 1.0
-    assert isinstance(searcher.suggest("t0"), dict)
+    with pytest.raises(ValueError, match="1 values for 4"):
+        kind(points_to_evaluate=POINTS, evaluated_rewards=[0.5])
 
 
 # What is searched ------------------------------------------------------------------------------------------------
@@ -495,22 +488,6 @@ def test_in_optunas_place_the_same_tuner_runs_the_same_points_first_and_fills_th
     ]
     assert max(most) >= 2, "both CPUs have one"
     assert all(list(result.metrics["kept"]) == [True, 3, [1, 2]] for result in grid)
-
-
-@pytest.mark.ray
-@pytest.mark.slow
-def test_a_tuner_without_a_metric_whose_trials_return_what_is_no_number(ray_session, tmp_path):
-    def trainable(config):
-        x = config["report"]
-        tune.report({"_metric": math.inf if x > 4 else -math.inf if x > 3 else math.nan if x > 2 else x})
-
-    searcher = CoordinateDescentSearch()
-    space = {"report": tune.uniform(0.0, 5.0), "list": [1, 2, 3], "num": 4}
-    grid = fit(tmp_path, trainable, searcher, space, num_samples=12, metric=None)
-    assert len(grid) == 12 and grid.num_errors == 0
-    assert all(result.config["list"] == [1, 2, 3] and result.config["num"] == 4 for result in grid)
-    best = grid.get_best_result(metric="_metric", filter_nan_and_inf=True)
-    assert 1 < best.config["report"] <= 2 and searcher.search.best[1] == best.metrics["_metric"]
 
 
 @pytest.mark.ray

@@ -117,9 +117,9 @@ def test_paused_trainings_of_an_own_tuner_have_runs_and_expected_ends(tmp_path):
 def test_what_began_again_replaces_what_it_had_reached():
     kept = curves.Curves("acc", None)
     for at, value in [(1, 0.1), (2, 0.2), (3, 0.3), (2, 0.7), (3, 0.8)]:
-        kept.hear("t", {"acc": value, "training_iteration": at})
-    kept.hear("t", {"other": 1.0, "training_iteration": 4})
-    kept.hear("t", {"acc": "no number", "training_iteration": 5})
+        kept.observe("t", {"acc": value, "training_iteration": at})
+    kept.observe("t", {"other": 1.0, "training_iteration": 4})
+    kept.observe("t", {"acc": "no number", "training_iteration": 5})
     assert [(one["images_seen"], one["val_score"]) for one in kept.rows("t", 3)] == [(1, 0.1), (2, 0.7), (3, 0.8)]
     assert kept.rows("t", 3)[0]["seed"] == 3 and kept.rows("unknown", None) == []
 
@@ -127,7 +127,7 @@ def test_what_began_again_replaces_what_it_had_reached():
 def test_a_counter_of_parts_counts_as_reports():
     kept = curves.Curves("acc", "epoch")
     for at in (1, 2, 3):
-        kept.hear("t", {"acc": 0.5, "epoch": at / 4, "training_iteration": at})
+        kept.observe("t", {"acc": 0.5, "epoch": at / 4, "training_iteration": at})
     assert [one["images_seen"] for one in kept.rows("t", None)] == [1, 2, 3]
 
 
@@ -135,8 +135,8 @@ def test_a_long_curve_is_thinned_and_keeps_its_end(monkeypatch):
     monkeypatch.setattr(curves, "MOST", 10)
     kept = curves.Curves("acc", None)
     for at in range(1, 38):
-        kept.hear("t", {"acc": at / 100, "training_iteration": at})
-        assert kept.looks["t"][-1]["images_seen"] == at and len(kept.looks["t"]) <= 10
+        kept.observe("t", {"acc": at / 100, "training_iteration": at})
+        assert kept.points["t"][-1]["images_seen"] == at and len(kept.points["t"]) <= 10
 
 
 def test_looks_outlast_a_restored_experiment(tmp_path):

@@ -820,18 +820,16 @@ class Interrupt(tune.Callback):
 
 @pytest.mark.ray
 @pytest.mark.slow
-@pytest.mark.parametrize("pauses", [True, False], ids=["pausing", "descent"])
-def test_a_tuner_interrupted_and_restored_in_one_process_again_and_again(ray_session, tmp_path, monkeypatch, pauses):
+def test_a_tuner_interrupted_and_restored_in_one_process_again_and_again(ray_session, tmp_path, monkeypatch):
     """The course of the search that nobody interrupts; a trial is trained once, and has a row."""
     monkeypatch.setenv("TUNE_DISABLE_SIGINT_HANDLER", "0")  # `tune_cd.run` sets it for its process
-    search = pausing(budget=1.5) if pauses else CoordinateDescentSearch()
-    scheduler = search.scheduler() if pauses else None
+    search = pausing(budget=1.5)
     callback = ResultsCallback(tmp_path / "results", "own", metric="acc", full_length=FULL)
     tuner = tune.Tuner(
         Bowl,
         param_space=SPACE,
         tune_config=tune.TuneConfig(
-            metric="acc", mode="max", num_samples=-1 if pauses else 2, search_alg=search, scheduler=scheduler,
+            metric="acc", mode="max", num_samples=-1, search_alg=search, scheduler=search.scheduler(),
             max_concurrent_trials=1, reuse_actors=True,
         ),
         run_config=tune.RunConfig(name="run", storage_path=str(tmp_path), verbose=0, callbacks=[callback, Interrupt()]),
@@ -842,10 +840,7 @@ def test_a_tuner_interrupted_and_restored_in_one_process_again_and_again(ray_ses
         assert Interrupt.left == left
         grid = tune.Tuner.restore(str(tmp_path / "run"), Bowl, param_space=SPACE).fit()
     found = {PLANE.key(result.config): result.metrics["epoch"] for result in grid}
-    if pauses:
-        whole = Tuner(pausing(budget=1.5)).run()
-        assert found == dict(course(whole)) and len(grid) == len(whole.trials)
-    else:
-        assert list(found.values()) == [WHOLE] * 2
+    whole = Tuner(pausing(budget=1.5)).run()
+    assert found == dict(course(whole)) and len(grid) == len(whole.trials)
     rows = results.read(tmp_path / "results", "own")
     assert sorted(PLANE.key(params) for params in rows["params"]) == sorted(found)

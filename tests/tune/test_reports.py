@@ -296,11 +296,10 @@ MEDIAN = partial(
         (function, ASHA, False, None, True),
         (Class, partial(ASHA, max_t=8), False, None, True),
         (function, MEDIAN, False, None, True),
-        (function, ASHA, False, {"epoch": 6}, True),
         (Class, lambda: None, True, None, False),
         (Class, lambda: None, False, {"acc": -0.5}, False),
     ],
-    ids=["ASHA", "ASHA, a class", "median", "ASHA and stop", "its own early stopping", "stop"],
+    ids=["ASHA", "ASHA, a class", "median", "its own early stopping", "stop"],
 )
 def test_trials_that_a_scheduler_ends_are_stopped_also_without_a_full_length(
     ray_session, tmp_path, caplog, trainable, scheduler, early, stop, stopped

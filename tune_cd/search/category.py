@@ -13,6 +13,7 @@ from math import isfinite
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tune_cd.search.number import number_of
 
@@ -79,6 +80,14 @@ class Category:
     def snap(self, coordinate: float) -> Plain:
         """The value whose place is nearest."""
         return self.values[min(max(round(float(coordinate)), 0), len(self.values) - 1)]
+
+    def snapped(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Coordinates [n] of the values whose places are nearest to x [n]."""
+        return np.rint(x).clip(0, len(self.values) - 1)
+
+    def meets(self, x: float, along: float) -> NDArray[np.float64]:
+        """As `Axis.meets`, for every value."""
+        return np.array([(place - x) / along for place in range(len(self.values))])
 
     def is_at(self, h: Mapping[str, Any], value: Plain) -> bool:
         """Whether a configuration has this value."""

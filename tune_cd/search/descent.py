@@ -4,15 +4,16 @@ A state knows nothing of trials, workers or history: the caller brings the value
 the caller can also look ahead, to the state after a trial that turns out better.
 """
 
+from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
-from math import ceil, inf, isfinite
+from math import ceil, inf, isfinite, nextafter, prod
 
 import numpy as np
 
 from tune_cd.search.bracket import FAILED, Bracket, Growing, Untried
-from tune_cd.search.category import Category
-from tune_cd.search.space import Array, Configuration, Space
+from tune_cd.search.directions import Plan
+from tune_cd.search.space import Configuration, Key
 from tune_cd.search.training import Proposal
 
 
@@ -49,39 +50,6 @@ RULES = {"paper": LineSearches(score_range=1.0), "local": LineSearches(score_ran
 comes to an evaluated configuration reads its value and goes on, where the paper's pseudo code spends a trial.
 
 local: the conjecture at the end of the paper's discussion: a line search begins in a neighbourhood of the incumbent."""
-
-
-@dataclass(frozen=True, eq=False)
-class Plan:
-    """The constants of a search. Hashable by identity: no two plans are equal.
-
-    names [n_directions], directions [n_directions, n_axes]: in the axes' coordinates; each moves numeric axes, or from
-    one value of a category to another. axes: whether the model may move along other lines too: single axes, and
-    diagonals of their pairs.
-    """
-
-    space: Space
-    names: tuple[str, ...]
-    directions: Array
-    axes: bool = True
-
-    @cached_property
-    def rows(self) -> Array:
-        """The directions of the numeric axes, and on these alone [n, n_numeric]: the rows of A."""
-        if not self.space.categories:
-            return self.directions
-        ordered = self.space.ordered
-        rows: Array = self.directions[~self.directions[:, ~ordered].any(axis=1)][:, ordered]
-        return rows
-
-    def others(self, h: Configuration, direction: Array) -> tuple[float, ...] | None:
-        """The positions of the other values of the category that a direction moves, from that of h on; None: it moves
-        numeric axes."""
-        axis = self.space.axes[int(np.argmax(np.abs(direction)))]
-        if not isinstance(axis, Category):
-            return None
-        here = axis.coordinate(h[axis.name])
-        return tuple(place - here for place in range(len(axis.values)) if place != here)
 
 
 @dataclass(frozen=True)
@@ -216,3 +184,42 @@ class Trajectory:
         if given is not None:
             return given / 2
         return 0.5 if self.low >= 0 and self.high <= 1 else self.high / 2 - self.low / 2
+
+
+STATES = 4096
+"""Number of states that a look ahead examines before giving up; a hundred live trials need a few hundred."""
+
+
+def needed_next(state: Trajectory, known: Mapping[Key, float | None]) -> Proposal | None:
+    """The first unknown configuration on any course that the search may take from `state`, breadth first; else None.
+
+    Further workers get what may be needed next, while earlier values are missing. The trajectory itself does not
+    change: it reads the same values in the same order as with one worker, only sooner.
+    known: values by `Space.key`, None where the trial is live. A live trial may turn out worse than the incumbent, or
+    better. Configurations that are needed after fewer such uncertain outcomes come first.
+    """
+    space = state.plan.space
+    if len(known) >= prod(axis.size for axis in space.axes):
+        return None
+    key, ahead = space.key, deque([state])
+    for _ in range(STATES):
+        if not ahead:
+            return None
+        state = ahead.popleft()
+        if state.finished:
+            continue
+        proposal = state.proposal()
+        if key(proposal.h) not in known:
+            return proposal
+        value = known[key(proposal.h)]
+        if value is not None:
+            ahead.appendleft(state.told(proposal.h, value))
+        else:
+            ahead.extend(state.told(proposal.h, outcome) for outcome in _outcomes(state))
+    return None
+
+
+def _outcomes(state: Trajectory) -> tuple[float, ...]:
+    """One value for each outcome of a comparison with the incumbent; against a failure there is only one."""
+    better = nextafter(state.value, inf)
+    return (better,) if state.value == FAILED else (FAILED, better)

@@ -1,15 +1,49 @@
 """The directions of a search: the rows of A in r = A log h (`eq:reparam`), by name."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
-from tune_cd.search.space import Array, Space
+from tune_cd.search.category import Category
+from tune_cd.search.space import Array, Configuration, Space
 
 Directions = Mapping[str, Sequence[float]] | Sequence[Sequence[float]] | Array | None
 """Name -> row [n_numeric]; or rows [n_directions, n_numeric], named by the axis that they move or by their number;
 None: each axis. One column for each numeric axis of the space, in its coordinates. Each category is a direction of its
 own, behind these, which is not given."""
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """The constants of a search. Hashable by identity: no two plans are equal.
+
+    names [n_directions], directions [n_directions, n_axes]: in the axes' coordinates; each moves numeric axes, or from
+    one value of a category to another. axes: whether the model may move along other lines too: single axes, and
+    diagonals of their pairs.
+    """
+
+    space: Space
+    names: tuple[str, ...]
+    directions: Array
+    axes: bool = True
+
+    @cached_property
+    def rows(self) -> Array:
+        """The directions of the numeric axes, and on these alone [n, n_numeric]: the rows of A."""
+        ordered = self.space.ordered
+        rows: Array = self.directions[~self.directions[:, ~ordered].any(axis=1)][:, ordered]
+        return rows
+
+    def others(self, h: Configuration, direction: Array) -> tuple[float, ...] | None:
+        """The positions of the other values of the category that a direction moves, from that of h on; None: it moves
+        numeric axes."""
+        axis = self.space.axes[int(np.argmax(np.abs(direction)))]
+        if not isinstance(axis, Category):
+            return None
+        here = axis.coordinate(h[axis.name])
+        return tuple(place - here for place in range(len(axis.values)) if place != here)
 
 
 def directions_of(space: Space, given: Directions) -> tuple[tuple[str, ...], Array]:
@@ -30,8 +64,6 @@ def directions_of(space: Space, given: Directions) -> tuple[tuple[str, ...], Arr
     if not array.any(axis=1).all():
         raise ValueError(f"directions {given!r}: a row of zeros does not move")
     names = given if isinstance(given, Mapping) else (_name(space, row, i) for i, row in enumerate(array))
-    if not space.categories:
-        return tuple(names), array
     return (*names, *(axis.name for axis in space.categories)), np.concatenate([array @ axes, categories])
 
 

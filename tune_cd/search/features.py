@@ -1,6 +1,7 @@
 """One-hot coordinates of categories, as the Gaussian process is told them, and their length scales."""
 
 from collections.abc import Callable
+from functools import partial
 from math import sqrt
 
 import numpy as np
@@ -13,17 +14,14 @@ UNALIKE = 1.0
 
 def features_of(space: Space) -> Callable[[Array], Array]:
     """The map from coordinates [n, n_axes] to those of the process [n, n_features]: the numeric axes', then of every
-    category one coordinate a value, such that two values are 1 apart. Without a category the coordinates themselves."""
-    if not space.categories:
-        return same
-    places = np.flatnonzero(~space.ordered)
-    values = [np.arange(len(axis.values)) for axis in space.categories]
+    category one coordinate a value, such that two values are 1 apart. It can be pickled."""
+    return partial(_features, space)
 
-    def features(points: Array) -> Array:
-        hot = [(np.round(points[:, [at]]) == each) / sqrt(2) for at, each in zip(places, values)]
-        return np.concatenate([points[:, space.ordered], *hot], axis=1)
 
-    return features
+def _features(space: Space, points: Array) -> Array:
+    places = zip(np.flatnonzero(~space.ordered), space.categories)
+    hot = [(np.round(points[:, [at]]) == np.arange(len(axis.values))) / sqrt(2) for at, axis in places]
+    return np.concatenate([points[:, space.ordered], *hot], axis=1)
 
 
 def widths_of(space: Space) -> Array:
@@ -35,16 +33,9 @@ def widths_of(space: Space) -> Array:
 def with_categories(space: Space, maps: Array, lengths: Array) -> Array:
     """The maps from features to units of length scales [n_draws, n_features, n_features], from those of the numeric
     axes [n_draws, n_numeric, n_numeric] and of the categories, lengths [n_draws, n_categories]."""
-    if not space.categories:
-        return maps
-    n = maps.shape[1]
-    counts = [len(axis.values) for axis in space.categories]
+    n, counts = maps.shape[1], [len(axis.values) for axis in space.categories]
     whole = np.zeros((len(maps), n + sum(counts), n + sum(counts)))
     whole[:, :n, :n] = maps
     every = np.arange(n, n + sum(counts))
     whole[:, every, every] = 1 / np.repeat(lengths, counts, axis=1)
     return whole
-
-
-def same(points: Array) -> Array:
-    return points

@@ -17,20 +17,22 @@ promising of them are compared too. The next step depends only on the progress o
 running.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
 from math import inf
 
 import numpy as np
 
-from tune_cd.search.descent import Plan
-from tune_cd.search.lines import Line, candidates, lines_through, locate, snapped
+from tune_cd.search.bracket import FAILED
+from tune_cd.search.directions import Plan
+from tune_cd.search.lines import Line, candidates, lines_through, locate
 from tune_cd.search.prior import Prior, draws_of, location_weight
-from tune_cd.search.space import NEGLIGIBLE, Array, Configuration, Space
+from tune_cd.search.protocol import Step
+from tune_cd.search.space import NEGLIGIBLE, Array, Configuration, Key, Space
 from tune_cd.search.surrogate import Surrogate
-from tune_cd.search.training import Proposal, Training, start_left
+from tune_cd.search.training import Proposal, Training
 
 LENGTHS = (1 / 8, 1 / 4, 1 / 2, 1.0)
 """Shares of the full length at which trainings pause."""
@@ -69,37 +71,32 @@ power FIRST_WEIGHT. The points of largest uncertainty on lines would mostly lie 
 
 
 @dataclass(frozen=True)
-class Step:
-    """The next training to run: a configuration, new or paused, and the share of the full length to train it to."""
-
-    proposal: Proposal
-    until: float
-
-
-@dataclass(frozen=True)
 class Guided:
     """State of the model-guided search; `step` is the next training to run.
 
-    starts: configurations to train before anything is modelled. trainings: in the order of asking. lengths: see
-        LENGTHS, ascending, the last is 1. left: the rest of the budget, in full trainings.
-    blind: the starts say nothing about the optimum's location. exploit: this step exploits, whatever its turn. grows:
-        new configurations may be begun; if False, paused trainings go on while that is worth anything.
+    starts: configurations to train before anything is modelled, by key. known: the trainings by key, in the order of
+        asking. lengths: see LENGTHS, ascending, the last is 1. left: the rest of the budget, in full trainings.
+    blind: the starts say nothing about the optimum's location. grows: new configurations may be begun; if False, paused
+        trainings go on while that is worth anything. exploit: this step exploits, whatever its turn.
     """
 
     plan: Plan
     prior: Prior
-    starts: tuple[Configuration, ...]
-    trainings: tuple[Training, ...] = ()
+    starts: Mapping[Key, Configuration]
+    known: Mapping[Key, Training] = field(default_factory=dict)
     lengths: tuple[float, ...] = (1.0,)
     left: float = inf
     blind: bool = True
-    exploit: bool = False
     grows: bool = True
+    exploit: bool = False
+
+    # The next step ------------------------------------------------------------------------------------------------
 
     @cached_property
     def step(self) -> Step | None:
         """The next training to run; None if there is none, for good or until a running training ends."""
-        if self.grows and (start := self._missing) is not None:
+        start = next((h for key, h in self.starts.items() if key not in self.known), None)
+        if self.grows and start is not None:
             return self._begin(Proposal(start, "start", 0.0))
         if not self._any_value:
             return self._begin(self._sampled()) if self.grows else None
@@ -122,55 +119,41 @@ class Guided:
         """The step that promises most, with its worth per full training."""
         return max(self._steps(), key=lambda scored: scored[0], default=(0.0, None))
 
+    def _steps(self) -> Iterator[tuple[float, Step]]:
+        """(worth per full training, step) of the affordable steps: those of paused trainings, and the best new one."""
+        for share in self.lengths:
+            costs = {at: share - self.trainings[at].share for at in self._waiting}
+            on = [at for at, cost in costs.items() if cost > 0 and self._affords(cost, share, at)]
+            for at, worth in zip(on, self._worth(self.model.points[on], share) if on else ()):
+                yield worth / costs[at], Step(self._resumed(at), share)
+        if self.grows and self._affords(self.lengths[0], self.lengths[0]):
+            worth, proposal = self._newest()
+            if proposal is not None:
+                yield worth / self.lengths[0], Step(proposal, self.lengths[0])
+
     @cached_property
-    def model(self) -> Surrogate:
-        """What the trainings so far predict; at least one is needed."""
-        return Surrogate(self.plan, self.prior, self.trainings, self.lengths, self._exploits)
-
-    @property
-    def _missing(self) -> Configuration | None:
-        """The first start that is not among the trainings."""
-        key, plain = self.plan.space.key, not self.plan.space.categories  # for Python, True is 1
-        known = {tuple(one.h.values()) for one in self.trainings} if plain else set()
-        others = [h for h in self.starts if tuple(h.values()) not in known]  # mostly none: keys take longer
-        keys = {key(one.h) for one in self.trainings} if others else set()
-        return next((h for h in others if key(h) not in keys), None)
-
-    def _sampled(self) -> Proposal | None:
-        """A new configuration inside the box, or on the only line, while no value is told: see SAMPLED. None if none is
-        new."""
-        space, n = self.plan.space, len(self.trainings)
-        width = np.maximum(space.high - space.low, NEGLIGIBLE)
-        origin = (space.to_coordinates(self.starts[0]) - space.low) / width if self.starts else 0.5
-        draws = draws_of(self.prior, self.plan, False, self.lengths)
-        maps = draws.maps[:, :-1, :-1]
-        metric = np.linalg.cholesky((np.swapaxes(maps, 1, 2) @ maps).mean(0))
-        for count in SAMPLED:
-            shares = (origin + np.random.default_rng(n).random((count, len(width)))) % 1
-            x = snapped(space, space.low + shares * width) if self.plan.axes else candidates(self._lines_through([0]))
-            x = x[self.model.is_new(x)][: SAMPLED[0] if self.plan.axes else None]
-            if len(x):
-                apart = draws.features(x)[:, None] - draws.features(self.model.points)
-                away = np.linalg.norm(apart @ metric, axis=-1).min(1, initial=inf)
-                best = x[np.argmax(away * self._weight(x) ** FIRST_WEIGHT)]
-                return Proposal(space.from_coordinates(best), "sampled", 0.0)
-        return None
+    def _waiting(self) -> list[int]:
+        """Indices of the trainings that could go on."""
+        return [at for at, one in enumerate(self.trainings) if one.until is None and one.share < 1 and not one.left]
 
     def _begin(self, proposal: Proposal | None) -> Step | None:
         """The first step of a new configuration; None without a proposal, or if the budget is too small for it."""
         return Step(proposal, self.lengths[0]) if proposal and self.lengths[0] <= self.left else None
 
-    def _steps(self) -> Iterator[tuple[float, Step]]:
-        """(worth per full training, step) of the affordable steps: those of paused trainings, and the best new one."""
-        shares = np.array([one.share for one in self.trainings])
-        for share in self.lengths:
-            on = [at for at in self._waiting if shares[at] < share and self._affords(share - shares[at], share, at)]
-            for at, worth in zip(on, self._worth(self.model.points[on], share) if on else ()):
-                yield worth / (share - shares[at]), Step(self._resumed(at), share)
-        if self.grows and self._affords(self.lengths[0], self.lengths[0]):
-            worth, proposal = self._newest()
-            if proposal is not None:
-                yield worth / self.lengths[0], Step(proposal, self.lengths[0])
+    def _resumed(self, at: int) -> Proposal:
+        return Proposal(self.trainings[at].h, "resumed", 0.0)
+
+    @cached_property
+    def trainings(self) -> tuple[Training, ...]:
+        """In the order of asking, by which they have their indices."""
+        return tuple(self.known.values())
+
+    @cached_property
+    def model(self) -> Surrogate:
+        """What the trainings so far predict; at least one is needed."""
+        return Surrogate(self.plan, self.prior, self.trainings, self.lengths, self._exploits)
+
+    # Where a new configuration may lie -----------------------------------------------------------------------------
 
     def _newest(self) -> tuple[float, Proposal | None]:
         """(worth, proposal) of the most valuable new configuration on the lines through the leader. If none is new
@@ -230,85 +213,32 @@ class Guided:
                 return float(scores[at]), *locate(lines, int(at))
         return -1.0, lines[0], 0.0
 
+    def _sampled(self) -> Proposal | None:
+        """A new configuration inside the box, or on the only line, while no value is told: see SAMPLED. None if none is
+        new."""
+        space, n = self.plan.space, len(self.trainings)
+        width = np.maximum(space.high - space.low, NEGLIGIBLE)
+        first = next(iter(self.starts.values()), None)
+        origin = 0.5 if first is None else (space.to_coordinates(first) - space.low) / width
+        draws = draws_of(self.prior, self.plan, False, self.lengths)
+        maps = draws.maps[:, :-1, :-1]
+        metric = np.linalg.cholesky((np.swapaxes(maps, 1, 2) @ maps).mean(0))
+        for count in SAMPLED:
+            shares = (origin + np.random.default_rng(n).random((count, len(width)))) % 1
+            x = space.snapped(space.low + shares * width) if self.plan.axes else candidates(self._lines_through([0]))
+            x = x[self.model.is_new(x)][: SAMPLED[0] if self.plan.axes else None]
+            if len(x):
+                apart = draws.features(x)[:, None] - draws.features(self.model.points)
+                away = np.linalg.norm(apart @ metric, axis=-1).min(1, initial=inf)
+                best = x[np.argmax(away * self._weight(x) ** FIRST_WEIGHT)]
+                return Proposal(space.from_coordinates(best), "sampled", 0.0)
+        return None
+
+    # What a step is worth ------------------------------------------------------------------------------------------
+
     def _worth(self, x: Array, share: float) -> Array:
         """Worth of training configurations x [n, n_axes] to this length, [n]: the weighted expected gain."""
         return self.model.process.gain(x, share, self._above) * self._weight(x)
-
-    @cached_property
-    def incumbent(self) -> int:
-        """Index of the training with the best value told, at whatever length: it is finished before the search ends.
-
-        One that failed or was left before its end counts only if all did. The leader, which is predicted to end best,
-        may be a short training whose end disappoints; a budget has seldom enough for both.
-        """
-        told = [
-            -inf if one.failed or one.stopped else max((value for value in one.curve.values()), default=-inf)
-            for one in self.trainings
-        ]
-        return int(np.argmax(told))
-
-    def finish(self) -> Step | None:
-        """Train the incumbent to full length, unless it is there, on its way or cannot go on. The budget keeps a
-        reserve for one: another that runs and may become the incumbent is waited for. The budget is exceeded by less
-        than the shortest length, or if no training is whole yet and none was left before its end."""
-        best = self.trainings[self.incumbent]
-        if best.share == 1 or best.until is not None or best.left:
-            return None
-        if self._runs and not self._affords(1 - best.share, 1.0, self.incumbent):
-            return None
-        paid = 1 - best.share - self.left < self.lengths[0] - NEGLIGIBLE
-        return Step(self._resumed(self.incumbent), 1.0) if paid or not self._whole else None
-
-    @cached_property
-    def _whole(self) -> bool:
-        """Whether a training is whole, will be, or was left before its end."""
-        return any(one.stopped or one.until == 1 or 1.0 in one.curve for one in self.trainings)
-
-    @cached_property
-    def _settled(self) -> bool:
-        """Whether there are enough configurations and every step promises less than PROMISE. What runs may end lower
-        than predicted, so without it no step may promise more either."""
-        if len(self.trainings) < EXPLOIT_FROM + PATIENCE:
-            return False
-        modes = [self._exploits, not self._exploits] if self._varied else [False]  # the fitted process first
-        if any(self._promises(exploits) for exploits in modes):
-            return False
-        told = tuple(replace(one, until=None) for one in self.trainings if one.curve)
-        return not self._runs or replace(self, trainings=told)._settled
-
-    def _promises(self, exploits: bool) -> bool:
-        """Whether a step gains as much as PROMISE, whatever its weight and cost."""
-        model = self.model
-        process = model.exploiting if exploits else model.usual
-        ends = model.expected if process is model.process else process.ends(model.points)
-        least = PROMISE[exploits] * (np.ptp(model.values) or 1.0) / process.spread
-        best = model.best_of(ends)
-        lines = self._lines_through([model.leader])
-        parts = (candidates(lines[at : at + AT_ONCE]) for at in range(0, len(lines), AT_ONCE))
-        steps = chain([model.points[self._waiting]], (x[model.is_new(x)] for x in parts))
-        return any((process.gain(x, 1.0, best) >= least).any() for x in steps if len(x))
-
-    def _affords(self, cost: float, until: float, at: int | None = None) -> bool:
-        """Whether the budget can pay for a step of training `at` (None: a new one), and then finish whichever is the
-        incumbent: this training, the one that is now, or another that runs."""
-        reserve = max([1 - until, *(rest for other, rest in self._rests.items() if other != at)])
-        return cost + reserve <= self.left + NEGLIGIBLE
-
-    @cached_property
-    def _rests(self) -> dict[int, float]:
-        """What the incumbent and the running trainings need to finish from where they will pause, in full trainings."""
-        running = [at for at, one in enumerate(self.trainings) if one.until is not None]
-        return {
-            at: 1 - max(self.trainings[at].share, self.trainings[at].until or 0.0) for at in {self.incumbent, *running}
-        }
-
-    def _resumed(self, at: int) -> Proposal:
-        return Proposal(self.trainings[at].h, "resumed", 0.0)
-
-    @cached_property
-    def _waiting(self) -> list[int]:
-        """Indices of the trainings that could go on."""
-        return [at for at, one in enumerate(self.trainings) if one.until is None and one.share < 1 and not one.left]
 
     @cached_property
     def _above(self) -> Array:
@@ -335,8 +265,10 @@ class Guided:
     @cached_property
     def _start(self) -> Array | None:
         """Coordinates [n_axes] of the best start that did not fail; None if all failed."""
-        values = {self.plan.space.key(one.h): one.last for one in self.trainings if one.curve}
-        return start_left(self.plan.space, self.starts, values)
+        values = {key: self.known[key].last for key in self.starts if key in self.known and self.known[key].curve}
+        left = [key for key in self.starts if values.get(key) != FAILED]
+        best = max(left, key=lambda key: values.get(key, FAILED), default=None)
+        return None if best is None else self.plan.space.to_coordinates(self.starts[best])
 
     @cached_property
     def _n_told(self) -> int:
@@ -366,3 +298,70 @@ class Guided:
     def _varied(self) -> bool:
         """Whether the values differ."""
         return len({value for one in self.trainings for value in one.curve.values()}) > 1
+
+    # The end, and the budget ---------------------------------------------------------------------------------------
+
+    @cached_property
+    def _settled(self) -> bool:
+        """Whether there are enough configurations and every step promises less than PROMISE. What runs may end lower
+        than predicted, so without it no step may promise more either."""
+        if len(self.trainings) < EXPLOIT_FROM + PATIENCE:
+            return False
+        modes = [self._exploits, not self._exploits] if self._varied else [False]  # the fitted process first
+        if any(self._promises(exploits) for exploits in modes):
+            return False
+        told = {key: replace(one, until=None) for key, one in self.known.items() if one.curve}
+        return not self._runs or replace(self, known=told)._settled
+
+    def _promises(self, exploits: bool) -> bool:
+        """Whether a step gains as much as PROMISE, whatever its weight and cost."""
+        model = self.model
+        process = model.exploiting if exploits else model.usual
+        ends = model.expected if process is model.process else process.ends(model.points)
+        least = PROMISE[exploits] * (np.ptp(model.values) or 1.0) / process.spread
+        best = model.best_of(ends)
+        lines = self._lines_through([model.leader])
+        parts = (candidates(lines[at : at + AT_ONCE]) for at in range(0, len(lines), AT_ONCE))
+        steps = chain([model.points[self._waiting]], (x[model.is_new(x)] for x in parts))
+        return any((process.gain(x, 1.0, best) >= least).any() for x in steps if len(x))
+
+    @cached_property
+    def incumbent(self) -> int:
+        """Index of the training with the best value told, at whatever length: it is finished before the search ends.
+
+        One that failed or was left before its end counts only if all did. The leader, which is predicted to end best,
+        may be a short training whose end disappoints; a budget has seldom enough for both.
+        """
+        told = [max([-inf, *one.values]) if not (one.failed or one.stopped) else -inf for one in self.trainings]
+        return int(np.argmax(told))
+
+    def finish(self) -> Step | None:
+        """Train the incumbent to full length, unless it is there, on its way or cannot go on. The budget keeps a
+        reserve for one: another that runs and may become the incumbent is waited for. The budget is exceeded by less
+        than the shortest length, or if no training is whole yet and none was left before its end."""
+        best = self.trainings[self.incumbent]
+        if best.share == 1 or best.until is not None or best.left:
+            return None
+        if self._runs and not self._affords(1 - best.share, 1.0, self.incumbent):
+            return None
+        paid = 1 - best.share - self.left < self.lengths[0] - NEGLIGIBLE
+        return Step(self._resumed(self.incumbent), 1.0) if paid or not self._whole else None
+
+    @cached_property
+    def _whole(self) -> bool:
+        """Whether a training is whole, will be, or was left before its end."""
+        return any(one.stopped or one.until == 1 or 1.0 in one.curve for one in self.trainings)
+
+    def _affords(self, cost: float, until: float, at: int | None = None) -> bool:
+        """Whether the budget can pay for a step of training `at` (None: a new one), and then finish whichever is the
+        incumbent: this training, the one that is now, or another that runs."""
+        reserve = max([1 - until, *(rest for other, rest in self._rests.items() if other != at)])
+        return cost + reserve <= self.left + NEGLIGIBLE
+
+    @cached_property
+    def _rests(self) -> dict[int, float]:
+        """What the incumbent and the running trainings need to finish from where they will pause, in full trainings."""
+        running = [at for at, one in enumerate(self.trainings) if one.until is not None]
+        return {
+            at: 1 - max(self.trainings[at].share, self.trainings[at].until or 0.0) for at in {self.incumbent, *running}
+        }

@@ -7,9 +7,8 @@ from itertools import combinations
 
 import numpy as np
 
-from tune_cd.search.category import Category
-from tune_cd.search.descent import Plan
-from tune_cd.search.space import NEGLIGIBLE, Array, Axis, Configuration, Space
+from tune_cd.search.directions import Plan
+from tune_cd.search.space import NEGLIGIBLE, Array, Configuration, Space
 from tune_cd.search.training import Proposal
 
 STEP, FINER, FEWEST = 0.5, 10, 8
@@ -58,22 +57,16 @@ def lines_through(plan: Plan, h: Configuration, space: Space, pairs: bool = Fals
 def _line(space: Space, name: str, h: Configuration, x: Array, direction: Array, length: float) -> Line:
     """The line through x along a direction; length: the direction's norm, in octaves. On that of a category only its
     values are points."""
-    if space.categories and direction[~space.ordered].any():
+    if direction[~space.ordered].any():
         [at] = np.flatnonzero(direction)
-        return Line(space, name, h, x, direction, _meets(space.axes[at], x[at], 1.0), 0.0)
+        return Line(space, name, h, x, direction, space.axes[at].meets(x[at], 1.0), 0.0)
     low, high = space.chord(x, direction)
     step = min(STEP / length, (high - low) / FEWEST)
     positions = np.linspace(low, high, int((high - low) / step) + 2 if step else 2)
-    listed = [_meets(axis, at, along) for axis, at, along in zip(space.axes, x, direction) if axis.values and along]
+    listed = [axis.meets(at, along) for axis, at, along in zip(space.axes, x, direction) if axis.values and along]
     for meets in listed:
         positions = np.union1d(positions, np.clip(meets, low, high))
     return Line(space, name, h, x, direction, positions, step)
-
-
-def _meets(axis: Axis | Category, x: float, along: float) -> Array:
-    """Positions γ at which the line at coordinate x of an axis, moving `along` per γ, meets its allowed values."""
-    assert axis.values is not None
-    return (np.array([axis.coordinate(value) for value in axis.values]) - x) / along
 
 
 @lru_cache(maxsize=64)  # the same at every step of a search
@@ -104,15 +97,7 @@ def _diagonals(space: Space) -> Iterator[tuple[str, Array]]:
 def candidates(lines: Sequence[Line]) -> Array:
     """Coordinates [n, n_axes] of the configurations at the points of all lines, line after line."""
     x = np.concatenate([line.x + line.positions[:, None] * line.direction for line in lines])
-    return snapped(lines[0].space, x)
-
-
-def snapped(space: Space, x: Array) -> Array:
-    """Coordinates [n, n_axes] of the allowed values nearest to x; x itself changes."""
-    for i, axis in enumerate(space.axes):
-        if axis.values is not None or axis.step is not None:
-            x[:, i] = [axis.coordinate(axis.snap(at)) for at in x[:, i]]
-    return x
+    return lines[0].space.snapped(x)
 
 
 def locate(lines: Sequence[Line], index: int) -> tuple[Line, float]:

@@ -19,61 +19,55 @@ from tune_cd.search.baselines.listed import Listed, grid_cells, uniform_draws
 from tune_cd.search.baselines.optuna_rule import SAMPLERS, OptunaRule
 from tune_cd.search.protocol import Optimiser
 from tune_cd.search.search import CoordinateDescent, Start, starts_of
-from tune_cd.search.space import Configuration, Space
+from tune_cd.search.space import Space
 
 
-def random_search(space: Space, *, seed: int = 0, start: Start = None, workers: int | None = None) -> Baseline:
-    """Uniform draws in the box's coordinates, without repeats."""
-    rule = Listed(space, uniform_draws(space, seed))
-    return Baseline(space, rule, _starts(space, start, seed), workers=workers)
+def baseline(
+    space: Space,
+    *,
+    seed: int = 0,
+    start: Start = None,
+    workers: int | None = None,
+    rule: Callable[..., Rule],
+    **options: Any,
+) -> Baseline:
+    """A method to compare with. rule: (space, seed, **options) -> its rule. Raises ImportError if it needs a library
+    that is not installed."""
+    made = rule(space, seed, **options)
+    blind = [space.sample(np.random.default_rng(seed))] if rule is not _grid else []  # the one of `CoordinateDescent`
+    return Baseline(space, made, starts_of(space, start) or blind, workers=workers)
 
 
 def given(space: Space, *, seed: int = 0, start: Start = None, workers: int | None = None) -> Baseline:
     """The given starts and nothing else: configurations to be trained untuned. Raises ValueError without a start."""
     if start is None:
         raise ValueError("start None: the configurations to be trained are required, nothing is searched for")
-    starts = starts_of(space, start)
-    return Baseline(space, Listed(space, iter(())), starts, workers=workers)
+    return Baseline(space, Listed(space, iter(())), starts_of(space, start), workers=workers)
 
 
-def grid_search(
-    space: Space, *, seed: int = 0, start: Start = None, workers: int | None = None, step: float = 2.0
-) -> Baseline:
+def _uniform(space: Space, seed: int) -> Listed:
+    """Uniform draws in the box's coordinates, without repeats."""
+    return Listed(space, uniform_draws(space, seed))
+
+
+def _grid(space: Space, seed: int, step: float = 2.0) -> Listed:
     """The full factorial by the factor `step` (2 in `sec:exps`), see `grid_cells`. It needs neither start nor seed."""
-    rule = Listed(space, grid_cells(space, step))
-    starts = starts_of(space, start)
-    return Baseline(space, rule, starts, workers=workers)
+    return Listed(space, grid_cells(space, step))
 
 
-def library_search(
-    space: Space,
-    *,
-    seed: int = 0,
-    start: Start = None,
-    workers: int | None = None,
-    method: str,
-    rule: Callable[..., Rule],
-    **options: Any,
-) -> Baseline:
-    """A method of another library. rule: (space, seed, **options) -> the rule around its sampler. Raises ImportError if
-    the library is not installed."""
-    made, starts = rule(space, seed, **options), _starts(space, start, seed)
-    return Baseline(space, made, starts, workers=workers)
-
-
-LIBRARIES: dict[str, Callable[..., Rule]] = {
+RULES: dict[str, Callable[..., Rule]] = {
+    "random": _uniform,
+    "grid": _grid,
     **{name: partial(OptunaRule, method=name) for name in SAMPLERS},
     "botorch": BotorchRule,
 }
-"""Methods of other libraries: name -> constructor of its rule. "botorch" takes the option `initial`."""
+"""Methods to compare with: name -> constructor of the rule. "grid" takes the option `step`, "botorch" `initial`."""
 
 OPTIMISERS: dict[str, Callable[..., Optimiser]] = {
     "cd": CoordinateDescent,
     "cd-paper": partial(CoordinateDescent, rule="paper"),
     "cd-local": partial(CoordinateDescent, rule="local"),
-    "random": random_search,
-    "grid": grid_search,
-    **{name: partial(library_search, method=name, rule=rule) for name, rule in LIBRARIES.items()},
+    **{name: partial(baseline, rule=rule) for name, rule in RULES.items()},
 }
 """Every search method: name -> (space, *, seed=0, start=None, workers=None); "grid" also takes `step`, and those of
 CONFIGURED the arguments of `CoordinateDescent`."""
@@ -88,8 +82,3 @@ NOTES = {
     "the incumbent.",
 }
 """Footnotes by method: a table that prints the method must carry the note."""
-
-
-def _starts(space: Space, start: Start, seed: int) -> list[Configuration]:
-    """The starting points; by default the blind start that `CoordinateDescent` draws from this seed."""
-    return starts_of(space, start) or [space.sample(np.random.default_rng(seed))]

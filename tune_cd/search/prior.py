@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
-from tune_cd.search.descent import Plan
+from tune_cd.search.directions import Plan
 from tune_cd.search.features import UNALIKE, features_of, with_categories
 from tune_cd.search.process import Draws
 from tune_cd.search.space import NEGLIGIBLE, Array
@@ -108,7 +108,7 @@ def _gaussian(away: Array) -> Array:
 
 def _numeric(plan: Plan, x: Array | None) -> Any:
     """Coordinates [..., n_axes] on the numeric axes alone."""
-    return x if x is None or not plan.space.categories else x[..., plan.space.ordered]
+    return x if x is None else x[..., plan.space.ordered]
 
 
 def _fixed(plan: Plan, exploits: bool) -> Draws:

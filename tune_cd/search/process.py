@@ -20,7 +20,6 @@ import numpy as np
 from scipy.linalg.lapack import dpotrs
 from scipy.special import ndtr
 
-from tune_cd.search.features import same
 from tune_cd.search.space import Array
 
 PRIOR_POINTS = 1.0
@@ -49,13 +48,13 @@ class Draws:
 
     maps [n_draws, n_features + 1, n_features + 1]: from the features, the octave of the training length last, to units
     of length scales, one row a direction. noises [n_draws]: noise variances, as shares of the process's variance.
-    features: see `features_of`; by default the coordinates. Predictions are means over all draws, weighted by their
+    features: see `features_of`. Predictions are means over all draws, weighted by their
     likelihood.
     """
 
     maps: Array
     noises: Array
-    features: Callable[[Array], Array] = same
+    features: Callable[[Array], Array]
 
 
 class Process:
@@ -138,13 +137,15 @@ class Process:
         """Knowledge gradient: mean of the final values, and standard deviation of the change of that mean once the
         points are trained to this share, both [n_draws, n]."""
         ends, at_end, end_scaled = self._at(points, 1.0)
-        at_share, alike = at_end, np.ones(())
-        if share != 1.0:
+        if share == 1.0:
+            solved = at_end @ self._inverses
+            unexplained = shared = 1 - _products(solved, at_end)
+        else:
             _, at_share, share_scaled = self._at(points, share)
             alike = matern(np.sqrt(((end_scaled - share_scaled) ** 2).sum(1)))  # [n_draws, n]
-        solved = at_share @ self._inverses
-        explained, shared = _products(solved, at_share), alike - _products(solved, at_end)
-        seen = np.maximum(1 - explained, TINY) + self._noises[:, None]
+            solved = at_share @ self._inverses
+            unexplained, shared = 1 - _products(solved, at_share), alike - _products(solved, at_end)
+        seen = np.maximum(unexplained, TINY) + self._noises[:, None]
         return ends, np.sqrt(self._variances[:, None] / seen) * np.abs(shared)
 
     @cached_property

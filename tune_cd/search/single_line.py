@@ -13,7 +13,8 @@ from math import inf
 import numpy as np
 
 from tune_cd.search.bracket import FAILED
-from tune_cd.search.guided import IDLE, Guided, Step
+from tune_cd.search.guided import IDLE, Guided
+from tune_cd.search.protocol import Step
 from tune_cd.search.space import AT_END, Array, Configuration, Space
 from tune_cd.search.training import Proposal
 
@@ -28,6 +29,8 @@ with .47 instead of .51 on the diagonal of `omniglot-242-infonce`, which has sev
 
 ON_LINE = 1e-6
 """Octaves. A configuration nearer to the line than this, on every axis, is on it."""
+
+CLOSE = RATE_RESOLUTION + ON_LINE
 
 
 def check_line(space: Space, starts: Sequence[Configuration], direction: Array) -> None:
@@ -60,35 +63,43 @@ class OnLine:
         """The next training; None once the best may be bracketed: what runs ends first, and may be better. At an end of
         the line, where no neighbour can be tried, it ends unbracketed. Where no step promises anything, the best value
         is finished first."""
-        idle = self.now.step is None or self.now.promising[0] < IDLE if self._any_value else False
+        any_value = any(one.values for one in self.now.trainings)
+        idle = any_value and (self.now.step is None or self.now.promising[0] < IDLE)
         runs = any(one.until is not None for one in self.now.trainings)
         if idle and (runs or (step := self.now.finish()) is not None):
             return None if runs else step
-        if self.best is None:
+        if self._best is None:
             return self.now.step
-        if _is_close(sum(side for side, room in zip(self.sides, self._rooms) if room > AT_END)):
+        below, above = (side if room > AT_END else 0.0 for side, room in zip(self._sides, self._rooms))
+        if below + above <= CLOSE:
             return None
-        return self._neighbour() if self._is_due(idle) else self.now.step
-
-    @property
-    def gap(self) -> float:
-        """Octaves between the two neighbours of the best at full length; inf without a best, or with one neighbour."""
-        return inf if self.best is None else sum(self.sides)
+        if not self._is_due(idle):
+            return self.now.step
+        octaves = min(RATE_RESOLUTION / 2, max(below, above)) * (-1 if below > above else 1)
+        h = self.now.plan.space.along(self.now.trainings[self._best].h, self._direction, octaves / self._octaves)
+        return Step(Proposal(h, self.now.plan.names[0], octaves / self._octaves), self.now.lengths[0])
 
     @property
     def bracketed(self) -> bool:
-        """Whether the neighbours are at most RATE_RESOLUTION apart."""
-        return _is_close(self.gap)
+        """Whether the two neighbours of the best at full length are at most RATE_RESOLUTION apart."""
+        return self._best is not None and sum(self._sides) <= CLOSE
+
+    def _is_due(self, idle: bool) -> bool:
+        """Whether the next neighbour is tried: from BRACKET_FROM of the budget on, unless a training is predicted to
+        end better than the best at full length; at the latest when nothing else promises anything. Without this step it
+        may look far away, where nothing promises much, or end unbracketed."""
+        late = self.spent >= BRACKET_FROM * self.budget
+        return self.spent < self.budget and (idle or (self.now.model.leader == self._best and late))
 
     @cached_property
-    def best(self) -> int | None:
+    def _best(self) -> int | None:
         """Index of the best training at full length, of equal ones the first; None without one."""
         ends = [one.last if one.share == 1 else FAILED for one in self.now.trainings]
         return int(np.argmax(ends)) if max(ends, default=FAILED) != FAILED else None
 
     @cached_property
-    def sides(self) -> tuple[float, float]:
-        """Octaves from the best to its lower and its upper neighbour."""
+    def _sides(self) -> tuple[float, float]:
+        """Octaves from the best to its lower and its upper neighbour; inf without one."""
         away = self.now.model.points - self._x
         positions = away @ self._direction / (self._direction @ self._direction)
         on_line = np.abs(away - positions[:, None] * self._direction).max(1) < ON_LINE
@@ -99,31 +110,8 @@ class OnLine:
     @cached_property
     def _rooms(self) -> tuple[float, float]:
         """Octaves from the best to the ends of the line, after all its growth."""
-        space = self.now.plan.space
-        widest = Space(**{axis.name: axis.widest for axis in space.axes}) if space.grows else space
-        low, high = widest.chord(self._x, self._direction)
+        low, high = self.now.plan.space.widest.chord(self._x, self._direction)
         return -low * self._octaves, high * self._octaves
-
-    def _is_due(self, idle: bool) -> bool:
-        """Whether the next neighbour is tried: from BRACKET_FROM of the budget on, unless a training is predicted to
-        end better than the best at full length; at the latest when nothing else promises anything. Without this step it
-        may look far away, where nothing promises much, or end unbracketed."""
-        if self.spent >= self.budget:
-            return False
-        return idle or (self.now.model.leader == self.best and self.spent >= BRACKET_FROM * self.budget)
-
-    @property
-    def _any_value(self) -> bool:
-        return any(one.values for one in self.now.trainings)
-
-    def _neighbour(self) -> Step:
-        """The next neighbour of the best, at the shortest length, on the side where the nearest is farther away."""
-        assert self.best is not None
-        below, above = (side if room > AT_END else 0.0 for side, room in zip(self.sides, self._rooms))
-        side = -1 if below > above else 1
-        position = side * min(RATE_RESOLUTION / 2, max(below, above)) / self._octaves
-        h = self.now.plan.space.along(self.now.trainings[self.best].h, self._direction, position)
-        return Step(Proposal(h, self.now.plan.names[0], position), self.now.lengths[0])
 
     @property
     def _direction(self) -> Array:
@@ -138,11 +126,5 @@ class OnLine:
     @property
     def _x(self) -> Array:
         """Coordinates [n_axes] of the best."""
-        assert self.best is not None
-        x: Array = self.now.model.points[self.best]
+        x: Array = self.now.model.points[self._best]
         return x
-
-
-def _is_close(gap: float) -> bool:
-    """Whether neighbours are at most RATE_RESOLUTION apart."""
-    return gap <= RATE_RESOLUTION + ON_LINE

@@ -1,23 +1,21 @@
 """A box of named parameters, log-scaled or linear (`log H` of the paper) or categories, and the lines through it.
 
-Each axis has a coordinate in which lines are straight. On a log-scaled axis it is the octave, log2 of the value: a step
-of 1 is a factor of 2. On a linear axis it is the value, in units of which LINEAR_WIDTH span the range. An axis is real,
-a lattice (multiples of a step: integers are multiples of 1), or a list of allowed values such as batch sizes. Lattices
-and lists are searched in the same continuous coordinate and snapped when a configuration is made. A `Category`, whose
-values have no order, is an axis too; its coordinate is the place of the value in its list.
+Each axis has a coordinate in which lines are straight, see `axis`. A `Category`, whose values have no order, is an axis
+too; its coordinate is the place of the value in its list.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from functools import cached_property
-from math import ceil, floor, inf, isfinite, log2
+from math import inf, isfinite
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tune_cd.search.axis import KEY_DIGITS, Array, Axis, Linear
 from tune_cd.search.category import CATEGORY, Category, is_category
-from tune_cd.search.number import number_of
+
+__all__ = ["AT_END", "KEY_DIGITS", "NEGLIGIBLE", "Array", "Axis", "Configuration", "Key", "Linear", "Space", "choice"]
 
 Configuration = dict[str, Any]
 """A configuration h: name -> value of every parameter."""
@@ -25,222 +23,13 @@ Configuration = dict[str, Any]
 Key = tuple[float, ...]
 """The key that equal configurations share, see `Space.key`."""
 
-Array = NDArray[np.float64]
 Coordinates = Sequence[float] | Array
-
-LINEAR_WIDTH = 8.0
-"""Width of a linear axis in coordinates, counted as octaves. Steps, distances and length scales are written in octaves;
-ranges of log-scaled parameters are 3 (batch size) to 13 octaves (learning rate) wide."""
-
-KEY_DIGITS = 9
-"""Two configurations whose coordinates agree to 1e-9 on every axis are the same configuration."""
-
-APART, PLACES = 0.02, 100
-"""Values count as alike if they differ by less than APART octaves, or on a narrow axis by less than 1/PLACES of its
-width: see `Axis.apart`."""
 
 NEGLIGIBLE = 1e-12
 """A direction whose component on an axis is below this share of its largest does not move along that axis."""
 
 AT_END = 0.1
 """Octaves. A value this near to an end of its range is at the end: beyond it nothing can be tried."""
-
-GROWTH_STEP, GROWTH_WITHIN = 2.0, 2 / 3
-"""Octaves. A range that may grow (`Axis.growth`) does so by GROWTH_STEP, once the best is nearer than GROWTH_WITHIN to
-its end: there is no room for a neighbour as near as `pausing_line.RATE_RESOLUTION` asks for."""
-
-ROUNDING = 1e-9
-"""Relative tolerance: a value this near to a multiple of a step counts as that multiple. Also octaves by which a point
-may lie outside a range and count as at its end."""
-
-
-@dataclass(frozen=True)
-class Linear:
-    """The range of a linear axis: momentum=Linear(0.0, 0.99), layers=Linear(1, 8, step=1).
-
-    step: only its multiples are allowed (1: the integers); None: all real numbers.
-    """
-
-    low: float
-    high: float
-    step: float | None = None
-
-
-@dataclass(frozen=True)
-class Axis:
-    """One parameter. `values`: the allowed values, ascending; `step`: its multiples are allowed; neither: real.
-
-    scale: "log", coordinates are octaves; "linear", they run from 0 at `low` to LINEAR_WIDTH at `high`. On a log scale
-    an allowed value 0 lies as far below the next value as that lies below the one after it (an octave, if there are
-    only two).
-    growth: octaves by which the range of a real, log-scaled axis may grow at either end, where the best lies there
-        (`Space.grown`). Values so far outside are allowed.
-    Raises ValueError unless both bounds are finite, on a log scale > 0 (or an allowed 0), low < high where no `values`
-    are given, and a multiple of `step` lies between them.
-    """
-
-    name: str
-    low: float
-    high: float
-    values: tuple[float, ...] | None = None
-    step: float | None = None
-    scale: str = "log"
-    growth: float = 0.0
-
-    def __post_init__(self) -> None:
-        if self.scale not in ("log", "linear"):
-            raise ValueError(f"{self.name}: scale {self.scale!r}: 'log' or 'linear'")
-        for bound in (self.low, self.high):
-            number = number_of(bound)
-            if number is None or not isfinite(number):
-                raise ValueError(f"{self.name}: bound {bound!r} is not allowed; it must be a finite number")
-            if self.scale == "log" and number <= 0 and not (number == 0 and self._has_zero):
-                raise ValueError(
-                    f"{self.name}: bound {bound!r} is not allowed; log-scaled axes need numbers > 0, "
-                    "Linear(low, high) takes any"
-                )
-        for name in ("low", "high", "step"):
-            if (value := getattr(self, name)) is not None:
-                object.__setattr__(self, name, number_of(value))
-        if self.low >= self.high and self.values is None:
-            raise ValueError(
-                f"{self.name}: range ({self.low}, {self.high}) is empty; the lower bound must be below the upper"
-            )
-        if self.step is not None and (self.step <= 0 or self.size < 1):
-            raise ValueError(f"{self.name}: no multiple of {self.step} lies in ({self.low}, {self.high})")
-        real = self.scale == "log" and self.values is None and self.step is None
-        if not 0 <= self.growth < inf or (self.growth and not real):
-            raise ValueError(f"{self.name}: growth {self.growth!r}: octaves, >= 0, of a real, log-scaled range")
-
-    @classmethod
-    def integers(cls, name: str, low: int, high: int) -> "Axis":
-        """All integers from `low` to `high`, both included, on a log scale."""
-        return cls(name, low, high, step=1)
-
-    @classmethod
-    def choice(cls, name: str, values: Sequence[float]) -> "Axis":
-        """Only the given numbers: at least one, all different. The scale is linear if one is negative or 0 is the only
-        one, else log."""
-        numbers = [number for value in values if (number := number_of(value)) is not None and isfinite(number)]
-        if len(numbers) < len(values):
-            raise ValueError(f"{name}: allowed values {list(values)!r} must be finite numbers")
-        if len(values) == 0 or len(set(numbers)) < len(values):
-            raise ValueError(f"{name}: allowed values {list(values)!r} must be at least one and all different")
-        ordered = tuple(sorted(numbers))
-        scale = "log" if ordered[0] >= 0 and ordered[-1] > 0 else "linear"
-        return cls(name, ordered[0], ordered[-1], values=ordered, scale=scale)
-
-    @cached_property
-    def ends(self) -> tuple[float, float]:
-        """The coordinates of `low` and `high`."""
-        return self.coordinate(self.low), self.coordinate(self.high)
-
-    @cached_property
-    def widest(self) -> "Axis":
-        """This axis after all its growth: the values that are allowed."""
-        if not self.growth:
-            return self
-        factor = 2.0**self.growth
-        return replace(self, low=self.low / factor, high=self.high * factor, growth=0.0)
-
-    def grown(self, at: Array, best: float) -> "Axis":
-        """See `Space.grown`; at [n] and best are coordinates on this axis."""
-        if not self.growth:
-            return self
-        low, high = self.ends
-        below = min(self.growth, _octaves_beyond(low - at.min(), low - best))
-        above = min(self.growth, _octaves_beyond(at.max() - high, best - high))
-        return replace(self, low=self.low / 2.0**below, high=self.high * 2.0**above)
-
-    @property
-    def size(self) -> float:
-        """Number of allowed values; inf for a continuum."""
-        if self.values is not None:
-            return len(self.values)
-        return inf if self.step is None else self._multiples[1] - self._multiples[0] + 1
-
-    @property
-    def domain(self) -> "Domain":
-        """The domain from which `Space` builds this axis."""
-        if self.values is not None:
-            return list(self.values)
-        if self.scale == "linear":
-            return Linear(self.low, self.high, self.step)
-        return self if self.step is not None or self.growth else (self.low, self.high)
-
-    def coordinate(self, value: Any) -> float:
-        """The coordinate of a value: its log2, or its distance from `low` in LINEAR_WIDTH-ths of the range."""
-        if self.scale == "linear":
-            return float((value - self.low) / self._unit)
-        octave: float = self._zero if value == 0 and self._has_zero else log2(value)
-        return octave
-
-    def snap(self, coordinate: float) -> float | int:
-        """The allowed value nearest to a coordinate, a Python float or int. Allowed values are compared by coordinate
-        (ties: the lower), multiples of a step by value."""
-        low, high = self.widest.ends
-        at = min(max(float(coordinate), low), high)
-        if self.values is not None:
-            return min(self.values, key=lambda value: abs(self.coordinate(value) - at))
-        value = self._inside(2.0**at if self.scale == "log" else self.low + at * self._unit)
-        if self.step is None:
-            return float(value)
-        first, last = self._multiples
-        return self._inside(min(max(round(value / self.step), first), last) * self.step)
-
-    def check(self, value: Any) -> float | int:
-        """`value` in this axis's type. Raises ValueError unless it is a number that the axis allows."""
-        number = number_of(value)
-        low, high = self.widest.low, self.widest.high
-        if number is None or not low <= number <= high:
-            raise ValueError(f"{self.name} = {value!r} is outside [{low}, {high}]")
-        if self.values is not None:
-            if number not in self.values:
-                raise ValueError(f"{self.name} = {value!r} is not one of {list(self.values)}")
-            return self.values[self.values.index(number)]
-        if self.step is None:
-            return number
-        multiple = number / self.step
-        if abs(multiple - round(multiple)) > ROUNDING * max(1.0, abs(multiple)):
-            raise ValueError(f"{self.name} = {value!r} is not a multiple of {self.step}")
-        return round(multiple) * self.step if isinstance(self.step, int) else number
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
-
-    @cached_property
-    def apart(self) -> float:
-        """Coordinates nearer than this belong to values that are alike, of which one is enough. It is APART, or less:
-        1/PLACES of a narrow axis, half the smallest gap between allowed values."""
-        width = self.ends[1] - self.ends[0]
-        gaps = np.diff([self.coordinate(value) for value in self.values]) if self.values else np.array([])
-        return float(min([APART, *([width / PLACES] if width else []), *(gaps / 2)]))
-
-    @property
-    def _has_zero(self) -> bool:
-        """Whether 0 is the lowest of several allowed values."""
-        return self.values is not None and len(self.values) > 1 and self.values[0] == 0
-
-    @cached_property
-    def _zero(self) -> float:
-        """The coordinate of 0, the lowest allowed value."""
-        assert self.values is not None
-        first, second = (*map(log2, self.values[1:3]), log2(self.values[1]) + 1)[:2]
-        return 2 * first - second
-
-    @property
-    def _unit(self) -> float:
-        return (self.high - self.low) / LINEAR_WIDTH or 1.0
-
-    @property
-    def _multiples(self) -> tuple[int, int]:
-        """The first and the last multiple of `step` in the range, in steps; 0.3 counts as a multiple of 0.1."""
-        assert self.step is not None
-        return ceil(self.low / self.step - ROUNDING), floor(self.high / self.step + ROUNDING)
-
-    def _inside(self, value: float) -> float:
-        return min(max(value, self.widest.low), self.widest.high)
-
 
 Domain = tuple[float, float] | list[float] | list[int] | list[Any] | range | Linear | Axis | Category
 
@@ -269,15 +58,20 @@ class Space:
         self.ordered = np.array([not isinstance(axis, Category) for axis in self.axes])
         self.numeric = tuple(axis.name for axis in self.axes if not isinstance(axis, Category))
 
+    @cached_property
+    def grows(self) -> bool:
+        """Whether a range may grow."""
+        return any(axis.growth for axis in self.axes)
+
     @property
     def fixed(self) -> "Space":
         """This space with ranges that do not grow."""
         return Space(**{one.name: replace(one, growth=0.0) if isinstance(one, Axis) else one for one in self.axes})
 
-    @cached_property
-    def grows(self) -> bool:
-        """Whether a range may grow."""
-        return any(axis.growth for axis in self.axes)
+    @property
+    def widest(self) -> "Space":
+        """This space after all its growth."""
+        return Space(**{axis.name: axis.widest for axis in self.axes}) if self.grows else self
 
     def __repr__(self) -> str:
         return f"Space({', '.join(f'{axis.name}={axis.domain}' for axis in self.axes)})"
@@ -306,6 +100,13 @@ class Space:
     def from_coordinates(self, x: Coordinates) -> Configuration:
         """The configuration at coordinates x [n_axes], clipped to the box and snapped to the allowed values."""
         return {axis.name: axis.snap(at) for axis, at in zip(self.axes, x, strict=True)}
+
+    def snapped(self, x: Array) -> Array:
+        """Coordinates [n, n_axes] of the allowed values nearest to x; x itself changes."""
+        for i, axis in enumerate(self.axes):
+            if axis.values is not None or axis.step is not None:
+                x[:, i] = axis.snapped(x[:, i])
+        return x
 
     def key(self, h: Mapping[str, Any]) -> Key:
         """The hashable key that equal configurations share: their coordinates, rounded to 1e-9."""
@@ -352,12 +153,6 @@ class Space:
     def from_json(cls, axes: list[dict[str, Any]]) -> "Space":
         """The inverse of `to_json`."""
         return cls(**{axis["name"]: _axis_from(axis) for axis in axes})
-
-
-def _octaves_beyond(farthest: float, best: float) -> float:
-    """Octaves by which an end of a range moves, from those by which the farthest point and the best lie beyond it."""
-    octaves = GROWTH_STEP * max(0, ceil((farthest - ROUNDING) / GROWTH_STEP))  # a point at the end is not beyond it
-    return octaves + GROWTH_STEP * (best > octaves - GROWTH_WITHIN)
 
 
 def _axis_from(entry: Mapping[str, Any]) -> Axis | Category:

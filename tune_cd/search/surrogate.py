@@ -13,17 +13,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tune_cd.search.bracket import FAILED
-from tune_cd.search.descent import Plan
+from tune_cd.search.directions import Plan
 from tune_cd.search.features import features_of, widths_of
 from tune_cd.search.prior import Prior, draws_of
 from tune_cd.search.process import Draws, Process, factors_of, likely
 from tune_cd.search.space import Array, Configuration
-from tune_cd.search.training import Training, raised
+from tune_cd.search.training import Training
 
 MOST = 200
 """The processes are told at most about so many values, so that a step's cost is bounded. Of more, half are those of the
 trainings nearest to the best; the others are spread over the box, each next one the farthest from all before. Given up
 is detail around any other peak, and the mean of many noisy values at one place."""
+
+
+TAIL = 4.0
+"""A value further below the median than TAIL times the distance from the median to the best is raised to that limit.
+Very bad values say nothing about the optimum's location, and a metric without a lower bound would hide the differences
+at the top."""
 
 
 @dataclass(frozen=True)
@@ -125,7 +131,7 @@ class Surrogate:
 
     @cached_property
     def _places(self) -> tuple[Array, Array]:
-        """The data's places: points [n, n_axes] and shares [n] of every look, then of running trainings. A failure
+        """The data's places: points [n, n_axes] and shares [n] of all values told, then of running trainings. A failure
         counts at full length."""
         told = [
             (at, 1.0 if value == FAILED else share)
@@ -154,7 +160,7 @@ class Surrogate:
 
     @cached_property
     def _stopped(self) -> NDArray[np.bool_]:
-        """Which trainings are `gone` [n_trainings]."""
+        """Which trainings are `stopped` [n_trainings]."""
         return np.array([one.stopped for one in self.trainings])
 
     def _fitted(self, exploits: bool) -> Process:
@@ -178,3 +184,12 @@ def _lifted(value: float, octave: int) -> float:
         return ldexp(value, octave)
     except OverflowError:
         return inf if value > 0 else -inf
+
+
+def raised(values: Array) -> Array:
+    """Values [n] with a shortened lower tail (`TAIL`); failures get the lowest value that remains."""
+    numbers = values[values > FAILED]
+    if not len(numbers):
+        return np.zeros(len(values))
+    median, best = np.median(numbers), numbers.max()
+    return np.maximum(values, max(float(numbers.min()), float(median - TAIL * (best - median))))

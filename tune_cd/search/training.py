@@ -1,23 +1,16 @@
-"""Trainings and their progress, and the values as the Gaussian process is told them."""
+"""A training: its configuration, its learning curve, and the line on which it was proposed."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from math import isfinite
+from math import inf, isfinite, nextafter
 from typing import Any
-
-import numpy as np
 
 from tune_cd.search.bracket import FAILED
 from tune_cd.search.number import number_of
-from tune_cd.search.space import Array, Configuration, Key, Space
+from tune_cd.search.space import Configuration
 
 Curve = Mapping[float, float]
 """A learning curve: share of the full length -> value, ascending, larger is better; FAILED at its end if it failed."""
-
-TAIL = 4.0
-"""A value further below the median than TAIL times the distance from the median to the best is raised to that limit.
-Very bad values say nothing about the optimum's location, and a metric without a lower bound would hide the differences
-at the top."""
 
 
 @dataclass(frozen=True)
@@ -31,10 +24,6 @@ class Proposal:
     h: Configuration
     direction: str
     line_position: float
-
-    def annotation(self, trial_index: int | None) -> dict[str, Any]:
-        """The results table's columns. trial_index: the trial's place in the order of asking."""
-        return {"direction": self.direction, "line_position": self.line_position, "trial_index": trial_index}
 
 
 @dataclass(frozen=True)
@@ -80,22 +69,32 @@ class Training:
         return 1.0 if self.failed else max(self.curve, default=0.0)
 
     @property
+    def numbers(self) -> Curve:
+        """Its learning curve without a failure."""
+        return {share: value for share, value in self.curve.items() if value != FAILED}
+
+    @property
     def values(self) -> list[float]:
         """The numbers of its learning curve."""
-        return [value for value in self.curve.values() if value != FAILED]
+        return list(self.numbers.values())
 
     @property
     def length(self) -> float:
         """The share trained or asked for: its cost, in full trainings."""
         return max(*self.curve, self.until or 0.0, 0.0)
 
+    def counts(self, best: float | None) -> float:
+        """The value with which it counts among others, given the best of these: one that was stopped before its end is
+        just below that, if it is not lower already."""
+        return min(self.last, nextafter(best, -inf)) if self.stopped and best is not None else self.last
+
     def told(self, share: float, value: float) -> "Training":
         """This training with one more value. An earlier failure is dropped: the training was run again."""
-        return replace(self, curve=curve_of({**_numbers(self.curve), share: value}))
+        return replace(self, curve=curve_of({**self.numbers, share: value}))
 
     def resumed(self, until: float) -> "Training":
         """This training on its way to a share. An earlier failure is dropped."""
-        return replace(self, curve=_numbers(self.curve), until=until)
+        return replace(self, curve=self.numbers, until=until)
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON types; `from_json` inverts it."""
@@ -124,30 +123,9 @@ def curve_of(values: Mapping[float, Any]) -> Curve:
     return {share: value for share, value in curve.items() if value != FAILED or share == end}
 
 
-def _numbers(curve: Curve) -> Curve:
-    """A learning curve without a failure."""
-    return {share: value for share, value in curve.items() if value != FAILED}
-
-
 def value_of(value: Any) -> float:
     """A value as it is stored: FAILED for None, NaN and ±inf. Raises ValueError for what is no number (`number_of`)."""
     number = FAILED if value is None else number_of(value)
     if number is None:
         raise ValueError(f"value {value!r} ({type(value).__name__}): a number is required, or None for a failed trial")
     return float(number) if isfinite(number) else FAILED
-
-
-def raised(values: Array) -> Array:
-    """Values [n] with a shortened lower tail (`TAIL`); failures get the lowest value that remains."""
-    numbers = values[values > FAILED]
-    if not len(numbers):
-        return np.zeros(len(values))
-    median, best = np.median(numbers), numbers.max()
-    return np.maximum(values, max(float(numbers.min()), float(median - TAIL * (best - median))))
-
-
-def start_left(space: Space, starts: Sequence[Configuration], values: Mapping[Key, float]) -> Array | None:
-    """Coordinates [n_axes] of the start with the best value among those that did not fail; None if all failed."""
-    left = [h for h in starts if values.get(space.key(h)) != FAILED]
-    best = max(left, key=lambda h: values.get(space.key(h), FAILED), default=None)
-    return None if best is None else space.to_coordinates(best)

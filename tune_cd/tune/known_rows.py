@@ -3,8 +3,8 @@
 import logging
 import os
 import warnings
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
@@ -18,7 +18,6 @@ from tune_cd.results.reading import check_whole
 from tune_cd.results.redaction import redact
 from tune_cd.results.rows import finite, searched_in
 from tune_cd.search.search import CoordinateDescent
-from tune_cd.search.space import Space
 from tune_cd.search.training import Proposal, Training
 
 logger = logging.getLogger(__name__)
@@ -30,46 +29,77 @@ STARTED_FROM: set[Rows] = set()
 """Those of all searchers of this process, for callbacks that were made beside them."""
 
 
-def rows_of(path: str | Path, study: str | None, resume: bool, known: Sequence[str]) -> pd.DataFrame:
-    """The rows of a results folder, or of one study in it, for a search to start from.
+@dataclass
+class Earlier:
+    """Trials of a results folder that a search knows before its first suggestion.
 
-    resume: the rows belong to this same search; a missing results folder gives an empty table and a warning.
-    known: statuses of usable rows. These rows must share one metric, and without resume there must be at least one.
-
-    Raises ValueError if the rows do not fit, see `Adapter.from_results`.
+    rows: of the table. resumes: they are of this same search, which goes on from their end. at: where they are.
+    scores: their metric and mode, until compared with the search's; None: no row has a value.
     """
-    trials = _of_one_search(path, study) if resume else results.read(path, study)
-    STARTED_FROM.add(rows_at(path, study))
-    of_use = trials[trials["status"].isin(known)]
-    if (of_use.empty and not resume) or of_use["metric_name"].nunique() > 1:
-        names = sorted(of_use["metric_name"].unique())
-        raise ValueError(
-            f"{path}, study {study}: {len(of_use)} of {len(trials)} trials {' or '.join(known)}, with metrics "
-            f"{names}; one metric is needed"
-        )
-    return trials
 
+    rows: pd.DataFrame
+    resumes: bool
+    at: Rows
+    scores: tuple[str, str] | None
 
-def warn_of_unknown(path: str, study: str, since: datetime, known: Iterable[Rows]) -> None:
-    """Log one warning if the study has rows from before `since` that are not among the known ones.
+    @classmethod
+    def read(cls, path: str | Path, study: str | None, resume: bool, pauses: bool) -> "Earlier":
+        """The rows at a place. Raises ValueError if they do not fit, see `CoordinateDescentSearch.from_results`.
 
-    Raises nothing if the store does not answer.
-    """
-    try:
-        if {rows_at(path, study), rows_at(path, None)} & set(known):
+        resume: a missing results folder gives an empty table and a warning. pauses: stopped trials have values too.
+        """
+        rows = _of_one_search(path, study) if resume else results.read(path, study)
+        at = rows_at(path, study)
+        STARTED_FROM.add(at)
+        statuses = ("completed", "stopped") if pauses else ("completed",)
+        of_use = rows[rows["status"].isin(statuses)]
+        if (of_use.empty and not resume) or of_use["metric_name"].nunique() > 1:
+            names = sorted(of_use["metric_name"].unique())
+            raise ValueError(
+                f"{path}, study {study}: {len(of_use)} of {len(rows)} trials {' or '.join(statuses)}, with metrics "
+                f"{names}; one metric is needed"
+            )
+        scores = [(one.metric_name, "min" if one.mode == "min" else "max") for one in of_use.head(1).itertuples()]
+        return cls(rows, resume, at, scores[0] if scores else None)
+
+    @property
+    def recalled(self) -> int:
+        """Number of trials that are not run again."""
+        return int((~to_retry(self.rows)).sum()) if self.resumes else 0
+
+    def check(self, metric: str, mode: str) -> None:
+        """Compare the rows' scores with those of a search of this metric and mode, once.
+
+        Warns if they are of another metric. Raises ValueError if they are of this metric and the other mode.
+        """
+        (name, of_mode), self.scores = self.scores or (metric, mode), None
+        if name == metric and of_mode != mode:
+            raise ValueError(
+                f"the table's scores are {name!r} with mode {of_mode!r}, and the search has mode {mode!r}: "
+                "ResultsCallback must have had the mode of the Tuner"
+            )
+        if name != metric:
+            said = f"the table's scores are {name!r}, and count as {metric!r}, which is searched for"
+            warnings.warn(said, stacklevel=2)
+
+    def tell(self, search: CoordinateDescent, full_length: tuple[str, float] | None) -> None:
+        """Tell a search what the rows say. Those outside its space are left out with a warning, or refused with
+        ValueError if they are its own."""
+        if self.resumes:
+            recall(search, self.rows, full_length)
             return
-        rows = results.read(path, study)
-    except FileNotFoundError:
-        return
-    except (OSError, ValueError, Warning) as error:  # the rows of this experiment wait for the store, see `retries`
-        logger.info("whether study %s has rows already is not known: %s", study, redact(str(error)))
-        return
-    if n := int((~(rows["started_at"].fillna(rows["ended_at"]) >= since)).sum()):
-        logger.warning(
-            "study %r in %s has %d row%s already, which this search does not know: it begins anew and may repeat their "
-            "trials. To go on from them: CoordinateDescentSearch.from_results(%r, %r, resume=True, ...). To keep them "
-            "apart: another study name.", study, path, n, "s" * (n > 1), path, study,
-        )  # fmt: skip
+        known, outside = results.trainings(self.rows, full_length), 0
+        for training in known:
+            try:
+                h = search.space.check(training.h)
+            except ValueError:
+                outside += 1
+                continue
+            for share, value in training.curve.items():
+                search.tell(h, value, share, external=True)
+        if outside:
+            said = f"{outside} of {len(known)} known trials lie outside {search.space} and are left out"
+            warnings.warn(said, stacklevel=2)
 
 
 def recall(search: CoordinateDescent, rows: pd.DataFrame, full_length: tuple[str, float] | None) -> None:
@@ -99,37 +129,31 @@ def recall(search: CoordinateDescent, rows: pd.DataFrame, full_length: tuple[str
     search.recall(sorted(trainings, key=lambda one: one.trial_index))
 
 
+def warn_of_unknown(path: str, study: str, since: datetime, known: Iterable[Rows]) -> None:
+    """Log one warning if the study has rows from before `since` that are not among the known ones.
+
+    Raises nothing if the store does not answer.
+    """
+    try:
+        if {rows_at(path, study), rows_at(path, None)} & set(known):
+            return
+        rows = results.read(path, study)
+    except FileNotFoundError:
+        return
+    except (OSError, ValueError, Warning) as error:  # the rows of this experiment wait for the store, see `retries`
+        logger.info("whether study %s has rows already is not known: %s", study, redact(str(error)))
+        return
+    if n := int((~(rows["started_at"].fillna(rows["ended_at"]) >= since)).sum()):
+        logger.warning(
+            "study %r in %s has %d row%s already, which this search does not know: it begins anew and may repeat their "
+            "trials. To go on from them: CoordinateDescentSearch.from_results(%r, %r, resume=True, ...). To keep them "
+            "apart: another study name.", study, path, n, "s" * (n > 1), path, study,
+        )  # fmt: skip
+
+
 def rows_at(path: str | Path, study: str | None) -> Rows:
     place = check_location(path)
     return os.path.realpath(place) if isinstance(place, Path) else place, study
-
-
-def check_scores(of: tuple[str, str], metric: str, mode: str) -> None:
-    """Check that a table's scores, of the metric and mode `of`, are those of a search of this metric and mode.
-
-    Warns if the scores are of another metric. Raises ValueError if they are of this metric and the other mode.
-    """
-    name, of_mode = of
-    if name == metric and of_mode != mode:
-        raise ValueError(
-            f"the table's scores are {name!r} with mode {of_mode!r}, and the search has mode {mode!r}: ResultsCallback "
-            "must have had the mode of the Tuner"
-        )
-    if name != metric:
-        warnings.warn(f"the table's scores are {name!r}, and count as {metric!r}, which is searched for", stacklevel=2)
-
-
-def inside(known: Sequence[Training], space: Space) -> list[Training]:
-    """The trainings inside the space; warns of the number left out."""
-    kept = []
-    for training in known:
-        try:
-            kept.append(replace(training, h=space.check(training.h)))
-        except ValueError:
-            continue
-    if outside := len(known) - len(kept):
-        warnings.warn(f"{outside} of {len(known)} known trials lie outside {space} and are left out", stacklevel=2)
-    return kept
 
 
 def _of_one_search(path: str | Path, study: str | None) -> pd.DataFrame:
@@ -143,8 +167,6 @@ def _of_one_search(path: str | Path, study: str | None) -> pd.DataFrame:
         warnings.warn(f"there is no results folder {path} yet: the search of study {study} begins", stacklevel=4)
         return results.TRIALS.empty_table().to_pandas()
     if trials["search"].nunique() > 1:
-        raise ValueError(
-            f"{path}, study {study}: trials of several searches, {sorted(trials['search'].unique())}; one search "
-            "is resumed"
-        )
+        names = sorted(trials["search"].unique())
+        raise ValueError(f"{path}, study {study}: trials of several searches, {names}; one search is resumed")
     return trials

@@ -42,7 +42,7 @@ class Seen:
     length: the last number under the key of full_length.
     diverged: the last number was NaN or infinite.
     refused: the last value under the metric that is no number, and its type.
-    heard: the training_iteration of the last report after which the trial went on.
+    went_on: the training_iteration of the last report after which the trial went on.
     """
 
     last: float | None = None
@@ -50,7 +50,7 @@ class Seen:
     length: float | None = None
     diverged: bool = False
     refused: str | None = None
-    heard: float | None = None
+    went_on: float | None = None
 
 
 @dataclass
@@ -59,7 +59,7 @@ class Reports:
 
     A value counts with the length that was reported with it or, if there was none, last. A report without the metric
     changes no value. full_length, use_result, metric: as for `CoordinateDescentSearch`. sign: -1 if smaller is better.
-    quiet: whether it does not warn, as a searcher hears of the same trials and does.
+    quiet: whether it does not warn, as a searcher has the same reports and does.
 
     Raises ValueError for full_length and use_result that are not allowed.
     """
@@ -71,7 +71,8 @@ class Reports:
     quiet: bool = field(default=False, compare=False)
     seen: dict[str, Seen] = field(default_factory=dict)
     _warned: set[str] = field(default_factory=set, repr=False)
-    _heard: bool = field(default=False, repr=False)
+    _reported: bool = field(default=False, repr=False)  # whether any report had the metric
+    _counted: bool = field(default=False, repr=False)  # whether one had the key of full_length, if it must
 
     def __post_init__(self) -> None:
         if self.use_result not in ("last", "best"):
@@ -84,17 +85,17 @@ class Reports:
         flat, seen = flatten_dict(dict(result)), self.seen.setdefault(trial_id, Seen())
         if self.metric in flat:
             self._take(seen, flat[self.metric])
-            if not self._heard:
-                self._heard = True
+            if not self._reported:
+                self._reported = True
                 self.warn_of_length(flat)
         if self.full_length and (length := finite(flat.get(self.full_length[0]))) is not None:
             seen.length = length
         if not flat.get(DONE):
-            seen.heard = finite(flat.get(TRAINING_ITERATION))
+            seen.went_on = finite(flat.get(TRAINING_ITERATION))
         return seen
 
     def end(self, trial_id: str, result: Mapping[str, Any] | None) -> Seen:
-        """What is known of a trial that ends. result: its last report, heard or not; None: Tune does not say."""
+        """What is known of a trial that ends. result: its last report, observed or not; None: Tune does not say."""
         return self.observe(trial_id, {**(result or {}), DONE: True})
 
     def value(self, seen: Seen) -> float | None:
@@ -140,6 +141,16 @@ class Reports:
         meant = f"; did you mean {near[0]!r}?" if near else ""
         return f"full_length names {key!r}, and a result has no such number but {sorted(known)}{meant}"
 
+    def require_length(self, result: Mapping[str, Any]) -> None:
+        """Of a result, flat, without the key of full_length: warn once; raise ValueError if none ever had it."""
+        said = self.without_length(result)
+        if said is None:
+            self._counted = True
+        elif not self._counted:
+            raise ValueError(said)
+        else:
+            self._warn("counted", f"{said}: its value counts at the length before")
+
     def warn_of_length(self, result: Mapping[str, Any]) -> None:
         """Warn once of a result, flat, without the key of full_length."""
         if (said := self.without_length(result)) is not None:
@@ -172,8 +183,8 @@ class Reports:
         if trial is None or type(scheduler) is FIFOScheduler or isinstance(scheduler, NEVER_STOP):
             return False
         result = flatten_dict(trial.last_result) | result  # a Repeater passes the metric alone
-        heard = self.seen.get(trial_id, Seen()).heard
-        ended = heard is not None and heard == finite(result.get(TRAINING_ITERATION))
+        last = self.seen.get(trial_id, Seen()).went_on
+        ended = last is not None and last == finite(result.get(TRAINING_ITERATION))
         met = any(result.get(key, -inf) >= end for key, end in trial.stopping_criterion.items())
         if not removed and (ended or met):
             return False

@@ -14,14 +14,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 from ray.tune.result import DEFAULT_METRIC
 from ray.tune.search import UNDEFINED_METRIC_MODE, UNDEFINED_SEARCH_SPACE, Searcher
 from ray.tune.utils import flatten_dict
 from ray.tune.utils.util import unflatten_dict
 
-from tune_cd import results
-from tune_cd.results.attempts import to_retry
 from tune_cd.results.observations import UNKNOWN_SHARE
 from tune_cd.search.bracket import FAILED
 from tune_cd.search.directions import Directions
@@ -30,7 +27,7 @@ from tune_cd.search.search import CoordinateDescent
 from tune_cd.search.space import Space
 from tune_cd.search.training import Training, value_of
 from tune_cd.tune.callback import ResultsCallback
-from tune_cd.tune.known_rows import Rows, check_scores, inside, recall, rows_at, rows_of
+from tune_cd.tune.known_rows import Earlier, Rows
 from tune_cd.tune.param_space import configurations, points, space_from_tune, space_of
 from tune_cd.tune.reports import Reports
 from tune_cd.tune.scheduler import PausingScheduler
@@ -77,9 +74,12 @@ class CoordinateDescentSearch(JsonState, Searcher):
     Raises ValueError, before any trial starts, for arguments that the search does not support.
     """
 
-    recalled = 0  # number of trials of an earlier run that are not run again, see `from_results`
     goes_on = False  # whether it was restored from a saved state
-    starts_from: tuple[Rows, ...] = ()
+    _earlier: Earlier | None = None  # rows that it starts from
+    _restored = False  # likewise, until the next experiment begins
+    _limit: int | None = None  # of live trials, if Tune sets one
+    _scores_told: tuple[str, str] | None = None  # metric and mode of the callback made by `callback`
+    _trials: Trials | None = None  # None until space and mode are known
     _properties_set = False  # whether `set_search_properties` was called
     _scheduled = False  # whether the Tuner has our scheduler, or a warning was given that it has not
     _said = False  # whether the end of the search was told
@@ -118,13 +118,6 @@ class CoordinateDescentSearch(JsonState, Searcher):
             "seed": seed, "lengths": tuple(lengths), "budget": budget,
         }  # fmt: skip
         self._reports = Reports(full_length, use_result)
-        self._scores_told: tuple[str, str] | None = None  # metric and mode of the callback made by `callback`
-        self._trials: Trials | None = None  # None until space and mode are known
-        self._rows: pd.DataFrame | None = None  # earlier rows, told when the search begins
-        self._resumes = False  # whether these are of this same search
-        self._scores_of: tuple[str, str] | None = None  # metric and mode of the rows it starts from, until checked
-        self._limit: int | None = None  # of live trials, if Tune sets one
-        self._restored = False
         self._begin_if_known()
 
     @property
@@ -138,6 +131,16 @@ class CoordinateDescentSearch(JsonState, Searcher):
         return self._reports.full_length
 
     @property
+    def recalled(self) -> int:
+        """Number of trials of an earlier run that are not run again, see `from_results`."""
+        return 0 if self._earlier is None else self._earlier.recalled
+
+    @property
+    def starts_from(self) -> tuple[Rows, ...]:
+        """Where the rows are that it starts from."""
+        return () if self._earlier is None else (self._earlier.at,)
+
+    @property
     def pauses(self) -> bool:
         """Whether trials may pause."""
         return len(self._arguments["lengths"]) > 1 if self._trials is None else self._trials.pauses
@@ -149,7 +152,7 @@ class CoordinateDescentSearch(JsonState, Searcher):
         Tune's `get_best_result` compares the last reports of all trials, and may return one that was paused.
         """
         self.warn_of_paused()  # Tune says nothing of the end of an experiment, e.g. by time_budget_s
-        whole = None if self._trials is None else self._trials.best(lambda one: one.share == 1)
+        whole = None if self._trials is None else self._trials.best(whole=True)
         return None if whole is None else (unflatten_dict(whole.h), self._signed(whole.last))
 
     def believed(self, config: Mapping[str, Any]) -> tuple[float, float] | None:
@@ -180,7 +183,6 @@ class CoordinateDescentSearch(JsonState, Searcher):
             stored = "metric {!r} and mode {!r}".format(*self._scores_told)
             raise ValueError(f"the callback has {stored}, the Tuner {self._metric!r} and {self._mode!r}")
         self._space = self._space or given
-        self._check_earlier()
         self._begin_if_known()
         self._check_same_space(given, self.search.space if self.search else self._space)
         if self._restored:  # a new experiment with a restored searcher: its live trials no longer run anywhere
@@ -260,9 +262,7 @@ class CoordinateDescentSearch(JsonState, Searcher):
         """Warn, once of each, if a training that is not whole has a better value than every whole one."""
         if not self.pauses or self._trials is None:
             return
-        whole, paused = (
-            self._trials.best(wanted) for wanted in (lambda one: one.share == 1, lambda one: one.share < 1)
-        )
+        whole, paused = self._trials.best(whole=True), self._trials.best(whole=False)
         better = paused is not None and (whole is None or paused.last > whole.last)
         if not better or self._paused_said == paused:
             return
@@ -310,14 +310,7 @@ class CoordinateDescentSearch(JsonState, Searcher):
         scores of the other sign raise it, and scores of another metric give a warning.
         """
         searcher = cls(None, metric, mode, **arguments)
-        known = ("completed", "stopped") if searcher.pauses else ("completed",)
-        trials = rows_of(path, study, resume, known)
-        searcher._space, searcher.starts_from = space_of(space), (rows_at(path, study),)
-        of_use = trials.loc[trials["status"].isin(known), ["metric_name", "mode"]].itertuples(index=False)
-        searcher._scores_of = next(((one.metric_name, "min" if one.mode == "min" else "max") for one in of_use), None)
-        searcher._check_earlier()
-        searcher._rows, searcher._resumes = trials, resume
-        searcher.recalled = int((~to_retry(trials)).sum()) if resume else 0
+        searcher._earlier, searcher._space = Earlier.read(path, study, resume, searcher.pauses), space_of(space)
         searcher._begin_if_known()
         return searcher
 
@@ -371,7 +364,9 @@ class CoordinateDescentSearch(JsonState, Searcher):
             self._begin_with(CoordinateDescent.from_state(state["search"]))
             self._trials.configurations, self._trials.ended = dict(state["trials"]), set(state["ended"])
         self._reports.restore(state["reports"])
-        self._restored, self._rows, self._scores_of, self.goes_on = True, None, None, True
+        self._restored = self.goes_on = True
+        if self._earlier is not None:
+            self._earlier.scores = None
 
     def restore_from_dir(self, checkpoint_dir: str) -> None:
         """Restore from the searcher's latest intact snapshot, then bring it up to date with Tune's own snapshot.
@@ -395,11 +390,14 @@ class CoordinateDescentSearch(JsonState, Searcher):
     @property
     def _told(self) -> bool:
         """Whether the search has, or will begin with, any values."""
-        known = any(reward is not None for _, reward in self._points) or self._rows is not None or self._restored
+        rewarded = any(reward is not None for _, reward in self._points)
+        known = rewarded or self._earlier is not None or self._restored
         return self.search is not None and (known or any(one.values for one in self.search.trainings))
 
     def _begin_if_known(self) -> None:
         """Begin the search once space and mode are known, and tell it all values known beforehand."""
+        if self._earlier is not None and self._metric is not None and self._mode is not None:
+            self._earlier.check(self._metric, self._mode)
         if self._trials is not None or self._space is None or self._mode is None:
             return
         tried = [point for point, reward in self._points if reward is None]
@@ -408,12 +406,8 @@ class CoordinateDescentSearch(JsonState, Searcher):
         for point, reward in self._points:
             if reward is not None:
                 search.tell(point, self._signed(reward), 1.0, external=True)
-        if self._rows is not None and self._resumes:
-            recall(search, self._rows, self.full_length)
-        elif self._rows is not None:
-            for known in inside(results.trainings(self._rows, self.full_length), self._space):
-                for share, value in known.curve.items():
-                    search.tell(known.h, value, share, external=True)
+        if self._earlier is not None:
+            self._earlier.tell(search, self.full_length)
 
     def _begin_with(self, search: CoordinateDescent) -> None:
         if self._limit is not None:
@@ -432,12 +426,6 @@ class CoordinateDescentSearch(JsonState, Searcher):
                 f"{searched}; allowed: the same range in both, or one alone (from_results goes on in another range)"
             )
 
-    def _check_earlier(self) -> None:
-        """Check the metric and sign of the rows that the search starts from, once metric and mode are known."""
-        if self._scores_of is not None and self._metric is not None and self._mode is not None:
-            of, self._scores_of = self._scores_of, None
-            check_scores(of, self._metric, self._mode)
-
     def _require_known(self) -> None:
         """Raise RuntimeError with Ray's message while space or mode are unknown. An unnamed metric becomes Ray's
         default."""
@@ -447,7 +435,7 @@ class CoordinateDescentSearch(JsonState, Searcher):
         if self._mode is None:
             raise RuntimeError(UNDEFINED_METRIC_MODE.format(cls=cls, metric=self._metric, mode=self._mode))
         self._metric = self._reports.metric = self._metric or DEFAULT_METRIC
-        self._check_earlier()
+        self._begin_if_known()
 
     @property
     def _sign(self) -> float:

@@ -63,25 +63,22 @@ class JsonState:
             logger.warning("the searcher goes on from the snapshot before: %s", "; ".join(map(str, damaged)))
 
     def _latest(self, checkpoint_dir: str, damaged: list[ValueError]) -> dict:
-        """The latest intact snapshot of the latest session that has one; errors of others are added to `damaged`."""
-        paths = self._snapshots(checkpoint_dir)
+        """The latest intact snapshot of the latest session that has one; errors of later ones go to `damaged`."""
+        paths = sorted(glob.glob(os.path.join(glob.escape(checkpoint_dir), self.CKPT_FILE_TMPL.format("*"))))
         if not paths:
             raise FileNotFoundError(f"there is no saved {type(self).__name__} in {checkpoint_dir}")
-        for session in sorted({_session(path) for path in paths}, reverse=True):
-            whole = []
-            for path in (path for path in paths if _session(path) == session):
-                try:
-                    whole.append(self._read(path))
-                except ValueError as error:
-                    damaged.append(error)
-            if whole:
-                latest = max(whole, key=lambda state: state.get(GENERATION, -1))
-                self._generation = latest.pop(GENERATION, -1)
-                return latest
-        raise ValueError(f"no snapshot of the searcher is whole: {'; '.join(map(str, damaged))}")
-
-    def _snapshots(self, checkpoint_dir: str) -> list[str]:
-        return sorted(glob.glob(os.path.join(glob.escape(checkpoint_dir), self.CKPT_FILE_TMPL.format("*"))))
+        errors, whole = [], []
+        for path in paths:
+            try:
+                state = self._read(path)
+                whole.append((_session(path), state.pop(GENERATION, -1), state))
+            except ValueError as error:
+                errors.append((_session(path), error))
+        last, self._generation, latest = max(whole, key=lambda one: one[:2], default=("", -1, None))
+        damaged += [error for session, error in errors if session >= last]
+        if latest is None:
+            raise ValueError(f"no snapshot of the searcher is whole: {'; '.join(map(str, damaged))}")
+        return latest
 
     def _read(self, path: str) -> dict:
         try:

@@ -4,8 +4,7 @@ A searcher cannot pause a trial, and a scheduler cannot ask for a new one. So th
 step: if it is a new configuration, the searcher suggests it; if it is a paused trial, the scheduler resumes it.
 """
 
-import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ray.tune.schedulers import TrialScheduler
@@ -20,8 +19,6 @@ from tune_cd.search.training import Proposal, Training
 from tune_cd.tune.reports import Reports
 from tune_cd.tune.state import Ran
 
-log = logging.getLogger(__name__)
-
 
 class Trials:
     """Trials by their ids, over a search and what they have reported.
@@ -35,7 +32,6 @@ class Trials:
         self.configurations: dict[str, Configuration] = {}
         self.ended: set[str] = set()
         self.step: Configuration | None = None
-        self._counted = self._warned = False  # whether a report had the key of full_length; whether it was missed
 
     @property
     def pauses(self) -> bool:
@@ -121,7 +117,7 @@ class Trials:
         if h is None:
             return TrialScheduler.CONTINUE
         result = flatten_dict(dict(result))
-        self._check_length(result)
+        self.reports.require_length(result)
         seen = self.reports.observe(trial_id, result)
         share = self.reports.share(seen)
         if share is None:
@@ -204,9 +200,9 @@ class Trials:
             if trial.ended and not trial.cut and (unknown or self.is_under_way(h)):
                 self.end(trial.trial_id, trial.result, trial.failed)
 
-    def best(self, wanted: Callable[[Training], bool]) -> Training | None:
-        """The training with the best last value among those that are wanted; None without one."""
-        told = [one for one in self.search.trainings if one.curve and not one.failed and wanted(one)]
+    def best(self, whole: bool) -> Training | None:
+        """The training with the best last value among those that are whole, or among the others; None without one."""
+        told = [one for one in self.search.trainings if one.curve and not one.failed and (one.share == 1) == whole]
         return max(told, key=lambda one: one.last, default=None)
 
     @property
@@ -240,18 +236,6 @@ class Trials:
     def _length_in(self, result: Mapping[str, Any]) -> float | None:
         """The number under the key of full_length. result: flat."""
         return finite(result.get(self.reports.full_length[0]))
-
-    def _check_length(self, result: Mapping[str, Any]) -> None:
-        """Of a report without the key of full_length: warn once; raise ValueError if no report ever had it."""
-        said = self.reports.without_length(result)
-        if said is None:
-            self._counted = True
-            return
-        if not self._counted:
-            raise ValueError(said)
-        if not self._warned:
-            self._warned = True
-            log.warning("%s: its value counts at the length before", said)
 
 
 def _config_in(result: Mapping[str, Any]) -> dict[str, Any]:

@@ -27,24 +27,18 @@ class BotorchRule(Sampled):
 
     repeats = 1  # for the same trials the model would propose the same again
 
-    def __init__(self, space: Space, seed: int, *, initial: int = INITIAL, method: str = "botorch"):
+    def __init__(self, space: Space, seed: int, *, initial: int = INITIAL):
         super().__init__(space, seed)
-        self._botorch, _, _, self._torch = imported(
-            method, "botorch", "botorch.acquisition", "botorch.generation", "torch"
-        )
+        modules = ("botorch", "botorch.acquisition", "botorch.generation", "torch")
+        self._botorch, _, _, self._torch = imported("botorch", *modules)
         self._seed, self._initial = seed, initial
         self._sizes = [len(axis.values) if isinstance(axis, Category) else 1 for axis in space.axes]
         self._sobol = self._torch.quasirandom.SobolEngine(sum(self._sizes), scramble=True, seed=seed)
-        self._told: dict[Key, tuple[Array, float | None]] = {}  # by key, in telling order: unit coordinates, value
-        self._live: dict[Key, Array] = {}  # by key: unit coordinates
+        self._places: dict[Key, Array] = {}  # unit coordinates of all trials, by key
         self._count = 0
 
     def take(self, h: Configuration) -> None:
-        self._live[self._space.key(h)] = self._to_cube(h)
-
-    def observe(self, h: Configuration, value: float | None) -> None:
-        self._live.pop(self._space.key(h), None)
-        self._told[self._space.key(h)] = (self._to_cube(h), value)
+        self._places[self._space.key(h)] = self._to_cube(h)
 
     def _drawn(self) -> Configuration:
         self._count += 1
@@ -61,10 +55,10 @@ class BotorchRule(Sampled):
 
     def _observed(self) -> tuple[Any, Any]:
         """Tensors of the told trials: unit coordinates [n, n_axes] and values [n, 1]; empty while no value is told."""
-        values = [value for _, value in self._told.values() if value is not None]
-        told = list(self._told.values()) if values else []
-        y = [[min(values) if value is None else value] for _, value in told]
-        return self._tensor([x for x, _ in told]), self._tensor(y)
+        values = [value for value in self._values.values() if value is not None]
+        told = self._values if values else {}
+        y = [[min(values) if value is None else value] for value in told.values()]
+        return self._tensor([self._places[key] for key in told]), self._tensor(y)
 
     def _fitted(self, x: Any, y: Any) -> Any:
         """The fitted model: RBF with log-normal priors that grow with the number of axes; values are standardised."""
@@ -76,8 +70,8 @@ class BotorchRule(Sampled):
     def _proposed(self, model: Any, x: Any, y: Any) -> Any:
         """Unit coordinates [1, n_axes] of the point with the largest expected improvement."""
         acquisition = self._botorch.acquisition
-        if self._live:
-            pending = self._tensor(list(self._live.values()))
+        if live := [at for key, at in self._places.items() if key not in self._values]:
+            pending = self._tensor(live)
             improvement = acquisition.qLogExpectedImprovement(model, best_f=y.max(), X_pending=pending)
         else:
             improvement = acquisition.LogExpectedImprovement(model, best_f=y.max())

@@ -51,6 +51,7 @@ class OptunaRule(Sampled):
         self._open_trial(h)
 
     def observe(self, h: Configuration, value: float | None) -> None:
+        super().observe(h, value)
         told = self._study.get_trials(deepcopy=False)
         numbers = self._numbers[self._space.key(h)]
         for number in numbers:

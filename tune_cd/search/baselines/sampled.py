@@ -2,17 +2,16 @@
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
-from tune_cd.search.baselines.baseline import Trial
 from tune_cd.search.baselines.listed import Listed, uniform_draws
 from tune_cd.search.space import Configuration, Key, Space
 
 REPEATS = 20
-"""Number of proposals in a row that may be empty or known. Then a uniform draw takes their place."""
+"""Number of proposals in a row that may be known. Then a uniform draw takes their place."""
 
 
 class Sampled(ABC):
@@ -22,39 +21,36 @@ class Sampled(ABC):
 
     def __init__(self, space: Space, seed: int):
         self._space, self._uniform = space, Listed(space, uniform_draws(space, seed))
+        self._values: dict[Key, float | None] = {}  # of all observed configurations
 
-    def propose(self, known: Mapping[Key, Trial]) -> Configuration | None:
+    def propose(self, known: Container[Key]) -> Configuration | None:
         """The sampler's next configuration that is not known; a uniform draw if it proposes only known ones."""
         if self.exhausted(known):
             return None
         for _ in range(self.repeats):
             h = self._drawn()
-            if h is None:
-                continue
-            trial = known.get(self._space.key(h))
-            if trial is None:
+            if (key := self._space.key(h)) not in known:
                 return h
-            if trial.told:
-                self.observe(h, trial.value)
-        h = self._uniform.propose(known)
-        if h is not None:
-            self.take(h)
-        return h
+            if key in self._values:
+                self.observe(h, self._values[key])
+        if (drawn := self._uniform.propose(known)) is not None:
+            self.take(drawn)
+        return drawn
 
-    def exhausted(self, known: Mapping[Key, Trial]) -> bool:
+    def exhausted(self, known: Container[Key]) -> bool:
         return self._uniform.exhausted(known)
+
+    def observe(self, h: Configuration, value: float | None) -> None:
+        """As in `Rule`."""
+        self._values[self._space.key(h)] = value
 
     @abstractmethod
     def take(self, h: Configuration) -> None:
         """As in `Rule`."""
 
     @abstractmethod
-    def observe(self, h: Configuration, value: float | None) -> None:
-        """As in `Rule`."""
-
-    @abstractmethod
-    def _drawn(self) -> Configuration | None:
-        """The sampler's next proposal, known or not; None: nothing for now."""
+    def _drawn(self) -> Configuration:
+        """The sampler's next proposal, known or not."""
 
 
 @contextmanager

@@ -11,36 +11,36 @@ from tune_cd.search.number import number_of
 from tune_cd.tune.reports import is_score
 
 MOST = 1000
-"""A curve with more looks loses every second one."""
+"""A curve with more points loses every second one."""
 
 
 @dataclass
 class Curves:
-    """Looks at each training, in the order of their lengths.
+    """The points of each training's curve, in the order of their lengths.
 
-    metric: the score. counter: the key of a look's length; where it is no whole number, or None, the count of reports.
-    looks: name of the training -> rows of `results.write_curve`, without attempt and seed.
+    metric: the score. counter: the key of a point's length; where it is no whole number, or None, the count of reports.
+    points: name of the training -> rows of `results.write_curve`, without attempt and seed.
     """
 
     metric: str
     counter: str | None
-    looks: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    points: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
 
-    def hear(self, name: str, result: Mapping[str, Any]) -> None:
+    def observe(self, name: str, result: Mapping[str, Any]) -> None:
         """Take a report, with flat keys. A training that began again replaces what it had reached before."""
         value, length = number_of(result.get(self.metric)), self._length(result)
         if value is None or length is None:
             return
         others = {key: float(at) for key, told in result.items() if key != self.metric and is_score(key)
                   and (at := number_of(told)) is not None}  # fmt: skip
-        look = {"images_seen": length, "train_seconds": finite(result.get("time_total_s")), "val_score": float(value)}
-        before = [one for one in self.looks.get(name, []) if one["images_seen"] < length]
-        kept = [*before, look | {"scores": others}]
-        self.looks[name] = kept[::-2][::-1] if len(kept) > MOST else kept  # the last stays
+        point = {"images_seen": length, "train_seconds": finite(result.get("time_total_s")), "val_score": float(value)}
+        before = [one for one in self.points.get(name, []) if one["images_seen"] < length]
+        kept = [*before, point | {"scores": others}]
+        self.points[name] = kept[::-2][::-1] if len(kept) > MOST else kept  # the last stays
 
     def rows(self, name: str, seed: int | None) -> list[dict[str, Any]]:
         """The curve of a training; NaN and infinite values are in it as they were reported."""
-        return [{"seed": seed, **look} for look in self.looks.get(name, [])]
+        return [{"seed": seed, **point} for point in self.points.get(name, [])]
 
     def _length(self, result: Mapping[str, Any]) -> int | None:
         counted = (finite(result.get(key)) for key in (self.counter, TRAINING_ITERATION) if key is not None)

@@ -122,21 +122,21 @@ class ResultsCallback(Callback):
 
     def get_state(self) -> dict[str, Any]:
         """What Tune's snapshot keeps: of a trial, Tune itself knows only its last report."""
-        return {"reports": self._reports.state(), "curves": self._curves.looks}
+        return {"reports": self._reports.state(), "curves": self._curves.points}
 
     def set_state(self, state: dict[str, Any]) -> None:
         """The inverse of `get_state`."""
         self._reports.restore(state["reports"])
-        self._curves.looks = dict(state["curves"])
+        self._curves.points = dict(state["curves"])
 
     def on_trial_start(self, iteration, trials, trial, **info) -> None:
         if getattr(trial, "has_reported_at_least_once", False):  # a restored trial
-            self._hear(trial, trial.last_result)
+            self._observe(trial, trial.last_result)
         self._started.setdefault(trial.trial_id, datetime.now(UTC))
 
     def on_trial_result(self, iteration, trials, trial, result, **info) -> None:
         self._take_over(trial, result)
-        self._hear(trial, result)
+        self._observe(trial, result)
         if STRICT not in os.environ and self._metric in flatten_dict(result):
             os.environ[STRICT], self._unchecked = "1", True
 
@@ -145,7 +145,7 @@ class ResultsCallback(Callback):
             self._write(trials, trial, failed=False)
         for place in range(len(trial.config.get(PACK, [None]))):
             self._reports.forget(_name(trial, place))
-            self._curves.looks.pop(_name(trial, place), None)
+            self._curves.points.pop(_name(trial, place), None)
 
     def on_step_end(self, iteration, trials, **info) -> None:
         for trial in trials if self._record == "pauses" else ():
@@ -211,11 +211,11 @@ class ResultsCallback(Callback):
                 self._taken.add((trial.trial_id, place))
                 self._put(Entry(told["row"], self._since, own_attempt=True, curve=told["curve"]))
 
-    def _hear(self, trial: Any, result: dict) -> None:
+    def _observe(self, trial: Any, result: dict) -> None:
         for place, (_, member) in enumerate(members_of(trial.config, result)):
             self._reports.observe(_name(trial, place), member)
             if self._record != "failures":
-                self._curves.hear(_name(trial, place), flatten_dict(member))
+                self._curves.observe(_name(trial, place), flatten_dict(member))
 
     def _put(self, entry: Entry) -> None:
         self._rows += 1

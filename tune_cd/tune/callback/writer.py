@@ -89,7 +89,7 @@ class RowWriter:
         """Store a row and then its curve: one under a number only once that is its own."""
         statement = self._statement(entry.row["study"]) if entry.number is not None else None
         row, held = self._placed(entry)
-        curve = [{**look, "attempt": row["attempt"]} for look in entry.curve]
+        curve = [{**point, "attempt": row["attempt"]} for point in entry.curve]
         if held is not None:
             self._attempts[row["study"]][row["trial_id"]] = row["attempt"]
         if entry.number is None:

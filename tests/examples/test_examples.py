@@ -1,0 +1,53 @@
+"""The examples run as they stand, each in an empty folder, and reach what they are for."""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tune_cd import results
+
+FOLDER = Path(__file__).parent
+SHORT = "--num-samples 2 --no-baseline --set images_seen=640 evaluations=2"
+EXAMPLES = {  # name: how its output ends, and the least of the last number there
+    "tuner": (r"\{'lr': .*\} (0\.\d+)", 0.6),
+    "optuna_sampler": (r"\{'lr': 0\.0.*, 'net': 'b'\} (\d\.\d+e-\d\d)", 0.0),
+    "plain_loop": (r"loss 18\.48, today (\d+\.\d+)", 28.0),
+    "lightning_pauses": (r"\{'lr': .*, 'ratio_uniform': .*\}, (0\.\d+)\)", 0.7),
+    "own_loss": (r"^best balance found +.* (0\.\d+) +0\.\d+$", 0.2),
+}
+
+
+def test_all_are_short():
+    lengths = {file.stem: len(file.read_text().splitlines()) for file in FOLDER.glob("[!t]*.py")}
+    lengths |= {"tuner": len((FOLDER / "tuner.py").read_text().splitlines())}
+    assert set(lengths) == set(EXAMPLES) and max(lengths.values()) < 60
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_an_example_runs(request, tmp_path, name):
+    """The first starts a Ray of its own; the command of the loss is run with short trainings."""
+    words, address = [str(FOLDER / f"{name}.py")], "local"
+    if name == "lightning_pauses":
+        pytest.importorskip("lightning")
+    if name in ("lightning_pauses", "own_loss"):
+        address = request.getfixturevalue("cluster").address
+    if name == "own_loss":
+        [command] = re.findall("^    python (.+)$", (FOLDER / f"{name}.py").read_text(), re.MULTILINE)
+        words = shlex.split(f"{command} {SHORT}")
+    environ = os.environ | {"RAY_ADDRESS": address, "HOME": str(tmp_path)}
+    ended = subprocess.run(
+        [sys.executable, *words], cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=600
+    )
+    expected, least = EXAMPLES[name]
+    found = re.search(expected, ended.stdout, re.MULTILINE)
+    assert ended.returncode == 0 and found and float(found[1]) >= least, ended.stdout + ended.stderr
+    if name == "tuner":
+        rows = results.read(tmp_path / "results", "own").sort_values("trial_index")
+        assert len(rows) == 20 and rows["val_score"].max() > rows["val_score"].iloc[0] + 0.03

@@ -23,25 +23,22 @@ EXAMPLES = {  # name: how its output ends, and the least of the last number ther
 
 
 def test_all_are_short():
-    lengths = {file.stem: len(file.read_text().splitlines()) for file in FOLDER.glob("[!t]*.py")}
-    lengths |= {"tuner": len((FOLDER / "tuner.py").read_text().splitlines())}
-    assert set(lengths) == set(EXAMPLES) and max(lengths.values()) < 60
+    lengths = {file.stem: len(file.read_text().splitlines()) for file in FOLDER.glob("*.py")}
+    assert set(lengths) == {*EXAMPLES, Path(__file__).stem} and max(lengths[name] for name in EXAMPLES) < 60
 
 
 @pytest.mark.ray
 @pytest.mark.slow
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_an_example_runs(request, tmp_path, name):
-    """The first starts a Ray of its own; the command of the loss is run with short trainings."""
-    words, address = [str(FOLDER / f"{name}.py")], "local"
+def test_an_example_runs(cluster, tmp_path, name):
+    """The command of the loss with short trainings."""
+    words = [str(FOLDER / f"{name}.py")]
     if name == "lightning_pauses":
         pytest.importorskip("lightning")
-    if name in ("lightning_pauses", "own_loss"):
-        address = request.getfixturevalue("cluster").address
     if name == "own_loss":
         [command] = re.findall("^    python (.+)$", (FOLDER / f"{name}.py").read_text(), re.MULTILINE)
         words = shlex.split(f"{command} {SHORT}")
-    environ = os.environ | {"RAY_ADDRESS": address, "HOME": str(tmp_path)}
+    environ = os.environ | {"RAY_ADDRESS": cluster.address, "HOME": str(tmp_path)}
     ended = subprocess.run(
         [sys.executable, *words], cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=600
     )

@@ -50,7 +50,7 @@ def trainable(config):
 
 
 search = CoordinateDescentSearch(
-    **LOSS.search, metric="accuracy", mode="max", lengths=LENGTHS, full_length=("epochs", EPOCHS), budget=3
+    **LOSS.search, metric="accuracy", mode="max", lengths=LENGTHS, full_length=("epochs", EPOCHS), budget=2
 )
 plan = tune.TuneConfig(num_samples=-1, search_alg=search, scheduler=search.scheduler(), reuse_actors=True)
 tune.Tuner(trainable, tune_config=plan).fit()

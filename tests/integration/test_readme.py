@@ -15,7 +15,6 @@ from typing import NamedTuple
 
 import pytest
 from readmes import READMES, ROOMS, ROOT, anchors, blocks, commands, links, name_of, prose, text_of
-from reported import check_figures
 
 import tune_cd
 from tune_cd import results
@@ -304,7 +303,10 @@ def test_commands_do_what_they_say_on_the_main_job(command, finished):
     said = _ran(list(command.words[1:]), finished.folder, quiet=True)
     assert said
     if "--figures" in command.words:
-        check_figures(finished.folder / command.words[command.words.index("--figures") + 1], ["mine"], said)
+        folder = finished.folder / command.words[command.words.index("--figures") + 1]
+        files = [file for file in folder.rglob("*") if file.is_file()]
+        assert f"{len(files)} files of figures and tables: " in said and min(file.stat().st_size for file in files) > 99
+        assert {file.suffix for file in files} == {".svg", ".png", ".md", ".tex"}
 
 
 @pytest.mark.ray

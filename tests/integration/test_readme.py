@@ -260,8 +260,8 @@ def finished(tmp_path_factory) -> Job:
     folder = tmp_path_factory.mktemp("readme")
     for name in ROOMS:
         (folder / name).symlink_to(ROOT / name)
-    shorter = ["--num-samples", "5", "--baseline-trials", "3", "--set", "images_seen=3200", "evaluations=2"]
-    return main_job(folder, "--confirm", "2", *shorter)
+    trials = ["--num-samples", "5", "--baseline-trials", "3", "--confirm", "2", "--workers", "1"]
+    return main_job(folder, *trials, "--set", "images_seen=3200", "evaluations=2")
 
 
 def check_main_job(job: Job, worth: float, gain: float) -> None:

@@ -213,18 +213,18 @@ class Kill(tune.Callback):
 
 
 def drive(argv):
-    """The driver that is killed; argv: the Ray's address, its folder. The run has a name of its own: Tune stages all runs
-    of a name that begin in the same second in one folder."""
+    """The driver that is killed; argv: the Ray's address, its folder. The run has a name of its own: Tune stages all
+    runs of a name that begin in the same second in one folder."""
     ray.init(address=argv[0], log_to_driver=False)
     tuner(takes_its_time, Path(argv[1]), search(), name="killed", others=[Kill()]).fit()
 
 
 @pytest.fixture(scope="module")
-def study_and_copy(_own_node, tmp_path_factory):
+def study_and_copy(cluster, tmp_path_factory):
     """(a study whose driver was killed when it had some rows, its copy). Tune takes a snapshot with every step."""
     folder = tmp_path_factory.mktemp("killed")
     environment = os.environ | {"TUNE_GLOBAL_CHECKPOINT_S": "0", "ARMED": "1"}
-    driver = Forked("test_own_tuner:drive", [_own_node.address, str(folder)], folder / "log", env=environment)
+    driver = Forked("test_own_tuner:drive", [cluster.address, str(folder)], folder / "log", env=environment)
     try:
         assert driver.wait(300) == -signal.SIGKILL, (folder / "log").read_text()[-3000:]
     finally:

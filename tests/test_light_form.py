@@ -15,6 +15,11 @@ INSTALLED = Path(np.__file__).parents[1]
 HEAVY = ("ray", "torch", "torchvision", "pandas", "pyarrow", "matplotlib")
 
 
+def all_but(*libraries: str) -> list[str]:
+    """What is installed, without these."""
+    return [name for name in os.listdir(INSTALLED) if name.split("-")[0] not in libraries]
+
+
 def python(site: Path, names: list[str], *words: str | Path) -> subprocess.CompletedProcess:
     """Run Python where only these entries of site-packages are installed."""
     site.mkdir()
@@ -38,10 +43,8 @@ def test_the_search_needs_numpy_and_scipy_alone(tmp_path):
 
 def test_the_sampler_needs_optuna_besides(tmp_path):
     pytest.importorskip("optuna")
-    ended = python(
-        tmp_path / "site", [name for name in os.listdir(INSTALLED) if name.split("-")[0] not in HEAVY],
-        "-c", f"import runpy, sys\nrunpy.run_path({str(EXAMPLES / 'optuna_sampler.py')!r})\nprint([*sys.modules])",
-    )  # fmt: skip
+    code = f"import runpy, sys\nrunpy.run_path({str(EXAMPLES / 'optuna_sampler.py')!r})\nprint([*sys.modules])"
+    ended = python(tmp_path / "site", all_but(*HEAVY), "-c", code)
     assert ended.returncode == 0 and "'lr': 0.0" in ended.stdout, ended.stderr
     assert not [name for name in HEAVY if f"'{name}'" in ended.stdout]
 
@@ -77,3 +80,8 @@ def test_a_command_names_it_in_one_line(tmp_path, command):
     ended = light(tmp_path / "site", "-m", "tune_cd", command)
     said = f"error: tune_cd.{command} needs pandas, pyarrow: pip install pandas pyarrow\n"
     assert (ended.returncode, ended.stderr) == (2, said)
+
+
+def test_so_does_a_command_that_misses_a_library_later(tmp_path):
+    ended = python(tmp_path / "site", all_but("ray", "torch", "torchvision"), "-m", "tune_cd.run", "--dry-run")
+    assert (ended.returncode, ended.stderr) == (1, "error: No module named 'torch': pip install torch\n")

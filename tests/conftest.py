@@ -84,28 +84,9 @@ def workers():
 
 
 @pytest.fixture(scope="session")
-def _own_node(workers):
-    from ray.cluster_utils import Cluster
-
-    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 2, **workers})
-    yield made
-    _disconnect()
-    made.shutdown()
-
-
-@pytest.fixture
-def ray_session(_own_node):
-    """A Ray of two CPUs, which the modules of a worker share: its processes are used again."""
-    import ray
-
-    if not ray.is_initialized():
-        ray.init(address=_own_node.address, log_to_driver=False, configure_logging=False)
-
-
-@pytest.fixture(scope="session")
 def cluster(workers):
-    """For drivers: a head without trials and a node of two, which may use the tests' S3. Every driver starts a process
-    on every node to look at it."""
+    """The Ray of a pytest worker: a head without trials and a node of two CPUs, which may use the tests' S3. Every
+    driver starts a process on every node to look at it."""
     from ray.cluster_utils import Cluster
 
     made = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, **workers})
@@ -113,7 +94,17 @@ def cluster(workers):
     made.add_node(num_cpus=2, env_vars=keys, **workers)
     made.wait_for_nodes()
     yield made
+    _disconnect()
     made.shutdown()
+
+
+@pytest.fixture
+def ray_session(cluster):
+    """This process is a driver of the cluster, and stays it for the tests that follow: its processes are used again."""
+    import ray
+
+    if not ray.is_initialized():
+        ray.init(address=cluster.address, log_to_driver=False, configure_logging=False)
 
 
 @pytest.fixture(scope="session")

@@ -3,6 +3,7 @@
 import runpy
 import sys
 from importlib.metadata import version
+from importlib.util import find_spec
 
 COMMANDS = {
     "run": "search a built-in training, on this machine or a cluster",
@@ -23,7 +24,7 @@ HELP = "\n".join([
 
 
 def main() -> int:
-    """Run a command. Returns 0, or 2 with a message for an unknown one."""
+    """Run a command. Returns 0, or 2 with a message for an unknown one, or one whose libraries are missing."""
     name = sys.argv[1] if len(sys.argv) > 1 else "--help"
     if name in ("-h", "--help"):
         print(HELP)
@@ -33,6 +34,11 @@ def main() -> int:
         return 0
     if name not in COMMANDS:
         print(f"error: {name!r} is no command\n\n{HELP}", file=sys.stderr)
+        return 2
+    try:
+        find_spec(f"tune_cd.{name}")
+    except ModuleNotFoundError as error:
+        print(f"error: {error}", file=sys.stderr)
         return 2
     sys.argv = [f"tune-cd {name}", *sys.argv[2:]]
     runpy.run_module(f"tune_cd.{name}", run_name="__main__")

@@ -68,6 +68,9 @@ def run(module: str, first: str = "") -> NoReturn:
         status = INTERRUPTED
     except SystemExit as end:
         status = end.code
+    except ModuleNotFoundError as error:
+        command = "" if "pip install" in str(error) else f": pip install {error.name}"
+        print(f"error: {error}{command}", file=sys.stderr)
     if heeded:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     sys.exit(status if (lost := _flushed()) == 0 else status or lost)

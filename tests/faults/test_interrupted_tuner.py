@@ -120,11 +120,11 @@ LONG = [
     [*SHORT, *(pytest.param(*one, marks=pytest.mark.faults) for one in LONG if one not in SHORT)],
 )
 def test_the_same_script_again_goes_on_as_if_it_had_never_been_interrupted(
-    _own_node, tmp_path, number, place, early, length
+    cluster, tmp_path, number, place, early, length
 ):
     """place: of the trial that runs when the signal comes; None: the third has just ended."""
     environment = os.environ | {"TUNE_DISABLE_SIGINT_HANDLER": "0"}
-    arguments = [_own_node.address, str(tmp_path), early, length]
+    arguments = [cluster.address, str(tmp_path), early, length]
 
     def begin():
         return Forked("test_interrupted_tuner:script", arguments, tmp_path / "log", env=environment)

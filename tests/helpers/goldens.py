@@ -144,7 +144,9 @@ def run_study(folder: Path, total: int) -> None:
     )
     tuner = tune.Tuner(
         _trainable,
-        tune_config=tune.TuneConfig(num_samples=total - search.recalled, search_alg=search, max_concurrent_trials=1),
+        tune_config=tune.TuneConfig(
+            num_samples=total - search.recalled, search_alg=search, max_concurrent_trials=1, reuse_actors=True
+        ),
         run_config=tune.RunConfig(
             name=f"of-{total}",
             storage_path=str(folder / "tune"),

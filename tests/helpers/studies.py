@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+from rows import minimal
 
 from trainables.training.setup import Setup
 from trainables.training.setups import SETUPS
@@ -383,15 +384,12 @@ def own_grid() -> pd.DataFrame:
 def written(number: int = 12) -> pd.DataFrame:
     """A user's own rows through `results.write_trial`: what is required, and nothing else."""
     rng = np.random.default_rng(0)
-    required = {
-        "study": "written", "attempt": 0, "status": "completed", "metric_name": "accuracy", "scores": {},
-        "config": "{}", "software": "{}", "search": "mine",
-    }  # fmt: skip
+    own = {"study": "written", "search": "mine", "status": "completed", "metric_name": "accuracy"}
     return table(
-        required | {
-            "trial_id": f"t{n}", "trial_index": n, "val_score": float(rng.random()),
-            "params": {"lr": 10.0 ** rng.uniform(-5, 0), "weight_decay": 10.0 ** rng.uniform(-7, -1)},
-        }
+        minimal(
+            trial_id=f"t{n}", trial_index=n, val_score=float(rng.random()), **own,
+            params={"lr": 10.0 ** rng.uniform(-5, 0), "weight_decay": 10.0 ** rng.uniform(-7, -1)},
+        )
         for n in range(number)
     )  # fmt: skip
 

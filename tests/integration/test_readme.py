@@ -15,7 +15,6 @@ from typing import NamedTuple
 
 import pytest
 from readmes import READMES, ROOMS, ROOT, anchors, blocks, commands, links, name_of, prose, text_of
-from reported import check_figures
 
 import tune_cd
 from tune_cd import results
@@ -87,6 +86,12 @@ def _table(text: str) -> list[str]:
 
 def _number(cell: str) -> float:
     return float(re.match(r"\**([+-]?\d+\.\d+)", cell)[1])
+
+
+def test_the_first_readmes_python_is_that_of_the_examples_which_are_run():
+    examples = [text_of(file) for file in (ROOT / "tests/examples").glob("*.py")]
+    python = blocks(ROOT / "README.md", "python")
+    assert python and all(any(block in example for example in examples) for block in python)
 
 
 @each_readme
@@ -250,13 +255,13 @@ def _ran(words: list[str], folder: Path, seconds: float = 300, quiet: bool = Fal
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory) -> Job:
-    """The main job with an eighth of the images, eight whole trainings' worth of them for the search, and what it
+    """The main job with an eighth of the images, five whole trainings' worth of them for the search, and what it
     chose trained with two fresh seeds."""
     folder = tmp_path_factory.mktemp("readme")
     for name in ROOMS:
         (folder / name).symlink_to(ROOT / name)
-    shorter = ["--num-samples", "8", "--baseline-trials", "4", "--set", "images_seen=3200", "evaluations=2"]
-    return main_job(folder, "--confirm", "2", *shorter)
+    trials = ["--num-samples", "5", "--baseline-trials", "3", "--confirm", "2", "--workers", "1"]
+    return main_job(folder, *trials, "--set", "images_seen=3200", "evaluations=2")
 
 
 def check_main_job(job: Job, worth: float, gain: float) -> None:
@@ -276,7 +281,7 @@ def check_main_job(job: Job, worth: float, gain: float) -> None:
 @pytest.mark.ray
 @pytest.mark.slow
 def test_the_first_command_finds_a_better_balance_than_the_separate_average(finished):
-    check_main_job(finished, worth=8, gain=0.01)
+    check_main_job(finished, worth=5, gain=0.01)
     confirmed = results.read(finished.folder / "results").query("search == 'confirm'")
     assert len(confirmed) == 6 and set(confirmed["seed"]) == {1, 2} and (confirmed["status"] == "completed").all()
     said = " ".join(finished.said.split())
@@ -298,22 +303,22 @@ def test_commands_do_what_they_say_on_the_main_job(command, finished):
     said = _ran(list(command.words[1:]), finished.folder, quiet=True)
     assert said
     if "--figures" in command.words:
-        check_figures(finished.folder / command.words[command.words.index("--figures") + 1], ["mine"], said)
+        folder = finished.folder / command.words[command.words.index("--figures") + 1]
+        files = [file for file in folder.rglob("*") if file.is_file()]
+        assert f"{len(files)} files of figures and tables: " in said and min(file.stat().st_size for file in files) > 99
+        assert {file.suffix for file in files} == {".svg", ".png", ".md", ".tex"}
 
 
 @pytest.mark.ray
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "readme", [file for file in READMES if blocks(file, "python") and name_of(file) not in COMPILED_ONLY], ids=name_of
+    "readme",
+    [file for file in READMES[1:] if blocks(file, "python") and name_of(file) not in COMPILED_ONLY],
+    ids=name_of,
 )
 def test_examples_run(readme, finished, cluster):
-    """The Python of one README, block after block, in the folder of the main job's results; the first one's search is
-    run whole and starts a Ray, searches of others are run with four trials."""
+    """The Python of one README, block after block, in the folder of the main job's results, its searches with four
+    trials."""
     script, code = finished.folder / "example.py", "\n".join(blocks(readme, "python"))
-    if readme != ROOT / "README.md":
-        code = re.sub(r"\bnum_samples=\d+", "num_samples=4", code)
-    script.write_text(code, encoding="utf-8")
-    _ran([script.name], finished.folder, address="local" if readme == ROOT / "README.md" else cluster.address)
-    if readme == ROOT / "README.md":
-        own = results.read(finished.folder / "results", "own").sort_values("trial_index")
-        assert len(own) == 20 and own["val_score"].max() > own["val_score"].iloc[0] + 0.03
+    script.write_text(re.sub(r"\bnum_samples=\d+", "num_samples=4", code), encoding="utf-8")
+    _ran([script.name], finished.folder, address=cluster.address)

@@ -14,6 +14,7 @@ import tracemalloc
 import zipfile
 import zlib
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -362,17 +363,23 @@ def test_only_arrays_of_plain_numbers_and_text_are_made(tmp_path):
             load_ground_truth(tmp_path / "gnd.pkl")
 
 
-def test_whatever_the_bytes_a_ground_truth_is_read_or_refused(tmp_path):
-    pick, good = random.Random(0), truth_file(tmp_path, note=np.arange(3.0)).read_bytes()
-    for _ in range(600):
+def damage(path: Path, load, times: int, likely: bytes = b"") -> None:
+    """Change one to four bytes of a file, again and again, now and then to a likely one: the file is read, or refused
+    by name."""
+    pick, good = random.Random(0), path.read_bytes()
+    for _ in range(times):
         bad = bytearray(good)
         for _ in range(pick.randint(1, 4)):
-            bad[pick.randrange(len(bad))] = pick.choice([pick.randrange(256), *b"cRbio0."])
-        (tmp_path / "gnd.pkl").write_bytes(bad)
+            bad[pick.randrange(len(bad))] = pick.choice([pick.randrange(256), *likely])
+        path.write_bytes(bad)
         try:
-            load_ground_truth(tmp_path / "gnd.pkl")
+            load(path)
         except ValueError as error:
-            assert "gnd.pkl" in str(error)
+            assert path.name in str(error)
+
+
+def test_whatever_the_bytes_a_ground_truth_is_read_or_refused(tmp_path):
+    damage(truth_file(tmp_path, note=np.arange(3.0)), load_ground_truth, 600, b"cRbio0.")
 
 
 def deflated(path: Path) -> Path:
@@ -407,19 +414,9 @@ def test_weights_and_checkpoints_inflate_to_no_more_than_the_file(tmp_path):
 @pytest.mark.filterwarnings("ignore:Detected pickle protocol")
 @pytest.mark.parametrize("form", ["zip", "legacy"])
 def test_whatever_the_bytes_a_checkpoint_is_read_or_refused_by_name(tmp_path, form):
-    pick, path = random.Random(0), tmp_path / "training.pt"
-    state = {"model": {"a": torch.zeros(3)}, "curve": [1, 2.0, "x"]}
+    state, path = {"model": {"a": torch.zeros(3)}, "curve": [1, 2.0, "x"]}, tmp_path / "training.pt"
     torch.save(state, path, _use_new_zipfile_serialization=form == "zip")
-    good = path.read_bytes()
-    for _ in range(300):
-        bad = bytearray(good)
-        for _ in range(pick.randint(1, 4)):
-            bad[pick.randrange(len(bad))] = pick.randrange(256)
-        path.write_bytes(bad)
-        try:
-            checkpoint.load(Anything(), path)
-        except ValueError as error:
-            assert "training.pt" in str(error)
+    damage(path, partial(checkpoint.load, Anything()), 300)
 
 
 @pytest.mark.parametrize("content", ["objects", "pickle"])

@@ -221,11 +221,11 @@ def drive(argv):
 
 
 @pytest.fixture(scope="module")
-def study_and_copy(_own_node, tmp_path_factory):
+def study_and_copy(cluster, tmp_path_factory):
     """(a study whose driver was killed when it had some rows, its copy). Tune takes a snapshot with every step."""
     folder = tmp_path_factory.mktemp("killed")
     environment = os.environ | {"TUNE_GLOBAL_CHECKPOINT_S": "0", "ARMED": "1"}
-    driver = Forked("test_own_tuner:drive", [_own_node.address, str(folder)], folder / "log", env=environment)
+    driver = Forked("test_own_tuner:drive", [cluster.address, str(folder)], folder / "log", env=environment)
     try:
         assert driver.wait(300) == -signal.SIGKILL, (folder / "log").read_text()[-3000:]
     finally:

@@ -114,20 +114,23 @@ def _end_now(lock, status: int) -> None:
 def _on_cluster(study, lock) -> int:
     from tune_cd.cluster.capacity import alive_nodes
     from tune_cd.run import preflight
-    from tune_cd.run.announcement import announce, estimate
+    from tune_cd.run.announcement import announce
     from tune_cd.run.budget import Meter
     from tune_cd.run.cluster import growth_of, look_at, nodes_of, watching
+    from tune_cd.run.estimate import estimate
     from tune_cd.run.resources import check_resources
 
     try:
         alive, growth = alive_nodes(), growth_of(study.call.address)
         most = max(search.num_samples for search in study.searches)
-        resources = check_resources(study.config, study.call, [node["Resources"] for node in alive], growth, most)
+        here = [node["Resources"] for node in alive]
+        resources = check_resources(study.config, study.call, here, growth, most)
         meter = Meter(study.call.budget, resources.processes, resources.gpus)
         study = preflight.with_form(study, study.config.setup or ("paper" if resources.gpus else "small"))
         announce(study, resources)
-        if study.call.dry_run and (said := estimate(study, resources)) is not None:
-            print(fold(said), flush=True)
+        if study.call.dry_run:
+            types = [*here, *(kind.resources for kind in growth.types)]
+            print("\n".join(map(fold, estimate(study, resources, types))), flush=True)
         nodes = nodes_of(study, resources)
         ready, wrong = look_at(nodes, alive, growth, study.results)
     except (ValueError, OSError, ImportError) as error:

@@ -1,28 +1,20 @@
-"""What a study is going to do, in the words of its first lines, and how long it will take."""
+"""What a study is going to do, in the words of its first lines."""
 
-import json
 import sys
 from collections.abc import Iterator
-from datetime import timedelta
-
-import pandas as pd
 
 from trainables.losses import find_loss
 from trainables.training.setup import without_effect
-from tune_cd import results
-from tune_cd.analysis.runs import runs_of
 from tune_cd.balance import AVERAGES, PUBLISHED
 from tune_cd.results.schema import CONFIRM
 from tune_cd.run.curves import lengths_of
 from tune_cd.run.resources import Resources
 from tune_cd.run.screen import fold
-from tune_cd.run.searches import Search, trainings_of
+from tune_cd.run.searches import Search
 from tune_cd.run.study import Study
 from tune_cd.search.space import Space
 
 TASKS = {"dml": "metric learning", "ssl": "self-supervised"}
-KIND = ("network", "image_size", "images_seen", "precision", "memory", "evaluations")
-"""Fields of a set-up that its duration depends on most."""
 
 
 def announce(study: Study, resources: Resources) -> None:
@@ -32,40 +24,6 @@ def announce(study: Study, resources: Resources) -> None:
     for warning in without_effect([search.setup for search in study.searches], fields):
         print(f"warning: {warning}", file=sys.stderr)
     print("\n".join(fold(line) for line in _announced(study, resources)), flush=True)
-
-
-def estimate(study: Study, resources: Resources) -> str | None:
-    """A sentence with the most time and GPU-hours that the study takes; None without a similar training.
-
-    From the median duration of completed trainings in the results, of any study, with the same dataset, KIND and batch
-    sizes, on a GPU or on none. Raises OSError if the results cannot be read.
-    """
-    table = results.read(study.results)
-    runs = runs_of(table)
-    own = runs[runs["study"] == study.name]
-    left = max(0, round(trainings_of(study.searches) - float(own["share"].sum())))
-    kind, sizes = {name: getattr(study.setup, name) for name in KIND}, study.config.trained_batch_sizes
-    configs = runs["config"].map(json.loads)
-    alike = configs.map(lambda config: config.get("batch_size") in sizes and kind.items() <= config.items())
-    alike = alike.astype(bool) & (runs["dataset"] == study.dataset)
-    alike &= (runs["device"] == "cpu") == (resources.gpus == 0)
-    seconds = _seconds(runs[alike])
-    if seconds.empty:
-        return None
-    whole = left * float(seconds.median()) / min(resources.processes * resources.pack, max(1, left))
-    gpus = whole * resources.processes * resources.gpus / 3600
-    return (
-        f"{left} trainings' worth is left at most: about {timedelta(seconds=round(whole))} and {gpus:.2g} GPU-hours, "
-        f"as {len(seconds)} trainings of this kind took {seconds.median():.0f} s each"
-    )
-
-
-def _seconds(runs: pd.DataFrame) -> pd.Series:
-    """Of each completed training, in all its runs."""
-    busy = (runs["ended_at"] - runs["started_at"]).dt.total_seconds()
-    trial = [runs["study"], runs["trial_id"]]
-    completed = (runs["status"] == "completed").groupby(trial).any()
-    return busy.groupby(trial).sum(min_count=1)[completed].dropna()
 
 
 def _announced(study: Study, resources: Resources) -> Iterator[str]:

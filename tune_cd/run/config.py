@@ -255,6 +255,9 @@ class Call:
     tune_dir: str | None = called(None, typed("DIR", read.folder),
         "where Ray Tune keeps its logs, for TensorBoard; nothing in there is needed again; default: in the system's "
         "temporary folder")
+    log_to: str | None = called(None, {"choices": ("tensorboard", "mlflow")},
+        "every training becomes a run there, with the images seen as its step: beside the results for TensorBoard (in "
+        "--tune-dir if they are in a bucket), at MLFLOW_TRACKING_URI for MLflow")
     dry_run: bool = called(False, ON, "check everything, say what would be run and its time at most, train nothing")
     verbose: bool = called(False, ON, "show Ray's own tables and messages as well")
     # fmt: on

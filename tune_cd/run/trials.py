@@ -20,6 +20,7 @@ from tune_cd.run.searches import Search
 from tune_cd.run.stopper import LossesInARow
 from tune_cd.run.study import RunningFile, Study, running_of, tune_folder
 from tune_cd.run.study_search import StudySearch
+from tune_cd.run.tracking import TrainingLog
 from tune_cd.tune.callback import ResultsCallback
 from tune_cd.tune.packs import PACK
 
@@ -50,9 +51,11 @@ def run_searches(study: Study, searches: list[Search], resources: Resources, loa
     full = {search.name: search.setup.images_seen if search.pauses else None for search in searches}
     progress = Progress(full, lambda: portfolio.left, ended, study.setup.metric, len(portfolio.seeds), load)
     losses = LossesInARow(resources.processes, resources.workers, worked=bool((ended["status"] != "failed").any()))
+    logs = [TrainingLog(study, recorder.identity)] if study.call.log_to else []
     trained = _trainable(study, searches[0], resources, recorder)
     try:
-        _tuner(study, trained, "-".join(portfolio.searches), searcher, [progress, failures, losses], resources).fit()
+        callbacks = [progress, failures, *logs, losses]
+        _tuner(study, trained, "-".join(portfolio.searches), searcher, callbacks, resources).fit()
     finally:
         failures.close(PATIENCE)
     if losses.broken is not None:

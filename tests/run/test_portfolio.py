@@ -153,6 +153,7 @@ def test_what_is_trained_and_what_is_left_never_exceed_the_budgets(seeds):
         one = running.pop(0)
         trained += one.until - one.reached
         asking.tell(one, until(one))
+        assert asking.done == pytest.approx(trained), "one account, whoever asks"
     assert asking.finished and asking.left == 0 and asking.lent["cd"] == 1 - LENGTHS[0]
     assert trained == pytest.approx(len(seeds) * sum(search.spent for search in asking.searches.values()))
 

@@ -76,6 +76,11 @@ class Portfolio:
         return rows
 
     @property
+    def done(self) -> float:
+        """What was trained so far, in this run and earlier ones, in full trainings."""
+        return sum(max(curve, default=0.0) for curve in self._known.values())
+
+    @property
     def left(self) -> float:
         """The most that is still to be trained, in full trainings: what runs, and what the searches may ask for."""
         running = sum(

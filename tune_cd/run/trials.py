@@ -48,8 +48,8 @@ def run_searches(study: Study, searches: list[Search], resources: Resources, loa
         study.results, study.name, metric="val_score", fields=fixed_fields(study),
         identify=recorder.identity, annotate=ORIGIN, record="failures",
     )  # fmt: skip
-    full = {search.name: search.setup.images_seen if search.pauses else None for search in searches}
-    progress = Progress(full, lambda: portfolio.left, ended, study.setup.metric, len(portfolio.seeds), load)
+    full = searches[0].setup.images_seen if searches[0].pauses else None
+    progress = Progress(portfolio, ended, study.setup.metric, full, load)
     losses = LossesInARow(resources.processes, resources.workers, worked=bool((ended["status"] != "failed").any()))
     logs = [TrainingLog(study, recorder.identity)] if study.call.log_to else []
     trained = _trainable(study, searches[0], resources, recorder)

@@ -8,9 +8,9 @@ from studies import searched_terms
 
 from tune_cd import results
 from tune_cd.run.__main__ import main
-from tune_cd.run.checkpoints import Checkpoints
 from tune_cd.run.config import ABOVE, BELOW, StudyConfig
 from tune_cd.run.options import parse, study_name
+from tune_cd.run.recorder import Checkpoints
 from tune_cd.run.summary import summarise
 from tune_cd.search.space import Space
 

@@ -118,15 +118,11 @@ class Portfolio:
         if self._running[key]:
             return
         del self._running[key]
-        waiting = self._waiting.pop(key)
-        further = {name: until for name, until in waiting.items() if self._missing(key, until)}
-        for name in waiting:
-            if name not in further:
-                self._tell(name, self._handed[name][key])
-        complete = all(self._known.get((key, seed)) for seed in self.seeds)
-        for name, search in self.searches.items():
-            if complete and len(search.lengths) > 1 and key in self._handed[name]:
-                self._tell(name, asked.h)  # each knows what it would read from the table
+        further = {name: until for name, until in self._waiting.pop(key).items() if self._missing(key, until)}
+        if all(self._known.get((key, seed)) for seed in self.seeds):
+            for name, search in self.searches.items():  # each that pauses knows what it would read from the table
+                if key in self._handed[name] and (len(search.lengths) > 1 or name not in further):
+                    self._tell(name, asked.h)
         if further:
             self._waiting[key] = further
 

@@ -41,17 +41,8 @@ class StudySearch(Searcher):
         self._meter, self._note = meter or Meter(None, packs, 0.0), note
         self._attempts = dict(attempts or {})
         self._running: dict[str, dict[int, Asked]] = {}  # trial id -> place in its pack -> training not yet told
-        self._cut: dict[Trial, Asked] = {}  # continue in the next pack
-        self._until: dict[Trial, float] = {}  # the share to which each was handed out
-
-    def set_search_properties(self, metric: str | None, mode: str | None, config: dict, **spec) -> bool:
-        """Called by Tune before the first trial; ignored, since the space is known already."""
-        return True
-
-    def set_max_concurrency(self, max_concurrent: int) -> bool:
-        """Limit concurrent packs to Tune's max_concurrent_trials."""
-        self._packs = max_concurrent
-        return True
+        self._parts: dict[str, float] = {}  # trial id -> the share of its full length that each training is trained
+        self._cut: list[Asked] = []  # continue in the next pack
 
     def save_to_dir(self, checkpoint_dir: str, session_str: str = "default") -> None:
         """Tune's call for a snapshot; none is taken."""
@@ -72,7 +63,7 @@ class StudySearch(Searcher):
             return Searcher.FINISHED if self._portfolio.finished else None
         part = min(asked.until - asked.reached for asked in pack)
         self._meter.begin(trial_id, part * len(pack))
-        self._running[trial_id] = dict(enumerate(pack))
+        self._running[trial_id], self._parts[trial_id] = dict(enumerate(pack)), part
         return {PACK: [self._config(asked, asked.reached + part) for asked in pack]}
 
     def on_trial_result(self, trial_id: str, result: dict) -> None:
@@ -91,7 +82,7 @@ class StudySearch(Searcher):
         self._running.pop(trial_id, None)
 
     def _next_pack(self) -> list[Asked]:
-        pack = [self._cut.pop(trial) for trial in list(self._cut)[: self._size]]
+        pack, self._cut = self._cut[: self._size], self._cut[self._size :]
         while not pack or len(pack) + len(self._portfolio.seeds) <= self._size:
             asked = self._portfolio.ask()
             if not asked:
@@ -100,9 +91,9 @@ class StudySearch(Searcher):
         return pack
 
     def _config(self, asked: Asked, until: float) -> dict:
-        trial = _trial_of(asked)
+        trial = asked.origin["search"], asked.origin["trial_index"], asked.seed
         attempt = self._attempts.get(trial, 0)
-        self._attempts[trial], self._until[trial] = attempt + 1, until
+        self._attempts[trial] = attempt + 1
         return {**asked.h, SEED: asked.seed, UNTIL: until, ORIGIN: {**asked.origin, "attempt": attempt}}
 
     def _end(self, trial_id: str, place: int, told: Mapping[str, Any]) -> None:
@@ -110,12 +101,8 @@ class StudySearch(Searcher):
         asked = self._running.get(trial_id, {}).pop(place, None)
         if asked is None:
             return
-        curve, trial = self._reported(asked, told), _trial_of(asked)
+        curve = self._reported(asked, told)
         if told.get("status") == "stopped" and not reaches(curve, asked.until):
-            self._cut[trial] = replace(asked, reached=self._until[trial])
+            self._cut.append(replace(asked, reached=asked.reached + self._parts[trial_id]))
         else:
             self._portfolio.tell(asked, curve)
-
-
-def _trial_of(asked: Asked) -> Trial:
-    return asked.origin["search"], asked.origin["trial_index"], asked.seed

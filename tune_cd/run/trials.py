@@ -24,7 +24,6 @@ from tune_cd.run.tracking import TrainingLog
 from tune_cd.tune.callback import ResultsCallback
 from tune_cd.tune.packs import PACK
 
-STATUS_SECONDS = 60  # between two tables of Ray's reporter
 PATIENCE = 10.0  # seconds to wait, after an interrupt, for rows that the store has not taken
 
 
@@ -76,7 +75,6 @@ def _tuner(
             mode="max",
             num_samples=-1,  # the searches have budgets of their own
             search_alg=searcher,
-            max_concurrent_trials=resources.processes,
             reuse_actors=True,
             trial_name_creator=_trial_name,
             trial_dirname_creator=_trial_name,
@@ -88,11 +86,7 @@ def _tuner(
             stop=callbacks[-1],  # `LossesInARow`
             checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),
             failure_config=tune.FailureConfig(max_failures=study.call.max_failures),
-            progress_reporter=tune.CLIReporter(
-                metric_columns=["images_seen", "val_score", "time_total_s"],
-                parameter_columns=[],
-                max_report_frequency=STATUS_SECONDS,
-            ),
+            progress_reporter=tune.CLIReporter(parameter_columns=[]),
             verbose=int(study.call.verbose),
         ),
     )

@@ -188,10 +188,10 @@ class PausingRuns(Runs):
         told = {"error": "gone", "failure_kind": "lost"} if gone else {}
         self.images.append(until - before)
         origin, best = dict(one.origin), max((score for _, score in curve), default=None)
-        runs = self.by_trial[trial]["attempt"] + 1 if trial in self.by_trial else 0
+        assert origin["attempt"] == (self.by_trial[trial]["attempt"] + 1 if trial in self.by_trial else 0)
         self.by_trial[trial] = row(
             origin.pop("trial_index"), status, best, params=one.h, seed=one.seed, times=(0, len(self.images)),
-            batch_size=64, trial_id=trial, attempt=runs, images_seen=until, **origin, **told,
+            batch_size=64, trial_id=trial, images_seen=until, **origin, **told,
         )  # fmt: skip
         return curve_so_far(status, best, curve, until, whole, lengths_of(setup))
 

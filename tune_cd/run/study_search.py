@@ -17,29 +17,24 @@ from tune_cd.run.portfolio import ORIGIN, Asked, Portfolio
 from tune_cd.search.training import Curve
 from tune_cd.tune.packs import PACK, SEED, UNTIL, results_of
 
-Trial = tuple[str, int, int]
-"""(search, trial_index, seed) of a training."""
-
 
 class StudySearch(Searcher):
     """Hands out a portfolio's trainings, up to `size` as a trial, `packs` trials at a time.
 
     All trainings of a configuration begin in one trial, even beyond `size`. reported: (training, its last report, {} if
-    it was lost) -> its learning curve. attempts: earlier runs of recorded trials that may run again. meter: of the
+    it was lost) -> its learning curve. meter: of the
     --budget. note: is told what the table does not know of the searches. It keeps no state: `--resume` continues from
     the results table, which knows more than any snapshot.
     """
 
     def __init__(
         self, portfolio: Portfolio, size: int, packs: int,
-        reported: Callable[[Asked, Mapping[str, Any]], Curve],
-        attempts: Mapping[Trial, int] | None = None, meter: Meter | None = None,
+        reported: Callable[[Asked, Mapping[str, Any]], Curve], meter: Meter | None = None,
         note: Callable[[list[dict]], None] = lambda running: None,
     ):  # fmt: skip
         super().__init__(metric="val_score", mode="max")
         self._portfolio, self._size, self._packs, self._reported = portfolio, size, packs, reported
         self._meter, self._note = meter or Meter(None, packs, 0.0), note
-        self._attempts = dict(attempts or {})
         self._running: dict[str, dict[int, Asked]] = {}  # trial id -> place in its pack -> training not yet told
         self._parts: dict[str, float] = {}  # trial id -> the share of its full length that each training is trained
         self._cut: list[Asked] = []  # continue in the next pack
@@ -64,7 +59,9 @@ class StudySearch(Searcher):
         part = min(asked.until - asked.reached for asked in pack)
         self._meter.begin(trial_id, part * len(pack))
         self._running[trial_id], self._parts[trial_id] = dict(enumerate(pack)), part
-        return {PACK: [self._config(asked, asked.reached + part) for asked in pack]}
+        return {
+            PACK: [{**asked.h, SEED: asked.seed, UNTIL: asked.reached + part, ORIGIN: asked.origin} for asked in pack]
+        }
 
     def on_trial_result(self, trial_id: str, result: dict) -> None:
         """Tell trainings that are done at once, so that the searches can go on before the pack ends."""
@@ -90,12 +87,6 @@ class StudySearch(Searcher):
             pack += asked
         return pack
 
-    def _config(self, asked: Asked, until: float) -> dict:
-        trial = asked.origin["search"], asked.origin["trial_index"], asked.seed
-        attempt = self._attempts.get(trial, 0)
-        self._attempts[trial] = attempt + 1
-        return {**asked.h, SEED: asked.seed, UNTIL: until, ORIGIN: {**asked.origin, "attempt": attempt}}
-
     def _end(self, trial_id: str, place: int, told: Mapping[str, Any]) -> None:
         """Take the end of a training. told: its last report; {}: none, or its pack failed."""
         asked = self._running.get(trial_id, {}).pop(place, None)
@@ -103,6 +94,7 @@ class StudySearch(Searcher):
             return
         curve = self._reported(asked, told)
         if told.get("status") == "stopped" and not reaches(curve, asked.until):
-            self._cut.append(replace(asked, reached=asked.reached + self._parts[trial_id]))
+            origin = {**asked.origin, "attempt": asked.origin["attempt"] + 1}
+            self._cut.append(replace(asked, origin=origin, reached=asked.reached + self._parts[trial_id]))
         else:
             self._portfolio.tell(asked, curve)

@@ -15,7 +15,7 @@ from tune_cd.run.portfolio import ORIGIN
 from tune_cd.run.progress import Progress
 from tune_cd.run.recorder import Recorder, fixed_fields
 from tune_cd.run.resources import Resources
-from tune_cd.run.resumption import attempts_of, portfolio_of, reported_by, say_ended
+from tune_cd.run.resumption import portfolio_of, reported_by, say_ended
 from tune_cd.run.searches import Search
 from tune_cd.run.stopper import LossesInARow
 from tune_cd.run.study import RunningFile, Study, running_of, tune_folder
@@ -39,10 +39,8 @@ def run_searches(study: Study, searches: list[Search], resources: Resources, loa
     if not portfolio.searches:
         return
     recorder = Recorder(study, searches[0], resources)
-    searcher = StudySearch(
-        portfolio, resources.pack, resources.processes, reported_by(study, searches[0]), attempts_of(table), meter,
-        RunningFile(study),
-    )  # fmt: skip
+    reported, note = reported_by(study, searches[0]), RunningFile(study)
+    searcher = StudySearch(portfolio, resources.pack, resources.processes, reported, meter, note)
     failures = ResultsCallback(
         study.results, study.name, metric="val_score", fields=fixed_fields(study),
         identify=recorder.identity, annotate=ORIGIN, record="failures",

@@ -22,7 +22,6 @@ from tune_cd.results.terminal import redacted_output
 from tune_cd.run.config import Call, Request
 from tune_cd.run.ending import ENDING
 from tune_cd.run.options import idle_options, parse
-from tune_cd.run.screen import fold
 
 EXIT_FAILED = 1
 EXIT_BAD_INPUT = 2
@@ -94,7 +93,7 @@ def _prepared(study, lock) -> tuple:
     it, None for --dry-run. Raises ValueError, OSError or ImportError."""
     from tune_cd.cluster.capacity import alive_nodes
     from tune_cd.run import cluster, preflight
-    from tune_cd.run.announcement import announce
+    from tune_cd.run.announcement import announce, fold
     from tune_cd.run.budget import Meter
     from tune_cd.run.connection import connect
     from tune_cd.run.estimate import estimate

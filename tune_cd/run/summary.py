@@ -13,8 +13,8 @@ from tune_cd.analysis.scores import parameter_of, searching
 from tune_cd.analysis.tables import markdown, memory, memory_modes
 from tune_cd.report.findings import Findings, findings, grown, is_known
 from tune_cd.report.words import edges, fresh_score, interval, letters, recipe_words, tuned
-from tune_cd.results.study_files import DIGITS, Networks, score_of
-from tune_cd.run.screen import fold
+from tune_cd.results.study_files import Networks
+from tune_cd.run.announcement import fold
 from tune_cd.run.searches import averages_of
 from tune_cd.run.study import Study
 
@@ -30,7 +30,9 @@ def summarise(study: Study) -> str:
     over = f", means over {replicates} seeds" if replicates > 1 else ""
     lines += ["", f"scores are {scores}{over}", counted_by_status(table)]
     lines = [line if "  " in line else fold(line) for line in lines]
-    return "\n".join([*lines, f"table:   {where}", *_network(table, study)])
+    network = Networks(study.results, study.name).best().get(study.config.search)
+    kept = [f"network: {study.store.where(network)}"] if network is not None else []
+    return "\n".join([*lines, f"table:   {where}", *kept])
 
 
 def counted_by_status(table: pd.DataFrame) -> str:
@@ -108,16 +110,6 @@ def _memory_table(table: pd.DataFrame) -> list[str]:
         "R@1 without / with learning rate decay; then iterations until the best score on validation (≥: the last look)"
     )
     return ["", *shown.splitlines(), "", said, "", *markdown(memory(table)).splitlines()]
-
-
-def _network(table: pd.DataFrame, study: Study) -> list[str]:
-    """The line of the search's best network, as a list; it says so if that is not the best training's."""
-    network = Networks(study.results, study.name).best().get(study.config.search)
-    scores = table[(table["search"] == study.config.search) & (table["status"] == "completed")]["val_score"]
-    where = None if network is None else study.store.where(network)
-    if scores.empty or (network is not None and score_of(network) >= round(scores.max(), DIGITS)):
-        return [f"network: {where}"] if where else []
-    return [f"network: that of the best training was not kept; {f'the best kept is {where}' if where else 'none was'}"]
 
 
 def draw(study: Study, table: pd.DataFrame) -> Path | str:

@@ -91,11 +91,9 @@ def _tuner(
 
 
 def _trial_name(trial) -> str:
-    names = [
-        trial_name(origin["search"], origin["trial_index"]) + f"-run{origin['attempt']}" * (origin["attempt"] > 0)
-        for origin in (member[ORIGIN] for member in trial.config[PACK])
-    ]
-    return names[0] if len(set(names)) == 1 else f"{names[0]}-to-{names[-1]}"
+    """The name of a trial's first training."""
+    origin = trial.config[PACK][0][ORIGIN]
+    return trial_name(origin["search"], origin["trial_index"]) + f"-run{origin['attempt']}" * (origin["attempt"] > 0)
 
 
 def _trainable(study: Study, search: Search, resources: Resources, recorder: Recorder):

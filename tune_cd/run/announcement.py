@@ -12,6 +12,7 @@ from tune_cd.run.curves import lengths_of
 from tune_cd.run.resources import Resources
 from tune_cd.run.searches import Search
 from tune_cd.run.study import Study
+from tune_cd.search.space import Axis
 
 WIDTH = 80
 TASKS = {"dml": "metric learning", "ssl": "self-supervised"}
@@ -48,7 +49,7 @@ def _announced(study: Study, resources: Resources) -> Iterator[str]:
     elif config.baseline and config.experiment == "balance" and setup.optimizer == "adam":
         yield "no baselines: under Adam the joint scale of the weights has no effect, and Adam's own rate is fixed"
     grows = f"; each range may grow by {axes[0].growth:g} octaves" if study.space.grows else ""
-    yield f"searched: {', '.join(f'{axis.name} in {axis.domain}' for axis in axes)}{grows}"
+    yield f"searched: {', '.join(map(_axis, axes))}{grows}"
     if config.pauses and len(lengths := lengths_of(setup)) > 1:
         shares = ", ".join(f"{share:.0%}" for share in lengths[:-1])
         yield f"trainings pause at {shares} of their length and go on where that is worth most"
@@ -64,3 +65,8 @@ def _announced(study: Study, resources: Resources) -> Iterator[str]:
 def _search(search: Search) -> str:
     most = f"{'up to ' * search.line}{search.num_samples}"
     return f"{search.name} ({most} {'full ' * search.pauses}training{'s' * (search.num_samples != 1)})"
+
+
+def _axis(axis: Axis) -> str:
+    among = None if axis.values is None else ", ".join(f"{value:g}" for value in axis.values)
+    return f"{axis.name} {f'from {axis.low:g} to {axis.high:g}' if among is None else f'among {among}'}"

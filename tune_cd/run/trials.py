@@ -73,6 +73,7 @@ def _tuner(
             mode="max",
             num_samples=-1,  # the searches have budgets of their own
             search_alg=searcher,
+            max_concurrent_trials=resources.processes,  # without it Tune has one trial pend at a time
             reuse_actors=True,
             trial_name_creator=_trial_name,
             trial_dirname_creator=_trial_name,

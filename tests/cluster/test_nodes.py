@@ -158,9 +158,11 @@ def test_results_on_the_head_s_own_disk_are_refused_where_no_node_is_there_to_lo
     with pytest.raises(ValueError, match="own disk .ext4., which nodes that come will not see"):
         cluster.look_at(nobody, [], GPU_YAML, tmp_path)
     assert nobody.closed == 1, "nothing is left among the results"
-    assert cluster.look_at(Looked(), [], GPU_YAML, "s3://bucket/r") == ([], [])
-    assert cluster.look_at(Looked(), [], Growth(), tmp_path) == ([], []), "one machine, and no other will come"
-    assert cluster.look_at(Looked(ready=["node a: ready"]), [], GPU_YAML, tmp_path) == (["node a: ready"], [])
+    assert cluster.look_at(Looked(), [], GPU_YAML, "s3://bucket/r") == []
+    assert cluster.look_at(Looked(), [], Growth(), tmp_path) == [], "one machine, and no other will come"
+    assert cluster.look_at(Looked(ready=["node a: ready"]), [], GPU_YAML, tmp_path) == ["node a: ready"]
+    with pytest.raises(ValueError, match="node b: no data\nerror: node c: no GPU"):
+        cluster.look_at(Looked(["node a: ready"], ["node b: no data", "node c: no GPU"]), [], Growth(), tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,6 @@ from tune_cd.results.redaction import redact
 from tune_cd.run.study import Study, tune_folder
 from tune_cd.tune.packs import members_of
 
-STATUS = {"completed": "FINISHED", "stopped": "SCHEDULED", "interrupted": "KILLED"}  # MLflow's; else FAILED
-
 
 class TensorBoard:
     """Runs as folders of event files: among the results, or in --tune-dir where these are in a bucket."""
@@ -25,25 +23,24 @@ class TensorBoard:
     def __init__(self, study: Study):
         beside = Path(study.results, study.file("")) if isinstance(study.results, Path) else None
         self._folder = (beside or tune_folder(study.call.tune_dir) / study.name) / "tensorboard"
-        self._writers: dict[str, Any] = {}
 
-    def begin(self, run: str, h: Mapping[str, float], step: int) -> int:
-        """Begin or continue a run; returns the last step that stays of an earlier call, which logged up to anywhere."""
+    def begin(self, name: str, h: Mapping[str, float], step: int) -> tuple[Any, int]:
+        """Begin or continue a run; returns it, and its last step that stays of an earlier call."""
         from torch.utils.tensorboard import SummaryWriter
         from torch.utils.tensorboard.summary import hparams
 
-        new = not (self._folder / run).exists()
-        writer = self._writers[run] = SummaryWriter(self._folder / run, purge_step=None if new else step)
+        new = not (self._folder / name).exists()
+        writer = SummaryWriter(self._folder / name, purge_step=None if new else step)
         for summary in hparams(dict(h), {"val_score": 0.0}) * new:  # `add_hparams` would make a run of its own
             writer.file_writer.add_summary(summary)
-        return step - 1
+        return writer, step - 1
 
-    def log(self, run: str, metric: str, value: float, step: int) -> None:
-        self._writers[run].add_scalar(metric, value, step)
-        self._writers[run].flush()
+    def log(self, run: Any, metric: str, value: float, step: int) -> None:
+        run.add_scalar(metric, value, step)
+        run.flush()
 
-    def end(self, run: str, status: str) -> None:
-        self._writers.pop(run).close()
+    def end(self, run: Any, status: str) -> None:
+        run.close()
 
 
 class MLflow:
@@ -52,24 +49,24 @@ class MLflow:
     def __init__(self, study: Study):
         from mlflow import MlflowClient
 
-        self._client, self._runs = MlflowClient(), {}
+        self._client = MlflowClient()
         found = self._client.get_experiment_by_name(study.name)
         self._experiment = found.experiment_id if found else self._client.create_experiment(study.name)
 
-    def begin(self, run: str, h: Mapping[str, float], step: int) -> int:
-        found = self._client.search_runs([self._experiment], f"attributes.run_name = '{run}'", max_results=1)
-        made = found or [self._client.create_run(self._experiment, run_name=run)]
-        key = self._runs[run] = made[0].info.run_id
-        self._client.update_run(key, status="RUNNING")
+    def begin(self, name: str, h: Mapping[str, float], step: int) -> tuple[Any, int]:
+        found = self._client.search_runs([self._experiment], f"attributes.run_name = '{name}'", max_results=1)
+        run = (found or [self._client.create_run(self._experiment, run_name=name)])[0].info.run_id
+        self._client.update_run(run, status="RUNNING")
         for parameter, value in {} if found else h.items():
-            self._client.log_param(key, parameter, value)
-        return max((one.step for one in self._client.get_metric_history(key, "val_score")), default=-1)
+            self._client.log_param(run, parameter, value)
+        return run, max((one.step for one in self._client.get_metric_history(run, "val_score")), default=-1)
 
-    def log(self, run: str, metric: str, value: float, step: int) -> None:
-        self._client.log_metric(self._runs[run], metric, value, step=step)
+    def log(self, run: Any, metric: str, value: float, step: int) -> None:
+        self._client.log_metric(run, metric, value, step=step)
 
-    def end(self, run: str, status: str) -> None:
-        self._client.update_run(self._runs.pop(run), status=STATUS.get(status, "FAILED"))
+    def end(self, run: Any, status: str) -> None:
+        known = {"completed": "FINISHED", "stopped": "SCHEDULED", "interrupted": "KILLED"}
+        self._client.update_run(run, status=known.get(status, "FAILED"))
 
 
 class TrainingLog(Callback):
@@ -80,8 +77,8 @@ class TrainingLog(Callback):
 
     def __init__(self, study: Study, identify: Callable[[Mapping[str, Any]], dict]):
         self._identify, self._tracker = identify, None
-        self._steps: dict[str, int] = {}  # open run -> the last step logged
-        self._ended: set[tuple[str, str]] = set()  # (Tune's trial, run)
+        self._open: dict[str, list] = {}  # name -> the tracker's run, the last step logged
+        self._ended: set[tuple[str, str]] = set()  # (Tune's trial, name)
         with self._told():
             self._tracker = (MLflow if study.call.log_to == "mlflow" else TensorBoard)(study)
 
@@ -91,11 +88,11 @@ class TrainingLog(Callback):
 
     def on_trial_result(self, iteration, trials, trial, result, **info) -> None:
         for config, told in members_of(trial.config, result):
-            run = self._identify(config)["trial_id"]
-            if self._tracker is not None and (trial.trial_id, run) not in self._ended:
+            name = self._identify(config)["trial_id"]
+            if (trial.trial_id, name) not in self._ended:
                 with self._told():
-                    self._log(run, config, told)
-                self._ended |= {(trial.trial_id, run)} if told.get("done") else set()
+                    self._log(name, config, told)
+                self._ended |= {(trial.trial_id, name)} if told.get("done") else set()
 
     def on_trial_complete(self, iteration, trials, trial, **info) -> None:
         self.on_trial_result(iteration, trials, trial, trial.last_result)
@@ -105,27 +102,30 @@ class TrainingLog(Callback):
             self._end(self._identify(config)["trial_id"], "failed")
 
     def on_experiment_end(self, trials, **info) -> None:
-        for run in list(self._steps):
-            self._end(run, "interrupted")
+        for name in list(self._open):
+            self._end(name, "interrupted")
 
-    def _log(self, run: str, config: Mapping[str, Any], told: Mapping[str, Any]) -> None:
+    def _log(self, name: str, config: Mapping[str, Any], told: Mapping[str, Any]) -> None:
+        if self._tracker is None or not (told.get(LOOKS) or told.get("done")):
+            return
         looks = told.get(LOOKS) or []
-        if run not in self._steps:
-            h = {name: config[name] for name in config if name.startswith(WEIGHT) or name in ("batch_size", "seed")}
-            self._steps[run] = self._tracker.begin(run, h, looks[0][0] if looks else 0)
+        if name not in self._open:
+            h = {key: config[key] for key in config if key.startswith(WEIGHT) or key in ("batch_size", "seed")}
+            self._open[name] = [*self._tracker.begin(name, h, looks[0][0] if looks else 0)]
+        run, last = self._open[name]
         for seen, value in looks:
-            if seen > self._steps[run]:
+            if seen > last:
                 self._tracker.log(run, "val_score", value, seen)
-                self._steps[run] = seen
+                self._open[name][1] = seen
         if told.get("done"):
             if told.get("test_score") is not None:
                 self._tracker.log(run, "test_score", told["test_score"], told["images_seen"])
-            self._end(run, told.get("status", "failed"))
+            self._end(name, told.get("status", "failed"))
 
-    def _end(self, run: str, status: str) -> None:
-        if self._steps.pop(run, None) is not None:
+    def _end(self, name: str, status: str) -> None:
+        if name in self._open:
             with self._told():
-                self._tracker.end(run, status)
+                self._tracker.end(self._open.pop(name)[0], status)
 
     @contextmanager
     def _told(self) -> Iterator[None]:
@@ -133,6 +133,6 @@ class TrainingLog(Callback):
         try:
             yield
         except Exception as error:
-            self._tracker, self._steps = None, {}
+            self._tracker, self._open = None, {}
             said = redact(f"{type(error).__name__}: {error}").splitlines()[0]
             print(f"warning: --log-to: {said}; nothing more is logged", flush=True)

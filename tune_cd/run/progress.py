@@ -52,12 +52,11 @@ class Progress(Callback):
 
     def setup(self, **info) -> None:
         if sys.stdout.isatty() and sys.stderr.isatty():
-            begun = {
-                "initial": self._portfolio.done,
-                "total": self._portfolio.done + self._portfolio.left,
-                "desc": self._described(0),
-            }
-            self._status = tqdm(**begun, bar_format=STATUS, ncols=WIDTH, leave=False, mininterval=1.0, smoothing=0)
+            account = self._portfolio
+            self._status = tqdm(
+                desc=self._described(0), initial=account.done, total=account.done + account.left, bar_format=STATUS,
+                ncols=WIDTH, leave=False, mininterval=1.0, smoothing=0,
+            )  # fmt: skip
 
     def on_step_end(self, iteration, trials, **info) -> None:
         """Bring load and status up to date, when the searches have been told as well."""

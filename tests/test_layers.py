@@ -52,7 +52,7 @@ ARROWS = {  # room: the rooms it may import, of its own package where none is na
 
 OUTSIDE = {  # library: the rooms that may import it, with all that is in them
     "ray": "tune_cd.tune tune_cd.run tune_cd.cluster tune_cd.submit trainables.trial",
-    "torch": "trainables",
+    "torch": "trainables tune_cd.run",  # there its writer for TensorBoard alone
     "torchvision": "trainables.models",
     "pandas": "tune_cd.results tune_cd.landscapes tune_cd.analysis tune_cd.plots tune_cd.report "
     "tune_cd.tune tune_cd.run",

@@ -40,7 +40,7 @@ PACK = "pack"  # several configurations: a list of the parameters in which they 
 UNTIL = "until"  # the share of its full length at which a training pauses; without it, it is trained to its end
 
 # keys of a report
-LOOKS = "looks"  # the learning curve of an ended or paused training, [images seen, score] of each evaluation
+LOOKS = "looks"  # [images seen, score] of the latest evaluation; of all, once the training has ended or paused
 UNSTORED = "unstored"  # the row and curve that the recorder could not store; the reader of the report stores them
 TROUBLES = "troubles"  # what went wrong beside the training, {UNSAVED, ANEW or UNKEPT: the reason}
 UNSAVED = "unsaved"  # its latest state could not be saved
@@ -346,7 +346,8 @@ class TrainTrial(tune.Trainable):
 def _report(best_score: float, evaluation: Evaluation) -> dict:
     """The report of a running training after an evaluation."""
     logged = {name: value for name, value in evaluation.scores.items() if name.startswith("train_")}
-    return {"val_score": best_score, "images_seen": evaluation.images_seen, "status": "running", **logged}
+    looks = [[evaluation.images_seen, evaluation.val_score]]
+    return {"val_score": best_score, "images_seen": evaluation.images_seen, "status": "running", LOOKS: looks, **logged}
 
 
 def device_name(device: torch.device) -> str:

@@ -3,7 +3,7 @@
 import math
 
 from tune_cd import LENGTHS, CoordinateDescent, Space
-from tune_cd.run.portfolio import Portfolio
+from tune_cd.run.portfolio import Portfolio, Setting
 
 PLANE = Space(lr=(1e-6, 1.0), wd=(1e-8, 1.0))
 BEST = {"lr": 1e-3, "wd": 1e-4}
@@ -25,10 +25,12 @@ def pausing(start=START, budget=4):
     return CoordinateDescent(PLANE, start=start, lengths=LENGTHS, budget=budget)
 
 
-def portfolio(workers, known=None, seeds=(0,), weights=None, **searches):
-    """known: the value at full length of each training that has ended."""
-    known = {training: whole(value) for training, value in (known or {}).items()}
-    return Portfolio(searches, PLANE, seeds, workers, known, weights=weights)
+def portfolio(workers, known=(), seeds=(0,), weights=None, runs=None, **searches):
+    """known: (h, seed, value at full length) of each training that has ended. runs: of START, by seed, so far."""
+    settings = {PLANE.key(START): Setting(START, runs=runs)} if runs else {}
+    for h, seed, value in known:
+        settings.setdefault(PLANE.key(h), Setting(h)).curves[seed] = whole(value)
+    return Portfolio(searches, PLANE, seeds, workers, settings, weights)
 
 
 def whole(value):

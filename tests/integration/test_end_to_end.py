@@ -210,7 +210,7 @@ def test_a_picture_that_cannot_be_drawn_does_not_change_how_a_study_ends(run, un
     (tmp_path / "studies/whole/search.png/full").mkdir(parents=True)
     said = run(tmp_path, "--study", "whole", "--resume", drawn=True)
     assert "best with global average" in said and re.search(r"^report:  .+report.html$", said, re.MULTILINE)
-    assert re.search("^picture: could not be drawn: IsADirectoryError", said, re.MULTILINE)
+    assert re.search("^picture: could not be made: IsADirectoryError", said, re.MULTILINE)
 
 
 @pytest.mark.faults

@@ -1,16 +1,14 @@
 """`python -m tune_cd.run` with losses of any terms, up to the first trial: axes, starts, range, baseline, refusals."""
 
-import json
-
 import pytest
 from made_studies import study
 from studies import searched_terms
 
 from tune_cd import results
 from tune_cd.run.__main__ import main
-from tune_cd.run.checkpoints import Checkpoints
-from tune_cd.run.config import ABOVE, BELOW, StudyConfig
+from tune_cd.run.config import ABOVE, BELOW
 from tune_cd.run.options import parse, study_name
+from tune_cd.run.recorder import Checkpoints
 from tune_cd.run.summary import summarise
 from tune_cd.search.space import Space
 
@@ -170,14 +168,6 @@ def test_a_name_that_is_no_loss_is_refused_by_the_parser(capsys):
     with pytest.raises(SystemExit):
         parse(["--loss", "triplet"])
     assert "vicreg" in capsys.readouterr().err
-
-
-def test_a_stored_study_is_the_same_again(tmp_path):
-    config = study(tmp_path, *VICREG).config
-    again = StudyConfig.from_json(json.loads(json.dumps(config.to_json())))
-    assert again == config and again.space == config.space
-    with pytest.raises(ValueError, match="loss = 'vicreg'"):
-        again.continued({"loss": "siglip"}, "mine")
 
 
 def test_set_does_not_name_a_loss_which_has_a_projector_of_its_own(tmp_path):

@@ -1,7 +1,7 @@
 """What defines a study, and what belongs to one call."""
 
 import json
-from dataclasses import FrozenInstanceError, asdict, fields
+from dataclasses import asdict, fields
 
 import pytest
 
@@ -36,6 +36,7 @@ def test_the_help_of_an_option_has_its_default():
         [],
         ["--tune-batch-size", "--batch-sizes", "32,64", "--start", "lr=0.2,average=global,b=32"],
         ["--experiment", "xbm", "--set", "margin=0.3", "k=4", "--no-baseline"],
+        ["--dataset", "glyphs", "--task", "ssl", "--loss", "vicreg"],
         ["--dataset", "omniglot", "--range", "0.001,3", "--search", "grid", "--grid-step", "4", "--confirm", "2"],
     ],
 )
@@ -86,13 +87,6 @@ def test_a_batch_size_of_the_start_is_the_studys_where_it_is_not_searched():
     assert StudyConfig().batch_size == 64 and StudyConfig(start="lr=0.1,average=global,b=128").batch_size == 128
     assert StudyConfig(start="Lambda_p=1,Lambda_e=1,batch_size=32").batch_size == 32
     assert StudyConfig(start="lr=0.1,average=global,b=128", tune_batch_size=True).batch_size == 64
-
-
-def test_both_are_values():
-    for one in (StudyConfig(), Call()):
-        with pytest.raises(FrozenInstanceError):
-            one.study = "mine"
-        assert hash(one) == hash(type(one)())
 
 
 def test_the_set_up_has_what_the_command_line_says():

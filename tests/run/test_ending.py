@@ -19,11 +19,11 @@ ending, said = Ending(), []
 with ending.heeded():
     for number in {sent}:
         try:
-            ending.interrupt() if number is None else os.kill(os.getpid(), number)
+            ending.interrupt('lost') if number is None else os.kill(os.getpid(), number)
             said.append("goes on")
         except KeyboardInterrupt:
             said.append("interrupted")
-print(*said, ending.status)
+print(*said, ending.status, ending.reason or '')
 """
 INT, TERM, HUP = (int(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP))
 
@@ -37,11 +37,11 @@ INT, TERM, HUP = (int(number) for number in (signal.SIGINT, signal.SIGTERM, sign
         ([], [TERM, TERM, HUP], "interrupted goes on goes on 143"),
         ([], [TERM, INT], "interrupted interrupted 143"),
         ([], [INT, INT, INT, TERM], "interrupted interrupted interrupted goes on 130"),
-        ([], [None, None], "interrupted goes on 130"),
-        ([INT], [INT, None, INT], "goes on interrupted goes on 130"),
+        ([], [None, None], "interrupted goes on 130 lost"),
+        ([INT], [INT, None, INT], "goes on interrupted goes on 130 lost"),
         ([INT], [INT, TERM], "goes on interrupted 143"),
-        ([HUP, INT], [HUP, None], "goes on interrupted 130"),
-        ([TERM, HUP, INT], [TERM, HUP, INT, None], "goes on goes on goes on interrupted 130"),
+        ([HUP, INT], [HUP, None], "goes on interrupted 130 lost"),
+        ([TERM, HUP, INT], [TERM, HUP, INT, None], "goes on goes on goes on interrupted 130 lost"),
     ],
 )
 def test_the_first_signal_interrupts_and_what_is_ignored_stays_so(ignored, sent, said):
@@ -51,7 +51,7 @@ def test_the_first_signal_interrupts_and_what_is_ignored_stays_so(ignored, sent,
 
 
 def test_handlers_of_before_are_back_afterwards():
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
     before = [signal.getsignal(number) for number in numbers]
     with Ending().heeded():
         assert signal.getsignal(signal.SIGTERM) not in before

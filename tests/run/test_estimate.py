@@ -1,4 +1,4 @@
-"""How long a study takes, from trainings of its kind in the results."""
+"""How long a study takes and what it costs, from trainings of its kind in the results."""
 
 from dataclasses import asdict
 
@@ -7,63 +7,70 @@ from made_studies import study
 from studies import row
 
 from tune_cd import results
-from tune_cd.run.announcement import estimate
+from tune_cd.run.estimate import PRICED, PRICES, estimate, gpu_of
 from tune_cd.run.resources import Resources
 
 NEW = "--study new --setup small --num-samples 10 --no-baseline --confirm 2"
-TWO = Resources(cpus=1, gpus=0.0, workers=2, pack=1)
+TWO, ON_GPUS = (Resources(cpus=1, gpus=gpus, workers=2, pack=1) for gpus in (0.0, 0.5))
+L4, H100 = {"GPU": 1, "accelerator_type:L4": 1}, {"GPU": 8, "accelerator_type:H100": 1}
+UNKNOWN = "speed unknown, since no training of this kind is in the results"
 
 
 @pytest.fixture
 def made(tmp_path):
-    return study(tmp_path, *NEW.split())
+    made = study(tmp_path, *NEW.split())
+    for index, other in enumerate(({"images_seen": 1}, {"batch_size": 16}, {"network": "resnet18_gem"})):
+        store(made, f"other-{index}", 600, "NVIDIA L4", **other)
+        store(made, f"other-{index}", 600, **other)
+    return made
 
 
-def store(made, index, seconds, **changed):
-    of_row = {"study": "old", "device": "cpu"}
-    of_row |= {name: changed.pop(name) for name in of_row if name in changed}
+def store(made, old, seconds, device="cpu", **changed):
     config = asdict(made.setup) | {"batch_size": 64} | changed
-    trial = row(index, times=(0, seconds), config=config, dataset=made.dataset, **of_row)
-    results.write_trial(made.results, trial)
+    named = {"study": f"{old}-{device[-2:]}", "dataset": made.dataset, "device": device}
+    results.write_trial(made.results, row(0, times=(0, seconds), config=config, **named))
 
 
-def test_without_a_training_of_its_kind_nothing_is_said(made):
-    assert estimate(made, TWO) is None
-    for index, other in enumerate(({"images_seen": 1}, {"batch_size": 16}, {"device": "NVIDIA H200"})):
-        store(made, index, 60, **other)
-    assert estimate(made, TWO) is None
+def test_without_a_training_of_its_kind_the_images_are_told(made):
+    images = 12 * made.setup.images_seen
+    left = f"12 trainings' worth is left at most, {images:,} images"
+    assert [*estimate(made, TWO, [{"CPU": 2}])] == [left, f"on CPUs: {UNKNOWN}"]
+    known = [*estimate(made, ON_GPUS, [{"CPU": 2}, L4, H100, L4])]
+    assert known == [left, f"on H100: {UNKNOWN}; $6.88 an hour", f"on L4: {UNKNOWN}; $0.80 an hour", PRICED]
+    _, prices, _ = estimate(made, ON_GPUS, [{"GPU": 1}])
+    assert prices.startswith("speed unknown; an hour of a GPU costs T4 $0.53, ") and all(
+        gpu in prices for gpu in PRICES
+    )
 
 
-def test_the_median_of_its_kind_tells_the_time_for_all_trainings(made):
-    for index, seconds in enumerate((20, 30, 90)):
-        store(made, index, seconds)
-    said = estimate(made, TWO)
-    assert said.startswith("12 trainings' worth is left at most: about 0:03:00 and 0 GPU-hours")
-    assert "3 trainings of this kind took 30 s each" in said
-    on_gpus = Resources(cpus=1, gpus=0.5, workers=2, pack=1)
-    for index, seconds in enumerate((20, 30, 90), 3):
-        store(made, index, seconds, device="NVIDIA H200")
-    assert "0:03:00 and 0.05 GPU-hours" in estimate(made, on_gpus)
+def test_the_median_of_its_kind_on_its_gpu_tells_time_and_cost(made):
+    for number, seconds in enumerate((1200, 1800, 5400)):
+        store(made, number, seconds)
+        store(made, number, 2 * seconds, "NVIDIA L4")
+    assert [*estimate(made, TWO, [])][1] == "on CPUs: about 3:00:00, as 3 trainings of this kind took 1800 s each"
+    on_l4 = "on L4: about 6:00:00 and 6 GPU-hours, $4.80, as 3 trainings of this kind took 3600 s each"
+    assert [*estimate(made, ON_GPUS, [{"GPU": 1}])][1:] == [on_l4, PRICED], "it has an unknown type"
+    assert [*estimate(made, ON_GPUS, [L4, H100])][1:] == [f"on H100: {UNKNOWN}; $6.88 an hour", on_l4, PRICED]
 
 
 def test_what_is_in_the_table_is_not_left(made):
-    for index in range(5):
-        store(made, index, 30, study="new")
-    assert estimate(made, TWO).startswith("7 trainings' worth is left")
-
-
-def test_what_is_paused_is_left_for_the_most_part(made):
-    config = asdict(made.setup)
-    paused = row(0, "stopped", study="new", search="cd", times=(0, 5), config=config, dataset=made.dataset,
-                 images_seen=made.setup.images_seen // 2)  # fmt: skip
-    store(made, 0, 30)
-    results.write_trial(made.results, paused)
-    results.write_trial(made.results, {**paused, "trial_id": "other", "trial_index": 1})
-    assert estimate(made, TWO).startswith("11 trainings' worth is left")
+    for number in range(5):
+        results.write_trial(made.results, row(number, study="new"))
+    assert next(estimate(made, TWO, [])).startswith("7 trainings' worth is left")
+    half = {"config": asdict(made.setup), "images_seen": made.setup.images_seen // 2}
+    for number in range(2):
+        results.write_trial(made.results, row(number, "stopped", study="new", search="cd", **half))
+    assert next(estimate(made, TWO, [])).startswith("6 trainings' worth is left")
 
 
 def test_the_runs_of_a_training_that_paused_count_together(made):
     earlier = {"images_seen": 100, "val_score": 0.1, "started_at": "2026-01-01T00:00:00+00:00",
                "ended_at": "2026-01-01T00:00:40+00:00", "hostname": "a", "device": "cpu"}  # fmt: skip
     store(made, 0, 20, runs=[earlier])
-    assert "1 trainings of this kind took 60 s each" in estimate(made, TWO)
+    assert "1 training of this kind took 60 s each" in [*estimate(made, TWO, [])][1]
+
+
+def test_gpus_are_known_by_the_names_of_torch_and_of_ray():
+    names = {"NVIDIA L4": "L4", "NVIDIA L40S": "L40S", "Tesla V100-SXM2-16GB": "V100", "NVIDIA A100-SXM4-40GB": "A100",
+             "A100-80G": "A100", "NVIDIA H100 80GB HBM3": "H100", "NVIDIA A10G": "A10G"}  # fmt: skip
+    assert {name: gpu_of(name) for name in names} == names and gpu_of("Quadro M2") == "Quadro M2"

@@ -64,13 +64,13 @@ def test_a_failure_is_told_to_both():
 
 def test_what_is_known_is_not_trained_again_and_costs_no_budget():
     whole, _ = run(portfolio(1, one=line([1, 1])))
-    known = {(PLANE.key(h), 0): bowl(h) for _, h in whole[:3]}
+    known = [(h, 0, bowl(h)) for _, h in whole[:3]]
     assert run(portfolio(1, known, one=line([1, 1], budget=2)))[0] == whole[3:]
-    steered = {(PLANE.key(h), 0): bowl(h) for h in (BEST, whole[3][1])}
+    steered = [(h, 0, bowl(h)) for h in (BEST, whole[3][1])]
     assert run(portfolio(1, steered, one=line([1, 1], budget=4)))[0] == whole[:3] + whole[4:], (
         "what others found out is used when the search comes by, and steers nothing else"
     )
-    diverged = known | {(PLANE.key(START), 0): -math.inf}
+    diverged = [*known, (START, 0, -math.inf)]
     assert START not in of("one", run(portfolio(1, diverged, one=line([1, 1])))[0])
 
 
@@ -85,8 +85,7 @@ def test_a_setting_counts_with_the_mean_over_its_seeds():
 
 
 def test_seeds_that_are_known_are_not_trained_again():
-    known = {(PLANE.key(START), 0): 0.5}
-    asking = portfolio(1, known, seeds=(0, 1), one=line([1, 1]))
+    asking = portfolio(1, [(START, 0, 0.5)], seeds=(0, 1), one=line([1, 1]))
     (asked,) = asking.ask()
     assert (asked.h, asked.seed) == (START, 1)
     asking.tell(asked, whole(0.7))
@@ -127,7 +126,7 @@ def test_a_training_goes_on_for_whoever_wants_it_longer_under_the_name_it_has():
     assert short.until == LENGTHS[0] and asking.ask() == [], "the line waits for its start, which is being trained"
     asking.tell(short, until(short))
     (longer,) = asking.ask()
-    assert (longer.h, longer.until, longer.origin) == (START, 1.0, short.origin)
+    assert (longer.h, longer.until, longer.origin) == (START, 1.0, short.origin | {"attempt": 1})
     cd, one = asking.searches["cd"], asking.searches["one"]
     assert cd.spent == LENGTHS[0]
     asking.tell(longer, until(longer))
@@ -153,6 +152,7 @@ def test_what_is_trained_and_what_is_left_never_exceed_the_budgets(seeds):
         one = running.pop(0)
         trained += one.until - one.reached
         asking.tell(one, until(one))
+        assert asking.done == pytest.approx(trained), "one account, whoever asks"
     assert asking.finished and asking.left == 0 and asking.lent["cd"] == 1 - LENGTHS[0]
     assert trained == pytest.approx(len(seeds) * sum(search.spent for search in asking.searches.values()))
 
@@ -177,8 +177,7 @@ def test_each_search_says_what_it_trained_for_itself_and_for_others_and_why_it_e
 
 
 def test_what_another_has_trained_is_told_and_costs_nothing():
-    known = {(PLANE.key(START), 0): bowl(START)}
-    asking = portfolio(1, known, cd=pausing(budget=2))
+    asking = portfolio(1, [(START, 0, bowl(START))], cd=pausing(budget=2))
     (first,) = asking.ask()
     assert first.h != START and asking.searches["cd"].spent == LENGTHS[0]
     assert asking.searches["cd"].best == (START, bowl(START))
@@ -242,7 +241,7 @@ def test_tune_may_pickle_it_and_takes_no_snapshot(tmp_path):
 
 def test_every_step_of_a_training_is_a_run_of_its_own():
     """As the table numbers them, those of earlier calls included."""
-    searcher = StudySearch(portfolio(1, cd=pausing()), 1, 1, lambda asked, told: until(asked), {("cd", 0, 0): 3})
+    searcher = StudySearch(portfolio(1, cd=pausing(), runs={0: 3}), 1, 1, lambda asked, told: until(asked))
     runs = {}
     for number in range(30):
         if isinstance(config := searcher.suggest(str(number)), str):

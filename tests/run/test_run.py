@@ -27,7 +27,7 @@ from tune_cd import results
 from tune_cd.cluster.capacity import Growth, NodeType, cluster_growth
 from tune_cd.results.schema import FORMAT_VERSION
 from tune_cd.run import preflight
-from tune_cd.run.__main__ import _on_cluster, main
+from tune_cd.run.__main__ import main
 from tune_cd.run.announcement import announce
 from tune_cd.run.config import Call, StudyConfig
 from tune_cd.run.options import parse
@@ -358,11 +358,12 @@ def test_data_that_cannot_be_had_on_the_cluster_is_an_error_not_a_traceback(tmp_
     def gone(*arguments):
         raise FileNotFoundError("no weights here")
 
+    monkeypatch.setattr("tune_cd.run.connection.connect", lambda *arguments: None)
     monkeypatch.setattr("tune_cd.cluster.capacity.alive_nodes", lambda: [{"NodeID": "a", "Resources": {"CPU": 4.0}}])
     monkeypatch.setattr("tune_cd.run.cluster.growth_of", lambda address: Growth())
     monkeypatch.setattr(preflight, "with_form", gone)
-    made = study(tmp_path)
-    assert _on_cluster(made, None) == 2 and "no weights here" in capsys.readouterr().err
+    assert main(["--results", str(tmp_path / "results")]) == 2 and "no weights here" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
 
 
 def test_three_parameters(tmp_path):
@@ -395,10 +396,11 @@ BAD_INPUT = {
     "--images-seen 63": "63: less than one batch of 64", "--data-root=": "'': a path", "--tune-dir=": "'': a path",
     "--search grid --grid-step 1.001": "step 1.001: a grid of 260,080,129 cells",
     "--search grid --grid-step 1.0000001": "cells; at most 1,000,000",
-    "--trial-timeout 1e10": "--trial-timeout 10000000000.0: at least 0 and at most 1,000,000,000",
+    "--trial-timeout 1e10": "--trial-timeout 10000000000.0: at least 0.001 and at most 1,000,000,000",
     "--checkpoint-seconds 1e300": "--checkpoint-seconds 1e+300", "--ondemand-after 1e20": "--ondemand-after 1e+20",
-    "--trial-timeout -1": "argument --trial-timeout", "--trial-timeout soon": "'soon'", "--trial-timeout 0": "0 s are",
-    "--max-failures -1": "argument --max-failures", "--checkpoint-seconds inf": "'inf'", "--seed=-1": "'-1'",
+    "--trial-timeout -1": "--trial-timeout -1", "--trial-timeout soon": "'soon'", "--trial-timeout 0": "at least 0.001",
+    "--max-failures -1": "--max-failures -1: at least 0", "--checkpoint-seconds inf": "--checkpoint-seconds inf",
+    "--seed=-1": "--seed -1", "--ondemand-after soon": "'soon': a number of seconds, or never",
     f"--seed {2**63}": f"--seed {2**63}: at least 0, and", f"--seed {2**63 - 1} --replicates 2": f"--seed {2**63 - 1}",
     f"--seed {2**63 - 1} --confirm 1": f"--seed {2**63 - 1}", "--confirm 1e20": "'1e20'",
     f"--confirm {10**20}": f"--confirm {10**20}: at least 0 and at most 1,000", "--num-samples=--": "a value is needed",

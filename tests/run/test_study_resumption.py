@@ -23,53 +23,76 @@ def value(one):
     return math.exp(-sum(part**2 for part in off)) + 0.001 * one.seed
 
 
-class Runs:
-    """A group of a study's searches, from portfolio to portfolio: the trial at `ends(n)` of n that run ends next."""
+FIRST, LAST = (lambda n: 0), (lambda n: n - 1)
 
-    def __init__(self, made, workers=1, ends=lambda n: 0, group=0):
+
+class Runs:
+    """A group of a study's searches, from portfolio to portfolio, with the rows and curves of its trainings: the best
+    so far rises with length, small rates more slowly. The trial at `ends(n)` of n that run ends next."""
+
+    def __init__(self, made, workers=1, ends=FIRST, group=0):
         self.study, self.searches, self.ends = made, groups_of(made.searches)[group], ends
         self.resources = Resources(1, 0.0, workers, replicates=made.config.replicates)
-        self.rows: list[dict] = []
+        self.by_trial: dict[str, dict] = {}
+        self.curves: list[dict] = []
+        self.images: list[int] = []  # trained by each step, in order
         self.running: list[dict] = []
+
+    @property
+    def rows(self):
+        return list(self.by_trial.values())
 
     def portfolio(self):
         rows = table(self.rows) if self.rows else table([row()]).iloc[:0]
-        return portfolio_of(
-            self.study, self.searches, rows, rows[~to_retry(rows)], self.resources, running=self.running
-        )  # fmt: skip
+        looks = pd.DataFrame(self.curves, columns=["trial_id", "images_seen", "val_score"])
+        left = rows[~to_retry(rows)]
+        return portfolio_of(self.study, self.searches, rows, left, self.resources, looks, self.running)
 
-    def go_on(self, most=math.inf, fails=()):
-        """Run until so many trainings have ended in all; what was still running."""
+    def go_on(self, most=math.inf, lost=()):
+        """Run until so many steps have ended in all; what was still running."""
         asking, live = self.portfolio(), []
         while True:
             while asked := asking.ask():
                 live += asked
             self.running = json.loads(json.dumps(asking.unrecorded))
-            if not live or len(self.rows) >= most:
+            if not live or len(self.images) >= most:
                 return live
             live.sort(key=place_of)
             one = live.pop(self.ends(len(live)))
-            lost = len(self.rows) in fails
-            self.rows.append(self.row(one, "failed" if lost else "completed"))
-            asking.tell(one, {1.0: -math.inf if lost else value(one)})
+            asking.tell(one, self.train(one, len(self.images) in lost))
 
-    def row(self, one, status):
-        origin, at, place = dict(one.origin), len(self.rows), one.origin["trial_index"]
-        told = {"error": "gone", "failure_kind": "lost"} if status == "failed" else {}
-        return row(
-            origin.pop("trial_index"), status, value(one), params=one.h, seed=one.seed, times=(0, at + 1),
-            batch_size=64, trial_id=f"{origin['search']}-{place}-{one.seed}", **origin, **told,
+    def train(self, one, gone=False):
+        setup = self.study.setup
+        whole = whole_length(setup, 64)
+        trial = f"{one.origin['search']}-{one.origin['trial_index']}-{one.seed}"
+        before = max((look["images_seen"] for look in self.curves if look["trial_id"] == trial), default=0)
+        until = before if gone else math.ceil(one.until * setup.evaluations) * whole // setup.evaluations
+        assert gone or until > before, "nothing is trained twice"
+        for n in range(1, setup.evaluations + 1):
+            if before < (seen := n * whole // setup.evaluations) <= until:
+                score = value(one) * (1 - 0.2 * 2.0 ** (-8 * n / setup.evaluations))
+                self.curves.append({"trial_id": trial, "images_seen": seen, "val_score": score})
+        curve = [(x["images_seen"], x["val_score"]) for x in self.curves if x["trial_id"] == trial]
+        status = "failed" if gone else "completed" if until == whole else "stopped"
+        told = {"error": "gone", "failure_kind": "lost"} if gone else {}
+        self.images.append(until - before)
+        origin, best = dict(one.origin), max((score for _, score in curve), default=None)
+        assert origin["attempt"] == (self.by_trial[trial]["attempt"] + 1 if trial in self.by_trial else 0)
+        self.by_trial[trial] = row(
+            origin.pop("trial_index"), status, best, params=one.h, seed=one.seed, times=(0, len(self.images)),
+            batch_size=64, trial_id=trial, images_seen=until, **origin, **told,
         )  # fmt: skip
+        return curve_so_far(status, best, curve, until, whole, lengths_of(setup))
 
     def trained(self):
-        return sorted((r["search"], r["trial_index"], r["seed"], *r["params"].values()) for r in self.rows)
+        """(status, images, configuration) of each training."""
+        return {
+            trial: (row["status"], row["images_seen"], *row["params"].values()) for trial, row in self.by_trial.items()
+        }
 
 
 def small(tmp_path, *argv):
     return study(tmp_path, "--num-samples", "8", "--baseline-trials", "5", "--full-length", *argv)
-
-
-FIRST, LAST = (lambda n: 0), (lambda n: n - 1)
 
 
 @pytest.mark.parametrize(
@@ -108,7 +131,7 @@ def test_replicates_that_are_missing_alone_are_trained(tmp_path):
 def test_what_was_lost_is_run_again_under_its_own_number(tmp_path):
     made = small(tmp_path, "--no-baseline")
     runs = Runs(made)
-    runs.go_on(fails={3})
+    runs.go_on(lost={3})
     (lost,) = [r for r in runs.rows if r["status"] == "failed"]
     (again,) = runs.portfolio().ask()
     assert again.origin["trial_index"] == lost["trial_index"] and again.h == lost["params"]
@@ -131,8 +154,7 @@ def test_fresh_seeds_are_trained_of_what_each_search_chose(tmp_path):
     runs = Runs(made)
     runs.go_on()
     last = Runs(made, group=1)
-    last.rows = runs.rows
-    before = len(runs.rows)
+    last.by_trial, before = dict(runs.by_trial), len(runs.rows)
     last.go_on()
     chosen = {tuple(r["params"].values()) for r in last.rows[before:]}
     assert len(last.rows) - before == 2 * len(chosen) and {r["seed"] for r in last.rows[before:]} == {1, 2}
@@ -144,63 +166,6 @@ def test_fresh_seeds_are_trained_of_what_each_search_chose(tmp_path):
 # ---------------------------------------------------------------------------------------------- trainings that pause
 
 
-class PausingRuns(Runs):
-    """Rows and curves of trainings that pause: the best so far rises with length, small rates more slowly."""
-
-    def __init__(self, made, workers=1, ends=lambda n: 0):
-        super().__init__(made, workers, ends)
-        self.by_trial: dict[str, dict] = {}
-        self.curves: list[dict] = []
-        self.images: list[int] = []  # trained by each step, in order
-
-    def portfolio(self):
-        rows = list(self.by_trial.values())
-        rows = table(rows) if rows else table([row()]).iloc[:0]
-        looks = pd.DataFrame(self.curves, columns=["trial_id", "images_seen", "val_score"])
-        rows_left = rows[~to_retry(rows)]
-        return portfolio_of(self.study, self.searches, rows, rows_left, self.resources, looks, self.running)
-
-    def go_on(self, most=math.inf, lost=()):
-        asking, live = self.portfolio(), []
-        while True:
-            while asked := asking.ask():
-                live += asked
-            self.running = json.loads(json.dumps(asking.unrecorded))
-            if not live or len(self.images) >= most:
-                return live
-            live.sort(key=place_of)
-            one = live.pop(self.ends(len(live)))
-            asking.tell(one, self.train(one, len(self.images) in lost))
-
-    def train(self, one, gone=False):
-        setup = self.study.setup
-        whole = whole_length(setup, 64)
-        trial = f"{one.origin['search']}-{one.origin['trial_index']}-{one.seed}"
-        before = max((look["images_seen"] for look in self.curves if look["trial_id"] == trial), default=0)
-        until = before if gone else math.ceil(one.until * setup.evaluations) * whole // setup.evaluations
-        assert gone or until > before, "nothing is trained twice"
-        for n in range(1, setup.evaluations + 1):
-            if before < (seen := n * whole // setup.evaluations) <= until:
-                score = value(one) * (1 - 0.2 * 2.0 ** (-8 * n / setup.evaluations))
-                self.curves.append({"trial_id": trial, "images_seen": seen, "val_score": score})
-        curve = [(x["images_seen"], x["val_score"]) for x in self.curves if x["trial_id"] == trial]
-        status = "failed" if gone else "completed" if until == whole else "stopped"
-        told = {"error": "gone", "failure_kind": "lost"} if gone else {}
-        self.images.append(until - before)
-        origin, best = dict(one.origin), max((score for _, score in curve), default=None)
-        runs = self.by_trial[trial]["attempt"] + 1 if trial in self.by_trial else 0
-        self.by_trial[trial] = row(
-            origin.pop("trial_index"), status, best, params=one.h, seed=one.seed, times=(0, len(self.images)),
-            batch_size=64, trial_id=trial, attempt=runs, images_seen=until, **origin, **told,
-        )  # fmt: skip
-        return curve_so_far(status, best, curve, until, whole, lengths_of(setup))
-
-    def trained(self):
-        return {
-            trial: (row["status"], row["images_seen"], *row["params"].values()) for trial, row in self.by_trial.items()
-        }
-
-
 def pausing(tmp_path, *argv):
     return study(tmp_path, "--num-samples", "5", "--baseline-trials", "5", *argv)
 
@@ -208,11 +173,11 @@ def pausing(tmp_path, *argv):
 @pytest.mark.parametrize("workers, ends", [(1, FIRST), (3, FIRST), (3, LAST)], ids=["one", "first", "last"])
 def test_what_was_decided_before_a_kill_is_decided_so_after_it(tmp_path, workers, ends):
     made = pausing(tmp_path)
-    whole = PausingRuns(made, workers, ends)
+    whole = Runs(made, workers, ends)
     whole.go_on()
     assert {row["status"] for row in whole.by_trial.values()} == {"completed", "stopped"}
     for cut in (1, 4, 9, 16, 23):
-        cut_off = PausingRuns(made, workers, ends)
+        cut_off = Runs(made, workers, ends)
         cut_off.go_on(most=cut)
         cut_off.go_on()
         assert cut_off.trained() == whole.trained() and sorted(cut_off.images) == sorted(whole.images), cut
@@ -221,7 +186,7 @@ def test_what_was_decided_before_a_kill_is_decided_so_after_it(tmp_path, workers
 @pytest.mark.parametrize("ends", [FIRST, LAST], ids=["first", "last"])
 def test_with_several_workers_nothing_is_trained_twice_and_the_budget_is_kept(tmp_path, ends):
     made = pausing(tmp_path, "--no-baseline")
-    runs = PausingRuns(made, 3, ends)
+    runs = Runs(made, 3, ends)
     for cut in (5, 12, 20, math.inf):
         runs.go_on(most=cut)
     worth = sum(row["images_seen"] for row in runs.by_trial.values()) / made.setup.images_seen
@@ -230,7 +195,7 @@ def test_with_several_workers_nothing_is_trained_twice_and_the_budget_is_kept(tm
 
 
 def test_more_images_for_a_finished_study_go_on_with_what_it_paused(tmp_path):
-    runs = PausingRuns(study(tmp_path, "--num-samples", "3", "--no-baseline"))
+    runs = Runs(study(tmp_path, "--num-samples", "3", "--no-baseline"))
     runs.go_on()
     before = {trial: row["images_seen"] for trial, row in runs.by_trial.items()}
     runs.study = study(tmp_path, "--num-samples", "9", "--no-baseline")
@@ -242,7 +207,7 @@ def test_more_images_for_a_finished_study_go_on_with_what_it_paused(tmp_path):
 
 @pytest.mark.parametrize("lost", [0, 1, 8])
 def test_a_paused_training_that_was_lost_goes_on_first_from_where_it_paused(tmp_path, lost):
-    runs = PausingRuns(pausing(tmp_path, "--no-baseline"))
+    runs = Runs(pausing(tmp_path, "--no-baseline"))
     runs.go_on(most=lost + 1, lost={lost})
     (gone,) = [row for row in runs.by_trial.values() if row["status"] == "failed"]
     (again,) = runs.portfolio().ask()
@@ -252,7 +217,7 @@ def test_a_paused_training_that_was_lost_goes_on_first_from_where_it_paused(tmp_
 
 
 def test_replicates_pause_together(tmp_path):
-    runs = PausingRuns(study(tmp_path, "--num-samples", "3", "--no-baseline", "--replicates", "2"))
+    runs = Runs(study(tmp_path, "--num-samples", "3", "--no-baseline", "--replicates", "2"))
     left = runs.go_on(most=7)
     assert [one.seed for one in left] == [1]
     (missing,) = runs.portfolio().ask()

@@ -10,6 +10,7 @@ import os
 import shlex
 import sys
 import threading
+from collections.abc import Callable
 from contextlib import redirect_stdout, suppress
 from functools import partial
 from pathlib import Path
@@ -21,7 +22,6 @@ from tune_cd.results.terminal import redacted_output
 from tune_cd.run.config import Call, Request
 from tune_cd.run.ending import ENDING
 from tune_cd.run.options import idle_options, parse
-from tune_cd.run.screen import fold
 
 EXIT_FAILED = 1
 EXIT_BAD_INPUT = 2
@@ -34,19 +34,19 @@ def main(argv: list[str] | None = None) -> int:
     any trial), 130, 143 or 129 when ended by Ctrl-C, SIGTERM or SIGHUP, 141 where nobody reads the output."""
     try:
         request = parse(argv)  # before the imports below, which take seconds
-        folders = _absent(request.call)
+        absent = _absent(request.call)
     except (ValueError, OSError) as error:
         return _refuse(error)
     with ENDING.heeded():
         try:
-            status = _checked(request)
+            return _checked(request)
         except KeyboardInterrupt:  # before the trials; `_run` prints more
             print("interrupted", flush=True)
-            status = ENDING.status
-    for folder in folders:
-        with suppress(OSError):  # there may be something in it by now
-            folder.rmdir()
-    return status
+            return ENDING.status
+        finally:
+            for folder in absent:
+                with suppress(OSError):  # there may be something in it by now
+                    folder.rmdir()
 
 
 def _absent(call: Call) -> list[Path]:
@@ -59,13 +59,11 @@ def _checked(request: Request) -> int:
     with ENDING.at_once():
         from tune_cd.results.study_files import DRIVER
         from tune_cd.run import preflight
-        from tune_cd.run.connection import connect
         from tune_cd.run.lock import StudyLock
 
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
     logging.getLogger("trainables").setLevel(logging.INFO)  # shows downloads, which take long
     logging.getLogger("tensorboardX").setLevel(logging.ERROR)  # `Progress` reports diverged trials
-
     try:
         study = preflight.check_study(request)
     except (ValueError, OSError, ImportError, RuntimeError, MemoryError) as error:  # torch's: it cannot build a network
@@ -74,15 +72,13 @@ def _checked(request: Request) -> int:
         print(f"warning: {warning}", file=sys.stderr)
     with ENDING.at_once():
         import tune_cd.run.trials  # noqa: F401  with Ray, which takes long
-    lock, status = StudyLock(study.store, study.file(DRIVER)), None
+    lock, status = StudyLock(study.store, study.file(DRIVER)), EXIT_BAD_INPUT
     try:
         try:
-            if not request.call.dry_run:
-                lock.acquire()
-            connect(study.call.address, study.call.verbose, lambda said: _end_now(lock, _refuse(said)))
-        except (ValueError, OSError) as error:
+            study, train = _prepared(study, lock)
+        except (ValueError, OSError, ImportError) as error:
             return _refuse(error)
-        status = _on_cluster(study, lock)
+        status = 0 if train is None else _run(study, lock, train)
         return status
     finally:
         _leave(status, lock)
@@ -92,111 +88,87 @@ def _checked(request: Request) -> int:
                 study.store.where(study.file("")).rmdir()
 
 
-def _leave(status: int | None, lock) -> None:
-    """Disconnect from Ray. Unless all went well, end the process if that takes longer than LEAVING: a signal to the
-    process group, as by `timeout`, also ends a Ray that was started here. All results are written by then."""
-    import ray
-
-    late = threading.Timer(LEAVING, _end_now, (lock, status or EXIT_FAILED))
-    late.daemon = True
-    if status != 0:
-        late.start()
-    ray.shutdown()
-    late.cancel()
-
-
-def _end_now(lock, status: int) -> None:
-    lock.release()
-    sys.stdout.flush()
-    os._exit(status)
-
-
-def _on_cluster(study, lock) -> int:
+def _prepared(study, lock) -> tuple:
+    """Connect to the cluster and check it, and announce the study; returns it with its set-up there, and what trains
+    it, None for --dry-run. Raises ValueError, OSError or ImportError."""
     from tune_cd.cluster.capacity import alive_nodes
-    from tune_cd.run import preflight
-    from tune_cd.run.announcement import announce, estimate
+    from tune_cd.run import cluster, preflight
+    from tune_cd.run.announcement import announce, fold
     from tune_cd.run.budget import Meter
-    from tune_cd.run.cluster import growth_of, look_at, nodes_of, watching
+    from tune_cd.run.connection import connect
+    from tune_cd.run.estimate import estimate
     from tune_cd.run.resources import check_resources
 
-    try:
-        alive, growth = alive_nodes(), growth_of(study.call.address)
-        most = max(search.num_samples for search in study.searches)
-        resources = check_resources(study.config, study.call, [node["Resources"] for node in alive], growth, most)
-        meter = Meter(study.call.budget, resources.processes, resources.gpus)
-        study = preflight.with_form(study, study.config.setup or ("paper" if resources.gpus else "small"))
-        announce(study, resources)
-        if study.call.dry_run and (said := estimate(study, resources)) is not None:
-            print(fold(said), flush=True)
-        nodes = nodes_of(study, resources)
-        ready, wrong = look_at(nodes, alive, growth, study.results)
-    except (ValueError, OSError, ImportError) as error:
-        return _refuse(error)
-    for line in ready:
+    call = study.call
+    if not call.dry_run:
+        lock.acquire()
+    connect(call.address, call.verbose, lambda said: _end_now(lock, _refuse(said)))
+    alive, growth = alive_nodes(), cluster.growth_of(call.address)
+    here = [node["Resources"] for node in alive]
+    most = max(search.num_samples for search in study.searches)
+    resources = check_resources(study.config, call, here, growth, most)
+    meter = Meter(call.budget, resources.processes, resources.gpus)
+    study = preflight.with_form(study, study.config.setup or ("paper" if resources.gpus else "small"))
+    announce(study, resources)
+    if call.dry_run:
+        types = [*here, *(kind.resources for kind in growth.types)]
+        print("\n".join(map(fold, estimate(study, resources, types))), flush=True)
+    nodes = cluster.nodes_of(study, resources)
+    for line in cluster.look_at(nodes, alive, growth, study.results):
         print(fold(redact(line)), flush=True)
-    for line in wrong:
-        _refuse(line)
-    if wrong or study.call.dry_run:
-        return EXIT_BAD_INPUT * bool(wrong)
-    return _run(study, resources, lock, partial(watching, study, resources, growth, nodes), meter)
+    watching = partial(cluster.watching, study, resources, growth, nodes)
+    return study, None if call.dry_run else partial(_train, study, lock, resources, meter, watching)
 
 
-def _refuse(error: Exception | str) -> int:
-    print(redact(f"error: {error}"), file=sys.stderr, flush=True)
-    return EXIT_BAD_INPUT
-
-
-def _run(study, resources, lock, watching, meter) -> int:
-    """Train, print the summary, and say how to continue; returns the exit status."""
-    try:
-        return _ended(study, lock, _trained(study, resources, lock, watching, meter))
-    except SystemExit:  # nobody reads stdout
-        with redirect_stdout(sys.stderr):
-            print("nobody reads the output: interrupted; every finished trial is in the table")
-            return _ended(study, lock, UNREAD)
-
-
-def _trained(study, resources, lock, watching, meter) -> int:
-    from ray.exceptions import RayError
-    from ray.tune import TuneError
-
+def _train(study, lock, resources, meter, watching) -> None:
     from tune_cd.run.cluster import guarded
     from tune_cd.run.searches import groups_of
     from tune_cd.run.study import store_config, tidy
     from tune_cd.run.trials import run_searches
 
     def give_up() -> None:
-        _break_off(study, ENDING.lost)
+        _break_off(study, lock, ENDING.reason)
         _said(study)
         _end_now(lock, EXIT_FAILED)
 
+    store_config(study)
+    with guarded(give_up), watching() as load:
+        for searches in groups_of(study.searches):
+            run_searches(study, searches, resources, load, meter)
+    tidy(study)
+    lock.check()
+
+
+def _run(study, lock, train: Callable[[], None]) -> int:
+    """Train, print the summary, and say how to continue; returns the exit status."""
     try:
-        store_config(study)
-        with guarded(ENDING, give_up), watching() as load:
-            for searches in groups_of(study.searches):
-                run_searches(study, searches, resources, load, meter)
-        tidy(study)
-        lock.check()
-        error = None
+        return _ended(study, lock, _trained(study, lock, train))
+    except SystemExit:  # nobody reads stdout
+        with redirect_stdout(sys.stderr):
+            print("nobody reads the output: interrupted; every finished trial is in the table")
+            return _ended(study, lock, UNREAD)
+
+
+def _trained(study, lock, train: Callable[[], None]) -> int:
+    from ray.exceptions import RayError
+    from ray.tune import TuneError
+
+    error: Exception | str | None = None
+    try:
+        train()
     except KeyboardInterrupt:
-        error = ENDING.lost
-        if error is None and not lock.removed:
-            said = "interrupted" if lock.taken_by is None else "another driver has taken this study over"
-            print(f"\n{said}: every finished trial is in the table", flush=True)
+        if ENDING.reason is None:
+            print("\ninterrupted: every finished trial is in the table", flush=True)
             return ENDING.status
     except (OSError, TuneError, RayError) as broken:
         error = broken
-    if lock.removed:
-        error = (
-            f"{study.store.where(study.file(''))} was removed or replaced while the study ran. Its earlier rows may be "
-            "gone too; put the results back, then use --resume"
-        )
-    return 0 if error is None else _break_off(study, error)
+    error = lock.lost or ENDING.reason or error
+    return 0 if error is None else _break_off(study, lock, error)
 
 
-def _break_off(study, error: Exception | str | None) -> int:
+def _break_off(study, lock, error: Exception | str | None) -> int:
     print(redact(f"error: {error}\nthe study broke off; finished trials are in the table"), file=sys.stderr)
-    if ENDING.lost:
+    if ENDING.reason and not lock.lost:
         _say_continue(study)  # at once, since Ray may end this process any moment
     return EXIT_FAILED
 
@@ -208,7 +180,7 @@ def _ended(study, lock, status: int) -> int:
     except KeyboardInterrupt:
         print("interrupted", flush=True)
         status, found = status or ENDING.status, True
-    if status and not (lock.taken_by or lock.removed or ENDING.lost):
+    if status and not (lock.lost or ENDING.reason):
         _say_continue(study)
     return status or EXIT_FAILED * (not found)
 
@@ -233,12 +205,36 @@ def _said(study) -> bool:
         print(redact(f"error: the results cannot be used now: {error}"), file=sys.stderr)
         return False
     found = best_trial(table) is not None
-    made = [("", "summary: could not be made", lambda: summary.summarise(study))]
-    made += [("picture: ", "picture: could not be drawn", lambda: summary.draw(study, table))] * found
-    made += [("report:  ", "report:  could not be written", lambda: write_report(study.results, study.name))]
-    for head, failed, make in made:
-        try:
-            print(f"{head}{make()}", flush=True)
-        except Exception as error:  # any error
-            print(redact(f"{failed}: {type(error).__name__}: {error}"), flush=True)
+    made = {"": lambda: summary.summarise(study), "picture: ": lambda: summary.draw(study, table)}
+    made |= {"report:  ": lambda: write_report(study.results, study.name)}
+    for head, make in made.items():
+        if found or head != "picture: ":
+            try:
+                print(f"{head}{make()}", flush=True)
+            except Exception as error:  # any error
+                print(redact(f"{head or 'summary: '}could not be made: {type(error).__name__}: {error}"), flush=True)
     return found
+
+
+def _refuse(error: Exception | str) -> int:
+    print(redact(f"error: {error}"), file=sys.stderr, flush=True)
+    return EXIT_BAD_INPUT
+
+
+def _leave(status: int, lock) -> None:
+    """Disconnect from Ray. Unless all went well, end the process if that takes longer than LEAVING: a signal to the
+    process group, as by `timeout`, also ends a Ray that was started here. All results are written by then."""
+    import ray
+
+    late = threading.Timer(LEAVING, _end_now, (lock, status))
+    late.daemon = True
+    if status != 0:
+        late.start()
+    ray.shutdown()
+    late.cancel()
+
+
+def _end_now(lock, status: int) -> None:
+    lock.release()
+    sys.stdout.flush()
+    os._exit(status)

@@ -14,7 +14,7 @@ from tune_cd.cluster.nodes import Nodes, own_disk
 from tune_cd.cluster.watch import ClusterWatch, Load
 from tune_cd.results.redaction import redact
 from tune_cd.run.connection import answers
-from tune_cd.run.ending import Ending, interrupt
+from tune_cd.run.ending import ENDING
 from tune_cd.run.resources import Resources
 from tune_cd.run.study import Study
 
@@ -39,26 +39,28 @@ def nodes_of(study: Study, resources: Resources) -> Nodes:
     return Nodes(study.results, question, resources.cpus, resources.gpus)
 
 
-def look_at(nodes: Nodes, alive: list[dict], growth: Growth, results: Path | str) -> tuple[list[str], list[str]]:
-    """Check the nodes; returns (a line for each ready node, errors). Raises ValueError for results on this machine's
-    own disk if other nodes may come but none is there to check it."""
+def look_at(nodes: Nodes, alive: list[dict], growth: Growth, results: Path | str) -> list[str]:
+    """Check the nodes; returns a line for each ready one. Raises ValueError with a line for each that is not, and for
+    results on this machine's own disk if other nodes may come but none is there to check it."""
     try:
         ready, wrong = nodes.check(alive)
     finally:
         nodes.close()
-    if not ready and not wrong and growth.types and isinstance(results, Path) and (disk := own_disk(results)):
+    if wrong:
+        raise ValueError("\nerror: ".join(wrong))
+    if not ready and growth.types and isinstance(results, Path) and (disk := own_disk(results)):
         raise ValueError(
             f"--results {results} is on this machine's own disk ({disk}), which nodes that come will not see: "
             "s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or a folder that all nodes mount is needed"
         )
-    return ready, wrong
+    return ready
 
 
 @contextmanager
-def guarded(ending: Ending, give_up: Callable[[], None]) -> Iterator[None]:
-    """While this is held, interrupt the driver, and set `ending.lost`, if Ray's processes that it needs are gone: Ray
-    would end it without a word, 14 s after its node's raylet or 60 s after the GCS. give_up: called in a thread if the
-    main thread does not react, since it waits for the GCS."""
+def guarded(give_up: Callable[[], None]) -> Iterator[None]:
+    """While this is held, end the driver if Ray's processes that it needs are gone: Ray would end it without a word,
+    14 s after its node's raylet or 60 s after the GCS. give_up: called in a thread if the main thread does not react,
+    since it waits for the GCS."""
     context = ray.get_runtime_context()
     own = next(node for node in ray.nodes() if node["NodeID"] == context.get_node_id())
     raylet = f"{own['NodeManagerAddress']}:{own['NodeManagerPort']}"
@@ -72,8 +74,7 @@ def guarded(ending: Ending, give_up: Callable[[], None]) -> Iterator[None]:
                 if answers(address):
                     seen[address] = time.monotonic()
                 elif time.monotonic() - seen[address] > patience:
-                    ending.lost = f"{name} at {address} is gone"
-                    ending.interrupt()
+                    ENDING.interrupt(f"{name} at {address} is gone")
                     if not stop.wait(REACTION):
                         give_up()
                     return
@@ -87,18 +88,17 @@ def guarded(ending: Ending, give_up: Callable[[], None]) -> Iterator[None]:
 
 @contextmanager
 def watching(study: Study, resources: Resources, growth: Growth, nodes: Nodes) -> Iterator[Load]:
-    """Watch the cluster while this is held, except for a Ray of the study's own, which does not change. Raises OSError
+    """Watch the cluster while this is held, except for a Ray of the study's own, which does not change. The study ends
     when a node joins whose results would be lost."""
     if study.call.address == "local":
         yield Load()
         return
 
     def joined(alive: list[dict]) -> None:
-        known = len(nodes.apart)
         for line in nodes.joined(alive):
             print(redact(f"error: {line}"), flush=True)
-        if nodes.apart and not known:  # once: a second interrupt would disturb a study that is ending
-            interrupt()
+        if nodes.apart:
+            ENDING.interrupt(nodes.apart[0])
 
     if growth.types:  # the watch reports it better
         os.environ.setdefault("TUNE_WARN_INSUFFICENT_RESOURCE_THRESHOLD_S_AUTOSCALER", "inf")
@@ -106,9 +106,5 @@ def watching(study: Study, resources: Resources, growth: Growth, nodes: Nodes) -
     try:
         with ClusterWatch(growth, resources.cpus, resources.gpus, resources.processes, after, joined=joined) as watch:
             yield watch.load
-    except KeyboardInterrupt:
-        if nodes.apart:
-            raise OSError(nodes.apart[0]) from None
-        raise
     finally:
         nodes.close()

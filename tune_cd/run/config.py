@@ -12,7 +12,7 @@ from trainables.training.setup import TASKS, Setup, override
 from trainables.training.setups import BATCH_SIZES, SEARCH_RANGE, SETUPS, SMALL_RANGE, XBM, XBM_RANGE, find_setup
 from tune_cd.run import fields as read
 from tune_cd.run.budget import parse_budget
-from tune_cd.run.fields import OFF, ON, SECONDS, check_fields, option, option_of, typed
+from tune_cd.run.fields import SECONDS, check_fields, option, option_of
 from tune_cd.run.starts import usual_rate, usual_weights
 from tune_cd.search.methods import OPTIMISERS
 from tune_cd.search.space import Axis, Domain, Space
@@ -40,64 +40,68 @@ class StudyConfig:
     """
 
     # fmt: off
-    dataset: str = trained("glyphs", {"choices": sorted(SETUPS)}, "glyphs are made offline from fonts")
-    task: str | None = trained(None, {"choices": TASKS}, "default: the dataset's")
-    loss: str | None = trained(None, typed("LOSS", read.loss),
-        f"{', '.join(LOSSES)}, or module:function, your own; default: the dataset's usual one")
-    setup: str | None = trained(None, {"choices": FORMS}, "default: paper where trials get a GPU, else small")
-    assignments: tuple[str, ...] = trained((), typed("FIELD=VALUE", read.assignment, nargs="+", action="extend"),
-        "override fields of the set-up, e.g. margin=0.3 k=4")
-    weights: str | None = trained(None, typed("W", read.weights),
-        "the network's before training: none, imagenet, or a file; default: the set-up's")
-    experiment: str = trained("balance", {"choices": ("balance", "xbm")},
+    dataset: str = trained("glyphs", "glyphs are made offline from fonts", choices=sorted(SETUPS))
+    task: str | None = trained(None, "default: the dataset's", choices=TASKS)
+    loss: str | None = trained(None,
+        f"{', '.join(LOSSES)}, or module:function, your own; default: the dataset's usual one", type=read.loss)
+    setup: str | None = trained(None, "default: paper where trials get a GPU, else small", choices=FORMS)
+    assignments: tuple[str, ...] = trained((), "override fields of the set-up, e.g. margin=0.3 k=4",
+        metavar="FIELD=VALUE", type=read.assignment, nargs="+", action="extend")
+    weights: str | None = trained(None,
+        "the network's before training: none, imagenet, or a file; default: the set-up's", type=read.weights)
+    experiment: str = trained("balance",
         "balance: the set-up as it is; xbm: table:xbm, without and with cross-batch memory, its balance as published "
-        "(S1), fixed (S2) and tuned (S3), without and with learning rate decay")
-    images_seen: int | None = trained(None, typed("N", int), "images of a full training; default: the set-up's")
-    data_root: str | None = trained(None, typed("PATH_OR_URI", read.root),
+        "(S1), fixed (S2) and tuned (S3), without and with learning rate decay", choices=("balance", "xbm"))
+    images_seen: int | None = trained(None, "images of a full training; default: the set-up's")
+    data_root: str | None = trained(None,
         "the dataset's directory or zip, which all nodes see; or what each fetches once, below $TUNE_CD_CACHE: "
         "s3://BUCKET/KEY.zip, s3://BUCKET/PREFIX/ with all below it (gs:// likewise) or http[s]://HOST/FILE.zip, with "
-        "#sha256=DIGEST behind it or not (also with --dry-run); default: $TUNE_CD_DATA, then ~/.cache/tune_cd")
+        "#sha256=DIGEST behind it or not (also with --dry-run); default: $TUNE_CD_DATA, then ~/.cache/tune_cd",
+        metavar="PATH_OR_URI", type=read.root)
     data_sha256: str | None = None  # of data behind a URI
     data_content: str | None = None  # of a folder: `Plan.content`
-    search: str = searched("cd", {"choices": OPTIMISERS},
+    search: str = searched("cd",
         "cd-paper: Algorithms 1 and 2, repeated points free; cd-local: the same with brackets around the incumbent; "
-        "tpe, cmaes, gp and botorch need the extra `baselines`")
-    full_length: bool = searched(False, ON,
+        "tpe, cmaes, gp and botorch need the extra `baselines`", choices=OPTIMISERS)
+    full_length: bool = searched(False,
         "train every setting to its end; by default cd pauses trainings at an eighth, a quarter and a half of their "
         "length, and goes on with those that are worth it")
-    num_samples: int | None = searched(None, typed("N", int, limits=(1, MANY)),
+    num_samples: int | None = searched(None,
         "full trainings' worth of images that the search may spend, those of a resumed study included; a trial that "
         "pauses counts as the share that it was trained; default: {worth}, {known} from a known start, where nothing "
-        "pauses {trials} trials, or all of a grid")
-    grid_step: float = searched(2.0, typed("F", float), "factor between two cells of --search grid, 2 in the paper")
-    start: str = searched("known", typed("H"),
+        "pauses {trials} trials, or all of a grid", limits=(1, MANY))
+    grid_step: float = searched(2.0, "factor between two cells of --search grid, 2 in the paper")
+    start: str = searched("known",
         "known (the best weights of other studies of the loss, the task and the kind of network, where there are some, "
         "else conventional), conventional (equal weights, or the loss's published ones, at the usual learning rate), "
         "blind (drawn in the box), paper (its best for the dataset and loss, found at b = 64), "
         "Lambda_p=...,Lambda_e=...[,batch_size=...] (a Lambda_TERM for each term of the loss), or your recipe: "
         "lr=...,average=separate|global[,b=...], and of other losses than margin and infonce lr=...[,b=...]")
-    range: tuple[float, float] | None = searched(None, typed("LO,HI", read.bounds),
+    range: tuple[float, float] | None = searched(None,
         "of every weight Lambda_TERM, fixed; default: one that grows where cd or an average has its best at an end. "
         f"It begins with {SMALL_RANGE[0]:g},{SMALL_RANGE[1]:g} for margin and infonce in --setup small, with the "
         f"paper's {SEARCH_RANGE[0]:g},{SEARCH_RANGE[1]:g} in --setup paper, with {XBM_RANGE[0]:g},{XBM_RANGE[1]:g} in "
         "--experiment xbm, whose Adam has a learning rate beside the weights, and for other losses with "
-        f"1/{BELOW:g} of the conventional start's smallest weight to {ABOVE:g} times its largest")
+        f"1/{BELOW:g} of the conventional start's smallest weight to {ABOVE:g} times its largest",
+        metavar="LO,HI", type=read.bounds)
     range_grows: bool = False  # without --range
-    batch_size: int | None = searched(None, typed("B", int, limits=(1, MANY)),
-        f"fixed batch size, and the start's; default: {USUAL_BATCH_SIZE}, or as --start says")
-    tune_batch_size: bool = searched(False, ON, "search over batch sizes as well")
-    batch_sizes: tuple[int, ...] = searched(BATCH_SIZES, typed("B,B,...", read.integers, limits=(1, MANY)),
-        f"those allowed with --tune-batch-size; default: {','.join(map(str, BATCH_SIZES))}")
-    baseline: bool = searched(True, OFF, "leave out the searches that tune the learning rate alone")
-    baseline_trials: int | None = searched(None, typed("N", int, limits=(1, MANY)),
+    batch_size: int | None = searched(None,
+        f"fixed batch size, and the start's; default: {USUAL_BATCH_SIZE}, or as --start says", limits=(1, MANY))
+    tune_batch_size: bool = searched(False, "search over batch sizes as well")
+    batch_sizes: tuple[int, ...] = searched(BATCH_SIZES,
+        f"those allowed with --tune-batch-size; default: {','.join(map(str, BATCH_SIZES))}",
+        metavar="B,B,...", type=read.integers, limits=(1, MANY))
+    baseline: bool = searched(True, "leave out the searches that tune the learning rate alone")
+    baseline_trials: int | None = searched(None,
         "stop each of these after so many trials, or trainings' worth where cd pauses; default: when its best rate has "
-        "neighbours 2/3 of an octave apart, at the latest after {worth} trainings' worth, or {trials} trials")
-    seed: int = searched(0, typed("N", read.count), "of the search and of every training")
-    replicates: int = searched(1, typed("N", int, limits=(1, 1000)),
-        "train every setting N times, with seeds from --seed on, and search by their mean")
-    confirm: int = searched(0, typed("N", read.count, limits=(0, 1000)),
+        "neighbours 2/3 of an octave apart, at the latest after {worth} trainings' worth, or {trials} trials",
+        limits=(1, MANY))
+    seed: int = searched(0, "of the search and of every training")
+    replicates: int = searched(1,
+        "train every setting N times, with seeds from --seed on, and search by their mean", limits=(1, 1000))
+    confirm: int = searched(0,
         "train the best setting of every search once more with each of N fresh seeds: what tuning gains is then told "
-        "of these, with intervals; 3 or more are advised")
+        "of these, with intervals; 3 or more are advised", limits=(0, 1000))
     # fmt: on
 
     def __post_init__(self):
@@ -221,43 +225,47 @@ class Call:
     """
 
     # fmt: off
-    download: bool = trained(False, ON, "fetch absent data, on every node, where there is a public archive")
-    results: str = called("results", typed("DIR_OR_URI"),
-        "a folder, s3://BUCKET/PREFIX or gs://BUCKET/PREFIX that all nodes reach")
-    study: str | None = called(None, typed("NAME"), "default: dataset, loss and time of the start")
-    resume: bool = called(False, ON, "continue --study where it stopped, or with more --num-samples")
-    retry_failed: bool = called(False, ON,
+    download: bool = trained(False, "fetch absent data, on every node, where there is a public archive")
+    results: str = called("results", "a folder, s3://BUCKET/PREFIX or gs://BUCKET/PREFIX that all nodes reach",
+        metavar="DIR_OR_URI")
+    study: str | None = called(None, "default: dataset, loss and time of the start", metavar="NAME")
+    resume: bool = called(False, "continue --study where it stopped, or with more --num-samples")
+    retry_failed: bool = called(False,
         "with --resume: train again what failed by an error of its own or its time limit; what was lost with a process "
         "or node is trained again anyway")
-    address: str | None = called(None, typed("ADDR"),
+    address: str | None = called(None,
         "of a Ray cluster; local: start one here; default: Ray's own rule (joins a running one, else starts one)")
-    gpus_per_trial: float | str | None = called(None, typed("F", read.gpus),
+    gpus_per_trial: float | str | None = called(None,
         "a fraction: so many trials are trained together in one process on one GPU; auto: as many as fit its memory; "
-        "default: 1 where the cluster has or may grow GPUs, else 0")
-    pack: int | None = called(None, typed("N", int, limits=(1, 1000)),
-        "trainings in one process; default: 1, or what --gpus-per-trial says")
-    cpus_per_trial: int = called(1, typed("N", int, limits=(1, 10**5)),
-        "of a process, and its threads on a CPU; scores on a CPU depend on it, as more threads add up in another order")
-    workers: int | None = called(None, typed("N", int, limits=(1, 10**5)),
+        "default: 1 where the cluster has or may grow GPUs, else 0", type=read.gpus)
+    pack: int | None = called(None,
+        "trainings in one process; default: 1, or what --gpus-per-trial says", limits=(1, 1000))
+    cpus_per_trial: int = called(1,
+        "of a process, and its threads on a CPU; scores on a CPU depend on it, as more threads add up in another order",
+        limits=(1, 10**5))
+    workers: int | None = called(None,
         "settings trained at a time; default: as many as fit the cluster's nodes, those alive and those it may grow "
-        "to, but at most a fifth of --num-samples where the search learns from trials")
-    ondemand_after: float | None = called(60.0, typed("S", read.seconds_or_never, limits=(0, SECONDS)),
+        "to, but at most a fifth of --num-samples where the search learns from trials", limits=(1, 10**5))
+    ondemand_after: float | None = called(60.0,
         "seconds for which spot nodes may be short before on-demand nodes are asked for, where the cluster has a type "
-        "with the resource `ondemand`; never: they are not")
-    budget: str | None = called(None, typed("T"),
+        "with the resource `ondemand`; never: they are not", type=read.seconds_or_never, limits=(0, SECONDS))
+    budget: str | None = called(None,
         "ask for nothing more once this is spent, such as 90min, 2h or 20gpu-hours, counted from the start of this "
         "call; what leads is trained whole, beyond it if need be; default: --num-samples alone ends it")
-    trial_timeout: float | None = called(None, typed("S", read.time_limit, limits=(0, SECONDS)),
-        "seconds after which a training counts as failed, hanging or not; default: no limit")
-    max_failures: int = called(2, typed("N", read.count, limits=(0, MANY)),
-        "times a trial is begun again whose process or node was lost, from its last saved state")
-    checkpoint_seconds: float = called(300.0, typed("S", read.seconds, limits=(0, SECONDS)),
-        "least time between two saved states of a training")
-    tune_dir: str | None = called(None, typed("DIR", read.folder),
+    trial_timeout: float | None = called(None,
+        "seconds after which a training counts as failed, hanging or not; default: no limit", limits=(0.001, SECONDS))
+    max_failures: int = called(2,
+        "times a trial is begun again whose process or node was lost, from its last saved state", limits=(0, MANY))
+    checkpoint_seconds: float = called(300.0, "least time between two saved states of a training", limits=(0, SECONDS))
+    tune_dir: str | None = called(None,
         "where Ray Tune keeps its logs, for TensorBoard; nothing in there is needed again; default: in the system's "
-        "temporary folder")
-    dry_run: bool = called(False, ON, "check everything, say what would be run and its time at most, train nothing")
-    verbose: bool = called(False, ON, "show Ray's own tables and messages as well")
+        "temporary folder", metavar="DIR", type=read.folder)
+    log_to: str | None = called(None,
+        "every training becomes a run there, with the images seen as its step: beside the results for TensorBoard (in "
+        "--tune-dir if they are in a bucket), at MLFLOW_TRACKING_URI for MLflow; default: nowhere",
+        choices=("tensorboard", "mlflow"))
+    dry_run: bool = called(False, "check everything, say what would be run, its time and cost at most, train nothing")
+    verbose: bool = called(False, "show Ray's own tables and messages as well")
     # fmt: on
 
     def __post_init__(self):

@@ -6,23 +6,24 @@ another Ctrl-C raises it again, since `timeout` sends two signals, and a closed 
 
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
 from tune_cd.process import leave
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+OWN = signal.SIGUSR1  # of another thread: SIGINT may be ignored
 
 
 class Ending:
-    """How this process is to end. number: of the first signal, or None. lost: a sentence on what was lost
-    that the study needs, or None."""
+    """How this process is to end. number: of the first signal, or None. reason: a sentence of the thread that ended it,
+    or None."""
 
     def __init__(self):
         self.number: int | None = None
-        self.lost: str | None = None
-        self._at_once, self._own, self._deaf = False, False, frozenset[int]()
+        self.reason: str | None = None
+        self._heeded: list[int] = []
 
     @property
     def status(self) -> int:
@@ -32,10 +33,10 @@ class Ending:
     @contextmanager
     def heeded(self) -> Iterator[None]:
         """Heed signals while this is held. What is ignored stays so, as SIGINT in the background of a script and SIGHUP
-        under nohup; SIGINT has a handler all the same, for `interrupt`."""
-        before = {number: signal.getsignal(number) for number in SIGNALS}
-        self._deaf = frozenset(number for number in SIGNALS if before[number] is signal.SIG_IGN)
-        self.number, self.lost, self._own = None, None, False
+        under nohup."""
+        before = {number: signal.getsignal(number) for number in (*SIGNALS, OWN)}
+        self.number = self.reason = None
+        self._heeded = [OWN, *(number for number in SIGNALS if before[number] is not signal.SIG_IGN)]
         self.heed()
         try:
             yield
@@ -43,36 +44,30 @@ class Ending:
             for number, handler in before.items():
                 signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
-    def heed(self) -> None:
+    def heed(self, handler: Callable | None = None) -> None:
         """Set the handlers, again after Ray has set one of its own."""
-        for number in {*SIGNALS} - self._deaf | {signal.SIGINT}:
-            signal.signal(number, self._handle)
+        for number in self._heeded:
+            signal.signal(number, handler or self._handle)
 
     @contextmanager
     def at_once(self) -> Iterator[None]:
         """End without an exception while nothing is held: it would break into imports of compiled code."""
-        self._at_once = True
+        self.heed(leave)
         try:
             yield
         finally:
-            self._at_once = False
+            self.heed()
 
-    def interrupt(self) -> None:
-        """Interrupt the main thread, from any thread; once."""
-        if self.number is None:
-            self._own = True
-            os.kill(os.getpid(), signal.SIGINT)
+    def interrupt(self, reason: str) -> None:
+        """Interrupt the main thread, from any thread; the first reason counts."""
+        self.reason = self.reason or reason
+        os.kill(os.getpid(), OWN)
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
-        own, self._own = self._own, False
-        if number in self._deaf and not own:
-            return
-        if self._at_once:
-            leave(number, frame)
-        first, self.number = self.number is None, self.number or number
+        first = self.number is None
+        self.number = self.number or (signal.SIGINT if number == OWN else number)
         if first or number == signal.SIGINT:
             raise KeyboardInterrupt
 
 
 ENDING = Ending()
-interrupt = ENDING.interrupt

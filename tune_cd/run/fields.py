@@ -2,12 +2,12 @@
 
 import argparse
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import field, fields
+from dataclasses import Field, field, fields
 from math import inf
 from pathlib import Path
-from types import UnionType
+from types import NoneType, UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
 from trainables.losses import LOSSES
@@ -15,19 +15,24 @@ from tune_cd.results.location import is_uri
 
 SECONDS = 1e9  # 32 years; a longer wait overflows the clock of a thread's lock
 SMALLEST = 0.001  # part of a GPU for a training
-ON, OFF = {"action": "store_true"}, {"action": "store_false"}
 
 
-def typed(metavar: str, read: Callable[[str], Any] = str, **more: Any) -> dict[str, Any]:
-    return {"metavar": metavar, "type": read, **more}
-
-
-def option(group: str, default: Any, arguments: Mapping[str, Any], help: str) -> Any:
-    """A field that is an option. arguments: of argparse's `add_argument`; limits: the least and the largest number.
-    help: it says what a default of None means; another default is appended."""
+def option(group: str, default: Any, help: str, **arguments: Any) -> Any:
+    """A field that is an option. arguments: of argparse's `add_argument`, the type where it is not the field's own;
+    limits: the least and the largest number. help: it says what a default of None means; another default is appended.
+    """
     if default is not None and not isinstance(default, bool | tuple):
         help += f"; default: {default:g}" if isinstance(default, float) else f"; default: {default}"
     return field(default=default, metadata={**arguments, "group": group, "help": help})
+
+
+def argument_of(one: Field, kind: Any) -> dict[str, Any]:
+    """The arguments of argparse's `add_argument` for a field of this type."""
+    if kind is bool:
+        return {"action": "store_false" if one.default else "store_true"}
+    plain = next(part for part in get_args(kind) or (kind,) if part is not NoneType)
+    usual = {"metavar": {int: "N", float: "F"}[plain], "type": plain} if plain in (int, float) else {}
+    return usual | {name: value for name, value in one.metadata.items() if name not in ("group", "limits", "help")}
 
 
 def check_fields(options: Any) -> None:
@@ -74,9 +79,7 @@ def reader(read: Callable[[str], Any], needed: str, fits: Callable[[Any], bool] 
     return value_of
 
 
-seconds = reader(float, "a number of seconds", lambda time: 0 <= time < inf)
-time_limit = reader(float, "a number of seconds; 0 s are no time to train", lambda time: 0 < time < inf)
-count = reader(int, "0, 1, 2, ...", lambda number: number >= 0)
+seconds_or_never = reader(lambda text: None if text == "never" else float(text), "a number of seconds, or never")
 bounds = reader(lambda text: tuple(map(float, text.split(","))), "two numbers LO,HI", lambda ends: len(ends) == 2)
 integers = reader(
     lambda text: tuple(map(int, text.split(","))),
@@ -92,10 +95,6 @@ loss = reader(str, f"one of {', '.join(LOSSES)}, or module:function", lambda nam
 """A loss of one's own is imported later, with the study: an error here would not say why."""
 path = reader(lambda text: str(Path(os.path.expanduser(text)).resolve()) if text else "", "a path", bool)
 """Absolute: valid in a trial's folder, and when the study is resumed from another one."""
-
-
-def seconds_or_never(text: str) -> float | None:
-    return None if text == "never" else seconds(text)
 
 
 def folder(text: str) -> str:

@@ -20,7 +20,7 @@ from secrets import token_hex
 
 from tune_cd.results.json_text import json_of
 from tune_cd.results.store import Bucket, Folder
-from tune_cd.run.ending import interrupt
+from tune_cd.run.ending import ENDING
 
 BEAT = 5.0  # seconds between two signs of life
 PATIENCE = 5  # beats without one after which a holder on another machine counts as dead
@@ -34,20 +34,21 @@ class Held(ValueError):
 class StudyLock:
     """Held from `acquire` to `release`, by one process.
 
-    lost: called in a thread when another process has taken the lock over, as may happen after a long standstill of this
-    one, or when the lock's file is gone, as with the whole results folder.
+    lost: the reason why it is held no longer, or None: another process has taken it over, as may happen after a long
+    standstill of this one, or its file is gone, as with the whole results folder. tell: told of it, in a thread.
     """
 
-    def __init__(self, store: Folder | Bucket, name: str, *, beat: float = BEAT, lost: Callable[[], None] = interrupt):
-        self._store, self._name, self._beat, self._lost = store, name, beat, lost
+    def __init__(
+        self, store: Folder | Bucket, name: str, *, beat: float = BEAT, tell: Callable[[str], None] = ENDING.interrupt
+    ):
+        self._store, self._name, self._beat, self._tell = store, name, beat, tell
         self._own = {
             "hostname": socket.gethostname(), "pid": os.getpid(), "born": _process(os.getpid()), "user": user(),
             "since": f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC", "token": token_hex(8), "beats": 0,
         }  # fmt: skip
         self._stop = threading.Event()
         self._beating = threading.Thread(target=self._go_on, name="study-lock", daemon=True)
-        self.taken_by: dict | None = None  # the process that took it over
-        self.removed = False  # whether the lock's file was removed or replaced by something else
+        self.lost: str | None = None
 
     def acquire(self, say: Callable[[str], None] = print) -> None:
         """Take the lock. say: prints a line if that takes a while. Raises Held naming a living holder, OSError if the
@@ -64,15 +65,19 @@ class StudyLock:
             raise Held(f"{_who(other)} took the study at the same moment; it has it")
         self._beating.start()
 
-    def check(self) -> bool:
-        """Whether this process still holds the lock; else `taken_by` or `removed` say why not. Raises OSError if the
-        store is away, where nobody else can take it over either."""
+    def check(self) -> str | None:
+        """Find out whether this process still holds the lock; returns `lost`. Raises OSError if the store is away,
+        where nobody else can take it over either."""
         holder = self._read()
         if holder is None:
-            self.removed = True
+            where = self._store.where(self._name.rpartition("/")[0])
+            self.lost = (
+                f"{where} was removed or replaced while the study ran. Its earlier rows may be gone too; put the "
+                "results back, then use --resume"
+            )
         elif holder["token"] != self._own["token"]:
-            self.taken_by = holder
-        return not self.removed and self.taken_by is None
+            self.lost = f"{_who(holder)} has taken this study over"
+        return self.lost
 
     def release(self) -> None:
         """Remove the lock if this process holds it; ignores errors of the store."""
@@ -98,8 +103,8 @@ class StudyLock:
     def _go_on(self) -> None:
         while not self._stop.wait(self._beat):
             with suppress(OSError):
-                if not self.check():
-                    return self._lost()
+                if (lost := self.check()) is not None:
+                    return self._tell(lost)
                 self._own["beats"] += 1
                 self._write()
 

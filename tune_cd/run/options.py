@@ -3,11 +3,12 @@
 import argparse
 from dataclasses import fields
 from datetime import datetime
+from typing import get_type_hints
 
 from trainables.training.setup import Setup
 from tune_cd.results.schema import check_name
 from tune_cd.run.config import Call, Request, StudyConfig
-from tune_cd.run.fields import option_of
+from tune_cd.run.fields import argument_of, option_of
 from tune_cd.run.searches import DEFAULT_TRIALS, DEFAULT_WORTH, WORTH_FROM_KNOWN
 
 EPILOG = """\
@@ -38,11 +39,12 @@ def parser() -> argparse.ArgumentParser:
     options = [one for of in (StudyConfig, Call) for one in fields(of) if one.metadata]
     titles = dict.fromkeys(one.metadata["group"] for one in options)
     groups = {title: top.add_argument_group(title) for title in titles}
+    kinds = get_type_hints(StudyConfig) | get_type_hints(Call)
     for one in sorted(options, key=lambda one: list(groups).index(one.metadata["group"])):
         flag = option_of(f"no_{one.name}" if one.default is True else one.name)
-        arguments = {name: value for name, value in one.metadata.items() if name not in ("group", "limits")}
-        arguments["help"] = arguments["help"].format(worth=DEFAULT_WORTH, known=WORTH_FROM_KNOWN, trials=DEFAULT_TRIALS)
-        groups[one.metadata["group"]].add_argument(flag, dest=one.name, **arguments)
+        said = one.metadata["help"].format(worth=DEFAULT_WORTH, known=WORTH_FROM_KNOWN, trials=DEFAULT_TRIALS)
+        named = {"dest": one.name, "help": said}
+        groups[one.metadata["group"]].add_argument(flag, **named, **argument_of(one, kinds[one.name]))
     return top
 
 

@@ -7,7 +7,7 @@ trained further, the training continues under its first name.
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from tune_cd.run.curves import over_seeds, reaches
@@ -18,14 +18,11 @@ from tune_cd.search.training import Curve
 ORIGIN = "origin"
 """The config key under which a trial finds the `Asked.origin` of its configuration."""
 
-TrainingKey = tuple[Key, int]
-"""The key of a configuration and a seed, which identify a training."""
-
 
 @dataclass(frozen=True)
 class Asked:
     """A training that is to begin or to continue. reached, until: shares of its full length. origin: the search it is
-    trained for, and that search's annotation of the configuration."""
+    trained for, that search's annotation of the configuration, and the number of earlier runs, `attempt`."""
 
     h: Configuration
     seed: int
@@ -34,25 +31,37 @@ class Asked:
     until: float
 
 
+@dataclass
+class Setting:
+    """A configuration, and what is known of its trainings."""
+
+    h: Configuration
+    origin: dict[str, Any] | None = None  # the search it is trained for, and that search's annotation; None: not begun
+    curves: dict[int, Curve] = field(default_factory=dict)  # seed -> learning curve
+    runs: dict[int, int] = field(default_factory=dict)  # seed -> number of runs so far
+    training: set[int] = field(default_factory=set)  # seeds that are trained now
+    wanted: dict[str, float] = field(default_factory=dict)  # search to be told -> the share that it waits for
+    asked_by: set[str] = field(default_factory=set)  # searches
+
+    def reached(self, seed: int) -> float:
+        return max(self.curves.get(seed, {}), default=0.0)
+
+
 class Portfolio:
     """Searches that share trainings; the first in order that has a configuration to train is served.
 
     searches: by name; each limits how many of its own are live. seeds: of every configuration's trainings. workers:
-    configurations trained at a time. known: the learning curve of each training. origins: by key, of configurations
-    that have one. weights: shares of the searches in a common budget, 1 if not named; 0: it is not limited.
+    configurations trained at a time. settings: what is known from earlier runs. weights: shares of the searches in a
+    common budget, 1 if not named; 0: it is not limited.
     """
 
     def __init__(
         self, searches: Mapping[str, Optimiser], space: Space, seeds: Sequence[int], workers: int,
-        known: Mapping[TrainingKey, Curve], origins: Mapping[Key, dict[str, Any]] | None = None,
-        weights: Mapping[str, float] | None = None,
+        settings: Mapping[Key, Setting] | None = None, weights: Mapping[str, float] | None = None,
     ):  # fmt: skip
         self.searches, self.seeds = dict(searches), tuple(seeds)
         self._space, self._workers, self._weights = space, workers, dict(weights or {})
-        self._known, self._origins = dict(known), dict(origins or {})
-        self._running: dict[Key, set[int]] = {}  # configurations in training: the seeds not done yet
-        self._waiting: dict[Key, dict[str, float]] = {}  # configuration -> searches to be told, and until where
-        self._handed: dict[str, dict[Key, Configuration]] = defaultdict(dict)  # what a search has asked for here
+        self._settings = dict(settings or {})
         self._budgets = {name: search.budget for name, search in searches.items()}
         self.lent: dict[str, float] = defaultdict(float)  # what was trained of a search's settings for others
         self._last: dict[str, Key | None] = {}  # the training of a search that may exceed its budget
@@ -60,7 +69,8 @@ class Portfolio:
     @property
     def finished(self) -> bool:
         """Whether nothing is left to ask for, now or after further results."""
-        return not self._waiting and all(search.finished for search in self.searches.values())
+        waiting = any(one.wanted for one in self._settings.values())
+        return not waiting and all(search.finished for search in self.searches.values())
 
     @property
     def unrecorded(self) -> list[dict[str, Any]]:
@@ -69,31 +79,33 @@ class Portfolio:
         rows = []
         for name, search in self.searches.items():
             live = {self._space.key(h) for h in search.live}
-            for key, h in self._handed[name].items():
-                if key in live or self._origins.get(key, {}).get("search") != name:
-                    until = search.until(h) if key in live else None
-                    rows.append({"search": name, "params": h, "until": until, **search.annotation(h)})
+            for key, one in self._settings.items():
+                if name in one.asked_by and (key in live or one.origin is None or one.origin["search"] != name):
+                    until = search.until(one.h) if key in live else None
+                    rows.append({"search": name, "params": one.h, "until": until, **search.annotation(one.h)})
         return rows
+
+    @property
+    def done(self) -> float:
+        """What was trained so far, in this run and earlier ones, in full trainings."""
+        return sum(one.reached(seed) for one in self._settings.values() for seed in one.curves)
 
     @property
     def left(self) -> float:
         """The most that is still to be trained, in full trainings: what runs, and what the searches may ask for."""
-        running = sum(
-            max(self._waiting[key].values()) - self._reached(key, seed)
-            for key, seeds in self._running.items()
-            for seed in seeds
-        )
+        settings = self._settings.values()
+        running = sum(max(one.wanted.values()) - one.reached(seed) for one in settings for seed in one.training)
         open_ones = (search for search in self.searches.values() if not search.finished)
         return running + len(self.seeds) * sum(max(0.0, search.budget - search.spent) for search in open_ones)
 
     def ask(self) -> list[Asked]:
         """The trainings of the next configuration, one for each seed that is not as far yet. [] while all searches wait
         or all workers are busy, and at the end."""
-        if len(self._running) >= self._workers:
+        if sum(bool(one.training) for one in self._settings.values()) >= self._workers:
             return []
-        for key, waiting in self._waiting.items():
-            if key not in self._running:  # trained for another search, but not as far
-                return self._begin(next(iter(waiting)), key)
+        for one in self._settings.values():
+            if one.wanted and not one.training:  # trained for another search, but not as far
+                return self._begin(next(iter(one.wanted)), one)
         return next((asked for name in self.searches if (asked := self._next(name))), [])
 
     def allow(self, worth: float) -> None:
@@ -107,66 +119,60 @@ class Portfolio:
 
     def tell(self, asked: Asked, curve: Curve) -> None:
         """Report the learning curve of a training that has paused or ended. The searches are told means over seeds."""
-        key = self._space.key(asked.h)
-        self._known[key, asked.seed] = curve
-        self._running[key].discard(asked.seed)
-        if self._running[key]:
+        one = self._setting(asked.h)
+        one.curves[asked.seed], one.runs[asked.seed] = curve, asked.origin["attempt"] + 1
+        one.training.discard(asked.seed)
+        if one.training:
             return
-        del self._running[key]
-        waiting = self._waiting.pop(key)
-        further = {name: until for name, until in waiting.items() if self._missing(key, until)}
-        for name in waiting:
-            if name not in further:
-                self._tell(name, self._handed[name][key])
-        complete = all(self._known.get((key, seed)) for seed in self.seeds)
-        for name, search in self.searches.items():
-            if complete and len(search.lengths) > 1 and key in self._handed[name]:
-                self._tell(name, asked.h)  # each knows what it would read from the table
-        if further:
-            self._waiting[key] = further
+        one.wanted = {name: until for name, until in one.wanted.items() if self._missing(one, until)}
+        if all(one.curves.get(seed) for seed in self.seeds):
+            for name, search in self.searches.items():  # each that pauses knows what it would read from the table
+                if name in one.asked_by and (len(search.lengths) > 1 or name not in one.wanted):
+                    self._tell(name, one)
 
-    def _reached(self, key: Key, seed: int) -> float:
-        return max(self._known.get((key, seed), {}), default=0.0)
+    def _setting(self, h: Configuration) -> Setting:
+        return self._settings.setdefault(self._space.key(h), Setting(h))
 
     def _next(self, name: str) -> list[Asked]:
         """The trainings of a search's next configuration that is neither trained nor in training so far. Those that are
         trained are told at once."""
         search = self.searches[name]
-        live = (h for h in search.live if self._space.key(h) not in self._handed[name])
+        live = (h for h in search.live if name not in self._setting(h).asked_by)
         while (h := next(live, None) or search.ask()) is not None:  # first what an earlier run was training at its end
-            key, until = self._space.key(h), search.until(h)
-            self._handed[name][key] = h
-            if not self._missing(key, until):
-                self._tell(name, h)
+            one, until = self._setting(h), search.until(h)
+            one.asked_by.add(name)
+            if not self._missing(one, until):
+                self._tell(name, one)
                 continue
-            self._waiting.setdefault(key, {})[name] = until
-            if key not in self._running:
-                return self._begin(name, key)
+            one.wanted[name] = until
+            if not one.training:
+                return self._begin(name, one)
         return []
 
-    def _begin(self, name: str, key: Key) -> list[Asked]:
-        h, until = self._handed[name][key], self._waiting[key][name]
-        origin = self._origins.setdefault(key, {**self.searches[name].annotation(h), "search": name})
-        missing = self._missing(key, until)
-        self._running[key] = set(missing)
-        asked = [Asked(h, seed, origin, self._reached(key, seed), until) for seed in missing]
+    def _begin(self, name: str, one: Setting) -> list[Asked]:
+        until = one.wanted[name]
+        origin = one.origin = one.origin or {**self.searches[name].annotation(one.h), "search": name}
+        one.training = set(self._missing(one, until))
+        asked = [
+            Asked(one.h, seed, {**origin, "attempt": one.runs.get(seed, 0)}, one.reached(seed), until)
+            for seed in sorted(one.training)
+        ]
         if origin["search"] != name:
-            self.lent[origin["search"]] += sum(one.until - one.reached for one in asked) / len(self.seeds)
+            self.lent[origin["search"]] += sum(each.until - each.reached for each in asked) / len(self.seeds)
         return asked
 
-    def _tell(self, name: str, h: Configuration) -> None:
+    def _tell(self, name: str, one: Setting) -> None:
         """Tell a search what a configuration has reached, its end alone where nothing pauses."""
-        key, search = self._space.key(h), self.searches[name]
-        curve = over_seeds([self._known[key, seed] for seed in self.seeds])
+        search, curve = self.searches[name], over_seeds([one.curves[seed] for seed in self.seeds])
         if len(search.lengths) == 1:
             curve = {1.0: curve[max(curve)]}
-        external = self._origins.get(key, {}).get("search") != name
+        external = one.origin is None or one.origin["search"] != name
         for share, value in curve.items():
-            search.tell(h, value, share, external=external)
+            search.tell(one.h, value, share, external=external)
 
-    def _missing(self, key: Key, until: float) -> list[int]:
+    def _missing(self, one: Setting, until: float) -> list[int]:
         """The seeds with which the configuration is still to be trained."""
-        return [seed for seed in self.seeds if not reaches(self._known.get((key, seed)), until)]
+        return [seed for seed in self.seeds if not reaches(one.curves.get(seed), until)]
 
     def _is_open(self, name: str) -> bool:
         """Whether a search would ask for more if the budget allowed it."""

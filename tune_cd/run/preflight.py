@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import asdict, replace
+from importlib.util import find_spec
 from pathlib import Path
 
 from trainables.datasets import pin_source, source_sha256
@@ -25,6 +26,8 @@ def check_study(request: Request) -> Study:
     Data behind a URI are fetched here, after the checks that do not need them; trials get the URI with their digest.
     """
     config, call = request.config, request.call
+    if call.log_to and find_spec(call.log_to) is None:
+        raise ImportError(f"--log-to {call.log_to}: a package is missing; `pip install {call.log_to}` brings it")
     place = results.check_writable(call.results)
     place = place.resolve() if isinstance(place, Path) else place
     merge(place)

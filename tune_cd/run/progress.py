@@ -2,7 +2,7 @@
 
 import math
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import pandas as pd
 from ray.tune import Callback
@@ -14,8 +14,8 @@ from tune_cd.cluster.watch import Load
 from tune_cd.results.redaction import redact
 from tune_cd.results.rows import trial_name
 from tune_cd.results.schema import CONFIRM
-from tune_cd.run.portfolio import ORIGIN
-from tune_cd.run.screen import WIDTH, fold
+from tune_cd.run.announcement import WIDTH, fold
+from tune_cd.run.portfolio import ORIGIN, Portfolio
 from tune_cd.run.stopper import unusable_data
 from tune_cd.tune.packs import members_of
 
@@ -31,22 +31,20 @@ class Progress(Callback):
     """Prints a row whenever a training pauses or ends: its search, length, weights, score, the search's best so far. On
     a terminal the last line is the status: how much is trained, at most to come, trials running, time.
 
-    searches: each with the images of a full training if its trainings pause, else None. left: () -> what is still to
-    come at most, in full trainings. table: rows of earlier runs. metric: the score's name. replicates: trainings of a
-    configuration. load: is told how many trials run, and how many wait or run.
+    table: rows of earlier runs. metric: the score's name. full: images of a full training if trainings pause. load: is
+    told how many trials run, and how many wait or run.
     """
 
     def __init__(
-        self, searches: Mapping[str, int | None], left: Callable[[], float], table: pd.DataFrame, metric: str,
-        replicates: int = 1, load: Load | None = None,
-    ):  # fmt: skip
-        self._full, self._left, self._metric, self._replicates = dict(searches), left, metric, replicates
+        self, portfolio: Portfolio, table: pd.DataFrame, metric: str, full: int | None = None, load: Load | None = None
+    ):
+        self._portfolio, self._metric, self._full = portfolio, metric, full
         seen = table["images_seen"].fillna(0)
         self._seen = dict(zip(zip(table["search"], table["trial_index"], table["seed"]), seen))
         self._best: dict[str, float] = table.groupby("search")["val_score"].max().dropna().to_dict()
         self._said: set[tuple] = set()  # (trial id, index in its pack) of ended trainings; troubles that were told
         self._status: tqdm | None = None
-        self._load, self._titled, self._changed = load, False, False
+        self._load, self._titled = load, False
 
     def __getstate__(self) -> dict:
         """Empty: Tune pickles a copy with a Tuner, and never reads it. The searches cannot all be pickled."""
@@ -54,11 +52,10 @@ class Progress(Callback):
 
     def setup(self, **info) -> None:
         if sys.stdout.isatty() and sys.stderr.isatty():
-            done = self._done()
-            total = done + self._left()
+            account = self._portfolio
             self._status = tqdm(
-                desc=self._described(done, total, 0), total=total, initial=done, bar_format=STATUS, ncols=WIDTH,
-                leave=False, mininterval=1.0, smoothing=0,
+                desc=self._described(0), initial=account.done, total=account.done + account.left, bar_format=STATUS,
+                ncols=WIDTH, leave=False, mininterval=1.0, smoothing=0,
             )  # fmt: skip
 
     def on_step_end(self, iteration, trials, **info) -> None:
@@ -66,13 +63,10 @@ class Progress(Callback):
         running = sum(trial.status == trial.RUNNING for trial in trials)
         if self._load is not None:
             self._load.running, self._load.live = running, sum(not trial.is_finished() for trial in trials)
-        if (bar := self._status) is None:
-            return
-        done = self._done()
-        if self._changed:
-            bar.total, self._changed = done + self._left(), False
-        bar.set_description_str(self._described(done, bar.total, running), refresh=False)
-        bar.update(done - bar.n)  # draws once a second
+        if (bar := self._status) is not None:
+            bar.total = self._portfolio.done + self._portfolio.left
+            bar.set_description_str(self._described(running), refresh=False)
+            bar.update(self._portfolio.done - bar.n)  # draws once a second
 
     def on_experiment_end(self, trials, **info) -> None:
         if self._status is not None:
@@ -124,7 +118,7 @@ class Progress(Callback):
 
     def _row(self, config: dict, images: int, outcome: str, scored: bool = False) -> None:
         training, origin = _training(config), config[ORIGIN]
-        self._seen[training], self._changed = max(self._seen.get(training, 0), images), True
+        self._seen[training] = max(self._seen.get(training, 0), images)
         cells = self._cells(config, images)
         if not self._titled:
             self._titled = True
@@ -139,25 +133,17 @@ class Progress(Callback):
 
     def _cells(self, config: Mapping, images: int) -> dict[str, tuple[str, int]]:
         """Title of a column -> (value, width), for the columns that tell trainings apart."""
-        search = config[ORIGIN]["search"]
-        full, weights = self._full.get(search), [name for name in config if name.startswith(WEIGHT)]
-        cells = {"length": (f"{images / full:.0%}" if full else "", 6)} if any(self._full.values()) else {}
+        weights = [name for name in config if name.startswith(WEIGHT)]
+        cells = {"length": (f"{images / self._full:.0%}", 6)} if self._full else {}
         cells |= {name: (f"{config[name]:.4g}", max(10, len(name) + 1)) for name in weights}
         cells["b"] = str(config["batch_size"]), 5
-        if self._replicates > 1 or search == CONFIRM:
+        if len(self._portfolio.seeds) > 1 or config[ORIGIN]["search"] == CONFIRM:
             cells["seed"] = str(config["seed"]), 5
         return cells
 
-    def _done(self) -> float:
-        """The trainings that have ended; where they pause, full trainings' worth of images."""
-        return sum(
-            1.0 if (full := self._full[search]) is None else images / full
-            for (search, *_), images in self._seen.items() if search in self._full
-        )  # fmt: skip
-
-    def _described(self, done: float, total: float, running: int) -> str:
-        what = "trainings" if all(images is None for images in self._full.values()) else "full trainings"
-        return f"{done:.3g} of at most {total:.3g} {what}, {running} running"
+    def _described(self, running: int) -> str:
+        done, of = self._portfolio.done, "full trainings" if self._full else "trainings"
+        return f"{done:.3g} of at most {done + self._portfolio.left:.3g} {of}, {running} running"
 
     def _print(self, line: str) -> None:
         line = fold(redact(line), "    ")

@@ -13,10 +13,10 @@ from tune_cd.analysis.confirmation import RECIPES
 from tune_cd.analysis.scores import searching
 from tune_cd.results.attempts import UNFINISHED, next_attempt
 from tune_cd.results.schema import CONFIRM
+from tune_cd.run.announcement import fold
 from tune_cd.run.curves import curve_so_far, failed, lengths_of, over_seeds, reaches, whole_length
-from tune_cd.run.portfolio import Asked, Portfolio, TrainingKey
+from tune_cd.run.portfolio import Asked, Portfolio, Setting
 from tune_cd.run.resources import Resources
-from tune_cd.run.screen import fold
 from tune_cd.run.searches import Search, alike
 from tune_cd.run.study import Study
 from tune_cd.search.methods import given
@@ -41,35 +41,23 @@ def portfolio_of(
     table: the study's rows. ended: those of trials that are not run again. curves: learning curves, for searches that
     pause. running: what ran when the study was cut off (`Portfolio.unrecorded`), which is trained first.
     """
-    rows = _rows_alike(study, table, searches[0])
-    known = _known(study, searches[0], rows, rows.index.isin(ended.index), curves)
+    settings = _settings(study, searches[0], table, ended, curves)
     begun: dict[str, Optimiser] = {}
     for search in searches:
-        reason = None
-        if search.make is given:
-            if search.retrains_best_of:
-                search = replace(search, start=_chosen(study, search, ended))
-            reason = _needless(study, search, ended)
-        if reason is None:
+        if search.retrains_best_of:
+            search = replace(search, start=_chosen(study, search, ended))
+        if search.make is given and search.start is None:
+            reason = f"nothing to train: no trial of {' or '.join(search.retrains_best_of)} has completed"
+        else:
             cut_off = [one for one in running if one["search"] == search.name]
-            optimiser = _rebuilt(study, search, table, ended, known, resources.workers, cut_off)
+            optimiser = _rebuilt(study, search, table, ended, settings, resources.workers, cut_off)
             if not optimiser.finished:
                 begun[search.name] = optimiser
                 continue
             reason = _account(search, optimiser)
         print(fold(f"{search.name}: {reason}"), flush=True)
-    origins = {
-        study.space.key(row["params"]): {name: row[name] for name in ("search", *ORIGIN_FIELDS)}
-        for row in rows.sort_values(["ended_at"], ascending=False).to_dict("records")
-    }
     weights = {search.name: LINE_WEIGHT if search.line else float(search.make is not given) for search in searches}
-    return Portfolio(begun, study.space, searches[0].seeds, resources.workers, known, origins, weights)
-
-
-def attempts_of(table: pd.DataFrame) -> dict[tuple[str, int, int], int]:
-    """(search, trial_index, seed) -> the number of the next run, for each recorded trial that may have one."""
-    rows = table[table["status"].isin(UNFINISHED)].to_dict("records")
-    return {(row["search"], row["trial_index"], row["seed"]): next_attempt(row) for row in rows}
+    return Portfolio(begun, study.space, searches[0].seeds, resources.workers, settings, weights)
 
 
 def reported_by(study: Study, search: Search) -> Callable[[Asked, Mapping[str, Any]], Curve]:
@@ -94,7 +82,7 @@ def say_ended(portfolio: Portfolio, searches: list[Search]) -> None:
 
 
 def _rebuilt(
-    study: Study, search: Search, table: pd.DataFrame, ended: pd.DataFrame, known: Mapping[TrainingKey, Curve],
+    study: Study, search: Search, table: pd.DataFrame, ended: pd.DataFrame, settings: Mapping[Key, Setting],
     workers: int, cut_off: Sequence[Mapping[str, Any]],
 ) -> Optimiser:  # fmt: skip
     """A search, continued from its rows; what was cut off, and the trials that are run again, are under way."""
@@ -104,11 +92,11 @@ def _rebuilt(
         earlier = ended[(ended["search"] == search.starts_from) & (ended["status"] != "stopped")]
         for one in results.trainings(_with_seeds(earlier, len(search.seeds))):
             optimiser.tell(one.h, one.last, 1.0, external=True)
-    key = study.space.key
+    key, unknown = study.space.key, Setting({})
     rows = table[table["search"] == search.name].sort_values("trial_index", kind="stable")
     begun: dict[Key, tuple[Proposal, int]] = {}
-    if len(rows):  # a start that was trained for another search has no row of this one
-        elsewhere = [h for h in search.starts if all((key(h), seed) in known for seed in search.seeds)]
+    if len(rows) or search.make is given:  # a start that was trained for another search has no row of this one
+        elsewhere = [h for h in search.starts if {*search.seeds} <= settings.get(key(h), unknown).curves.keys()]
         begun = {key(h): (Proposal(h, "start", 0.0), 0) for h in elsewhere}
     for one in [*rows.to_dict("records"), *cut_off]:
         h = study.space.check(one["params"])
@@ -118,7 +106,7 @@ def _rebuilt(
     own = {*map(key, rows["params"]), *again}
     trainings = []
     for at, (origin, index) in sorted(begun.items(), key=lambda item: item[1][1]):
-        curves = [known.get((at, seed)) for seed in search.seeds]
+        curves = [settings.get(at, unknown).curves.get(seed) for seed in search.seeds]
         curve = over_seeds(curves) if all(curves) else {}
         if len(optimiser.lengths) == 1:  # told of ends alone
             curve = {1.0: curve[max(curve)]} if reaches(curve, 1.0) else {}
@@ -145,39 +133,30 @@ def _chosen(study: Study, search: Search, ended: pd.DataFrame) -> list[Configura
     return list({study.space.key(h): h for h in chosen}.values()) or None
 
 
-def _needless(study: Study, search: Search, ended: pd.DataFrame) -> str | None:
-    """The reason why a search of given configurations has nothing to train, or None."""
-    if search.start is None:
-        return f"nothing to train: no trial of {' or '.join(search.retrains_best_of)} has completed"
-    rows, key = _rows_alike(study, _with_seeds(ended, len(search.seeds)), search), study.space.key
-    trained = {key(params) for params in rows["params"]} >= {key(start) for start in search.starts}
-    return "its setting is in the table already" if trained else None
-
-
-def _known(
-    study: Study, search: Search, rows: pd.DataFrame, ended: Sequence[bool], curves: pd.DataFrame | None
-) -> dict[TrainingKey, Curve]:
-    """The learning curve of each recorded training. ended: of each row, whether its trial is not run again."""
-    key, lengths, of_trial = study.space.key, lengths_of(search.setup), {}
+def _settings(
+    study: Study, search: Search, table: pd.DataFrame, ended: pd.DataFrame, curves: pd.DataFrame | None
+) -> dict[Key, Setting]:
+    """What is known of the configurations of all searches that share trainings with this one. Each has the origin of
+    the row that ended first."""
+    lengths, of_trial = lengths_of(search.setup), {}
     if curves is not None and len(curves):
         numbers = ["images_seen", "val_score"]
         of_trial = {trial: curve[numbers].to_numpy().tolist() for trial, curve in curves.groupby("trial_id")}
-    known = {}
-    for row, stands in zip(rows.itertuples(), ended, strict=True):
-        whole = whole_length(search.setup, int(row.batch_size))
+    settings: dict[Key, Setting] = {}
+    rows = table[table["search"].isin([other.name for other in study.searches if alike(other, search)])]
+    for row in rows.sort_values("ended_at", kind="stable").itertuples():
+        whole, stands = whole_length(search.setup, int(row.batch_size)), row.Index in ended.index
         images = 0 if pd.isna(row.images_seen) else int(row.images_seen)
         status = row.status if stands else "stopped"
         curve = curve_so_far(status, row.val_score, of_trial.get(row.trial_id, ()), images, whole, lengths)
         if not stands:
             curve = {share: value for share, value in curve.items() if share < 1}  # its test is missing
-        if curve:
-            known[key(row.params), int(row.seed)] = curve
-    return known
-
-
-def _rows_alike(study: Study, table: pd.DataFrame, search: Search) -> pd.DataFrame:
-    """The rows of all searches that share trainings with this one (`alike`)."""
-    return table[table["search"].isin([other.name for other in study.searches if alike(other, search)])]
+        origin = {name: getattr(row, name) for name in ("search", *ORIGIN_FIELDS)}
+        one = settings.setdefault(study.space.key(row.params), Setting(study.space.check(row.params), origin))
+        one.curves |= {int(row.seed): curve} if curve else {}
+        if row.status in UNFINISHED and row.search == one.origin["search"]:
+            one.runs[int(row.seed)] = next_attempt(row._asdict())
+    return settings
 
 
 def _with_seeds(table: pd.DataFrame, seeds: int) -> pd.DataFrame:

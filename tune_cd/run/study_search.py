@@ -17,41 +17,27 @@ from tune_cd.run.portfolio import ORIGIN, Asked, Portfolio
 from tune_cd.search.training import Curve
 from tune_cd.tune.packs import PACK, SEED, UNTIL, results_of
 
-Trial = tuple[str, int, int]
-"""(search, trial_index, seed) of a training."""
-
 
 class StudySearch(Searcher):
     """Hands out a portfolio's trainings, up to `size` as a trial, `packs` trials at a time.
 
     All trainings of a configuration begin in one trial, even beyond `size`. reported: (training, its last report, {} if
-    it was lost) -> its learning curve. attempts: earlier runs of recorded trials that may run again. meter: of the
+    it was lost) -> its learning curve. meter: of the
     --budget. note: is told what the table does not know of the searches. It keeps no state: `--resume` continues from
     the results table, which knows more than any snapshot.
     """
 
     def __init__(
         self, portfolio: Portfolio, size: int, packs: int,
-        reported: Callable[[Asked, Mapping[str, Any]], Curve],
-        attempts: Mapping[Trial, int] | None = None, meter: Meter | None = None,
+        reported: Callable[[Asked, Mapping[str, Any]], Curve], meter: Meter | None = None,
         note: Callable[[list[dict]], None] = lambda running: None,
     ):  # fmt: skip
         super().__init__(metric="val_score", mode="max")
         self._portfolio, self._size, self._packs, self._reported = portfolio, size, packs, reported
         self._meter, self._note = meter or Meter(None, packs, 0.0), note
-        self._attempts = dict(attempts or {})
         self._running: dict[str, dict[int, Asked]] = {}  # trial id -> place in its pack -> training not yet told
-        self._cut: dict[Trial, Asked] = {}  # continue in the next pack
-        self._until: dict[Trial, float] = {}  # the share to which each was handed out
-
-    def set_search_properties(self, metric: str | None, mode: str | None, config: dict, **spec) -> bool:
-        """Called by Tune before the first trial; ignored, since the space is known already."""
-        return True
-
-    def set_max_concurrency(self, max_concurrent: int) -> bool:
-        """Limit concurrent packs to Tune's max_concurrent_trials."""
-        self._packs = max_concurrent
-        return True
+        self._parts: dict[str, float] = {}  # trial id -> the share of its full length that each training is trained
+        self._cut: list[Asked] = []  # continue in the next pack
 
     def save_to_dir(self, checkpoint_dir: str, session_str: str = "default") -> None:
         """Tune's call for a snapshot; none is taken."""
@@ -72,8 +58,10 @@ class StudySearch(Searcher):
             return Searcher.FINISHED if self._portfolio.finished else None
         part = min(asked.until - asked.reached for asked in pack)
         self._meter.begin(trial_id, part * len(pack))
-        self._running[trial_id] = dict(enumerate(pack))
-        return {PACK: [self._config(asked, asked.reached + part) for asked in pack]}
+        self._running[trial_id], self._parts[trial_id] = dict(enumerate(pack)), part
+        return {
+            PACK: [{**asked.h, SEED: asked.seed, UNTIL: asked.reached + part, ORIGIN: asked.origin} for asked in pack]
+        }
 
     def on_trial_result(self, trial_id: str, result: dict) -> None:
         """Tell trainings that are done at once, so that the searches can go on before the pack ends."""
@@ -91,7 +79,7 @@ class StudySearch(Searcher):
         self._running.pop(trial_id, None)
 
     def _next_pack(self) -> list[Asked]:
-        pack = [self._cut.pop(trial) for trial in list(self._cut)[: self._size]]
+        pack, self._cut = self._cut[: self._size], self._cut[self._size :]
         while not pack or len(pack) + len(self._portfolio.seeds) <= self._size:
             asked = self._portfolio.ask()
             if not asked:
@@ -99,23 +87,14 @@ class StudySearch(Searcher):
             pack += asked
         return pack
 
-    def _config(self, asked: Asked, until: float) -> dict:
-        trial = _trial_of(asked)
-        attempt = self._attempts.get(trial, 0)
-        self._attempts[trial], self._until[trial] = attempt + 1, until
-        return {**asked.h, SEED: asked.seed, UNTIL: until, ORIGIN: {**asked.origin, "attempt": attempt}}
-
     def _end(self, trial_id: str, place: int, told: Mapping[str, Any]) -> None:
         """Take the end of a training. told: its last report; {}: none, or its pack failed."""
         asked = self._running.get(trial_id, {}).pop(place, None)
         if asked is None:
             return
-        curve, trial = self._reported(asked, told), _trial_of(asked)
+        curve = self._reported(asked, told)
         if told.get("status") == "stopped" and not reaches(curve, asked.until):
-            self._cut[trial] = replace(asked, reached=self._until[trial])
+            origin = {**asked.origin, "attempt": asked.origin["attempt"] + 1}
+            self._cut.append(replace(asked, origin=origin, reached=asked.reached + self._parts[trial_id]))
         else:
             self._portfolio.tell(asked, curve)
-
-
-def _trial_of(asked: Asked) -> Trial:
-    return asked.origin["search"], asked.origin["trial_index"], asked.seed

@@ -2,7 +2,6 @@
 
 import io
 from collections.abc import Sequence
-from math import isnan
 from pathlib import Path
 
 import pandas as pd
@@ -14,8 +13,8 @@ from tune_cd.analysis.scores import parameter_of, searching
 from tune_cd.analysis.tables import markdown, memory, memory_modes
 from tune_cd.report.findings import Findings, findings, grown, is_known
 from tune_cd.report.words import edges, fresh_score, interval, letters, recipe_words, tuned
-from tune_cd.results.study_files import DIGITS, Networks, score_of
-from tune_cd.run.screen import fold
+from tune_cd.results.study_files import Networks
+from tune_cd.run.announcement import fold
 from tune_cd.run.searches import averages_of
 from tune_cd.run.study import Study
 
@@ -31,7 +30,9 @@ def summarise(study: Study) -> str:
     over = f", means over {replicates} seeds" if replicates > 1 else ""
     lines += ["", f"scores are {scores}{over}", counted_by_status(table)]
     lines = [line if "  " in line else fold(line) for line in lines]
-    return "\n".join([*lines, f"table:   {where}", *_network(table, study)])
+    network = Networks(study.results, study.name).best().get(study.config.search)
+    kept = [f"network: {study.store.where(network)}"] if network is not None else []
+    return "\n".join([*lines, f"table:   {where}", *kept])
 
 
 def counted_by_status(table: pd.DataFrame) -> str:
@@ -46,17 +47,27 @@ def _balance_table(trials: pd.DataFrame, study: Study) -> list[str]:
     was tuned."""
     found, names = findings(trials, _box(study)), study.config.weighted.weights
     best = found.best if found.best["search"] == study.config.search else None
-    recipes = {recipe.average: recipe for recipe in found.recipes}
-    head = "".join(f"{name:>{_width(name)}}" for name in names)
-    lines = ["", f"{'':<28}{head}{'b':>5}{'validation':>12}{'test':>8}", _line("best balance found", best, names)]
-    for average in averages_of(study.setup):
-        reached = recipes[average].best if average in recipes else None
-        lines.append(_line(f"best with {recipe_words(average)}", reached, names))
-    lines += ["", *(_fresh(found) if best is not None else [])]
-    lines += [f"{recipe_words(average)}: {tuned(recipe)}" for average, recipe in recipes.items()]
+    recipes = [recipe for recipe in found.recipes if recipe.average in averages_of(study.setup)]
+    rows = [("best balance found", best), *((f"best with {recipe_words(one.average)}", one.best) for one in recipes)]
+    lines = ["", *_table(names, rows), "", *(_fresh(found) if best is not None else [])]
+    lines += [f"{recipe_words(recipe.average)}: {tuned(recipe)}" for recipe in recipes]
     lines += _growth(trials, study)
     if found.edges and best is not None:
         lines.append(f"best balance: {edges(found)}; a wider --range may hold better.")
+    return lines
+
+
+def _table(names: Sequence[str], rows: Sequence[tuple[str, pd.Series | None]]) -> list[str]:
+    """Lines with a heading, and a label, the weights, b and scores of each row; None: no trial of it has completed."""
+    widths = [max(10, len(name) + 2) for name in names]
+    lines = [f"{'':<28}{''.join(map(str.rjust, names, widths))}{'b':>5}{'validation':>12}{'test':>8}"]
+    for label, row in rows:
+        if row is None:
+            lines.append(f"{label:<28}{'no completed trial':>{sum(widths) + 25}}")
+            continue
+        h = "".join(f"{parameter_of(row, name):>{width}.4g}" for name, width in zip(names, widths, strict=True))
+        spread = f" ±{row['test_std']:.4f}" if row["seeds"] > 1 else ""
+        lines.append(f"{label:<28}{h}{row['batch_size']:>5}{row['val_score']:>12.4f}{row['test_score']:>8.4f}{spread}")
     return lines
 
 
@@ -91,28 +102,14 @@ def _fresh(found: Findings) -> list[str]:
 def _memory_table(table: pd.DataFrame) -> list[str]:
     """Lines with each balance mode's best by validation and its recall at 1 on the test split, then all of
     `table:xbm`."""
-    lines = ["", f"{'':<40}{'Lambda_p':>10}{'Lambda_e':>10}{'validation':>12}{'test':>8}{'R@1':>8}{'best at':>12}"]
-    for label, best in memory_modes(table).iterrows():
-        if isnan(best["val_score"]):
-            lines.append(f"{label:<40}{'no completed trial':>40}")
-            continue
-        h = f"{best['Lambda_p']:>10.4g}{best['Lambda_e']:>10.4g}"
-        recall = "-" if isnan(best["recall_at_1"]) else f"{best['recall_at_1']:.4f}"  # as of revisited Oxford and Paris
-        when = "-" if isnan(best["iterations"]) else f"{best['iterations']:,.0f}"
-        lines.append(f"{label:<40}{h}{best['val_score']:>12.4f}{best['test_score']:>8.4f}{recall:>8}{when:>12}")
-    lines += ["", "R@1 without / with learning rate decay; then iterations until the best score on validation (≥: the "
-              "last look)", ""]  # fmt: skip
-    return lines + markdown(memory(table)).splitlines()
-
-
-def _network(table: pd.DataFrame, study: Study) -> list[str]:
-    """The line of the search's best network, as a list; it says so if that is not the best training's."""
-    network = Networks(study.results, study.name).best().get(study.config.search)
-    scores = table[(table["search"] == study.config.search) & (table["status"] == "completed")]["val_score"]
-    where = None if network is None else study.store.where(network)
-    if scores.empty or (network is not None and score_of(network) >= round(scores.max(), DIGITS)):
-        return [f"network: {where}"] if where else []
-    return [f"network: that of the best training was not kept; {f'the best kept is {where}' if where else 'none was'}"]
+    heads = {"Lambda_p": "{:.4g}", "Lambda_e": "{:.4g}", "validation": "{:.4f}", "test": "{:.4f}", "R@1": "{:.4f}",
+             "best at": "{:,.0f}"}  # fmt: skip
+    modes = memory_modes(table).iloc[:, : len(heads)].set_axis(list(heads), axis=1)
+    shown = modes.to_string(na_rep="-", formatters={head: form.format for head, form in heads.items()})
+    said = (
+        "R@1 without / with learning rate decay; then iterations until the best score on validation (≥: the last look)"
+    )
+    return ["", *shown.splitlines(), "", said, "", *markdown(memory(table)).splitlines()]
 
 
 def draw(study: Study, table: pd.DataFrame) -> Path | str:
@@ -129,16 +126,3 @@ def draw(study: Study, table: pd.DataFrame) -> Path | str:
         figure.savefig(picture, format="png", dpi=150)
     study.store.write(study.file("search.png"), picture.getvalue())
     return study.store.where(study.file("search.png"))
-
-
-def _width(name: str) -> int:
-    """Width of a weight's column, in characters."""
-    return max(10, len(name) + 2)
-
-
-def _line(label: str, trial: pd.Series | None, names: Sequence[str]) -> str:
-    if trial is None:
-        return f"{label:<28}{'no completed trial':>{25 + sum(map(_width, names))}}"
-    h = "".join(f"{parameter_of(trial, name):>{_width(name)}.4g}" for name in names) + f"{trial['batch_size']:>5}"
-    spread = f" ±{trial['test_std']:.4f}" if trial["seeds"] > 1 else ""
-    return f"{label:<28}{h}{trial['val_score']:>12.4f}{trial['test_score']:>8.4f}{spread}"

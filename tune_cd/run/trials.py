@@ -16,15 +16,15 @@ from tune_cd.run.portfolio import ORIGIN
 from tune_cd.run.progress import Progress
 from tune_cd.run.recorder import Recorder, fixed_fields
 from tune_cd.run.resources import Resources
-from tune_cd.run.resumption import attempts_of, portfolio_of, reported_by, say_ended
+from tune_cd.run.resumption import portfolio_of, reported_by, say_ended
 from tune_cd.run.searches import Search
 from tune_cd.run.stopper import LossesInARow
 from tune_cd.run.study import RunningFile, Study, running_of, tune_folder
 from tune_cd.run.study_search import StudySearch
+from tune_cd.run.tracking import TrainingLog
 from tune_cd.tune.callback import ResultsCallback
 from tune_cd.tune.packs import PACK
 
-STATUS_SECONDS = 60  # between two tables of Ray's reporter
 PATIENCE = 10.0  # seconds to wait, after an interrupt, for rows that the store has not taken
 
 
@@ -40,20 +40,20 @@ def run_searches(study: Study, searches: list[Search], resources: Resources, loa
     if not portfolio.searches:
         return
     recorder = Recorder(study, searches[0], resources)
-    searcher = StudySearch(
-        portfolio, resources.pack, resources.processes, reported_by(study, searches[0]), attempts_of(table), meter,
-        RunningFile(study),
-    )  # fmt: skip
+    reported, note = reported_by(study, searches[0]), RunningFile(study)
+    searcher = StudySearch(portfolio, resources.pack, resources.processes, reported, meter, note)
     failures = ResultsCallback(
         study.results, study.name, metric="val_score", fields=fixed_fields(study),
         identify=recorder.identity, annotate=ORIGIN, record="failures",
     )  # fmt: skip
-    full = {search.name: search.setup.images_seen if search.pauses else None for search in searches}
-    progress = Progress(full, lambda: portfolio.left, ended, study.setup.metric, len(portfolio.seeds), load)
+    full = searches[0].setup.images_seen if searches[0].pauses else None
+    progress = Progress(portfolio, ended, study.setup.metric, full, load)
     losses = LossesInARow(resources.processes, resources.workers, worked=bool((ended["status"] != "failed").any()))
+    logs = [TrainingLog(study, recorder.identity)] if study.call.log_to else []
     trained = _trainable(study, searches[0], resources, recorder)
     try:
-        _tuner(study, trained, "-".join(portfolio.searches), searcher, [progress, failures, losses], resources).fit()
+        callbacks = [progress, failures, *logs, losses]
+        _tuner(study, trained, "-".join(portfolio.searches), searcher, callbacks, resources).fit()
     finally:
         failures.close(PATIENCE)
     if losses.broken is not None:
@@ -74,7 +74,7 @@ def _tuner(
             mode="max",
             num_samples=-1,  # the searches have budgets of their own
             search_alg=searcher,
-            max_concurrent_trials=resources.processes,
+            max_concurrent_trials=resources.processes,  # without it Tune has one trial pend at a time
             reuse_actors=True,
             trial_name_creator=_trial_name,
             trial_dirname_creator=_trial_name,
@@ -88,22 +88,16 @@ def _tuner(
             stop=callbacks[-1],  # `LossesInARow`
             checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),
             failure_config=tune.FailureConfig(max_failures=study.call.max_failures),
-            progress_reporter=tune.CLIReporter(
-                metric_columns=["images_seen", "val_score", "time_total_s"],
-                parameter_columns=[],
-                max_report_frequency=STATUS_SECONDS,
-            ),
+            progress_reporter=tune.CLIReporter(parameter_columns=[]),
             verbose=int(study.call.verbose),
         ),
     )
 
 
 def _trial_name(trial) -> str:
-    names = [
-        trial_name(origin["search"], origin["trial_index"]) + f"-run{origin['attempt']}" * (origin["attempt"] > 0)
-        for origin in (member[ORIGIN] for member in trial.config[PACK])
-    ]
-    return names[0] if len(set(names)) == 1 else f"{names[0]}-to-{names[-1]}"
+    """The name of a trial's first training."""
+    origin = trial.config[PACK][0][ORIGIN]
+    return trial_name(origin["search"], origin["trial_index"]) + f"-run{origin['attempt']}" * (origin["attempt"] > 0)
 
 
 def _trainable(study: Study, search: Search, resources: Resources, recorder: Recorder):

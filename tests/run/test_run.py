@@ -41,8 +41,8 @@ def test_the_default_is_the_documented_one(tmp_path):
     made = study(tmp_path)
     assert (made.dataset, made.setup.loss, made.space.names) == ("glyphs", "margin", ("Lambda_p", "Lambda_e"))
     searches = [(search.name, search.num_samples, search.line) for search in made.searches]
-    assert searches == [("cd", 10, False), ("separate", 10, True), ("global", 10, True)]
-    assert made.searches[0].start == {"Lambda_p": 0.1, "Lambda_e": 0.1}
+    assert searches == [("cd", 5, False), ("separate", 10, True), ("global", 10, True)]
+    assert made.searches[0].starts == [{"Lambda_p": 0.63, "Lambda_e": 8.6}], "the best of omniglot, not of glyphs"
     start = made.searches[2].start
     assert start["Lambda_e"] / start["Lambda_p"] == pytest.approx(62), "the global average at b = 64"
     assert [search.num_samples for search in study(tmp_path, "--full-length").searches] == [20, 20, 20]
@@ -369,7 +369,7 @@ def test_data_that_cannot_be_had_on_the_cluster_is_an_error_not_a_traceback(tmp_
 def test_three_parameters(tmp_path):
     made = study(tmp_path, "--tune-batch-size", "--batch-sizes", "32,16,64")
     assert made.space.names == ("Lambda_p", "Lambda_e", "batch_size")
-    assert made.searches[0].start["batch_size"] == 64 and made.searches[1].make.keywords["directions"] == {
+    assert made.searches[0].starts[0]["batch_size"] == 64 and made.searches[1].make.keywords["directions"] == {
         "joint": [1, 1, 0]
     }
 
@@ -549,7 +549,7 @@ UNUSABLE = {
     "newer": (newer, "another release wrote"),
     "columns": (lambda path: pq.write_table(pq.read_table(path).drop(["scores"]), path), "lacks the columns"),
     "damaged": (lambda path: path.write_bytes(path.read_bytes()[:-30]), "cannot be read"),
-    "a name twice": (twice, "has 'a' twice"),
+    "a name twice": (twice, "key was 'a'"),
 }
 
 

@@ -195,10 +195,11 @@ def test_with_several_workers_nothing_is_trained_twice_and_the_budget_is_kept(tm
 
 
 def test_more_images_for_a_finished_study_go_on_with_what_it_paused(tmp_path):
-    runs = Runs(study(tmp_path, "--num-samples", "3", "--no-baseline"))
+    recipe = ["--no-baseline", "--start", "conventional"]
+    runs = Runs(study(tmp_path, "--num-samples", "3", *recipe))
     runs.go_on()
     before = {trial: row["images_seen"] for trial, row in runs.by_trial.items()}
-    runs.study = study(tmp_path, "--num-samples", "9", "--no-baseline")
+    runs.study = study(tmp_path, "--num-samples", "9", *recipe)
     runs.searches = groups_of(runs.study.searches)[0]
     runs.go_on()
     after = {trial: row["images_seen"] for trial, row in runs.by_trial.items()}

@@ -93,11 +93,12 @@ def _prepared(study, lock) -> tuple:
     it, None for --dry-run. Raises ValueError, OSError or ImportError."""
     from tune_cd.cluster.capacity import alive_nodes
     from tune_cd.run import cluster, preflight
-    from tune_cd.run.announcement import announce, fold
+    from tune_cd.run.announcement import announce
     from tune_cd.run.budget import Meter
     from tune_cd.run.connection import connect
     from tune_cd.run.estimate import estimate
     from tune_cd.run.resources import check_resources
+    from tune_cd.run.screen import fold
 
     call = study.call
     if not call.dry_run:

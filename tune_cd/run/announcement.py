@@ -1,7 +1,6 @@
 """What a study is going to do, in the words of its first lines; sentences are broken before the 80th column."""
 
 import sys
-import textwrap
 from collections.abc import Iterator
 
 from trainables.losses import find_loss
@@ -10,19 +9,12 @@ from tune_cd.balance import AVERAGES, PUBLISHED
 from tune_cd.results.schema import CONFIRM
 from tune_cd.run.curves import lengths_of
 from tune_cd.run.resources import Resources
+from tune_cd.run.screen import fold
 from tune_cd.run.searches import Search, known
 from tune_cd.run.study import Study
 from tune_cd.search.space import Axis
 
-WIDTH = 80
 TASKS = {"dml": "metric learning", "ssl": "self-supervised"}
-
-
-def fold(text: str, indent: str = "  ") -> str:
-    """The lines of a text, each broken between words so that it fits WIDTH; what is continued is indented. Paths and
-    other long words stay whole."""
-    usual = {"subsequent_indent": indent, "break_long_words": False, "break_on_hyphens": False}
-    return "\n".join(textwrap.fill(line, WIDTH, **usual) for line in text.split("\n"))
 
 
 def announce(study: Study, resources: Resources) -> None:

@@ -11,8 +11,8 @@ from pathlib import Path
 from tune_cd.cluster.ray_internals import recorded_cluster
 from tune_cd.results.location import is_uri
 from tune_cd.results.redaction import redact
-from tune_cd.run.announcement import fold
 from tune_cd.run.ending import ENDING
+from tune_cd.run.screen import fold
 
 ANSWER = 20.0  # seconds in which a cluster's port must answer, as it may be starting
 PATIENCE = 60.0  # seconds in which it must take the driver; Ray itself tries for nine minutes

@@ -14,8 +14,8 @@ from tune_cd.cluster.watch import Load
 from tune_cd.results.redaction import redact
 from tune_cd.results.rows import trial_name
 from tune_cd.results.schema import CONFIRM
-from tune_cd.run.announcement import WIDTH, fold
 from tune_cd.run.portfolio import ORIGIN, Portfolio
+from tune_cd.run.screen import WIDTH, fold
 from tune_cd.run.stopper import unusable_data
 from tune_cd.tune.packs import members_of
 

@@ -13,10 +13,10 @@ from tune_cd.analysis.confirmation import RECIPES
 from tune_cd.analysis.scores import searching
 from tune_cd.results.attempts import UNFINISHED, next_attempt
 from tune_cd.results.schema import CONFIRM
-from tune_cd.run.announcement import fold
 from tune_cd.run.curves import curve_so_far, failed, lengths_of, over_seeds, reaches, whole_length
 from tune_cd.run.portfolio import Asked, Portfolio, Setting
 from tune_cd.run.resources import Resources
+from tune_cd.run.screen import fold
 from tune_cd.run.searches import Search, alike
 from tune_cd.run.study import Study
 from tune_cd.search.methods import given

@@ -14,7 +14,7 @@ from tune_cd.analysis.tables import markdown, memory, memory_modes
 from tune_cd.report.findings import Findings, findings, grown, is_known
 from tune_cd.report.words import edges, fresh_score, interval, letters, recipe_words, tuned
 from tune_cd.results.study_files import Networks
-from tune_cd.run.announcement import fold
+from tune_cd.run.screen import fold
 from tune_cd.run.searches import averages_of
 from tune_cd.run.study import Study
 

@@ -232,9 +232,7 @@ def missing_for(field: str, setups: Sequence[Setup]) -> dict[str, tuple[str, ...
     """What ONLY_WITH asks for a field to have an effect, and none of these set-ups has; {}: it has an effect."""
     asked = ONLY_WITH.get(field, {})
     return {
-        other: values
-        for other, values in asked.items()
-        if not any(getattr(setup, other) in values for setup in setups)
+        other: values for other, values in asked.items() if not any(getattr(setup, other) in values for setup in setups)
     }
 
 

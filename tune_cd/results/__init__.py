@@ -1,13 +1,8 @@
 """The results table: Parquet files that any Parquet reader understands and that survive a crash intact.
 
-    RESULTS/trials/<study>/<trial_id>.parquet    one row, `TRIALS`; a later attempt has ~<attempt> after the trial_id
-    RESULTS/curves/<study>/<trial_id>.parquet    one row an evaluation, `CURVES`
-    …/<study>/compact~sha256-<16 digits>.parquet     many of these, after `compact`; the digits begin its SHA-256
-
-RESULTS is one folder for all writers (on a cluster, on a file system that every node mounts at the same path), or a
-prefix of an object store. A file appears whole or not at all. A trial's row is replaced in place only if its file is
-damaged: otherwise a new file gets its own name, and the files that it supersedes are removed afterwards. So writers,
-readers and compactions need no lock, and `read` returns a row that is in two files once.
+A file appears whole or not at all. A trial's row is replaced in place only if its file is damaged: otherwise a new file
+gets its own name, and the files that it supersedes are removed afterwards. So writers, readers and compactions need no
+lock, and `read` returns a row that is in two files once. The README has the files' names.
 """
 
 from tune_cd.results.compaction import compact

@@ -122,9 +122,12 @@ def faults(table: pa.Table, kind: str, counts: Sequence[int], studies: Sequence[
         rows = (row for listed in slices for row in listed)
         reasons = ([_fault(next(rows), kind, study) for _ in range(n)] for n, study in zip(counts, studies))
         return [next(filter(None, of_file), None) for of_file in reasons]
-    except (KeyError, ValueError, OverflowError, pa.ArrowException) as error:  # a name twice, times after the year 9999
-        if len(counts) == 1:
-            return [f"a value that cannot be read: {_one_line(error)}"]
+    except KeyError as error:  # Arrow's text ends with the name
+        reason = f"a map that has {str(error.args[0]).rpartition('key was ')[2].rstrip(').')} twice"
+    except (ValueError, OverflowError, pa.ArrowException) as error:  # such as times after the year 9999
+        reason = f"a value that cannot be read: {_one_line(error)}"
+    if len(counts) == 1:
+        return [reason]
     starts = np.cumsum([0, *counts])
     each = (faults(table.slice(at, n), kind, [n], [study]) for at, n, study in zip(starts, counts, studies))
     return [fault for (fault,) in each]

@@ -143,12 +143,12 @@ def test_all_studies_together_request_no_more_than_the_cluster_may_have():
 def test_a_dead_drivers_request_is_dropped_and_the_last_one_out_ends_it():
     cluster = Cluster()
     cluster.requests.renew("a", {}, [BUNDLE])
-    cluster.now = 50
+    cluster.now = 40
     cluster.requests.renew("b", {}, [BUNDLE])
-    for now, needed, bundles in [(60, True, 2), (61, True, 1), (110, True, 1), (111, True, 0), (169, True, 0)]:
+    for now, needed, bundles in [(50, True, 2), (51, True, 1), (90, True, 1), (91, True, 0), (149, True, 0)]:
         cluster.now = now
         assert cluster.requests.expire() is needed and cluster.sent[-1] == [BUNDLE] * bundles
-    cluster.now = 170
+    cluster.now = 150
     assert not cluster.requests.expire()
 
 

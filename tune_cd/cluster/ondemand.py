@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from tune_cd.cluster.capacity import HEAD, ONDEMAND, Growth, processes_on
 
 NAME, NAMESPACE = "node-requests-1", "tune_cd"  # the number goes up when the actor's methods change
-EXPIRY = 60.0  # seconds without renewal after which a driver counts as dead
+EXPIRY = 50.0  # seconds without renewal after which a driver counts as dead: its nodes are given back in a minute
 LINGER = 60.0  # seconds without any study after which the actor ends
 INTERVAL = 5.0  # seconds between two checks
 SETTLED = 30.0

@@ -46,7 +46,7 @@ def test_the_default_is_the_documented_one(tmp_path):
     start = made.searches[2].start
     assert start["Lambda_e"] / start["Lambda_p"] == pytest.approx(62), "the global average at b = 64"
     assert [search.num_samples for search in study(tmp_path, "--full-length").searches] == [20, 20, 20]
-    assert [search.num_samples for search in study(tmp_path, "--baseline-trials", "5").searches] == [10, 5, 5]
+    assert [search.num_samples for search in study(tmp_path, "--baseline-trials", "5").searches] == [5, 5, 5]
 
 
 def test_confirming_comes_after_all_searches_with_seeds_that_none_of_them_saw(tmp_path):
@@ -549,7 +549,7 @@ UNUSABLE = {
     "newer": (newer, "another release wrote"),
     "columns": (lambda path: pq.write_table(pq.read_table(path).drop(["scores"]), path), "lacks the columns"),
     "damaged": (lambda path: path.write_bytes(path.read_bytes()[:-30]), "cannot be read"),
-    "a name twice": (twice, "key was 'a'"),
+    "a name twice": (twice, "has 'a' twice"),
 }
 
 

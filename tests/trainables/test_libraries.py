@@ -7,6 +7,7 @@ from torchvision.transforms.v2 import functional as tv
 
 from trainables.data.augmentation import normalise
 from trainables.models.networks import build_network
+from trainables.models.weights import Standardise
 
 
 def build(name, weights="none", channels=3, image_size=64, **more):
@@ -97,7 +98,20 @@ def test_timms_networks(tmp_path, monkeypatch):
         build("timm:resnet18x")
     with pytest.raises(ValueError, match="Invalid pretrained tag"):
         build("timm:resnet18.nope")
+    with pytest.MonkeyPatch.context() as patch:  # as if timm had fetched them
+        empty = timm.create_model
+
+        def fetched(name, pretrained, **how):
+            model, weights = empty(name, **how), net.state_dict()
+            model.load_state_dict({key: weights[key] for key in model.state_dict()} if pretrained else {}, pretrained)
+            return model
+
+        patch.setattr(timm, "create_model", fetched)
+        before = torch.get_rng_state()
+        pretrained = build("timm:resnet18.a1_in1k", "imagenet")
+        assert torch.equal(torch.get_rng_state(), before)
+        assert torch.equal(features(pretrained)[1], found) and type(pretrained.standardise) is Standardise
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     with pytest.raises(OSError, match="weights 'imagenet': .*HF_HOME.*--weights FILE"):
-        build("timm:resnet18.a1_in1k", "imagenet")
+        build("timm:resnet18.a1_in1k", "imagenet", image_size=32)

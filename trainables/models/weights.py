@@ -177,7 +177,8 @@ def _count(names: list[str], more: str = "") -> str:
 @lru_cache(maxsize=1)  # each training of a process begins with them, and timm asks a server
 def _timms(network: str, image_size: int) -> State:
     try:
-        return library_network(network, 3, image_size, pretrained=True).state_dict()
+        with torch.random.fork_rng(devices=[]):
+            return library_network(network, 3, image_size, pretrained=True).state_dict()
     except ValueError as error:
         if isinstance(error.__cause__, OSError):  # no connection, and no copy
             hint = "HF_HOME names the folder of its copies; or use `--weights none`, or `--weights FILE`"

@@ -39,6 +39,8 @@ GLOSSARY = {
     "map_at_r": "MAP@R, mean average precision among the R nearest images",
     "precision_at_1": "share of images whose nearest neighbour shows the same class",
     "probe_accuracy": "accuracy of a linear classifier on the frozen network",
+    "view_retrieval": "share of images whose other random view is the nearest, without classes",
+    "rankme": "RankMe, the effective rank of the embeddings over their dimension, without classes",
 }
 """Word of the page -> its meaning, which stands below whatever uses it first."""
 

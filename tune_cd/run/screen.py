@@ -1,0 +1,12 @@
+"""Text that fits a terminal."""
+
+import textwrap
+
+WIDTH = 80
+
+
+def fold(text: str, indent: str = "  ") -> str:
+    """The lines of a text, each broken between words so that it fits WIDTH; what is continued is indented. Paths and
+    other long words stay whole."""
+    usual = {"subsequent_indent": indent, "break_long_words": False, "break_on_hyphens": False}
+    return "\n".join(textwrap.fill(line, WIDTH, **usual) for line in text.split("\n"))

@@ -33,6 +33,7 @@ from tune_cd.run.config import Call, StudyConfig
 from tune_cd.run.options import parse
 from tune_cd.run.resources import Resources, check_resources
 from tune_cd.run.searches import groups_of
+from tune_cd.run.starts import known_starts
 from tune_cd.run.study import store_config
 from tune_cd.run.summary import counted_by_status, summarise
 
@@ -110,6 +111,23 @@ def test_starts(tmp_path):
     assert study(tmp_path, "--start", "Lambda_p=0.25,Lambda_e=0.5").searches[0].start == weights
     adams = study(tmp_path, "--set", "optimizer=adam", "learning_rate=1e-4").searches[0]
     assert adams.start == {"Lambda_p": 1.0, "Lambda_e": 1.0}, "Adam's learning rate is not in the weights as well"
+
+
+def test_what_others_found_is_the_start_and_what_is_not_known_is_the_recipe(tmp_path, test_data):
+    omniglot = ["--dataset", "omniglot", "--data-root", str(test_data / "omniglot-small.zip")]
+    own = study(tmp_path, *omniglot, "--setup", "small").searches[0]
+    assert own.starts == [{"Lambda_p": 0.63, "Lambda_e": 8.6}], "its own best, alone"
+    pretrained = known_starts(find_setup("folder", "paper"), 64, StudyConfig(setup="paper").space)
+    assert [row.dataset for row in pretrained] == ["omniglot", "landmarks"], "those of the paper that differ"
+    assert not known_starts(replace(find_setup("folder", "paper"), optimizer="adam"), 64, StudyConfig().space)
+    known = study(tmp_path, "--batch-size", "256").searches[0]
+    assert known.starts == [{"Lambda_p": 1.0, "Lambda_e": 11.0}] and known.make.keywords["prior"] == "known"
+    recipe = {"Lambda_p": 0.1, "Lambda_e": 0.1}
+    for unknown in (["--range", "1e-4,1"], ["--task", "ssl", "--loss", "siglip"]):
+        search = study(tmp_path, *unknown).searches[0]
+        assert search.num_samples == 10 and search.make.keywords["prior"] != "known"
+        assert search.starts == [recipe] or "siglip" in unknown
+    assert study(tmp_path, "--full-length").searches[0].start == {"Lambda_p": 0.63, "Lambda_e": 8.6}
 
 
 def test_the_papers_best_is_a_start(tmp_path, test_data):

@@ -140,6 +140,6 @@ def test_results_on_the_head_s_own_disk_are_refused_where_no_node_is_there_to_lo
     with pytest.raises(ValueError, match="own disk .*, which nodes that come will not see"):
         look_at(nobody, [], GROWS, tmp_path)
     assert nobody.closed, "nothing is left among the results"
-    assert look_at(Looked(), [], GROWS, "s3://bucket/r") == ([], [])
-    assert look_at(Looked(), [], Growth(), tmp_path) == ([], []), "one machine, and no other will come"
-    assert look_at(Looked(["node a: ready"]), [], GROWS, tmp_path) == (["node a: ready"], [])
+    assert look_at(Looked(), [], GROWS, "s3://bucket/r") == []
+    assert look_at(Looked(), [], Growth(), tmp_path) == [], "one machine, and no other will come"
+    assert look_at(Looked(["node a: ready"]), [], GROWS, tmp_path) == ["node a: ready"]

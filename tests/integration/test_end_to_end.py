@@ -115,7 +115,7 @@ def test_another_search_method_through_the_same_door(run, tmp_path, search):
         run(tmp_path, "--study", "other", "--num-samples", "4", "--resume")
     rows = asked(tmp_path, "other", search)
     assert [row[0] for row in rows] == [0, 1, 2, 3] and len({row[2:4] for row in rows}) == 4
-    assert rows[0][1:4] == ("start", 0.1, 0.1) and {row[1] for row in rows[1:]} == {"sampled"}
+    assert rows[0][1:4] == ("start", 0.63, 8.6) and {row[1] for row in rows[1:]} == {"sampled"}
 
 
 XBM_STUDY = [

@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 SOURCES = ("pyproject.toml", "README.md", "LICENSE", "tune_cd", "trainables")
-ENDINGS = (".py", ".typed", ".parquet", ".html", ".css", ".js")
+ENDINGS = (".py", ".typed", ".parquet", ".csv", ".html", ".css", ".js")
 
 pytestmark = pytest.mark.slow
 
@@ -67,7 +67,7 @@ def test_the_main_job_begins_in_a_fresh_folder_with_the_wheels_files_alone(wheel
     assert ended.returncode == 0, ended.stdout + ended.stderr
     places, *said = ended.stdout.splitlines()
     assert [Path(place).parents[1] for place in places.split()] == [tmp_path / "site"] * 2
-    assert "cd (10 full trainings) + separate (up to 10 full trainings) + global (up to 10 full trainings)" in " ".join(
+    assert "cd (5 full trainings) + separate (up to 10 full trainings) + global (up to 10 full trainings)" in " ".join(
         " ".join(said).split()
     )
     assert not (tmp_path / "fresh/r/studies/dry").exists()

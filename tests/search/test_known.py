@@ -40,6 +40,18 @@ def test_known_bests_are_tried_short_and_the_best_of_them_is_trained_to_its_end_
     assert recipe[:2] == first[:2] and recipe[2][1] < 1, "a recipe in use is no best: others are compared first"
 
 
+def test_with_several_workers_no_other_setting_is_trained_to_its_end_before_the_starts_are_compared():
+    search = made(NEAR)
+    search.workers = 2
+    start, other = search.ask(), search.ask()
+    assert start == NEAR and max(abs(log2(other[name] / NEAR[name])) for name in NEAR) < 3 * KNOWN
+    search.tell(other, 0.4, share=search.until(other))
+    third = search.ask()
+    assert search.until(third) < 1, "the start may be better"
+    search.tell(NEAR, 0.5, share=LENGTHS[0])
+    assert search.ask() == NEAR and search.until(NEAR) == 1
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_the_search_stays_near_a_known_best_and_finds_the_top_beside_it(seed):
     known, recipe = (made(NEAR, known=known, seed=seed) for known in (True, False))

@@ -199,7 +199,7 @@ def test_axes_that_the_direction_does_not_move_stay():
     "start, space, direction, said",
     [
         (None, PLANE, JOINT, "one configuration"),
-        ([START, START], PLANE, JOINT, "one configuration"),
+        ([START, {"Lambda_p": 1.0, "Lambda_e": 1.0}], PLANE, JOINT, "one configuration"),
         (START, PLANE, [0.0, 0.0], "does not move"),
         ({"Lambda_p": 99.0, "Lambda_e": 1}, PLANE, JOINT, "outside"),
         ({"Lambda_p": 17.0, "Lambda_e": 1e-6}, PLANE, JOINT, "leaves Space"),

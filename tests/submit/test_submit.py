@@ -137,8 +137,8 @@ def test_a_stopped_study_says_its_last_words_in_the_process_that_ray_watches(tmp
 @pytest.mark.parametrize(
     "argv, most",
     [
-        ("--no-baseline", "10"), ("--no-baseline --full-length", "20"), ("--no-baseline --num-samples 7", "7"),
-        ("--no-baseline --replicates 3", "30"), ("--baseline-trials 5", "20"),  # two averages beside the search
+        ("--no-baseline", "5"), ("--no-baseline --full-length", "20"), ("--no-baseline --num-samples 7", "7"),
+        ("--no-baseline --replicates 3", "15"), ("--baseline-trials 5", "15"),  # two averages beside the search
         ("--search grid --range 0.01,1 --grid-step 100 --no-baseline", "4"),
         ("--resume", "?"),  # the options of its first attempt hold
     ],

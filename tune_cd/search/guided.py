@@ -67,7 +67,8 @@ AT_ONCE, FIRST = 4, 100
 SAMPLED, FIRST_WEIGHT = (16, 4096), 0.25
 """While no value is told (only failures, or none yet), the next configuration is one of SAMPLED random ones, the first
 number if any is new: the one with the largest distance from all trainings, in length scales, times the weight to the
-power FIRST_WEIGHT. The points of largest uncertainty on lines would mostly lie on the box's edge."""
+power FIRST_WEIGHT (1 after known starts). The points of largest uncertainty on lines would mostly lie on the box's
+edge."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +101,7 @@ class Guided:
             return self._begin(Proposal(start, "start", 0.0))
         if not self._any_value:
             return self._begin(self._sampled()) if self.grows else None
-        if self.prior.known and not self._whole and (whole := self.finish()) is not None:
+        if self.prior.known and self._compared and not self._whole and (whole := self.finish()) is not None:
             return whole  # the best of the known starts: what is to be improved on is in hand from then on
         if self._settled:
             return self.finish()
@@ -230,7 +231,7 @@ class Guided:
             if len(x):
                 apart = draws.features(x)[:, None] - draws.features(self.model.points)
                 away = np.linalg.norm(apart @ metric, axis=-1).min(1, initial=inf)
-                best = x[np.argmax(away * self._weight(x) ** FIRST_WEIGHT)]
+                best = x[np.argmax(away * self._weight(x) ** (1.0 if self.prior.known else FIRST_WEIGHT))]
                 return Proposal(space.from_coordinates(best), "sampled", 0.0)
         return None
 
@@ -346,6 +347,11 @@ class Guided:
             return None
         paid = 1 - best.share - self.left < self.lengths[0] - NEGLIGIBLE
         return Step(self._resumed(self.incumbent), 1.0) if paid or not self._whole else None
+
+    @property
+    def _compared(self) -> bool:
+        """Whether a value of every start is told."""
+        return all(key in self.known and self.known[key].curve for key in self.starts)
 
     @cached_property
     def _whole(self) -> bool:

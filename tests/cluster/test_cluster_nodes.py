@@ -169,18 +169,27 @@ def test_a_driver_alone_is_not_asked(cluster, tmp_path):
     assert nodes_of(tmp_path).check(head) == ([], []) and not (tmp_path / "results").exists()
 
 
+class Busy:
+    """An actor, there from its first answer on."""
+
+    def node(self):
+        import ray
+
+        return ray.get_runtime_context().get_node_id()
+
+
 def test_a_node_that_is_drained_counts_no_more(cluster, node):
     """It stays until what runs there has ended, and takes nothing new."""
     import ray
 
     going = node(num_cpus=1)
-    busy = ray.remote(num_cpus=1)(lambda: time.sleep(600)).remote()
-    until(lambda: ray.available_resources().get("CPU", 0) == 0)
+    busy = ray.remote(num_cpus=1)(Busy).remote()
+    assert ray.get(busy.node.remote()) == going.node_id
     assert going.node_id in {one["NodeID"] for one in alive_nodes()}
     preemption.drain(cluster.address, preemption.Notice("taken away", 600), going.node_id)
     assert going.node_id not in {one["NodeID"] for one in alive_nodes()}
     assert going.node_id in {one["NodeID"] for one in ray.nodes() if one["Alive"]}
-    ray.cancel(busy, force=True)
+    ray.kill(busy)
 
 
 def test_one_that_joins_is_checked_then_and_one_that_does_not_answer_is_named(node, tmp_path):

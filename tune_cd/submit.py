@@ -226,6 +226,7 @@ def list_studies(options: argparse.Namespace, _: list[str]) -> int:
 
 
 def logs(options: argparse.Namespace, _: list[str]) -> int:
+    """Print what a study has printed, with --follow until its end."""
     client = connect(options.address)
     job = job_of(client, options.study)
     if options.follow:
@@ -236,6 +237,7 @@ def logs(options: argparse.Namespace, _: list[str]) -> int:
 
 
 def stop(options: argparse.Namespace, _: list[str]) -> int | None:
+    """Ask a study to end, and wait for it. Returns FAILED if it had to be killed, or ended otherwise than asked."""
     client, study = connect(options.address), options.study
     before, began = job_of(client, study), time.monotonic()
     asked = before.status in ALIVE

@@ -68,7 +68,7 @@ def test_the_weight_is_a_gaussian_around_the_start_over_a_floor():
     start = SPACE.to_coordinates(NEAR)
     at = start + np.array([[0, 0], [KNOWN, 0], [0, -KNOWN], [-9.0, 9.0]])
     expected = [FLOOR + (1 - FLOOR) * np.exp(-(away**2) / 2) for away in (0, 1, 1, 9 * 2**0.5 / KNOWN)]
-    assert location_weight(plan, at, start, known=True) == pytest.approx(expected)
+    assert location_weight(plan, at, start, is_best=True) == pytest.approx(expected)
 
 
 def test_bests_are_known_of_two_weights_and_a_batch_size_alone():

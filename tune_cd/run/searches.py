@@ -61,11 +61,11 @@ def searches_of(config: StudyConfig, setup: Setup) -> list[Search]:
     if config.search == "grid":
         make = partial(make, step=config.grid_step)
         samples = sum(1 for _ in grid_cells(space, config.grid_step)) if samples is None else samples
-    worth = WORTH_FROM_KNOWN if known(config, setup) else DEFAULT_WORTH
+    from_known = bool(known(config, setup))
+    worth = WORTH_FROM_KNOWN if from_known else DEFAULT_WORTH
     samples = (worth if config.pauses else DEFAULT_TRIALS) if samples is None else samples
     if config.search in CONFIGURED:
-        several = len(config.weighted.weights) > 1
-        knowledge = balance.of(space, known=bool(known(config, setup))) if several else {}
+        knowledge = balance.of(space, known=from_known) if len(config.weighted.weights) > 1 else {}
         make = partial(make, **knowledge, lengths=_lengths(config, setup))
     box = space if config.search == "cd" else space.fixed  # of the other searches only the averages' lines grow
     start = None if config.search == "grid" else start_of(config, setup, box)

@@ -19,14 +19,16 @@ def known_starts(setup: Setup, batch_size: int, space: Space) -> list[balance.Kn
     under Adam, whose learning rate is no part of the weights."""
     if setup.optimizer != "sgd":
         return []
-    network, own = "small" if setup.network == SMALL_NETWORK else "large", setup.dataset == LEFT_OUT
     found = balance.known(
-        setup.loss, setup.task, network=network, pretrained=setup.weights != "none", batch_size=batch_size,
-        dataset=None if own else setup.dataset, leave_out=setup.dataset if own else None,
+        setup.loss, setup.task, network="small" if setup.network == SMALL_NETWORK else "large",
+        pretrained=setup.weights != "none", batch_size=batch_size, dataset=setup.dataset,
+        leave_out=LEFT_OUT if setup.dataset == LEFT_OUT else None,
     )  # fmt: skip
     ranges = {axis.name: (axis.low, axis.high) for axis in space.axes}
-    inside = [all(ranges[name][0] <= value <= ranges[name][1] for name, value in row.weights.items()) for row in found]
-    return [row for row, fits in zip(found, inside) if fits]
+    return [
+        row for row in found
+        if all(low <= row.weights[name] <= high for name, (low, high) in ranges.items() if name in row.weights)
+    ]  # fmt: skip
 
 
 def usual_weights(loss: Loss, rate: float) -> dict[str, float]:

@@ -101,7 +101,7 @@ class Guided:
             return self._begin(Proposal(start, "start", 0.0))
         if not self._any_value:
             return self._begin(self._sampled()) if self.grows else None
-        if self.prior.known and self._compared and not self._whole and (whole := self.finish()) is not None:
+        if self.prior.starts_are_bests and self._compared and not self._whole and (whole := self.finish()) is not None:
             return whole  # the best of the known starts: what is to be improved on is in hand from then on
         if self._settled:
             return self.finish()
@@ -231,7 +231,7 @@ class Guided:
             if len(x):
                 apart = draws.features(x)[:, None] - draws.features(self.model.points)
                 away = np.linalg.norm(apart @ metric, axis=-1).min(1, initial=inf)
-                best = x[np.argmax(away * self._weight(x) ** (1.0 if self.prior.known else FIRST_WEIGHT))]
+                best = x[np.argmax(away * self._weight(x) ** (1.0 if self.prior.starts_are_bests else FIRST_WEIGHT))]
                 return Proposal(space.from_coordinates(best), "sampled", 0.0)
         return None
 
@@ -260,7 +260,7 @@ class Guided:
     def _weight(self, x: Array) -> Array:
         """Prior of the optimum's location at x [n, n_axes], [n], as far as it still counts: see `Prior.fades_from`."""
         start = None if self.blind else self._start
-        weight = location_weight(self.plan, x, start, self.prior.known)
+        weight = location_weight(self.plan, x, start, self.prior.starts_are_bests)
         return weight ** min(1.0, self.prior.fades_from / max(1, self._n_told))
 
     @cached_property

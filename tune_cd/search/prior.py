@@ -1,10 +1,9 @@
 """The default search's priors: how similar values are, how noisy they are, and where the best lies.
 
 BALANCE is for (Lambda_p, Lambda_e[, batch_size]), chosen on balance landscapes in the paper's box; BALANCE_KNOWN is the
-same for starts at bests of similar studies (`balance.known`). TERMS, for other
-weights in boxes as wide, has more lines and a weaker prior of where the best lies. GENERAL is for any other parameters,
-in boxes of any size: all its length scales are shares of the box. What each constant is worth is in
-`tests/benchmarks/RESULTS.md`.
+same for starts at bests of similar studies (`balance.known`). TERMS, for other weights in boxes as wide, has more lines
+and a weaker prior of where the best lies. GENERAL is for any other parameters, in boxes of any size: all its length
+scales are shares of the box. What each constant is worth is in `tests/benchmarks/RESULTS.md`.
 """
 
 from collections.abc import Callable, Iterator
@@ -82,14 +81,14 @@ def trades(direction: Array) -> bool:
     return bool(direction.min() < 0 < direction.max())
 
 
-def location_weight(plan: Plan, x: Array, start: Array | None, known: bool = False) -> Array:
+def location_weight(plan: Plan, x: Array, start: Array | None, is_best: bool = False) -> Array:
     """Prior of the optimum's location at x [n, n_axes], unnormalised, [n]: see CENTRE, AROUND_TRADING and KNOWN. All
     values of a category are alike to it.
 
-    start: coordinates [n_axes] of a start that someone chose, or None. known: it is a best of a similar study.
+    start: coordinates [n_axes] of a start that someone chose, or None. is_best: of a similar study.
     """
     low, high, x, start = (_numeric(plan, at) for at in (plan.space.low, plan.space.high, x, start))
-    if start is not None and known:
+    if start is not None and is_best:
         around = _gaussian((x - start) @ along_rows(plan, KNOWN, KNOWN).T)
         return FLOOR + (1 - FLOOR) * around
     u = (2 * x - low - high) / np.maximum(high - low, NEGLIGIBLE)
@@ -186,7 +185,7 @@ class Prior:
     fades_from: from this number of values on, the prior of where the best lies fades (CENTRE; piBO, Hvarfner et al.
         2022).
     pairs: lines also run along both diagonals of each pair of axes.
-    known: the starts are bests of similar studies.
+    starts_are_bests: of similar studies, see KNOWN.
     margin: after a start that the user chose, an improvement counts from this many standard deviations of the values
         above the best. With 0 the search looks near the start first.
     """
@@ -196,12 +195,12 @@ class Prior:
     fades_from: float
     pairs: bool
     margin: float
-    known: bool = False
+    starts_are_bests: bool = False
 
 
 BALANCE = Prior(_fixed, alike_in_turn=False, fades_from=inf, pairs=False, margin=0.03)
 TERMS = Prior(_fixed, alike_in_turn=False, fades_from=2, pairs=True, margin=0.1)
-BALANCE_KNOWN = replace(BALANCE, known=True)
+BALANCE_KNOWN = replace(BALANCE, starts_are_bests=True)
 GENERAL = Prior(_drawn, alike_in_turn=True, fades_from=2, pairs=True, margin=0.0)
 
 

@@ -64,7 +64,7 @@ CANDIDATES: dict[str, dict[str, Change]] = {
         "CENTRE 4": {"CENTRE": 4.0},
         "fades_from 5": {"fades_from": 5},
         "EXPLOIT_TURNS 1": {"EXPLOIT_TURNS": 1},
-        "pairs no": {"pairs": False},
+        "random no": {"random": False},
     },
 }
 

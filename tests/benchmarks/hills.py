@@ -3,6 +3,7 @@ boxes where the best is near a corner. No constant of a search was chosen on the
 
 import re
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import product
 from zlib import crc32
 
@@ -11,7 +12,7 @@ import numpy as np
 from tune_cd.landscapes.landscape import Landscape
 from tune_cd.search.space import Space
 
-AXES = ("lr", "weight_decay", "dropout_rate", "warmup")
+AXES = ("lr", "weight_decay", "dropout_rate", "warmup", "momentum_rate", "label_noise", "jitter", "temperature")
 SIDES = (4, 6, 8, 12, 16, 24)  # of the hills' boxes, in octaves
 
 INSET, SIDE = 1.0, 16.0  # of boxes with the best near a corner: octaves from it to the near ends, and of every side
@@ -51,8 +52,9 @@ class Hill:
         return ((((np.asarray(x, float) - self.centre) @ self.directions.T) / self.widths) ** 2).sum(-1)
 
 
-def _drawn(name: str, side: float, n_axes: int, ridge: bool) -> Landscape:
-    """The name is the seed from which box, place of the best, orientation and widths are drawn."""
+def _drawn(name: str, side: float, n_axes: int, ridge: bool, n_idle: int = 0) -> Landscape:
+    """The name is the seed from which box, place of the best, orientation and widths are drawn. n_idle: further axes
+    without effect."""
     rng = np.random.default_rng(crc32(name.encode()))
     low = -rng.uniform(side, 2 * side, n_axes)
     centre = low + side * rng.uniform(0.05, 0.95, n_axes)
@@ -62,15 +64,25 @@ def _drawn(name: str, side: float, n_axes: int, ridge: bool) -> Landscape:
     corners = np.array(list(product(*zip(low, low + side))))
     if not ridge:
         hill = replace(hill, steepest=float(hill.squared(corners).max()))
+    low, centre = np.append(low, [-side] * n_idle), np.append(centre, [-side / 2] * n_idle)
     space = Space(**{axis: (float(2.0**at), float(2.0 ** (at + side))) for axis, at in zip(AXES, low)})
-    return Landscape(name, space, hill, space.from_coordinates(centre), float(hill(corners).min()), 1.0)
+    surface = partial(_on_first, hill, n_axes)
+    return Landscape(name, space, surface, space.from_coordinates(centre), float(hill(corners).min()), 1.0)
+
+
+def _on_first(hill: Hill, n_axes: int, x: np.ndarray) -> np.ndarray:
+    return hill(np.asarray(x)[..., :n_axes])
 
 
 _KINDS = [
     *((f"box-{side}-{kind}", side, 2, kind) for side in SIDES for kind in ("bowl", "ridge")),
-    *((f"box-8-{kind}-{n}d", 8, n, kind) for n in (3, 4) for kind in ("bowl", "ridge")),
+    *((f"box-8-{kind}-{n}d", 8, n, kind) for n in (3, 4, 6, 8) for kind in ("bowl", "ridge")),
 ]
-HILLS: dict[str, Landscape] = {name: _drawn(name, side, n, kind == "ridge") for name, side, n, kind in _KINDS}
+_IDLE = ((2, 2), (2, 4), (3, 3), (4, 4))
+HILLS: dict[str, Landscape] = {
+    **{name: _drawn(name, side, n, kind == "ridge") for name, side, n, kind in _KINDS},
+    **{f"box-8-ridge-{n}d-idle-{m}": _drawn(f"box-8-ridge-{n}d-idle-{m}", 8, n, True, m) for n, m in _IDLE},
+}
 
 
 def in_corner(landscape: Landscape, name: str, near: tuple[str, ...]) -> Landscape:

@@ -11,6 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import numpy as np
+import ray
 from ray import tune
 
 from tune_cd import CoordinateDescentSearch, results
@@ -201,6 +202,7 @@ def searches() -> Iterator[tuple[str, str, int]]:
 
 
 if __name__ == "__main__":
+    ray.init(address="local")
     with TemporaryDirectory() as made:
         run_study(Path(made), TRIALS)
         freeze("table", {row["trial_id"]: row for row in rows_of(Path(made))})

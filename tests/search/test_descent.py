@@ -2,7 +2,6 @@
 
 import json
 import math
-from itertools import combinations
 
 import numpy as np
 import pytest
@@ -216,8 +215,8 @@ def test_any_number_of_parameters(n_axes):
     run(search, bowl, 30 * n_axes)
     # of a range of hundreds; over six axes it ends by itself where a thousandth is not promised
     assert search.best[1] > (-0.05 if n_axes <= 4 else -0.2)
-    pairs = {f"{a}{sign}{b}" for a, b in combinations(space.names, 2) for sign in "*/"}
-    assert {search.origin(h).direction for h, _ in search.history} <= {"start", *space.names, *pairs}
+    random = {"random"} if n_axes > 1 else set()
+    assert {search.origin(h).direction for h, _ in search.history} <= {"start", *space.names, *random}
 
 
 def test_mixed_axes():

@@ -20,8 +20,8 @@ class Plan:
     """The constants of a search. Hashable by identity: no two plans are equal.
 
     names [n_directions], directions [n_directions, n_axes]: in the axes' coordinates; each moves numeric axes, or from
-    one value of a category to another. axes: whether the model may move along other lines too: single axes, and
-    diagonals of their pairs.
+    one value of a category to another. axes: whether the model may move along other lines too: single axes, and random
+    ones.
     """
 
     space: Space

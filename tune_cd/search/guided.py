@@ -27,7 +27,7 @@ import numpy as np
 
 from tune_cd.search.bracket import FAILED
 from tune_cd.search.directions import Plan
-from tune_cd.search.lines import Line, candidates, lines_through, locate
+from tune_cd.search.lines import Line, candidates, lines_through, locate, random_lines
 from tune_cd.search.prior import Prior, draws_of, location_weight
 from tune_cd.search.protocol import Step
 from tune_cd.search.space import NEGLIGIBLE, Array, Configuration, Key, Space
@@ -183,11 +183,13 @@ class Guided:
         return space.grown(model.points, model.points[self.incumbent]) if space.grows and self._any_value else space
 
     def _lines_through(self, trainings: Sequence[int]) -> list[Line]:
-        """The lines through some trainings. Those along diagonals run through the first one alone."""
-        pairs = [self.prior.pairs and at == trainings[0] for at in trainings]
-        of = [(self.trainings[at].h, two) for at, two in zip(trainings, pairs)]
-        of += [(h, False) for h in self._counterparts] if self.model.leader in trainings else []
-        return [line for h, two in of for line in lines_through(self.plan, h, self.reach, two)]
+        """The lines through some trainings. Random ones run through the first alone."""
+        through = [self.trainings[at].h for at in trainings]
+        counterparts = self._counterparts if self.model.leader in trainings else []
+        lines = [line for h in through + counterparts for line in lines_through(self.plan, h, self.reach)]
+        if self.prior.random and self.plan.axes:
+            lines += random_lines(self.reach, through[0], len(self.trainings))
+        return lines
 
     @cached_property
     def _counterparts(self) -> list[Configuration]:

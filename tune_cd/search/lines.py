@@ -1,9 +1,8 @@
 """The lines through a configuration and the points on them, among which the default search chooses."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import combinations
 
 import numpy as np
 
@@ -15,8 +14,9 @@ STEP, FINER, FEWEST = 0.5, 10, 8
 """Spacing of the points on a line: STEP octaves, or 1/FEWEST of a shorter line; near the best point, FINER times
 finer."""
 
-PAIRED = 4
-"""Up to this many axes, lines also run along the diagonals of their pairs (at most 12); of more there are too many."""
+RANDOM = 2
+"""Number of random lines for each numeric axis. Along single axes little is found where several parameters must change
+at once, or where most have no effect."""
 
 
 @dataclass(frozen=True)
@@ -44,14 +44,29 @@ class Line:
         return Proposal(self.space.along(self.through, self.direction, position), self.name, position)
 
 
-def lines_through(plan: Plan, h: Configuration, space: Space, pairs: bool = False) -> list[Line]:
+def lines_through(plan: Plan, h: Configuration, space: Space) -> list[Line]:
     """The lines through h, from end to end of the box: along the plan's directions and along each further axis.
 
-    space: that of the plan, or one whose ranges have grown. pairs: also along both diagonals of each pair of axes, if
-    there are at most PAIRED axes.
+    space: that of the plan, or one whose ranges have grown.
     """
     x = space.to_coordinates(h)
-    return [_line(space, name, h, x, direction, length) for name, direction, length in _directions(plan, pairs)]
+    return [_line(space, name, h, x, direction, length) for name, direction, length in _directions(plan)]
+
+
+def random_lines(space: Space, h: Configuration, seed: int) -> list[Line]:
+    """Lines from h through points drawn uniformly in the box, from end to end of it: see RANDOM. None in one numeric
+    dimension."""
+    n, x = len(space.numeric), space.to_coordinates(h)
+    if n < 2:
+        return []
+    drawn = space.low + (space.high - space.low) * np.random.default_rng([seed, 1]).random((RANDOM * n, len(x)))
+    directions = np.where(space.ordered, drawn - x, 0.0)
+    lengths = np.linalg.norm(directions, axis=1)
+    return [
+        _line(space, "random", h, x, direction, length)
+        for direction, length in zip(directions, lengths.tolist())
+        if length > NEGLIGIBLE
+    ]
 
 
 def _line(space: Space, name: str, h: Configuration, x: Array, direction: Array, length: float) -> Line:
@@ -70,28 +85,13 @@ def _line(space: Space, name: str, h: Configuration, x: Array, direction: Array,
 
 
 @lru_cache(maxsize=64)  # the same at every step of a search
-def _directions(plan: Plan, pairs: bool) -> list[tuple[str, Array, float]]:
+def _directions(plan: Plan) -> list[tuple[str, Array, float]]:
     """Name, direction [n_axes] and norm of each line of `lines_through`."""
     directions = list(zip(plan.names, plan.directions, strict=True))
-    others = [*_axes(plan.space), *(_diagonals(plan.space) if pairs else ())] if plan.axes else []
-    for name, direction in others:
+    for name, direction in zip(plan.space.names, np.eye(len(plan.space.names))) if plan.axes else ():
         if not any(_parallel(direction, known) for _, known in directions):
             directions.append((name, direction))
     return [(name, direction, float(np.linalg.norm(direction))) for name, direction in directions]
-
-
-def _axes(space: Space) -> Iterator[tuple[str, Array]]:
-    yield from zip(space.names, np.eye(len(space.names)), strict=True)
-
-
-def _diagonals(space: Space) -> Iterator[tuple[str, Array]]:
-    """Both diagonals of each pair of numeric axes: a*b, along which both grow, and a/b, along which a grows as b
-    shrinks."""
-    axes = [axis for axis, ordered in zip(_axes(space), space.ordered) if ordered]
-    if len(axes) <= PAIRED:
-        for (one, first), (other, second) in combinations(axes, 2):
-            yield f"{one}*{other}", first + second
-            yield f"{one}/{other}", first - second
 
 
 def candidates(lines: Sequence[Line]) -> Array:

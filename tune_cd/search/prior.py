@@ -43,7 +43,7 @@ TOGETHER, EACH = 1.0, 0.3
 """Standard deviations of the logarithm of GENERAL's length scales: common to all of a draw (TOGETHER), and of each by
 itself (EACH). A landscape is mostly wide or narrow as a whole."""
 
-NOISE = (1e-6, 1e-2)
+NOISE = (1e-6, 1e-1)
 """GENERAL's noise variances lie between these shares of the process's variance. With more noise, a narrow ridge is
 taken for noise."""
 
@@ -184,7 +184,7 @@ class Prior:
     alike_in_turn: its many draws take the length scales ALIKE in turn; else every draw is paired with each of them.
     fades_from: from this number of values on, the prior of where the best lies fades (CENTRE; piBO, Hvarfner et al.
         2022).
-    pairs: lines also run along both diagonals of each pair of axes.
+    random: lines also run in random directions (`lines.RANDOM`).
     starts_are_bests: of similar studies, see KNOWN.
     margin: after a start that the user chose, an improvement counts from this many standard deviations of the values
         above the best. With 0 the search looks near the start first.
@@ -193,15 +193,15 @@ class Prior:
     draws: Callable[[Plan, bool], Draws]
     alike_in_turn: bool
     fades_from: float
-    pairs: bool
+    random: bool
     margin: float
     starts_are_bests: bool = False
 
 
-BALANCE = Prior(_fixed, alike_in_turn=False, fades_from=inf, pairs=False, margin=0.03)
-TERMS = Prior(_fixed, alike_in_turn=False, fades_from=2, pairs=True, margin=0.1)
+BALANCE = Prior(_fixed, alike_in_turn=False, fades_from=inf, random=False, margin=0.03)
+TERMS = Prior(_fixed, alike_in_turn=False, fades_from=2, random=True, margin=0.1)
 BALANCE_KNOWN = replace(BALANCE, starts_are_bests=True)
-GENERAL = Prior(_drawn, alike_in_turn=True, fades_from=2, pairs=True, margin=0.0)
+GENERAL = Prior(_drawn, alike_in_turn=True, fades_from=2, random=True, margin=0.0)
 
 
 @lru_cache(maxsize=64)  # every step of a search asks for one of the same two

@@ -40,7 +40,7 @@ def said(capsys, *arguments, status: int = 0) -> list[str]:
 def test_list_names_studies_with_their_best_trial(folder, capsys):
     heading, demo, other = said(capsys, "list", folder)
     assert heading.split()[:6] == ["study", "trials", *results.STATUSES]
-    assert " ".join(demo.split()) == "demo 4 2 0 1 1 0.75 0.5 r_map 2026-05-04 12:00 2026-05-04 12:00"
+    assert " ".join(demo.split()) == "demo 4 2 0 1 1 0.75 0.5 r_map 2026-05-04 12:00:00+00:00 2026-05-04 12:00:13+00:00"
     assert other.split() == ["other", "1", "0", "0", "1", "0", "-", "-", "-", "-", "-"]
 
 

@@ -119,7 +119,7 @@ def studies_table(trials: pd.DataFrame) -> str:
         best = done.iloc[int(_worth(done).argmax())] if len(done) else NO_SCORE
         number = {status: (rows["status"] == status).sum() for status in results.STATUSES}
         scores = {"best val": best["val_score"], "its test": best["test_score"], "metric": best["metric_name"]}
-        times = {"from": _minute(rows["started_at"].min()), "to": _minute(rows["ended_at"].max())}
+        times = {"from": rows["started_at"].min().floor("s"), "to": rows["ended_at"].max().floor("s")}
         lines.append({"study": study, "trials": len(rows), **number, **scores, **times})
     return _text_of(pd.DataFrame(lines))
 
@@ -147,7 +147,3 @@ def trial_card(trial: Mapping[Any, Any]) -> str:
 def _worth(trials: pd.DataFrame) -> pd.Series:
     """Validation scores [n_trials], larger is better."""
     return trials["val_score"].astype(float) * trials["mode"].map(sign_of).astype(float)
-
-
-def _minute(time: Any) -> str | None:
-    return None if pd.isna(time) else f"{time:%Y-%m-%d %H:%M}"

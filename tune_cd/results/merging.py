@@ -28,7 +28,7 @@ from tune_cd.results.redaction import redact
 from tune_cd.results.rows import ASKED
 from tune_cd.results.schema import Row, check_name
 from tune_cd.results.store import Bucket, Folder, address_of, store_of
-from tune_cd.results.study_files import COMPACTION, has_driver, is_done, state, text_of
+from tune_cd.results.study_files import COMPACTION, DONE, has_driver, state, text_of
 from tune_cd.results.writing import read_curve, write
 
 ORDER = {"trials": ["trial_id"], "curves": ["trial_id", "images_seen"]}
@@ -64,8 +64,7 @@ def compact(results: str | Path, study: str | None = None, *, driver: bool = Fal
 
 def _is_at_work(store: Folder | Bucket, study: str) -> bool:
     """Whether a compaction is at work, or broke off."""
-    statement = text_of(store, study, COMPACTION)
-    return statement is not None and not is_done(statement)
+    return DONE not in (text_of(store, study, COMPACTION) or DONE)
 
 
 def _compact(store: Folder | Bucket, kind: str, study: str) -> list[str]:

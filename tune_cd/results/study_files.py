@@ -27,7 +27,7 @@ from tune_cd.results.store import Bucket, Folder, address_of, store_of
 OPTIONS = "study.json"
 DRIVER = "driver.json"
 REPORT = "report.html"
-COMPACTION = "compaction.json"  # states that a compaction is at work, or was
+COMPACTION, DONE = "compaction.json", b'"done": true'  # states that a compaction is at work, or came to its end
 ALIVE = 60  # seconds since its last sign of life, every fifth second, for which a study's driver counts as at work
 NETWORKS = "networks"
 CHECKPOINTS = "checkpoints"
@@ -65,14 +65,6 @@ def state(store: Folder | Bucket, study: str, done: bool) -> None:
     """State in the study's folder that a compaction is at work, or has come to its end; writers look there."""
     store.write(file_of(study, COMPACTION), json.dumps({"done": done, "token": token_hex(8)}).encode())
     store.compactions.pop(study, None)
-
-
-def is_done(statement: bytes) -> bool:
-    """Whether a compaction that made this statement came to its end."""
-    try:
-        return bool(json_of(statement)["done"])
-    except (ValueError, TypeError, KeyError):
-        return False
 
 
 def leftovers(results: str | Path, study: str, tune_dir: str | None = None) -> tuple[list[str], list[Path]]:

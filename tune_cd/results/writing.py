@@ -12,7 +12,6 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from tune_cd.results import parquet
@@ -24,7 +23,7 @@ from tune_cd.results.reading import rows_in
 from tune_cd.results.redaction import redact
 from tune_cd.results.schema import TRIALS, Row, check_curve, check_name, check_trial
 from tune_cd.results.store import Bucket, Folder, store_of
-from tune_cd.results.study_files import COMPACTION, is_done, state, text_of
+from tune_cd.results.study_files import COMPACTION, DONE, state, text_of
 
 
 @dataclass
@@ -179,13 +178,10 @@ def look(store: Folder | Bucket, table: str, study: str, trial_id: str, attempt:
     while True:
         try:
             files = [file for file in compacted(store, table, study) if trial_id in _ids(store, file)]
-            return Held([(file, row) for file in files for row in _of(load(store, file), trial_id)])
+            tables = {file: load(store, file).filter(pc.field("trial_id") == trial_id) for file in files}
+            return Held([(file, row) for file, table in tables.items() for row in rows_of(table)])
         except FileNotFoundError:  # another compaction removed it after it was listed, and had stated a new file
             store.compactions.pop(study, None)
-
-
-def _of(table: pa.Table, trial_id: str) -> list[Row]:
-    return rows_of(table.filter(pc.equal(table["trial_id"], trial_id)))
 
 
 @lru_cache(maxsize=32)
@@ -211,6 +207,6 @@ def compacted(store: Folder | Bucket, table: str, study: str) -> list[str]:
         if found != statement:
             kinds = SCHEMAS if found else ()  # no study is compacted without a statement
             files = [name for kind in kinds for name in store.listing(f"{kind}/{study}", depth=1) if is_compacted(name)]
-        if not found or is_done(found):
+        if not found or DONE in found:
             store.compactions[study] = checked, found, files
     return [file for file in files if file.startswith(f"{table}/")]

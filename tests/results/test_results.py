@@ -3,8 +3,6 @@
 import json
 import math
 import random
-import subprocess
-import sys
 from datetime import UTC, datetime, timedelta, timezone
 from tempfile import TemporaryDirectory
 
@@ -145,19 +143,6 @@ def test_rows_come_in_order_of_study_search_and_asking(tmp_path):
     table = results.read(tmp_path)
     assert list(zip(table.study, table.search, table.trial_index, strict=True)) == order
     assert set(results.read(tmp_path, "b").study) == {"b"}
-
-
-def test_plain_pandas_reads_the_same_table(tmp_path):
-    for index in range(3):
-        seed = None if index == 0 else index
-        results.write_trial(tmp_path, full(study=f"s{index % 2}", trial_id=f"t{index}", trial_index=index, seed=seed))
-    folder = tmp_path / "trials"
-    (folder / "s0" / ".t9.parquet.0123").write_bytes(b"half a fi")
-    table = pd.read_parquet(folder).sort_values(["study", "trial_index"], ignore_index=True)
-    assert list(table.columns) == DOCUMENTED
-    maps = ["params", "choices", "scores"]
-    table[maps] = table[maps].map(dict)  # plain readers give maps as lists of pairs
-    pd.testing.assert_frame_equal(table, results.read(tmp_path), check_dtype=False)
 
 
 # No results yet
@@ -314,8 +299,3 @@ def test_a_folder_that_cannot_be_written_is_named_with_the_reason(tmp_path):
             results.check_writable(tmp_path / "file" / folder)
     with pytest.raises(OSError, match="cannot write results to /proc/results: "):  # a read-only file system
         results.check_writable("/proc/results")
-
-
-def test_reading_tables_imports_neither_ray_nor_torch():
-    code = "import sys; from tune_cd import results; sys.exit(bool({'ray', 'torch'} & set(sys.modules)))"
-    assert subprocess.run([sys.executable, "-c", code]).returncode == 0

@@ -1,4 +1,4 @@
-"""`python -m tune_cd.results`: what it prints, exports and finds wrong."""
+"""`python -m tune_cd.results`: what it prints, finds wrong and removes."""
 
 import math
 import os

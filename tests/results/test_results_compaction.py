@@ -1,7 +1,6 @@
 """Compaction loses nothing and shows nothing twice, whatever else is at work or breaks off; `read` keeps its rule."""
 
 import json
-import math
 import os
 import random
 import shutil
@@ -124,13 +123,6 @@ def test_rows_that_contradict_are_named_and_none_is_removed(tmp_path):
             assert list(results.read(tmp_path).val_score) == [0.2, 0.71]
         assert results.compact(tmp_path) == [f"{second} contradicts {first}"]
         assert names(tmp_path)[1:] == ["t0.parquet", "t0~1.parquet"] and parquet.is_compacted(names(tmp_path)[0])
-
-
-def test_equal_rows_are_one_whatever_the_order_of_a_map_and_nan_is_equal(tmp_path):
-    row = full(test_score=math.nan)
-    put(tmp_path, "t0.parquet", row)
-    put(tmp_path, "again.parquet", row | {"scores": dict(reversed(row["scores"].items()))})
-    assert len(silent(results.read, tmp_path)) == 1
 
 
 # Writers and what was compacted

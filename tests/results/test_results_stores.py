@@ -189,13 +189,6 @@ def test_errors_that_pass_are_not_noticed(place, proxy):
     assert list(table.trial_id) == [f"t{n}" for n in range(4)] and len(asked) > 8
 
 
-def test_a_write_whose_answer_is_lost_is_repeated_harmlessly(place, proxy):
-    lost = []
-    proxy.after = lambda method, path: method == "PUT" and not lost and not lost.append(path)
-    results.write_trial(place, full())
-    assert lost and len(results.read(place)) == 1
-
-
 @pytest.mark.parametrize("fault", [500, 403, "drop"])
 def test_a_store_that_refuses_is_an_error_and_leaves_what_was_there(place, proxy, fault):
     results.write_trial(place, minimal())

@@ -1,8 +1,8 @@
 """The results table: Parquet files that any Parquet reader understands and that survive a crash intact.
 
-A file appears whole or not at all. A trial's row is never replaced in place: a new file gets its own name, and the files
-that it supersedes are removed afterwards. So writers, readers and compactions need no lock, and `read` returns a row that
-is in two files once. The README has the files' names.
+A file appears whole or not at all. A trial's row is never replaced in place: a new file gets its own name, and the
+files that it supersedes are removed afterwards. So writers, readers and compactions need no lock, and `read` returns a
+row that is in two files once. The README has the files' names.
 """
 
 from tune_cd.results.location import check_location

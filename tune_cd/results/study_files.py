@@ -77,10 +77,9 @@ def leftovers(results: str | Path, study: str, tune_dir: str | None = None) -> t
         raise ValueError(f"there is no study {study!r} in {store.where()}; there are {store.folders('studies')}")
     if has_driver(store, study):
         raise ValueError(f"study {study} has a driver at work, which may need its files; end it first")
-    usual = (place for place in Path(tempfile.gettempdir()).glob("tune_cd-*") if place.is_dir())
-    places = [Path(tune_dir)] if tune_dir else [place for place in usual if place.lstat().st_uid == os.getuid()]
-    name = re.compile(re.escape(tune_prefix(results, study)) + r"[a-z0-9_]{8}")  # as `tempfile.mkdtemp` ends it
-    found = [folder for place in places for folder in place.iterdir() if name.fullmatch(folder.name)]
+    places = [Path(tune_dir)] if tune_dir else Path(tempfile.gettempdir()).glob("tune_cd-*")
+    name = tune_prefix(results, study) + "?" * 8  # as `tempfile.mkdtemp` ends it
+    found = [folder for place in places for folder in place.glob(name) if folder.lstat().st_uid == os.getuid()]
     return store.listing(file_of(study, CHECKPOINTS), depth=1), sorted(found)
 
 

@@ -35,10 +35,9 @@ def check_location(results: str | Path) -> Path | str:
     if place is None or not all(name in OPTIONS[scheme] and VALUE.fullmatch(value) for name, value in options):
         allowed = f"{scheme}://BUCKET/PREFIX is, BUCKET of 3 or more of a-z 0-9 . _ -, PREFIX of names of A-Z a-z 0-9"
         allowed += f" . _ ~ = - except . and .., ?NAME=VALUE&… behind it, NAME of {', '.join(OPTIONS[scheme])}"
-        own = (
-            "credentials come from the store's own environment variables, its configuration file or the machine's role"
-        )
-        raise ValueError(f"results {scheme}://… is not allowed; {allowed}; {own}")
+        own = "the store's own environment variables, its configuration file or the machine's role"
+        refused = f"credentials in a results URI are refused, give them as {own}"
+        raise ValueError(f"results {scheme}://… is not allowed; {allowed}; {refused}")
     return f"{scheme}://{place[1]}{f'?{query}' if query else ''}"
 
 

@@ -47,6 +47,7 @@ CONFIRM = "confirm"
 
 NAME = re.compile(r"[A-Za-z0-9-][A-Za-z0-9._-]{0,99}")  # Parquet readers skip names with a dot or an underscore first
 MODES = ("max", "min")
+SHOWN = 200  # characters of a value in a message
 
 TEXT, INTEGER, NUMBER = pa.string(), pa.int64(), pa.float64()
 NUMBERS, TEXTS = pa.map_(pa.string(), pa.float64()), pa.map_(pa.string(), pa.string())
@@ -191,7 +192,7 @@ def _check_fields(row: Mapping[str, Any], schema: pa.Schema) -> Row:
         try:
             checked[name] = None if value is None else plain(value)
         except (TypeError, ValueError, AttributeError):
-            said = f"{name} = {_short(value)} ({type(value).__name__}) is not allowed; {allowed} is required"
+            said = f"{name} = {repr(value)[:SHOWN]} ({type(value).__name__}) is not allowed; {allowed} is required"
             raise ValueError(said) from None
     check_name(checked["study"])
     check_name(checked["trial_id"])
@@ -201,13 +202,8 @@ def _check_fields(row: Mapping[str, Any], schema: pa.Schema) -> Row:
 
 def _require(row: Row, name: str, holds: bool, allowed: str) -> None:
     if not holds:
-        said = f"{name} = {_short(row[name])} is not allowed in trial {row['trial_id']!r}"
+        said = f"{name} = {repr(row[name])[:SHOWN]} is not allowed in trial {row['trial_id']!r}"
         raise ValueError(f"{said}; required: {allowed}")
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 200 else text[:200] + "…"
 
 
 def _text(value: Any) -> str:

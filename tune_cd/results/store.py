@@ -14,8 +14,6 @@ from pyarrow import fs
 from tune_cd.results.location import check_location
 
 GCS_SECONDS = "60"  # time limit of a request's retries, unless the URI sets one; Arrow's own default is 15 minutes
-Compactions = dict[str, tuple[float, bytes, list[str]]]
-"""Study -> (when its compactions were looked at, their statement, the compacted files); see `lookup.compacted`."""
 
 
 def store_of(results: str | Path) -> "Folder | Bucket":
@@ -41,7 +39,8 @@ class Store:
 
     def __init__(self, files: fs.FileSystem, root: str):
         self._files, self._root = files, root
-        self.compactions: Compactions = {}
+        # study -> (when its compactions were looked at, their statement, the files): `writing.compacted`
+        self.compactions: dict[str, tuple[float, bytes, list[str]]] = {}
 
     def _path(self, name: str) -> str:
         return f"{self._root}/{name}".rstrip("/") or "/"

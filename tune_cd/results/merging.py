@@ -8,7 +8,6 @@ program that uses the results finds it.
 
 import logging
 import os
-import shutil
 import stat
 import tempfile
 from collections.abc import Callable
@@ -132,8 +131,9 @@ def merge(results: str | Path) -> None:
                 moved += _move(place, file, row, results)
         except OSError as problem:
             log.warning("rows in %s are not taken by the results and wait: %s", place.root, redact(str(problem)))
-        if not place.listing(""):
-            shutil.rmtree(place.root, ignore_errors=True)
+        for folder in [*sorted(place.root.rglob("*"), reverse=True), place.root]:
+            with suppress(OSError):  # it is a file, or a folder that holds one
+                folder.rmdir()
     if moved:
         log.warning("%d rows that waited outside the results were moved into %s", moved, store.where())
     try:

@@ -163,7 +163,10 @@ def _places(results: str | Path) -> list[Path]:
     name, folder = f"waiting-{sha256(os.fsencode(address)).hexdigest()[:16]}", Path(address)
     beside = folder.name and isinstance(check_location(results), Path)
     places = [folder.with_name(f".{folder.name[:100]}-{name}")] if beside else []
-    return [*places, Path(os.path.expanduser("~/.cache/tune_cd"), name), Path(tempfile.gettempdir(), name)]
+    places.append(Path(os.path.expanduser("~/.cache/tune_cd"), name))
+    with suppress(FileNotFoundError):  # no folder takes temporary files
+        places.append(Path(tempfile.gettempdir(), name))
+    return [place for place in places if place.is_absolute()]  # without a home, "~" stays
 
 
 def _is_ours(folder: Path) -> bool:

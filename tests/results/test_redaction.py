@@ -55,17 +55,18 @@ def test_secrets_in_texts_are_hidden_and_nothing_else(monkeypatch, text, expecte
 
 
 OBJECTS = [  # a configuration, and what is stored of it
-    ({"api_key": ["a", "b"], "lr": 0.1}, {"api_key": "***", "lr": 0.1}), ({"password": 12345}, {"password": "***"}),
-    ({"a": [{"credentials": {"user": "u", "pw": "x"}}]}, {"a": [{"credentials": "***"}]}),
+    ({"api_key": ["a", "b"], "lr": 0.1}, {"api_key": ["***", "***"], "lr": 0.1}),
+    ({"password": 12345}, {"password": "***"}),
+    ({"a": [{"credentials": {"user": "u", "pw": "x"}}]}, {"a": [{"credentials": {"user": "***", "pw": "***"}}]}),
     ({"headers": {"Authorization": "Basic x"}}, {"headers": {"Authorization": "***"}}),
     ({"url": "https://u:p@h/x", "log": ["token=abc"]}, {"url": "https://***@h/x", "log": ["token=***"]}),
-    ({"token": 7.5, "secret": 0.5, "api_tokens": ["a"]}, {"token": 7.5, "secret": "***", "api_tokens": "***"}),
+    ({"token": 7.5, "secret": 0.5, "api_tokens": ["a"]}, {"token": 7.5, "secret": "***", "api_tokens": ["***"]}),
     ({"ghp_abcdefghijklmnop1234": 1}, {"***": 1}),
 ]  # fmt: skip
 STAY = {
     "pad_token": "<pad>", "eos_token_id": 2, "max_tokens": 77, "n_tokens": 7, "token_dim": 64, "tokenizer": "bert",
-    "tokens": 4096, "special_tokens": ["<a>"], "use_auth_token": True, "api_key": None, "password": "", "sort_key": "a",
-    "low_pass": 3, "pooling": ["token", "mean"], "pattern": "x", "Lambda_token": 0.5,
+    "tokens": [1, 2.5], "token_type": "word", "special_tokens": ["<a>"], "use_auth_token": True, "api_key": None,
+    "password": "", "sort_key": "a", "low_pass": 3, "pooling": ["token", "mean"], "pattern": "x", "Lambda_token": 0.5,
 }  # fmt: skip
 SECRET_NAMES = """
     HF_TOKEN apiKey APIKey apikey x-api-key dbPassword PGPASSWORD secret_key SECRET_KEY_BASE AWSAccessKeyId

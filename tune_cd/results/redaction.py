@@ -17,8 +17,8 @@ SHORTEST = 8  # characters; shorter values of environment variables may be ordin
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _SECRET = re.compile(
     r"(^|_)(secrets?|\w*passw(or)?d|passphrase|passcode|credentials?|auth|authorization|bearer|jwt|cookies?|signature|"
-    r"pat|apikey|[a-z]+_(pass|pwd)|tokens?|(api|access|private|secret|signing|encryption|account|storage|master|ssh|"
-    r"license|client|session|openai|anthropic|wandb|azure|aws)_keys?)(_|$)"
+    r"pat|apikey|[a-z]+_(pass|pwd)|(api|access|private|secret|signing|encryption|account|storage|master|ssh|"
+    r"license|client|session|openai|anthropic|wandb|azure|aws)_keys?)(_|$)|(^|_)tokens?(_\d+)?$"
 )
 _PIECE = re.compile(r"(^|_)(pad|bos|eos|sep|cls|mask|unk|sos|special|class)_tokens?(_|$)")  # of a sequence
 _OF_DIGITS = re.compile(r"secret|passw(or)?d|passcode")  # under other names, such as max_tokens, a number is none
@@ -30,7 +30,8 @@ _ASSIGNED = re.compile(
 )  # fmt: skip
 _HARMLESS = re.compile(r"(true|false|none|null|\*\*\*|[\d.]+)[\])},;.]*", re.IGNORECASE)
 _SHAPES = re.compile(  # a user and a password in a URI, and tokens
-    r"(?<=://)[^\s/:'\"<>@]{1,200}(:[^\s'\"<>@]{0,200})?(?=@)|(?<![\w-])(A(KIA|SIA)[A-Z0-9]{12,}|gh[pousr]_\w{10,}|github_pat_\w{10,}|hf_\w{16,}|glpat-[\w-]{10,}|"
+    r"(?<=://)[^\s/:'\"<>@]{1,200}(:[^\s'\"<>@]{0,200})?(?=@)|"
+    r"(?<![\w-])(A(KIA|SIA)[A-Z0-9]{12,}|gh[pousr]_\w{10,}|github_pat_\w{10,}|hf_\w{16,}|glpat-[\w-]{10,}|"
     r"sk-(?=[A-Za-z_-]{0,80}\d)[\w-]{10,}|xox[a-z]-[\w-]{8,}|AIza[\w-]{30,}|eyJ[\w-]{5,}\.[\w-]+(\.[\w-]*)?)"
 )
 
@@ -42,11 +43,11 @@ def redact(text: str) -> str:
 
 
 def hide(value: Any) -> Any:
-    """A copy of a JSON value in which HIDDEN stands for whatever a secret's name holds, and texts are redacted.
+    """A copy of a JSON value in which HIDDEN stands for each text below a secret's name, and other texts are redacted.
 
-    Truth values, null and empty texts stay, and numbers that are no password.
+    Truth values, null and empty texts stay, and numbers below other names than a password's.
     """
-    return _hide(value, _environment())
+    return _hide(value, "", _environment())
 
 
 @lru_cache(maxsize=4096)
@@ -56,23 +57,19 @@ def names_secret(name: str) -> bool:
     return _SECRET.search(words) is not None and _PIECE.search(words) is None
 
 
-def _hide(value: Any, environment: re.Pattern[str] | None) -> Any:
+def _hide(value: Any, secret: str, environment: re.Pattern[str] | None) -> Any:
+    """secret: the secret's name that the value stands below, or ""."""
     if isinstance(value, str):
-        return _redact(value, environment)
+        return HIDDEN if secret and value else _redact(value, environment)
     if isinstance(value, list):
-        return [_hide(item, environment) for item in value]
-    if not isinstance(value, dict):
-        return value
-    return {
-        _redact(name, environment): HIDDEN if _is_secret(name, inner) else _hide(inner, environment)
-        for name, inner in value.items()
-    }
-
-
-def _is_secret(name: str, value: Any) -> bool:
-    if value is None or value == "" or isinstance(value, bool) or not names_secret(name):
-        return False
-    return not isinstance(value, (int, float)) or _OF_DIGITS.search(name.lower()) is not None
+        return [_hide(item, secret, environment) for item in value]
+    if isinstance(value, dict):
+        return {
+            _redact(name, environment): _hide(inner, name if names_secret(name) else secret, environment)
+            for name, inner in value.items()
+        }
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return HIDDEN if number and _OF_DIGITS.search(secret.lower()) else value
 
 
 def _environment() -> re.Pattern[str] | None:

@@ -4,7 +4,6 @@ neither the terminal's encoding nor a notebook's environment changes how it ends
 It imports nothing that takes long, since it is at work during the imports of the command.
 """
 
-import codecs
 import io
 import os
 import signal
@@ -17,12 +16,6 @@ from typing import NoReturn
 FAILED = 1
 INTERRUPTED = 128 + signal.SIGINT
 UNREAD = 128 + signal.SIGPIPE  # the exit status if the reader of stdout has gone, as `| head` does
-
-READABLE = {
-    "Λ": "Lambda_", "λ": "lambda_", "γ": "gamma", "Δ": "d", "±": "+-", "≥": ">=", "−": "-", "×": "x", "…": "...",
-    "·": "*", "°": " degrees", "√": "sqrt", "²": "^2",
-}  # fmt: skip
-"""Character -> its form in an encoding that lacks it; others are escaped."""
 
 
 class Output(io.FileIO):
@@ -83,7 +76,7 @@ def leave(number: int, frame: FrameType | None) -> NoReturn:
 
 
 def _open_streams() -> None:
-    codecs.register_error("tune_cd", _readable)
+    """What an encoding lacks is escaped."""
     for number in range(3):  # a closed one would be the number of the next file that is opened
         try:
             os.fstat(number)
@@ -94,7 +87,7 @@ def _open_streams() -> None:
         given.flush()
         raw = Output(number, "wb", closefd=False)
         stream = io.TextIOWrapper(
-            raw if given.write_through else io.BufferedWriter(raw), given.encoding, "tune_cd",
+            raw if given.write_through else io.BufferedWriter(raw), given.encoding, "backslashreplace",
             line_buffering=given.line_buffering, write_through=given.write_through,
         )  # fmt: skip
         setattr(sys, name, stream)
@@ -111,12 +104,3 @@ def _flushed() -> int:
         return 0
     print(f"error: the output could not be written: {output.failed}", file=sys.stderr)
     return FAILED
-
-
-def _readable(error: UnicodeError) -> tuple[str, int]:
-    """Handle characters that an encoding lacks, as `codecs.register_error` requires."""
-    if not isinstance(error, UnicodeEncodeError):
-        raise error
-    lacking = error.object[error.start : error.end]
-    plain = (READABLE.get(one) or one.encode("ascii", "backslashreplace").decode("ascii") for one in lacking)
-    return "".join(plain), error.end

@@ -21,8 +21,7 @@ from urllib.parse import urlsplit
 from tune_cd import results
 from tune_cd.analysis import best_trial
 from tune_cd.analysis.runs import runs_of
-from tune_cd.results.location import parse as parse_location
-from tune_cd.results.terminal import redacted_output
+from tune_cd.results.redaction import redacted_output
 from tune_cd.run.config import Request
 from tune_cd.run.connection import answers
 from tune_cd.run.lock import user
@@ -89,7 +88,7 @@ def _check_paths(argv: list[str]) -> str:
         known = text is None or ("weights" in option and text in ("none", "imagenet"))
         if not (known or text.startswith(("/", "~")) or "://" in text):
             raise ValueError(f"{option} {text!r}: paths are those of the cluster's nodes: an absolute path or a URI")
-    parse_location(found["--results"])
+    results.check_location(found["--results"])
     return found["--results"]
 
 
@@ -177,7 +176,7 @@ def wait(client, job) -> tuple[int | None, str]:
 def progress(job) -> tuple[str, str]:
     """(full trainings' worth that is done, the best score), from the table, if it can be read from here."""
     with contextlib.suppress(OSError, ValueError), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # damaged files are for `python -m tune_cd.results verify` to name
+        warnings.simplefilter("ignore")  # damaged files are for `python -m tune_cd.results compact` to name
         table = results.read(job.metadata["results"], job.metadata["study"])
         best, done = best_trial(table), int(runs_of(table)["share"].sum() + 1e-6)
         return f"{done}", "-" if best is None else f"{best['metric_name']} {best['val_score']:.4f}"

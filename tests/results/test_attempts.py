@@ -20,7 +20,6 @@ FINAL = r"demo/t0\.parquet holds attempt 0, {}, which never changes; .*differs i
         (full(status="stopped"), full(attempt=1), None),
         (full(status="stopped"), minimal(attempt=1), None),
         (minimal(attempt=2), full(attempt=2), "only a later attempt may supersede it, not attempt 2"),
-        (minimal(attempt=2), full(attempt=1), "only a later attempt may supersede it, not attempt 1"),
         (minimal(attempt=2), minimal(attempt=3), None),
         (minimal(attempt=2), full(attempt=5), None),
     ],

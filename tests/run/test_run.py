@@ -10,7 +10,6 @@ from dataclasses import replace
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
@@ -558,16 +557,10 @@ def newer(path):
     pq.write_table(table.replace_schema_metadata(metadata), path)
 
 
-def twice(path):
-    rows = [one | {"scores": [("a", 1.0), ("a", 2.0)]} for one in pq.read_table(path).to_pylist()]
-    pq.write_table(pa.Table.from_pylist(rows, pq.read_schema(path)), path)
-
-
 UNUSABLE = {
     "newer": (newer, "another release wrote"),
     "columns": (lambda path: pq.write_table(pq.read_table(path).drop(["scores"]), path), "lacks the columns"),
     "damaged": (lambda path: path.write_bytes(path.read_bytes()[:-30]), "cannot be read"),
-    "a name twice": (twice, "has 'a' twice"),
 }
 
 

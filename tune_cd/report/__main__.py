@@ -15,8 +15,7 @@ from tune_cd.report.page import render
 from tune_cd.report.words import counted
 from tune_cd.report.writing import content, read
 from tune_cd.results import publish
-from tune_cd.results.redaction import redact
-from tune_cd.results.terminal import redacted_output
+from tune_cd.results.redaction import redact, redacted_output
 
 INCOMPLETE, BAD_INPUT = 1, 2
 

@@ -361,8 +361,7 @@ def _facts(trials: pd.DataFrame) -> list[list[str]]:
         for name, value in configs[0].items()
         if name not in (SPACE, DIGEST) and all(name in config and config[name] == value for config in configs)
     }
-    kept = {name for params in trials["params"] for name in dict(params)}
-    for name, value in sorted(hide(shared, kept=list(kept)).items()):
+    for name, value in sorted(hide(shared).items()):
         if value is not None:
             said[name] = json.dumps(value, ensure_ascii=False)
     return [[name, redact(str(text))] for name, text in said.items() if pd.notna(text) and text != ""]

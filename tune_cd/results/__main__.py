@@ -6,19 +6,18 @@ if __name__ == "__main__":  # before the imports, during which Ctrl-C is quiet a
     run("tune_cd.results.__main__")
 
 import argparse
-import json
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pandas as pd
 
 from tune_cd import results
-from tune_cd.results.clean import leftovers, remove
-from tune_cd.results.json_text import as_json
+from tune_cd.results.merging import merge
+from tune_cd.results.redaction import redacted_output
 from tune_cd.results.rows import choices_in, sign_of
-from tune_cd.results.terminal import redacted_output
+from tune_cd.results.study_files import leftovers, remove
 
 FOUND = 1
 BAD_INPUT = 2
@@ -33,9 +32,7 @@ CLEAN = (
 )
 RESULTS = "the results: a folder, or an object store's s3://BUCKET/PREFIX or gs://BUCKET/PREFIX"
 ERROR_LENGTH = 60  # longest error in the table of trials, in characters
-JSON_FIELDS = ("config", "software")
-NO_SCORE: Mapping[Any, Any] = {"val_score": None, "test_score": None, "metric_name": "-"}
-LEFT = ("study", "trial", "status", "metric", "error")  # columns of text in the tables
+NO_SCORE: Mapping[Any, Any] = {"val_score": None, "test_score": None, "metric_name": None}
 
 
 @redacted_output()
@@ -45,19 +42,12 @@ def main(argv: list[str] | None = None) -> int:
     options = _parser().parse_args(argv)
     with warnings.catch_warnings():
         warnings.simplefilter("always")
-        said: set[str] = set()  # a file may be read several times
-        warnings.showwarning = lambda message, *_: _warn(str(message), said)
+        warnings.showwarning = lambda message, *_: print(f"warning: {message}", file=sys.stderr)
         try:
             return int(options.command(options))
-        except (ValueError, OSError) as error:
+        except (ValueError, OSError, EOFError) as error:  # nobody answers `clean`
             print(f"error: {error}", file=sys.stderr)
             return BAD_INPUT
-
-
-def _warn(message: str, said: set[str]) -> None:
-    if message not in said:
-        said.add(message)
-        print(f"warning: {message}", file=sys.stderr)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -91,70 +81,47 @@ def _list(options: argparse.Namespace) -> int:
 
 def _show(options: argparse.Namespace) -> int:
     trials = results.read(options.results, options.study)
+    chosen = trials if options.trial is None else trials[trials["trial_id"] == options.trial]
     if trials.empty:
-        place, known = results.check_location(options.results), _some(results.read(options.results)["study"])
-        raise ValueError(f"there is no study {options.study!r} in {place}; there are {known}")
-    if options.trial is None:
-        print(trials_table(trials))
-        return 0
-    chosen = trials[trials["trial_id"] == options.trial]
+        raise ValueError(f"there is no study {options.study!r}; `list` names those that there are")
     if chosen.empty:
-        raise ValueError(f"study {options.study} has no trial {options.trial!r}; it has {_some(trials['trial_id'])}")
-    print(trial_card(chosen.to_dict("records")[0]))
+        raise ValueError(f"study {options.study} has no trial {options.trial!r}; `show` without it names them")
+    print(trials_table(trials) if options.trial is None else trial_card(chosen.to_dict("records")[0]))
     return 0
 
 
 def _compact(options: argparse.Namespace) -> int:
-    done = results.compact(options.results, options.study)
-    for one in (one for one in done if one.before):
-        print(f"{one.table}/{one.study}: {one.before} files, now {one.after}")
-    problems = [problem for one in done for problem in one.problems]
-    for problem in problems:
-        print(f"{problem}; left as it is", file=sys.stderr)
-    return FOUND if problems else 0
+    merge(options.results)
+    left = results.compact(options.results, options.study)
+    for sentence in left:
+        print(f"{sentence}; left as it is", file=sys.stderr)
+    return FOUND if left else 0
 
 
 def _clean(options: argparse.Namespace) -> int:
-    found = leftovers(options.results, options.study, options.tune_dir)
-    for file, size in [*found.states.items(), *found.folders.items()]:
-        print(f"{size / 1e6:10.1f} MB  {file}")
-    if not (found.states or found.folders):
-        print("there is nothing to remove")
+    states, folders = leftovers(options.results, options.study, options.tune_dir)
+    print("\n".join(map(str, [*states, *folders])) or "there is nothing to remove")
+    if not (states or folders):
         return 0
-    said = "trainings that are paused begin again if the study goes on" if found.states else "the study needs none"
-    if not (options.yes or _agreed(f"{said}. Remove all of these? [y/N] ")):
+    said = "trainings that are paused begin again if the study goes on" if states else "the study needs none"
+    if not (options.yes or input(f"{said}. Remove all of these? [y/N] ").strip().lower() in ("y", "yes")):
         print("nothing is removed")
         return FOUND
-    remove(options.results, options.study, found)
+    remove(options.results, options.study, states, folders)
     return 0
-
-
-def _agreed(question: str) -> bool:
-    try:
-        return input(question).strip().lower() in ("y", "yes")
-    except EOFError:  # nobody is there to answer
-        return False
-
-
-def _some(names: Iterable[str]) -> str:
-    known = list(dict.fromkeys(names))
-    return (", ".join(known[:10]) or "none") + (f" and {len(known) - 10} more" if len(known) > 10 else "")
 
 
 def studies_table(trials: pd.DataFrame) -> str:
     """One line a study: how many trials, and how they ended; the best completed one, and when the study ran (UTC)."""
     lines = []
     for study, rows in trials.groupby("study"):
-        number, done = rows["status"].value_counts(), rows[rows["status"] == "completed"]
-        best = done.iloc[[int(_worth(done).argmax())]].to_dict("records")[0] if len(done) else NO_SCORE
-        lines.append(
-            {"study": str(study), "trials": str(len(rows))}
-            | {name: str(number.get(name, 0)) for name in results.STATUSES}
-            | {"best val": _number(best["val_score"]), "its test": _number(best["test_score"])}
-            | {"metric": best["metric_name"], "from": _minute(rows["started_at"].min())}
-            | {"to": _minute(rows["ended_at"].max())}
-        )
-    return _aligned(lines)
+        done = rows[rows["status"] == "completed"]
+        best = done.iloc[int(_worth(done).argmax())] if len(done) else NO_SCORE
+        number = {status: (rows["status"] == status).sum() for status in results.STATUSES}
+        scores = {"best val": best["val_score"], "its test": best["test_score"], "metric": best["metric_name"]}
+        times = {"from": rows["started_at"].min().floor("s"), "to": rows["ended_at"].max().floor("s")}
+        lines.append({"study": study, "trials": len(rows), **number, **scores, **times})
+    return _text_of(pd.DataFrame(lines))
 
 
 def trials_table(trials: pd.DataFrame) -> str:
@@ -162,57 +129,21 @@ def trials_table(trials: pd.DataFrame) -> str:
     ordered = trials.assign(_completed=trials["status"] == "completed", _worth=_worth(trials)).sort_values(
         ["_completed", "_worth", "search", "trial_index"], ascending=[False, False, True, True], na_position="last"
     )
-    rows: list[dict[Any, Any]] = ordered.to_dict("records")
-    settings = [{**row["params"], **choices_in(row)} for row in rows]
-    names = sorted(set().union(*settings))
-    lines = []
-    for row, setting in zip(rows, settings):
-        scores = {"val": _number(row["val_score"]), "test": _number(row["test_score"])}
-        taken = {"seconds": _number(row["train_seconds"])}
-        searched = {f"{name} ": _number(setting.get(name)) for name in names}  # a name may be that of a column
-        ended = {"trial": row["trial_id"], "status": row["status"]}
-        lines.append({**ended, **scores, **taken, **searched, "error": _short(row["error"])})
-    return _aligned(lines)
+    searched = pd.DataFrame([{**row["params"], **choices_in(row)} for row in ordered.to_dict("records")])
+    errors = ordered["error"].fillna("").map(lambda error: " ".join(error.split())[:ERROR_LENGTH])
+    lines = ordered[["trial_id", "status", "val_score", "test_score", "train_seconds"]].reset_index(drop=True)
+    return _text_of(pd.concat([lines, searched, errors.reset_index(drop=True)], axis=1))
 
 
-def _aligned(rows: Sequence[Mapping[str, str]]) -> str:
-    """A table of texts below its heading, a line a row."""
-    table = [{name: name for name in rows[0]}, *rows]
-    widths = {name: max(len(row[name]) for row in table) for name in rows[0]}
-    cells = ([f"{row[name]:{'<' if name in LEFT else '>'}{width}}" for name, width in widths.items()] for row in table)
-    return "\n".join("  ".join(line).rstrip() for line in cells)
+def _text_of(table: pd.DataFrame) -> str:
+    return table.to_string(index=False, na_rep="-", float_format="{:.4g}".format)
 
 
 def trial_card(trial: Mapping[Any, Any]) -> str:
-    """All fields of one trial that are not empty, one a line, with units."""
-    lines: list[str] = []
-    for field in results.TRIALS:
-        value, unit = trial[field.name], field.metadata[b"unit"].decode()
-        if field.name in JSON_FIELDS:
-            kept = [*trial["params"], *choices_in(trial)]
-            content = as_json(json.loads(value), kept=kept, indent=1).splitlines()[1:-1]
-            lines += [f"{field.name}:", *(f"    {line}" for line in content)]
-        elif isinstance(value, dict):
-            lines += [f"{field.name}:", *(f"    {name} = {_number(number)}" for name, number in value.items())]
-        elif pd.notna(value) or field.name in ("val_score", "test_score"):
-            shown = _number(value) if isinstance(value, float) else value
-            lines.append(f"{field.name}: {shown}" + (f"   [{unit}]" if unit not in ("none", "UTC") else ""))
-    return "\n".join(lines)
+    """All fields of one trial that are not empty, one a line."""
+    return "\n".join(f"{name}: {value}" for name, value in trial.items() if isinstance(value, dict) or pd.notna(value))
 
 
 def _worth(trials: pd.DataFrame) -> pd.Series:
     """Validation scores [n_trials], larger is better."""
     return trials["val_score"].astype(float) * trials["mode"].map(sign_of).astype(float)
-
-
-def _number(value: Any) -> str:
-    return value if isinstance(value, str) else "-" if pd.isna(value) else f"{value:.4g}"
-
-
-def _minute(time: Any) -> str:
-    return "-" if pd.isna(time) else f"{time:%Y-%m-%d %H:%M}"
-
-
-def _short(error: Any) -> str:
-    text = "" if pd.isna(error) else " ".join(error.split())
-    return text if len(text) <= ERROR_LENGTH else text[: ERROR_LENGTH - 1] + "…"

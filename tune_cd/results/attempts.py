@@ -69,15 +69,11 @@ def to_retry(trials: pd.DataFrame, failed: bool = False) -> "pd.Series[bool]":
 
 @dataclass
 class Rows:
-    """Rows of several files, with the file of each row."""
+    """Rows of several files."""
 
     table: pa.Table
-    names: list[str]  # of the files
-    source: npt.NDArray[np.int_]  # [n rows] indices into `names`
+    files: list[str]  # [n rows]: the file of each row
     problems: dict[str, str] = field(default_factory=dict)  # file that is left out -> a sentence that names its fault
-
-    def file(self, row: int) -> str:
-        return self.names[int(self.source[row])]
 
 
 def reconcile(kind: str, rows: Rows) -> tuple[npt.NDArray[np.bool_], list[tuple[str, str]]]:
@@ -87,19 +83,19 @@ def reconcile(kind: str, rows: Rows) -> tuple[npt.NDArray[np.bool_], list[tuple[
     and curves, of the same attempt. Of such curves the compacted one counts, which is written after its trial's row.
     """
     kept, conflicts, curves = np.ones(rows.table.num_rows, dtype=np.bool_), list[tuple[str, str]](), kind == "curves"
-    keys = rows.table.select(["study", "trial_id"]).to_pandas().assign(place=range(len(kept)), file=rows.source)
+    keys = rows.table.select(["study", "trial_id"]).to_pandas().assign(place=range(len(kept)), file=rows.files)
     unit = "file" if curves else "place"
     several = keys.groupby(["study", "trial_id"], sort=False)[unit].transform("nunique") > 1
     for _, group in keys[several].groupby(["study", "trial_id"]):
-        held: dict[str, tuple[Any, list[int]]] = {}  # content -> (rank and class of contradictions, places)
+        held: dict[str, tuple[Any, list[int], str]] = {}  # content -> (rank, its places in the table, file)
         for _, same in group.groupby(unit):
-            its, file = rows_of(rows.table.take(same["place"].to_numpy())), rows.file(same["place"].iloc[0])
-            first, content = its[0], "\n".join(sorted(map(canonical, its)))
-            rank = (-first["attempt"], not is_compacted(file), file) if curves else _rank(first)
-            held.setdefault(content, ((rank, rank[:1] if curves else rank[:2]), same["place"].tolist()))
-        chosen, *others = sorted(held.values())
+            its, file = rows_of(rows.table.take(same["place"].to_numpy())), same["file"].iloc[0]
+            rank = (-its[0]["attempt"], not is_compacted(file)) if curves else _rank(its[0])
+            content = "\n".join(sorted(map(canonical, its)))
+            held.setdefault(content, (rank, same["place"].tolist(), file))
+        (best, chosen, file), *others = sorted(held.values())
         kept[group["place"]] = False
-        kept[chosen[1]] = True
-        against = [places for (_, alike), places in others if alike == chosen[0][1]]
-        conflicts += [(rows.file(chosen[1][0]), rows.file(places[0])) for places in against]
+        kept[chosen] = True
+        alike = 1 if curves else 2  # so much of a rank is the same for rows that contradict each other
+        conflicts += [(file, other) for rank, _, other in others if rank[:alike] == best[:alike]]
     return kept, conflicts

@@ -1,133 +1,177 @@
-"""Moves rows that wait in the second results folder (`waiting`) into the results."""
+"""Merges files of the results: the many of a study into one (`compact`), beside writers and readers, and rows that wait
+in a second folder into the results (`merge`).
+
+Rows wait there if the results do not take them, as of a full disk (`keep`). Its places, in this order: beside a results
+folder, in the user's cache, in the temporary folder. The name has a hash of the results' address, so that the next
+program that uses the results finds it.
+"""
 
 import logging
-from collections.abc import Sequence
-from datetime import UTC, datetime
+import os
+import stat
+import tempfile
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from hashlib import sha256
 from pathlib import Path
 
-from tune_cd.results.attempts import current, is_final, next_attempt, refusal
-from tune_cd.results.compaction import complete
-from tune_cd.results.lookup import look, read_curve
-from tune_cd.results.parquet import ConflictingRow, file_name, rows_of
+import numpy as np
+import pyarrow as pa
+
+from tune_cd.results.attempts import reconcile
+from tune_cd.results.location import check_location
+from tune_cd.results.parquet import SCHEMAS, Unusable, compacted_name, file_name, is_visible, rows_of, serialise_many
 from tune_cd.results.reading import collect, rows_in
 from tune_cd.results.redaction import redact
-from tune_cd.results.rows import ASKED, trial_name
-from tune_cd.results.schema import Row
-from tune_cd.results.store import Folder, store_of
-from tune_cd.results.waiting import folders, prune
-from tune_cd.results.writing import write
+from tune_cd.results.rows import ASKED
+from tune_cd.results.schema import Row, check_name
+from tune_cd.results.store import Bucket, Folder, address_of, store_of
+from tune_cd.results.study_files import COMPACTION, DONE, has_driver, state, text_of
+from tune_cd.results.writing import read_curve, write
 
-TRIES = 20  # to find a free number while others write into the study
+ORDER = {"trials": ["trial_id"], "curves": ["trial_id", "images_seen"]}
+RUN = (*ASKED, "search", "status", "started_at", "ended_at")  # tell the run of a training from others
 
 log = logging.getLogger(__name__)
 
 
-def merge(results: str | Path) -> None:
-    """Move the rows that wait, each with its curve, in the order in which their trials began, and complete the
-    compactions that broke off. Called where results are opened for writing.
+def compact(results: str | Path, study: str | None = None, *, driver: bool = False) -> list[str]:
+    """Merge the files of every study, or of one, into one file for trials and one for curves.
 
-    A row is removed from its folder after it was read back from the results, so a merge that is interrupted or done
-    twice at once loses no row and stores none twice. A row keeps its name, unless another training took it: then it
-    gets the next free number of its search, or the next attempt of its trial. If the store refuses, the rows go on
-    waiting, where `read` finds them.
+    Rows that no longer count are dropped. Files that contradict each other or cannot be read stay as they are; a
+    sentence about each of them is returned. The new file is read back before the old ones are removed, so neither a
+    crash nor other processes at work lose a row or see half of it. Plain Parquet readers, unlike `read`, may see rows
+    twice in between.
+
+    A study whose driver is at work is left out and named. driver: whether the caller is that driver.
+    Raises FileNotFoundError if there are no results, ValueError for a study's name that is not allowed, OSError if the
+    store fails.
     """
-    places, moved = [Folder(folder) for folder in folders(results)], 0
-    waiting = sorted((one for place in places for one in _rows(place)), key=lambda one: _began(one[2]))
-    stored: dict[str, list[Row]] = {}
-    for done, (place, name, row) in enumerate(waiting):
-        try:
-            moved += _move(place, name, row, results, stored, [other for *_, other in waiting])
-        except ValueError as problem:
-            log.warning("%s is left there: %s", place.where(name), redact(str(problem)))
-        except OSError as problem:
-            left, where = len(waiting) - done, ", ".join(str(place.root) for place in places)
-            log.warning("%d rows that wait in %s are not taken by the results: %s", left, where, redact(str(problem)))
-            break
-    if moved:
-        log.warning("%d rows that waited outside the results were moved into %s", moved, store_of(results).where())
-    for place in places:
-        prune(place.root)
+    store = store_of(results)
+    store.require()
+    if study is None:
+        files = [name for kind in SCHEMAS for name in store.listing(kind) if is_visible(name)]
+        return [left for name in sorted({file.split("/")[1] for file in files}) for left in compact(results, name)]
+    if not driver and has_driver(store, check_name(study)):
+        return [f"study {study} has a driver at work, which compacts it"]
+    left = [sentence for kind in SCHEMAS for sentence in _compact(store, kind, study)]
+    if _is_at_work(store, study):
+        state(store, study, done=True)
+    return left
+
+
+def _is_at_work(store: Folder | Bucket, study: str) -> bool:
+    """Whether a compaction is at work, or broke off."""
+    return DONE not in (text_of(store, study, COMPACTION) or DONE)
+
+
+def _compact(store: Folder | Bucket, kind: str, study: str) -> list[str]:
+    """Write one file of all rows that count, read it back, and only then remove the old files. Returns a sentence about
+    each that cannot be merged."""
+    rows = collect(store, kind, study)
+    kept, conflicts = reconcile(kind, rows)
+    left = set[str]().union(*conflicts)
+    said = [f"{store.where(one)} contradicts {store.where(other)}" for one, other in conflicts]
+    problems = [*rows.problems.values(), *said]
+    inputs = [file for file in dict.fromkeys(rows.files) if file not in left]
+    kept &= np.array([file not in left for file in rows.files], dtype=np.bool_)
+    merged = rows.table.filter(pa.array(kept)).sort_by([(name, "ascending") for name in ORDER[kind]])
+    if not merged.num_rows:
+        return problems
+    data = serialise_many(merged)
+    name = compacted_name(kind, study, data)
+    if inputs == [name]:
+        return problems
+    state(store, study, done=False)  # before the new file: if this breaks off, `merge` completes it
+    store.write(name, data)
     try:
-        complete(results)
-    except (OSError, ValueError) as problem:
+        if store.read(name) != data:
+            raise OSError(f"{store.where(name)} is not what was written; nothing was removed")
+    except FileNotFoundError:  # another compaction has merged it
+        return problems
+    state(store, study, done=False)  # before the old files go: who looked at the listing in between does so again
+    with ThreadPoolExecutor(store.readers) as pool:
+        list(pool.map(store.remove, [file for file in inputs if file != name]))
+    return problems
+
+
+def keep(results: str | Path, write: Callable[[Path], None]) -> Path:
+    """Call `write` with one place after the other until one takes what it writes; returns that.
+
+    Raises OSError naming all places if each refuses, and whatever else `write` raises.
+    """
+    refused = []
+    for folder in _places(results):
+        try:
+            folder.mkdir(0o700, parents=True, exist_ok=True)
+            if not _is_ours(folder):
+                raise PermissionError("it is another user's")
+            write(folder)
+            return folder
+        except OSError as problem:
+            refused.append(f"{folder}: {problem.strerror or problem}")
+    raise OSError(f"no other place takes them ({'; '.join(refused)})")
+
+
+def merge(results: str | Path) -> None:
+    """Move the rows that wait, each with its curve, and complete the compactions that broke off. Called where results
+    are opened for writing.
+
+    A row is removed from its folder after it was written, so a merge that is interrupted loses none. A row that the
+    results do not take, such as one whose name another training has by now, stays, and a warning names its file.
+    """
+    moved, store = 0, store_of(results)
+    for place in map(Folder, filter(_is_ours, _places(results))):
+        found = collect(place, "trials", None, missing=True)
+        for reason in found.problems.values():
+            log.warning("%s; it is left there", reason)
+        try:
+            for file, row in zip(found.files, rows_of(found.table)):
+                moved += _move(place, file, row, results)
+        except OSError as problem:
+            log.warning("rows in %s are not taken by the results and wait: %s", place.root, redact(str(problem)))
+        for folder in [*sorted(place.root.rglob("*"), reverse=True), place.root]:
+            with suppress(OSError):  # it is a file, or a folder that holds one
+                folder.rmdir()
+    if moved:
+        log.warning("%d rows that waited outside the results were moved into %s", moved, store.where())
+    try:
+        for study in filter(lambda study: _is_at_work(store, study), store.folders("studies")):
+            compact(results, study)
+    except OSError as problem:
         log.warning("a compaction that broke off is not completed: %s", redact(str(problem)))
 
 
-def _rows(place: Folder) -> list[tuple[Folder, str, Row]]:
-    """The rows of a second folder with their files."""
-    found = collect(place, "trials", None, missing=True)  # another process may have emptied it
-    for reason in found.problems.values():
-        log.warning("%s; it is left there", reason)
-    return [(place, found.file(number), row) for number, row in enumerate(rows_of(found.table))]
-
-
-def _move(
-    place: Folder, name: str, row: Row, results: str | Path, stored: dict[str, list[Row]], waiting: Sequence[Row]
-) -> bool:
-    """Move one row; returns False if it was in the results already.
-
-    stored: by study, what is known of the results. waiting: all rows that wait. Raises OSError, and ValueError for
-    a row that is not allowed, or if others take name after name.
-    """
+def _move(place: Folder, name: str, row: Row, results: str | Path) -> bool:
+    """Move one row, if the results take it. Raises OSError if they do not answer."""
     study, trial_id, attempt = row["study"], row["trial_id"], row["attempt"]
-    held = read_curve(place.root, study, trial_id, attempt)
-    for left in reversed(range(TRIES)):
-        if study not in stored:
-            stored[study] = rows_in(results, study)
-        if (new := _placed(row, stored[study], waiting)) is None:
-            break
-        curve = [{**one, "attempt": new["attempt"]} for one in held]
-        for one in curve:
-            del one["study"], one["trial_id"]
-        try:
-            write(results, new, curve)
-            break
-        except ConflictingRow:  # another writer took the name
-            del stored[study]
-            if not left:
-                raise
-    if new is not None:
-        there = look(store_of(results), "trials", study, new["trial_id"], new["attempt"]).row
-        if there is None or not _is_same(there, new):
-            raise OSError(f"{new['trial_id']} of study {study} was written and cannot be read back")
-        stored[study].append(new)
+    try:
+        write(results, row, read_curve(place.root, study, trial_id, attempt))
+    except (ValueError, Unusable) as problem:
+        its = [row[field] for field in RUN]
+        if not any(its == [other[field] for field in RUN] for other in rows_in(results, study)):  # under another name
+            log.warning("%s is left there: %s", place.where(name), redact(str(problem)))
+            return False
     place.remove(file_name("curves", study, trial_id, attempt))
     place.remove(name)
-    return new is not None
+    return True
 
 
-def _placed(row: Row, stored: Sequence[Row], waiting: Sequence[Row]) -> Row | None:
-    """The row with the name and attempt under which it is to be stored; None if nothing is to be stored."""
-    if any(_is_same(row, other) for other in stored):
-        return None
-    named = [other for other in stored if other["trial_id"] == row["trial_id"]]
-    if not named:
-        return row
-    held = current(named)
-    if _is_alike(row, held):
-        same_run = held["ended_at"] is None or _began(row) < held["ended_at"]
-        if same_run and (reason := refusal(held, row)) is not None:
-            said = "%s of study %s that waited is left out: the results' %s"
-            log.warning(said, row["trial_id"], row["study"], reason)
-            return None
-        if not is_final(held):
-            return {**row, "attempt": max(row["attempt"], next_attempt(held))}
-    beside = (other for other in (*stored, *waiting) if all(other[name] == row[name] for name in ("study", "search")))
-    number = 1 + max(other["trial_index"] for other in beside)
-    suffix = row["trial_id"].removeprefix(trial_name(row["search"], row["trial_index"]))
-    return {**row, "trial_index": number, "trial_id": trial_name(row["search"], number) + suffix}
+def _places(results: str | Path) -> list[Path]:
+    address = address_of(results)
+    name, folder = f"waiting-{sha256(os.fsencode(address)).hexdigest()[:16]}", Path(address)
+    beside = folder.name and isinstance(check_location(results), Path)
+    places = [folder.with_name(f".{folder.name[:100]}-{name}")] if beside else []
+    places.append(Path(os.path.expanduser("~/.cache/tune_cd"), name))
+    with suppress(FileNotFoundError):  # no folder takes temporary files
+        places.append(Path(tempfile.gettempdir(), name))
+    return [place for place in places if place.is_absolute()]  # without a home, "~" stays
 
 
-def _is_alike(row: Row, other: Row) -> bool:
-    """Whether two rows are of the same configuration and seed."""
-    return all(row[name] == other[name] for name in ASKED)
-
-
-def _is_same(row: Row, other: Row) -> bool:
-    """Whether two rows are of the same run of a training."""
-    same = ("study", "search", "status", "started_at", "ended_at")
-    return _is_alike(row, other) and all(row[name] == other[name] for name in same)
-
-
-def _began(row: Row) -> datetime:
-    return row["started_at"] or row["ended_at"] or datetime.min.replace(tzinfo=UTC)
+def _is_ours(folder: Path) -> bool:
+    """Whether the folder exists, and is this user's: in the temporary folder everybody may make one."""
+    with suppress(OSError):
+        found = folder.lstat()
+        return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid()
+    return False

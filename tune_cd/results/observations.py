@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from tune_cd.results.rows import runs_in, searched_in, sign_of
+from tune_cd.results.rows import finite, runs_in, searched_in, sign_of
 from tune_cd.search.category import text_of
 from tune_cd.search.space import Configuration
 from tune_cd.search.training import Proposal, Training, curve_of
@@ -42,7 +42,8 @@ def trainings(
             if share is None:
                 unknown.append(h)
                 continue
-            values[share] = [sign * run["val_score"]] if run["status"] in ("completed", "stopped") else []
+            score = finite(run["val_score"]) if run["status"] in ("completed", "stopped") else None
+            values[share] = [] if score is None else [sign * score]
         key = tuple(sorted((name, text_of(value)) for name, value in h.items()))
         known.setdefault(key, _first(h, {str(name): value for name, value in row.items()}))
         for share, scores in values.items():
@@ -57,10 +58,7 @@ def trainings(
 def mean(values: Iterable[float]) -> float | None:
     """The mean over a configuration's trials; None without any. Exact summation: their order does not matter."""
     listed = list(values)
-    try:
-        return fsum(listed) / len(listed) if listed else None
-    except OverflowError:
-        return fsum(value / len(listed) for value in listed)
+    return fsum(value / len(listed) for value in listed) if listed else None
 
 
 def _first(h: Configuration, row: Mapping[str, Any]) -> Training:

@@ -2,7 +2,6 @@
 versions of software, and the commit of the user's own code."""
 
 import json
-import os
 import platform
 import socket
 import subprocess
@@ -65,7 +64,7 @@ def earlier_runs(stored: Mapping[str, Any] | None) -> list[dict[str, Any]]:
     runs = runs_in(stored["config"])
     if stored["status"] != "stopped" or stored["error"] == CUT:
         return runs
-    last = {name: stored[name] for name in OF_A_RUN}
+    last = {name: stored[name] for name in OF_A_RUN} | {"val_score": finite(stored["val_score"])}
     times = {name: last[name].isoformat() for name in ("started_at", "ended_at") if last[name] is not None}
     scores = {name: value for name, value in stored["scores"].items() if isfinite(value)}
     return [*runs, last | times | {"scores": scores}]
@@ -81,8 +80,6 @@ def next_run(row: Row, stored: Mapping[str, Any] | None) -> Row:
     if stored is None or not runs or runs_in(row["config"]):
         return row
     held = json.loads(stored["config"]) if row["status"] == "failed" else {}
-    if RUNS in own:  # a user's own key of that name
-        own[f"{RUNS} (own)"] = own.pop(RUNS)
     return row | {"config": as_json({**held, **own, RUNS: runs})}
 
 
@@ -116,7 +113,7 @@ def trial_row(
         "ended_at": datetime.now(UTC),
         "hostname": socket.gethostname(),
         **machine,
-        "config": as_json(config, kept=[*params, *(choices or {})]),
+        "config": as_json(config),
         "software": as_json(software()),
         **({} if "git_commit" in constants else {"git_commit": git_commit()}),
         **constants,
@@ -171,26 +168,16 @@ def software() -> dict[str, str]:
     return versions
 
 
+@cache
 def git_commit(folder: str | Path = ".") -> str | None:
     """The commit checked out in the repository of `folder`, with the suffix "-dirty" if tracked files differ from it.
 
     None outside a repository, before its first commit, without git, and for a repository that git does not trust. Never
     raises. Looked up once per process, since imported code does not change with its file.
     """
-    return _commit(os.path.abspath(folder))
-
-
-@cache
-def _commit(folder: str) -> str | None:
-    command = ["git", "-C", folder, "-c", "core.fsmonitor=false"]
-    command += ["describe", "--always", "--abbrev=40", "--exclude=*", "--dirty"]
-    # if this is called from a git hook, the environment names another repository
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-    environment["GIT_OPTIONAL_LOCKS"] = "0"
+    command = ["git", "-C", str(folder), "describe", "--always", "--abbrev=40", "--exclude=*", "--dirty"]
     try:
-        finished = subprocess.run(
-            command, env=environment, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=GIT_SECONDS
-        )
+        done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=GIT_SECONDS)
     except (OSError, ValueError, subprocess.SubprocessError):
         return None
-    return finished.stdout.strip() or None if finished.returncode == 0 else None
+    return done.stdout.strip() or None if done.returncode == 0 else None

@@ -47,7 +47,7 @@ CONFIRM = "confirm"
 
 NAME = re.compile(r"[A-Za-z0-9-][A-Za-z0-9._-]{0,99}")  # Parquet readers skip names with a dot or an underscore first
 MODES = ("max", "min")
-FIRST, LAST = datetime(1678, 1, 1, tzinfo=UTC), datetime(2261, 12, 31, tzinfo=UTC)  # times that pandas knows in ns
+SHOWN = 200  # characters of a value in a message
 
 TEXT, INTEGER, NUMBER = pa.string(), pa.int64(), pa.float64()
 NUMBERS, TEXTS = pa.map_(pa.string(), pa.float64()), pa.map_(pa.string(), pa.string())
@@ -160,19 +160,15 @@ def check_trial(row: Mapping[str, Any]) -> Row:
     if failed and kind is None:
         begins = (checked["error"] or "").startswith
         kind = checked["failure_kind"] = next((of for text, of in BEGINNINGS.items() if begins(text)), "error")
-    allowed = f"one of {', '.join(FAILURE_KINDS)}" if failed else "null, since the trial did not fail"
-    _require(checked, "failure_kind", kind in FAILURE_KINDS if failed else kind is None, allowed)
+    _require(
+        checked, "failure_kind", kind in (FAILURE_KINDS if failed else (None,)), f"of a failed one, {FAILURE_KINDS}"
+    )
     _require(checked, "trial_index", checked["trial_index"] >= 0, "an int >= 0")
     _require(checked, "status", checked["status"] in STATUSES, f"one of {', '.join(STATUSES)}")
     _require(checked, "mode", checked["mode"] in (None, *MODES), " or ".join(MODES))
     _require(checked, "params", all(map(isfinite, checked["params"].values())), "finite values")
     scored = checked["status"] != "completed" or (score is not None and isfinite(score))
     _require(checked, "val_score", scored, "a finite score of a completed trial")
-    for name in ("config", "software"):
-        try:
-            json_object(checked[name])
-        except ValueError:
-            _require(checked, name, False, "a JSON object as text, without NaN and Infinity")
     return checked
 
 
@@ -188,16 +184,15 @@ def _check_fields(row: Mapping[str, Any], schema: pa.Schema) -> Row:
     columns = _COLUMNS[id(schema)]
     if unknown := [name for name in row if name not in columns]:
         raise ValueError(f"unknown fields {unknown}; allowed are {schema.names}")
-    if missing := [name for name, (required, _) in columns.items() if required and row.get(name) is None]:
-        needed = [name for name, (required, _) in columns.items() if required]
-        raise ValueError(f"missing fields {missing}; required are {needed}")
+    if missing := [name for name, (required, *_) in columns.items() if required and row.get(name) is None]:
+        raise ValueError(f"missing fields {missing}")
     checked: Row = {}
-    for name, (_, (allowed, plain)) in columns.items():
+    for name, (_, allowed, plain) in columns.items():
         value = row.get(name)
         try:
             checked[name] = None if value is None else plain(value)
         except (TypeError, ValueError, AttributeError):
-            said = f"{name} = {_short(value)} ({type(value).__name__}) is not allowed; {allowed} is required"
+            said = f"{name} = {repr(value)[:SHOWN]} ({type(value).__name__}) is not allowed; {allowed} is required"
             raise ValueError(said) from None
     check_name(checked["study"])
     check_name(checked["trial_id"])
@@ -207,13 +202,8 @@ def _check_fields(row: Mapping[str, Any], schema: pa.Schema) -> Row:
 
 def _require(row: Row, name: str, holds: bool, allowed: str) -> None:
     if not holds:
-        said = f"{name} = {_short(row[name])} is not allowed in trial {row['trial_id']!r}"
+        said = f"{name} = {repr(row[name])[:SHOWN]} is not allowed in trial {row['trial_id']!r}"
         raise ValueError(f"{said}; required: {allowed}")
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 200 else text[:200] + "…"
 
 
 def _text(value: Any) -> str:
@@ -235,7 +225,7 @@ def _number(value: Any) -> float:
 
 
 def _time(value: Any) -> datetime:
-    if not isinstance(value, datetime) or value.tzinfo is None or not FIRST <= value <= LAST:
+    if not isinstance(value, datetime) or value.tzinfo is None:
         raise ValueError
     return value.astimezone(UTC)
 
@@ -244,17 +234,27 @@ def _map_of(plain: Callable[[Any], Any]) -> Callable[[Any], dict[str, Any]]:
     return lambda value: {_text(name): plain(one) for name, one in value.items()}
 
 
+def _json(value: Any) -> str:
+    json_object(value)
+    return _text(value)
+
+
 _TYPES: dict[pa.DataType, tuple[str, Callable[[Any], Any]]] = {  # column type -> (what is allowed, to plain Python)
     TEXT: ("a str", _text),
     INTEGER: ("an int of 64 bits", _integer),
     NUMBER: ("a real number", _number),
     NUMBERS: ("a mapping of str to real numbers", _map_of(_number)),
     TEXTS: ("a mapping of str to str", _map_of(_text)),
-    TIME: (f"a datetime with a time zone, of the years {FIRST.year} to {LAST.year}", _time),
+    TIME: ("a datetime with a time zone", _time),
 }
+_JSON = ("a JSON object as text, without NaN and Infinity", _json)
 
 _COLUMNS = {
-    id(schema): {field.name: (not field.nullable, _TYPES[field.type]) for field in schema}
+    id(schema): {
+        field.name: (not field.nullable, *(_JSON if field.name in ("config", "software") else _TYPES[field.type]))
+        for field in schema
+    }
     for schema in (TRIALS, CURVES)
 }
-"""Of each table, name -> (whether it is required, its type); asking Arrow's schema each time takes most of a check."""
+"""Of each table, name -> (whether it is required, what is allowed, to plain Python); asking Arrow's schema each time
+takes most of a check."""

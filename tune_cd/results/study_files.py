@@ -7,19 +7,28 @@ each search's best trained network, by validation score:
 only afterwards, so the best one survives a crash in between. Several trainings may end at the same time.
 """
 
+import json
+import os
 import re
+import shutil
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from hashlib import sha256
+from math import inf
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
 
 from tune_cd.results.json_text import json_of
-from tune_cd.results.store import Bucket, Folder, store_of
+from tune_cd.results.schema import check_name
+from tune_cd.results.store import Bucket, Folder, address_of, store_of
 
 OPTIONS = "study.json"
 DRIVER = "driver.json"
 REPORT = "report.html"
-COMPACTION = "compaction.json"  # states that a compaction is at work, or was
+COMPACTION, DONE = "compaction.json", b'"done": true'  # states that a compaction is at work, or came to its end
+ALIVE = 60  # seconds since its last sign of life, every fifth second, for which a study's driver counts as at work
 NETWORKS = "networks"
 CHECKPOINTS = "checkpoints"
 DIGITS = 9  # decimal places of the score in a name
@@ -47,6 +56,49 @@ def options_of(store: Folder | Bucket, study: str) -> dict[str, Any]:
         return {}
 
 
+def has_driver(store: Folder | Bucket, study: str) -> bool:
+    """Whether a driver is at work on a study."""
+    return store.age(file_of(study, DRIVER), missing=inf) < ALIVE
+
+
+def state(store: Folder | Bucket, study: str, done: bool) -> None:
+    """State in the study's folder that a compaction is at work, or has come to its end; writers look there."""
+    store.write(file_of(study, COMPACTION), json.dumps({"done": done, "token": token_hex(8)}).encode())
+    store.compactions.pop(study, None)
+
+
+def leftovers(results: str | Path, study: str, tune_dir: str | None = None) -> tuple[list[str], list[Path]]:
+    """(states of paused trainings, files in the store, which a study that goes on needs; Ray Tune's folders on this
+    machine). tune_dir: the `--tune-dir` of the run. Raises ValueError for a study that is not there, or that a driver
+    is at work on, OSError if the store does not answer."""
+    store = store_of(results)
+    store.require()
+    if not (store.listing(file_of(check_name(study), ""), depth=1) or store.listing(f"trials/{study}", depth=1)):
+        raise ValueError(f"there is no study {study!r} in {store.where()}; there are {store.folders('studies')}")
+    if has_driver(store, study):
+        raise ValueError(f"study {study} has a driver at work, which may need its files; end it first")
+    places = [Path(tune_dir)] if tune_dir else Path(tempfile.gettempdir()).glob("tune_cd-*")
+    name = tune_prefix(results, study) + "?" * 8  # as `tempfile.mkdtemp` ends it
+    found = [folder for place in places for folder in place.glob(name) if folder.lstat().st_uid == os.getuid()]
+    return store.listing(file_of(study, CHECKPOINTS), depth=1), sorted(found)
+
+
+def remove(results: str | Path, study: str, states: list[str], folders: list[Path]) -> None:
+    """Remove them. Raises ValueError where a driver has come meanwhile, OSError if something cannot be removed."""
+    store = store_of(results)
+    if has_driver(store, study):
+        raise ValueError(f"a driver has begun to work on study {study}; nothing is removed")
+    for name in states:
+        store.remove(name)
+    for folder in folders:
+        shutil.rmtree(folder)
+
+
+def tune_prefix(results: str | Path, study: str) -> str:
+    """How the name of a folder for Ray Tune's own files begins: with the study, and a hash of where its results are."""
+    return f"{study}-{sha256(os.fsencode(address_of(results))).hexdigest()[:8]}-"
+
+
 @dataclass(frozen=True)
 class Networks:
     """The networks of one study. results: a folder or an object store's URI."""
@@ -58,28 +110,21 @@ class Networks:
         """Store a network and remove worse ones, unless the search has a better one. Raises OSError if that fails."""
         name = file_of(self.study, f"{NETWORKS}/{search}~{val_score:.{DIGITS}f}~{trial}.pt")
         store = store_of(self.results)
-        if _ranked([name, *self._there(search)])[0] != name:
+        if self._ranked(name)[search][0] != name:
             return
         store.write(name, network())
-        for worse in _ranked(self._there(search))[1:]:
+        for worse in self._ranked()[search][1:]:
             store.remove(worse)
 
     def best(self) -> dict[str, str]:
         """search -> name in the store of its best network."""
-        return {found["search"]: name for name in reversed(_ranked(self._there())) if (found := NAME.fullmatch(name))}
+        return {search: names[0] for search, names in self._ranked().items()}
 
-    def _there(self, search: str | None = None) -> list[str]:
-        """Names of the stored networks of one search, or of all."""
-        listed = store_of(self.results).listing(file_of(self.study, NETWORKS), depth=1)
-        return [name for name in listed if (found := NAME.fullmatch(name)) and search in (None, found["search"])]
-
-
-def _ranked(names: list[str]) -> list[str]:
-    """Names by falling score; equal scores by name."""
-    return sorted(names, key=lambda name: (-score_of(name), name))
-
-
-def score_of(name: str) -> float:
-    """The validation score in a network's name."""
-    found = NAME.fullmatch(name)
-    return float(found["score"]) if found else 0.0
+    def _ranked(self, *more: str) -> dict[str, list[str]]:
+        """search -> names of the stored networks, and of `more`, by falling score; equal scores by name."""
+        listed = {*more, *store_of(self.results).listing(file_of(self.study, NETWORKS), depth=1)}
+        found = [match for name in sorted(listed) if (match := NAME.fullmatch(name))]
+        ranked: dict[str, list[str]] = {}
+        for match in sorted(found, key=lambda match: -float(match["score"])):
+            ranked.setdefault(match["search"], []).append(match[0])
+        return ranked

@@ -17,8 +17,7 @@ from pathlib import Path
 
 from tune_cd.process import UNREAD
 from tune_cd.results.location import is_uri
-from tune_cd.results.redaction import redact
-from tune_cd.results.terminal import redacted_output
+from tune_cd.results.redaction import redact, redacted_output
 from tune_cd.run.config import Call, Request
 from tune_cd.run.ending import ENDING
 from tune_cd.run.options import idle_options, parse

@@ -22,13 +22,12 @@ from trainables.trial import LOOKS, UNTIL
 from tune_cd import results
 from tune_cd.balance import PUBLISHED, WEIGHT
 from tune_cd.results.attempts import UNFINISHED, has_ended
-from tune_cd.results.lookup import Held, look, read_curve
 from tune_cd.results.parquet import digest
 from tune_cd.results.rows import DIGEST, SPACE, git_commit, next_run, trial_name, trial_row
 from tune_cd.results.schema import CONFIRM
 from tune_cd.results.store import store_of
 from tune_cd.results.study_files import Networks
-from tune_cd.results.writing import write
+from tune_cd.results.writing import Held, look, read_curve, write
 from tune_cd.run.portfolio import ORIGIN
 from tune_cd.run.resources import Resources
 from tune_cd.run.searches import Search

@@ -9,8 +9,8 @@ from trainables.trial import TrainTrial
 from tune_cd import results
 from tune_cd.cluster.watch import Load
 from tune_cd.results.attempts import to_retry
-from tune_cd.results.clean import tune_prefix
 from tune_cd.results.rows import trial_name
+from tune_cd.results.study_files import tune_prefix
 from tune_cd.run.budget import Meter
 from tune_cd.run.portfolio import ORIGIN
 from tune_cd.run.progress import Progress

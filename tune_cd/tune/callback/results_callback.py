@@ -61,7 +61,7 @@ class ResultsCallback(Callback):
     A second run into a study continues the numbering of the stored rows, a restored experiment keeps its numbers, and a
     failed trial that is run again becomes its row's next attempt (`writer`). A thread writes the rows, so Tune neither
     stops nor waits. While the store does not answer, rows wait in order, in a second results folder too
-    (`results.waiting`), from where the next run moves those not written by the end; a warning names it. Trials that
+    (`results.merging`), from where the next run moves those not written by the end; a warning names it. Trials that
     have reported the metric but were still open when the experiment ended, e.g. by Ctrl-C or Tune's time_budget_s, are
     "stopped"; others have no row.
     Every report is a point of the trial's learning curve (`curves`), and the study is compacted at the end.

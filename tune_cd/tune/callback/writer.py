@@ -10,16 +10,14 @@ from typing import Any
 
 from tune_cd import results
 from tune_cd.results.attempts import has_ended, is_final, next_attempt
-from tune_cd.results.lookup import Held, attempts_in, look
-from tune_cd.results.merging import merge
+from tune_cd.results.merging import keep, merge
 from tune_cd.results.parquet import file_name, is_compacted
 from tune_cd.results.reading import rows_in
 from tune_cd.results.redaction import redact
 from tune_cd.results.rows import ASKED, next_run, trial_name
 from tune_cd.results.store import store_of
 from tune_cd.results.study_files import COMPACTION, text_of
-from tune_cd.results.waiting import keep
-from tune_cd.results.writing import write
+from tune_cd.results.writing import Held, attempts_in, look, write
 
 log = logging.getLogger(__name__)
 
@@ -77,7 +75,7 @@ class RowWriter:
                     raise
 
     def keep(self, entry: Entry) -> Path:
-        """Store an entry in the second results folder (`results.waiting`), which is returned, while the store does not
+        """Store an entry in the second results folder (`results.merging`), which is returned, while the store does not
         take it. Does not read the store. Raises OSError if no place takes it."""
         return keep(self._location, lambda folder: RowWriter(folder, self._firsts)(entry))
 

@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 
 from tune_cd import results
-from tune_cd.analysis.confirmation import gains
+from tune_cd.analysis import gains
 from tune_cd.analysis.intervals import half_interval_of
 from tune_cd.analysis.tables import markdown
 from tune_cd.report.findings import findings
@@ -70,7 +70,7 @@ def _unbracketed(trials: pd.DataFrame) -> Iterator[str]:
     """The averages whose best rate has no neighbour on some side, by study."""
     for name, study in trials.groupby("study"):
         for recipe in findings(study).recipes:
-            if np.isinf(recipe.rates.gap):
+            if np.isinf(recipe.gap):
                 yield f"{recipe.average} of {name}"
 
 

@@ -236,7 +236,7 @@ def test_gain_with_one_average_one_batch_size_and_a_gap(ridge):
 def table(sizes):
     values = np.random.default_rng(0).normal(size=(24, 3))
     columns = ["positive_term", "entropy_term", "score"]
-    return pd.DataFrame(values, columns=columns).assign(batch_size=np.resize(sizes, 24), front=False)
+    return pd.DataFrame(values, columns=columns).assign(batch_size=np.resize(sizes, 24))
 
 
 @pytest.mark.parametrize(("sizes", "shapes"), [([64], 1), ([16, 32, 512], 3), (list(range(4, 14)), 1), ([np.nan], 1)])
@@ -252,11 +252,3 @@ def test_terms_are_coordinates_and_scores_are_colours(sizes, shapes):
         assert (np.diff(c.get_array()) >= 0).all(), "the best on top"
         assert (c.norm.vmin, c.norm.vmax) == (rows["score"].min(), rows["score"].max())
     figure.draw_without_rendering()
-
-
-def test_the_front_is_joined_from_left_to_right():
-    rows = table([64])
-    rows.loc[[3, 7, 1], "front"] = True
-    line = panels(sublosses_figure(rows))[0].get_lines()[0]
-    expected = rows.loc[[3, 7, 1]].sort_values("positive_term")
-    assert np.allclose(line.get_xydata(), expected[["positive_term", "entropy_term"]])

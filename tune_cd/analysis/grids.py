@@ -127,6 +127,22 @@ def cells(trials: pd.DataFrame, score: str = "val_score", axes: Sequence[str] | 
     return pd.concat([pd.DataFrame(parameters, index=tried.index), tried], axis=1)
 
 
+def grid_rows(trials: pd.DataFrame) -> pd.DataFrame:
+    """The trials that may make up a grid: those of the search `grid` if it was run, else all."""
+    asked = trials["search"] == "grid"
+    return trials[asked] if asked.any() else trials
+
+
+def is_grid(trials: pd.DataFrame, names: Sequence[str]) -> bool:
+    """Whether the trials fill at least half of the product of the values of two or more parameters."""
+    columns = {name: parameter(trials, name) for name in names}
+    if len(names) < 2 or not len(trials) or any((column <= 0).any() for column in columns.values()):
+        return False
+    at = pd.DataFrame({name: places(column) for name, column in columns.items()}).dropna()
+    sizes = [at[name].nunique() for name in names]
+    return bool(min(sizes[:2]) >= 3 and len(at.drop_duplicates()) >= 0.5 * prod(sizes))
+
+
 LARGEST = 4_000_000
 """Largest number of cells of a dense grid: a thousand times the paper's."""
 

@@ -349,8 +349,8 @@ function drawCurves(one) {
 
 // ---------------------------------------------------------------- tables
 
-function drawTables(one) {
-  $("tables").replaceChildren(...[...one.tables, ...payload.tables].map(({ title, columns, rows, note }) => {
+function drawTables() {
+  $("tables").replaceChildren(...payload.tables.map(({ title, columns, rows, note }) => {
     const numeric = columns.map((_, n) => rows.every((row) => NUMERIC.test(row[n])));
     const line = (tag, attributes) => (texts) => make("tr", {}, ...texts.map((text, n) => make(tag, { ...attributes, class: numeric[n] ? "number" : "" }, text)));
     const table = make("table", {}, make("thead", {}, line("th", { scope: "col" })(columns)), make("tbody", {}, ...rows.map(line("td", {}))));
@@ -422,7 +422,7 @@ function drawStudy() {
   drawFirst(one);
   drawChoices(one);
   drawCharts();
-  drawTables(one);
+  drawTables();
   drawTrials();
   explain();
   $("facts").querySelector("dl").replaceChildren(...one.facts.flatMap(([label, text]) => [make("dt", {}, label), make("dd", {}, text)]));

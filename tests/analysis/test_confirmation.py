@@ -7,7 +7,7 @@ from scipy import stats
 from studies import row, table
 
 from tune_cd import balance
-from tune_cd.analysis import best_trial, curves_of, gains
+from tune_cd.analysis import best_trial, curves_of
 from tune_cd.analysis.tables import best_values
 from tune_cd.report.findings import findings
 from tune_cd.report.first_screen import worth
@@ -41,35 +41,35 @@ def confirmed():
     ]
 
 
+def of(found, average):
+    return next(recipe for recipe in found.recipes if recipe.average == average)
+
+
 def test_fresh_seeds_alone_say_what_is_gained():
-    [gain] = gains(table(chosen() + confirmed())).to_dict("records")
-    assert (gain["tuned"], gain["separate"], gain["global"]) == pytest.approx((0.86, 0.62, 0.86))
-    assert (
-        gain["fresh"] and gain["seeds"] == 3 and (gain["study"], gain["search"], gain["batch_size"]) == ("s", "cd", 64)
-    )
+    found = findings(table(chosen() + confirmed()))
+    separate, common = of(found, "separate"), of(found, "global")
+    fresh = [found.fresh.value, separate.fresh.value, common.fresh.value]
+    assert fresh == pytest.approx([0.86, 0.62, 0.86]) and separate.gain.seeds == 3
     differences = np.subtract(FRESH[BEST], FRESH[SEPARATE])
     low, high = stats.t.interval(0.95, 2, differences.mean(), stats.sem(differences))
-    assert (gain["gain_separate"], gain["low_separate"], gain["high_separate"]) == pytest.approx((0.24, low, high))
-    assert gain["low_global"] < 0 < gain["high_global"] and gain["gain_global"] == pytest.approx(0)
+    assert (separate.gain.value, separate.gain.low, separate.gain.high) == pytest.approx((0.24, low, high))
+    assert common.gain.low < 0 < common.gain.high and common.gain.value == pytest.approx(0)
 
 
 def test_a_setting_that_another_search_trained_is_the_recipes_as_well():
     """The separate average's best was trained by cd: without its row the average would look worse than it is."""
-    [gain] = gains(table(chosen())).to_dict("records")
-    assert gain["separate"] == 0.60 and gain["gain_separate"] == pytest.approx(0.34)
-    assert not gain["fresh"] and gain["seeds"] == 1 and np.isnan(gain["low_separate"])
+    separate = of(findings(table(chosen())), "separate")
+    assert separate.best["test_score"] == 0.60 and separate.gain.value == pytest.approx(0.34)
+    assert separate.fresh is None and separate.gain.seeds == 1 and np.isnan(separate.gain.low)
 
 
-def test_studies_and_losses_have_a_row_each():
-    infonce = [one for one in chosen(study="i", loss="infonce") if one["search"] != "global"]
-    found = gains(table(chosen() + confirmed() + infonce))
-    assert list(found["study"]) == ["s", "i"] or list(found["study"]) == ["i", "s"]
-    assert found.set_index("study").loc["i", ["global", "gain_global"]].isna().all()
-
-
-def test_without_a_recipe_or_a_search_there_is_nothing_to_compare():
-    rows = chosen()
-    assert gains(table(rows[:2])).empty and gains(table(rows[2:])).empty and gains(table(rows[:0])).empty
+def test_a_seed_that_not_both_were_trained_with_is_in_no_gain():
+    """The global average's best was trained anew with one seed of three, the separate one's with none."""
+    some = [one for one in confirmed() if dict(one["params"])["Lambda_e"] != SEPARATE[1]]
+    found = findings(table(chosen() + [one for one in some if one["seed"] == 1 or one["trial_index"] == 0]))
+    assert (of(found, "global").gain.seeds, of(found, "separate").gain.seeds) == (1, 1)
+    assert of(found, "global").gain.value == pytest.approx(FRESH[BEST][0] - FRESH[ON_GLOBAL][0])
+    assert of(found, "separate").gain.value == pytest.approx(0.34), "over the seed that chose"
 
 
 def test_fresh_seeds_choose_nothing():
@@ -111,13 +111,10 @@ def beaten():
 
 def test_a_gain_is_that_of_the_searchs_choice_whichever_is_better_by_validation():
     trials = beaten()
-    [gain] = gains(trials).to_dict("records")
     found = findings(trials)
     [recipe] = [recipe for recipe in found.recipes if recipe.average == "separate"]
     assert (found.best["search"], found.ahead["search"]) == ("cd", "separate")
-    assert found.fresh.value == gain["tuned"] == pytest.approx(0.78) and len(found.alike) == 1
-    told = (recipe.gain.value, recipe.gain.low, recipe.gain.high)
-    assert told == tuple(gain[f"{name}_separate"] for name in ("gain", "low", "high"))
+    assert found.fresh.value == pytest.approx(0.78) and len(found.alike) == 1
     assert recipe.gain.value == pytest.approx(0.03)
     said, kind = summarise(found)["Better by validation"]
     assert (

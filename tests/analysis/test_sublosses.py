@@ -94,9 +94,9 @@ def test_nothing_measured_is_an_empty_table_of_the_same_columns(trials):
 
 
 def test_refusals():
-    with pytest.raises(ValueError, match="more than one loss"):
+    with pytest.raises(ValueError, match="more than one .*infonce"):
         sublosses(table([row(0), row(1, loss="infonce")]))
-    with pytest.raises(ValueError, match=r"more than one set-up: memory \['fixed', 'none'\]"):
+    with pytest.raises(ValueError, match="more than one .*memory=fixed.*memory=none"):
         sublosses(table([row(0, config={"memory": "none"}), row(1, config={"memory": "fixed"})]))
     with pytest.raises(ValueError, match=r"score 'recall': one of \['val_score', 'positive_term', 'entropy_term'\]"):
         sublosses(terms([(1.0, 2.0)]), "recall")

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.filterwarnings("error", "ignore::ResourceWarning")
 volume = partial(full_grid, 6, (16, 32, 64))
 THEORY = {"directions", "constraints", "pipeline"}
 CURVES = {"curves-trials", "curves-seconds"}
-COMPARED = {"methods", "best-values", "gains"}
+COMPARED = {"methods", "best-values"}
 SLICES = {"s/landscape", "s/landscape-16", "s/landscape-32", "s/landscape-64", "s/balance-gain"}
 
 

@@ -5,13 +5,12 @@ from itertools import combinations
 
 import matplotlib
 import numpy as np
-import pandas as pd
 import pytest
 from figure_checks import laid_out_alone
 from studies import BOX, TWINS, VICREG, gridded_terms, searched_terms
 
 from tune_cd import balance, plots
-from tune_cd.analysis import best_trial, gains, grid, on_diagonal, sublosses
+from tune_cd.analysis import best_trial, grid, on_diagonal, sublosses
 from tune_cd.analysis.axes import axes_of
 from tune_cd.analysis.recipes import averages_of
 from tune_cd.analysis.scores import parameter, parameter_names, published_of, weights_of
@@ -149,18 +148,3 @@ def test_terms_are_related_to_the_score(trials):
     panels = [axes for axes in figure.axes if axes.get_label() != "<colorbar>" and axes.get_visible()]
     assert [axes.get_xlabel().split()[1] for axes in panels] == [pair[0][5:] for pair in combinations(terms, 2)]
     figure.draw_without_rendering()
-
-
-def test_the_table_of_gains_has_the_published_weights():
-    [row] = gains(STUDIES["three searched"]).to_dict("records")
-    assert row["gain_published"] > 0 and row["tuned"] == pytest.approx(row["published"] + row["gain_published"])
-
-
-def test_scores_of_a_row_are_all_of_fresh_seeds_or_none():
-    """The recipe was not trained anew: what the search chose is not said with fresh seeds either."""
-    trials = STUDIES["three searched"]
-    [usual] = gains(trials).to_dict("records")
-    chosen = best_trial(trials[trials["search"] == "cd"])
-    fresh = trials[trials["trial_id"] == chosen["trial_id"]].assign(search="confirm", seed=77, test_score=0.1234)
-    [row] = gains(pd.concat([trials, fresh.assign(trial_id="confirm-00000")], ignore_index=True)).to_dict("records")
-    assert not row["fresh"] and {**row, "fresh": None} == pytest.approx({**usual, "fresh": None}, nan_ok=True)

@@ -25,7 +25,7 @@ from tune_cd.analysis.scores import (
     settings,
 )
 
-MEASURED = ("value", "count", "spread", "lost", "trials")
+MEASURED = ("value", "count", "spread", "lost")
 """The columns of a table of cells besides the parameters."""
 
 SEED = "seed of the training"
@@ -119,8 +119,8 @@ def grid(trials: pd.DataFrame, score: str = "val_score", axes: Sequence[str] | N
 def cells(trials: pd.DataFrame, score: str = "val_score", axes: Sequence[str] | None = None) -> pd.DataFrame:
     """The cells of `grid` with at least one training, one row each, in the order of the axes.
 
-    Columns: the parameters, then value, count, spread, lost, and `trials`, the index of the rows in the cell. Arguments
-    and errors: as for `grid`, except that the number of cells is not limited.
+    Columns: the parameters, then value, count, spread and lost. Arguments and errors: as for `grid`, except that the
+    number of cells is not limited.
     """
     names, ticks, at, tried = _tried(trials, score, axes)
     parameters = {own_column(name, MEASURED): tick[column] for name, tick, column in zip(names, ticks, at.T)}
@@ -169,11 +169,10 @@ def _tried(
 def _measured(trials: pd.DataFrame, score: str, where: np.ndarray) -> pd.DataFrame:
     """MEASURED of each cell; where: the cell of each training. Among repeated trainings the first with a score counts,
     those of an unknown seed all."""
-    rows = pd.DataFrame({"cell": where, "index": trials.index, "value": np.nan, "seeded": False})
+    rows = pd.DataFrame({"cell": where, "value": np.nan, "seeded": False})
     if len(trials):
         rows["value"] = score_column(trials, score).where(trials["status"] == "completed").to_numpy(dtype=float)
         rows["seeded"] = trials["seed"].notna().to_numpy() if "seed" in trials else False
-    members = rows.groupby("cell")["index"].agg(tuple)
     repeats = settings(trials).assign(**{SEED: trials.get("seed")}).set_axis(rows.index)
     first = rows.assign(gap=rows["value"].isna()).sort_values("gap", kind="stable").index
     rows = rows.loc[first[~(repeats.loc[first].duplicated() & rows["seeded"].loc[first])]]
@@ -181,7 +180,7 @@ def _measured(trials: pd.DataFrame, score: str, where: np.ndarray) -> pd.DataFra
     with np.errstate(over="ignore", invalid="ignore"):
         found = pd.DataFrame({"value": scores.groupby(cell).mean(), "count": scores.groupby(cell).count()})
         found["spread"] = scores.where(rows["seeded"]).groupby(cell).std()
-    found["lost"], found["trials"] = cell.groupby(cell).size() - found["count"], members
+    found["lost"] = cell.groupby(cell).size() - found["count"]
     return found.reset_index(drop=True)
 
 

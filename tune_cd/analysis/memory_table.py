@@ -4,7 +4,6 @@ A cell's two numbers are trainings of one setting: the one chosen without decay,
 """
 
 import json
-from collections.abc import Iterator
 from math import isclose, isnan, nan
 
 import pandas as pd
@@ -48,9 +47,9 @@ def memory_modes(trials: pd.DataFrame) -> pd.DataFrame:
     Indexed by MEMORY_MODES, and by the same names with SUFFIX if there are trainings with learning rate decay. Columns:
     Lambda_p, Lambda_e, val_score, test_score, recall_at_1 on the test split, and iterations until the best validation
     score (the paper needs 1.5 to 2 times as many at a fixed balance). NaN if no trial completed or the number was not
-    measured. Raises ValueError for trials of several datasets or set-ups; `memory` separates them.
+    measured. Raises ValueError for trials of several datasets or set-ups; `parts_of` separates them.
     """
-    parts = list(_experiments(trials))
+    parts = _experiments(trials)
     if len(parts) > 1:
         raise ValueError(f"trials of more than one experiment: {[part.words for part in parts]}; select one")
     own = parts[0].trials if parts else trials.iloc[:0]
@@ -66,30 +65,23 @@ def memory_modes(trials: pd.DataFrame) -> pd.DataFrame:
 def memory(trials: pd.DataFrame) -> pd.DataFrame:
     """`table:xbm`: R@1 without and with memory, each without / with learning rate decay, "-" if it was not run.
 
-    Several datasets or set-ups are a block each, named in a first column. trials: rows of the experiment's searches
-    count, with any schedule (decay: every schedule except "constant").
+    trials: rows of the experiment's searches count, with any schedule (decay: every schedule except "constant").
+    Errors: as `memory_modes`.
     """
-    parts = [(part.words, part.trials) for part in _experiments(trials)] or [("", trials.iloc[:0])]
-    blocks = {words: _block(memory_modes(rows)) for words, rows in parts}
-    named = [block.assign(experiment=words) if len(blocks) > 1 else block for words, block in blocks.items()]
-    return pd.concat(named).rename_axis("Balance")
-
-
-def _block(modes: pd.DataFrame) -> pd.DataFrame:
-    """The table's rows for one experiment."""
+    recalls = memory_modes(trials)["recall_at_1"].to_dict()
 
     def cell(label: str) -> str:
-        recalls = modes["recall_at_1"].reindex([label, f"{label}{SUFFIX}"])
-        return " / ".join("-" if isnan(recall) else f"{recall:.2f}" for recall in recalls)
+        pair = [recalls.get(name, nan) for name in (label, f"{label}{SUFFIX}")]
+        return " / ".join("-" if isnan(recall) else f"{recall:.2f}" for recall in pair)
 
     rows = {name: [cell(label) for label in labels] for name, labels in MEMORY_TABLE.items()}
-    return pd.DataFrame.from_dict(rows, orient="index", columns=NUMBERS)
+    return pd.DataFrame.from_dict(rows, orient="index", columns=NUMBERS).rename_axis("Balance")
 
 
-def _experiments(trials: pd.DataFrame) -> Iterator[Part]:
+def _experiments(trials: pd.DataFrame) -> list[Part]:
     """The trials of the experiment's searches, one part per dataset and set-up."""
     searches = {f"{name}{end}" for names in MEMORY_MODES.values() for name in names for end in ("", DECAY)}
-    return comparable(trials[trials["search"].isin(searches)], but=MEMORY_FIELDS)
+    return list(comparable(trials[trials["search"].isin(searches)], but=MEMORY_FIELDS))
 
 
 def _decays(config: str) -> bool:

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from math import inf
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,8 +10,7 @@ from tune_cd import balance
 from tune_cd.analysis.axes import axes_of
 from tune_cd.analysis.confirmation import Mean, fresh_mean, paired
 from tune_cd.analysis.grids import grid_rows, is_grid
-from tune_cd.analysis.means import best_trial, means_over_settings, setting_numbers
-from tune_cd.analysis.parts import comparable
+from tune_cd.analysis.means import best_trial, means_over_settings
 from tune_cd.analysis.scores import (
     optimizer_of,
     parameter,
@@ -25,9 +23,6 @@ from tune_cd.analysis.scores import (
 )
 
 RECIPES = (*balance.AVERAGES, balance.PUBLISHED)
-
-GAINS = ("dataset", "loss", "batch_size", "study", "search", "tuned", "seeds", "fresh")
-"""Columns of `gains` besides those of each recipe."""
 
 ON_DIAGONAL = 1e-6
 """Octaves. A setting this close to a diagonal is on it."""
@@ -144,44 +139,3 @@ def chosen(trials: pd.DataFrame) -> pd.Series | None:
     rows = searching(trials)
     asked = rows[~rows["search"].isin(RECIPES)]
     return best_trial(means_over_settings(asked)) if asked["search"].nunique() == 1 else None
-
-
-def gains(trials: pd.DataFrame) -> pd.DataFrame:
-    """The setting chosen by each study's search, compared with the best learning rate of each recipe of RECIPES.
-
-    One row per study of one problem and set-up. Columns: GAINS and, for every recipe that the study has trials for,
-    NAME (its score), gain_NAME, low_NAME and high_NAME (the paired gain and its 95 % interval). Scores are of the test
-    split where there is one. They are means over the fresh seeds if every setting of the row has some (`fresh`),
-    otherwise over the seeds used for choosing. All settings are chosen by validation.
-    """
-    rows = [row for part in comparable(trials) for _, one in part.trials.groupby("study") if (row := _gain(one))]
-    averages = [name for name in RECIPES if any(name in row for row in rows)]
-    columns = [f"{prefix}{name}" for name in averages for prefix in ("", "gain_", "low_", "high_")]
-    return pd.DataFrame(rows, columns=[*GAINS, *columns])
-
-
-def _gain(trials: pd.DataFrame) -> dict[str, Any] | None:
-    """The row of one study; None if its search or all of its recipes completed no trial."""
-    trials = trials.reset_index(drop=True)
-    trials = trials.assign(setting=setting_numbers(trials))
-    means, best = means_over_settings(searching(trials)), chosen(trials)
-    if best is None or not weights_of(trials) or pd.isna(best["batch_size"]):
-        return None
-    asked = [recipe_of(trials, means, best, name) for name in RECIPES if name in set(trials["search"])]
-    recipes = [recipe for recipe in asked if recipe is not None]
-    if not recipes:
-        return None
-    anew = [fresh_mean(trials, best), *(recipe.fresh for recipe in recipes)]
-    fresh = None not in anew
-    scores = [mean.value if fresh and mean else _score(one)
-              for mean, one in zip(anew, [best, *(recipe.best for recipe in recipes)])]  # fmt: skip
-    row = {name: best[name] for name in ("dataset", "loss", "batch_size", "study", "search")}
-    row |= {"tuned": scores[0], "fresh": fresh, "seeds": anew[0].seeds if fresh and anew[0] else best["seeds"]}
-    for recipe, score in zip(recipes, scores[1:]):
-        name, gain = recipe.average, recipe.gain if fresh else paired(searching(trials), best, recipe.best)
-        row |= {name: score, f"gain_{name}": gain.value, f"low_{name}": gain.low, f"high_{name}": gain.high}
-    return row
-
-
-def _score(row: pd.Series) -> float:
-    return float(row["test_score"] if pd.notna(row["test_score"]) else row["val_score"])

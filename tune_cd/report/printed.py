@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 import pandas as pd
 
-from tune_cd.analysis import Curve, comparable, curves_of, gains, summary, tables
+from tune_cd.analysis import Curve, comparable, curves_of, summary, tables
 from tune_cd.analysis.comparison import BUDGETS, FEWEST, grouped
 from tune_cd.analysis.memory_table import MEMORY_FIELDS, MEMORY_MODES
 
@@ -23,14 +23,11 @@ CAPTIONS = {
     "base-numbers": "Scores on the test split: as published, and of this table's best setting of each problem and "
     "set-up by validation, means over its seeds. A dataset with a number behind its name is a subset of so many "
     "classes, whose scores compare with no published one.",
-    "gains": "What the search found beside the usual averages or published weights, whose learning rate alone was "
-    "tuned: scores on the test split, means over seeds; fresh: over seeds that had no part in choosing. low, high: the "
-    "95 % interval of the gain (Student's t over pairs of equal seeds).",
     "memory": "Cross-batch memory on {}: R@1 on the test split of each mode's best setting by validation, means over "
     "its seeds; without / with learning rate decay, - where it was not run.",
 }
 LABELS = {"methods": "tab:hp_res", "best-values": "tab:best_values", "base-numbers": "table:baselines",
-          "gains": "tab:gains", "memory": "table:xbm"}  # fmt: skip
+          "memory": "table:xbm"}  # fmt: skip
 
 Named = dict[str, pd.DataFrame]
 """What a table is of, which its caption names -> the table."""
@@ -42,7 +39,6 @@ def tables_of(trials: pd.DataFrame) -> dict[str, Callable[[], dict[str, str]]]:
         "methods": _methods,
         "best-values": lambda trials: {"": tables.best_values(trials)},
         "base-numbers": lambda trials: {"": _beside_published(tables.base_numbers(trials))},
-        "gains": lambda trials: {"": gains(trials)},
         "memory": _memory,
     }
     return {name: partial(_texts, name, make, trials) for name, make in makers.items()}

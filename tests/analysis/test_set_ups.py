@@ -10,7 +10,6 @@ from studies import empty, plain, row, table
 
 from trainables.training.setup import ONLY_WITH, Setup
 from trainables.training.setups import find_setup
-from tune_cd.analysis import cells as cells_of
 from tune_cd.analysis import curves_of, grid
 from tune_cd.analysis.parts import comparable, parts_of, require_one
 from tune_cd.landscapes.find import SHIPPED, read_file, trainings
@@ -83,7 +82,7 @@ def test_memories_of_two_sizes_are_two_experiments_with_the_rows_that_have_none(
 
 def test_set_ups_are_refused_together_and_have_a_grid_each():
     trials = table(with_memory())
-    for refused in (grid, cells_of, require_one):
+    for refused in (grid, require_one):
         with pytest.raises(
             ValueError,
             match=r"^trials of more than one problem or set-up: \['memory=fixed', 'memory=none', 'memory=variable'\]; "

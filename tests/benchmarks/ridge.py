@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from tune_cd.analysis import cells
+from tune_cd.analysis import grid
 
 DROP = 0.05
 """A width is the distance at which the score has dropped by this share of its best value, as in n-95."""
@@ -62,10 +62,10 @@ def ridge(
     Near: where the fit itself is at most `share` of the range of scores below its optimum. The first fit takes the
     settings closest to the best one, and more until there are enough. For a Gaussian ridge the widths come out 5 % too
     large with share 0.25, and 15 % with 0.5. The intervals assume a quadratic and leave that error out. Raises
-    ValueError as `analysis.cells`, and for settings that do not determine the
+    ValueError as `analysis.grid`, and for settings that do not determine the
     quadratic: d axes give it (d + 1)(d + 2) / 2 coefficients, and 2 settings more give their uncertainty.
     """
-    frame = cells(trials, score, axes)
+    frame = grid(trials, score, axes).frame()
     frame = frame[frame["count"] > 0]
     x = np.column_stack([np.log2(frame[name].to_numpy(dtype=float)) for name in axes])
     y, least = frame["value"].to_numpy(), (len(axes) + 1) * (len(axes) + 2) // 2 + 2

@@ -484,7 +484,7 @@ def test_the_command_writes_one_page(tmp_path, capsys):
 @pytest.mark.parametrize("argv, message", [
     (["nowhere"], "no results folder"),
     (["r", "--study", "other"], "study other: not in"),
-    (["r", "-o", "no/such/folder/page.html"], "there is no folder"),
+    (["r", "-o", "no/such/folder/page.html"], "in a folder that exists"),
     (["r", "-o", "r"], "not a folder"),
     (["r", "-o", "/dev/null"], "not a folder or a device"),
     (["~no-such-user/r"], "no-such-user"),

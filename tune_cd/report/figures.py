@@ -20,11 +20,9 @@ from tune_cd.analysis.recipes import averages_of
 from tune_cd.analysis.scores import (
     BALANCE,
     judged_by,
-    parameter,
     per_class,
     published_of,
     score_words,
-    varied,
     weights_of,
 )
 from tune_cd.report.printed import searched, tables_of
@@ -33,7 +31,6 @@ from tune_cd.results import check_name, publish
 Named = Iterator[tuple[str, Callable[[], Figure | None]]]
 """(name, function that draws the figure when called), which returns None if the trials lack the needed data."""
 
-SLICES = 12  # largest number of slices of a landscape
 LONGEST = 80  # letters of a folder's name that tells set-ups apart
 
 
@@ -103,33 +100,20 @@ def _save(make: Callable[[], Figure | None], stem: Path) -> Sequence[Path]:
 
 def figures_of(trials: pd.DataFrame) -> Named:
     """The figures of one study's trials of one problem and set-up."""
-    score = judged_by(trials)
-    axes, cells = _axes(trials), grid_rows(trials)
+    score, cells = judged_by(trials), grid_rows(trials)
+    axes, published = weights_of(cells), published_of(cells)
     if is_grid(cells, axes[:2]):
-        if tuple(axes[:2]) == BALANCE[:2] and not published_of(cells):
+        axes = axes[:3] if len(axes) > 2 or cells["batch_size"].nunique() < 2 else [*axes, "batch_size"]
+        if tuple(axes[:2]) == BALANCE[:2] and not published:
             yield from _landscapes(cells, score)
         else:
-            yield "landscape", lambda: plots.grid_slices(grid(cells, score, axes), published=published_of(cells))
+            yield "landscape", lambda: plots.grid_slices(grid(cells, score, axes), published=published)
 
     def terms_after() -> Figure | None:
         table = sublosses(trials, score)
         return plots.sublosses_figure(table, score_words(trials, score)) if len(table) else None
 
     yield "sub-losses", terms_after  # fig:sublosses
-
-
-def _axes(trials: pd.DataFrame) -> list[str]:
-    """Two parameters for the axes of a landscape, and one of few values for its slices: the weights first, then those
-    with most values."""
-    of_balance = trials[list(BALANCE[:2])].notna().all(axis=1).any()
-    balanced = list(BALANCE[:2]) if of_balance else weights_of(trials)[:2]
-    columns = {name: parameter(trials, name) for name in varied(trials)}
-    positive = {name: column for name, column in columns.items() if not (column <= 0).any()}  # axes are logarithmic
-    values = {name: len(np.unique(column[~np.isnan(column)])) for name, column in positive.items()}
-    others = sorted((name for name in values if name not in balanced), key=lambda name: -values[name])
-    axes = [*balanced, *sorted(others[: 2 - len(balanced)])]
-    few = [name for name in others if name not in axes and values[name] <= SLICES]
-    return axes + few[:1] if len(axes) == 2 else axes
 
 
 def _landscapes(cells: pd.DataFrame, score: str) -> Named:

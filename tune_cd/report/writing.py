@@ -27,19 +27,14 @@ def read(place: Path | str, studies: Sequence[str] | None) -> pd.DataFrame:
     one_file = is_file(place)
     if studies is not None and len(studies) == 1 and not one_file:
         trials = results.read(place, studies[0])
-        if len(trials):
+        if len(trials) or text_of(store_of(place), studies[0], OPTIONS) is not None:
             return trials
     trials = results.read_file(place) if one_file else results.read(place)
-    there = set(trials["study"])
-    unknown = [name for name in studies or () if name not in there and (one_file or not _has_begun(place, name))]
+    unknown = {*(studies or ())}.difference(trials["study"])
     if unknown:
-        known = ", ".join(sorted(there)) or "none"
-        raise ValueError(f"study {', '.join(unknown)}: not in {place}; there are {known}")
+        known = ", ".join(sorted(set(trials["study"]))) or "none"
+        raise ValueError(f"study {', '.join(sorted(unknown))}: not in {place}; there are {known}")
     return trials if studies is None else trials[trials["study"].isin(studies)].reset_index(drop=True)
-
-
-def _has_begun(place: Path | str, study: str) -> bool:
-    return text_of(store_of(place), study, OPTIONS) is not None
 
 
 def is_file(place: Path | str) -> bool:

@@ -183,15 +183,6 @@ def test_studies_that_name_no_dataset_are_not_of_one():
     assert {curve.landscape for curve in curves_of(table(own))} == {"s", "t"}
 
 
-def test_what_is_most_frequent_is_asked_of_each_problem():
-    """A lost training on a small data set is not counted with the set-up of a large one."""
-    rows = [row(i, config={"memory": "none"}) for i in range(5)] + [
-        row(0, dataset="small", config={"memory": "fixed"}),
-        row(1, "failed", dataset="small"),
-    ]
-    assert {words: len(part) for words, part in parts_of(table(rows))} == {"glyphs": 5, "small": 2}
-
-
 def test_parts_are_those_of_problems_and_set_ups_and_hold_every_row_once():
     rng, rows = np.random.default_rng(0), []
     for i in range(80):

@@ -54,7 +54,7 @@ KINDS = {
     ),
     "grid over three axes": (volume, THEORY | SLICES, {"best-values"}),
     "own parameters": (studies.own_parameters, CURVES, set()),
-    "own grid": (studies.own_grid, {"sweep/landscape"}, set()),
+    "own grid": (studies.own_grid, set(), set()),
     "written rows": (studies.written, {"curves-trials"}, set()),
 } | {
     name: (*of_landscape(name), {"best-values"})
@@ -160,7 +160,6 @@ TOGETHER = (
     ("scores of zero", "one setting", "no times"),
     ("two search seeds", "several seeds of some"),
 )
-"""In the short run several at once, in the long run each on its own."""
 
 
 def lacking(*names):
@@ -193,11 +192,7 @@ LITTLE = {
 } | {", ".join(names): partial(lacking, *names) for names in TOGETHER}
 
 
-@pytest.mark.parametrize(
-    "make",
-    [pytest.param(make, id=name) for name, make in LITTLE.items()]
-    + [pytest.param(partial(lacking, name), id=name, marks=pytest.mark.faults) for name in LACKING],
-)
+@pytest.mark.parametrize("make", LITTLE.values(), ids=LITTLE)
 def test_tables_that_lack_something_cost_no_figure(make, tmp_path, drawn):
     written = write_figures(make(), tmp_path)
     assert written.failed == {} and all(file.is_file() for file in written.files)

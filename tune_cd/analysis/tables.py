@@ -29,19 +29,17 @@ few-best settings", says `ssec:best_hp_values`."""
 
 BASE_NUMBERS = [
     ("sop", "Song et al. 2016", "margin", {"P@1": 0.62}),
-    ("sop", "Musgrave et al. 2020", "margin", {"P@1": 0.73, "R-mAP": 0.44}),
+    ("sop", "Musgrave et al. 2020", "margin", {"P@1": 0.73, "MAP@R": 0.44}),
     ("sop", "Venkataramanan et al. 2021", "margin", {"P@1": 0.75}),
-    ("sop", "the paper", "margin", {"P@1": 0.73, "R-mAP": 0.44}),
+    ("sop", "the paper", "margin", {"P@1": 0.73, "MAP@R": 0.44}),
     ("landmarks", "Revaud et al. 2019, GeM", "margin", {"mAP": 0.65}),
     ("landmarks", "Radenović et al. 2018, R-GeM", "margin", {"mAP": 0.65}),
     ("landmarks", "the paper", "margin", {"mAP": 0.66}),
     ("tinyimagenet", "Patacchiola and Storkey 2020, SimCLR", "infonce", {"accuracy": 0.26}),
     ("tinyimagenet", "the paper", "infonce", {"accuracy": 0.30}),
 ]
-"""`table:baselines` as printed: dataset, source, loss, scores on the test split."""
-
-NOTES = {"R-mAP": "printed as R-mAP; it is MAP@R, compare with that column"}
-"""Printed score -> what is known of it. Musgrave et al. report MAP@R, and the paper's own 0.44 stands beside theirs."""
+"""`table:baselines`: dataset, source, loss, scores on the test split. The two numbers of 0.44 are printed as R-mAP;
+Musgrave et al. report MAP@R, and the paper's own 0.44 stands beside theirs."""
 
 BASE_SCORES = {
     "P@1": "test_precision_at_1", "R-mAP": "test_r_map", "MAP@R": "test_map_at_r",
@@ -140,31 +138,29 @@ def _best_of(trials: pd.DataFrame) -> dict[str, Any] | None:
 
 
 def base_numbers(trials: pd.DataFrame) -> pd.DataFrame:
-    """`table:baselines`: scores of published implementations with the same loss, as printed, and this table's own.
+    """`table:baselines`: scores of published implementations with the same loss, and this table's own.
 
-    One row per source; columns: dataset, source, loss, set_up if the table has several of one problem, BASE_SCORES, NaN
-    if not given, and note, see NOTES, if a row has one. Published rows are those of the table's datasets. A subset
-    keeps its own name (`name-<classes>`) and is listed with the whole dataset's published rows. The table's own rows
-    are its best balance of each problem and set-up by validation, means over seeds, if that has one of BASE_SCORES.
+    One row per source; columns: dataset, source, loss, set_up if the table has several of one problem, and BASE_SCORES,
+    NaN if not given. Published rows are those of the table's datasets. A subset keeps its own name (`name-<classes>`)
+    and is listed with the whole dataset's published rows. The table's own rows are its best balance of each problem and
+    set-up by validation, means over seeds, if that has one of BASE_SCORES.
     """
     rows = []
     for part in comparable(trials):
         best = best_trial(means_over_settings(searching(part.trials)))
         measured = {} if best is None else best["scores"]
         scores = {column: measured[name] for column, name in BASE_SCORES.items() if isfinite(measured.get(name, nan))}
-        if scores:
-            rows.append({"dataset": part.problem["dataset"], "source": "this table", "loss": part.problem["loss"],
-                         "set_up": part.set_up, "note": "", **scores})  # fmt: skip
+        problem = {name: part.problem[name] for name in ("dataset", "loss")}
+        rows += [problem | {"source": "this table", "set_up": part.set_up} | scores] if scores else []
     datasets = {published_name(row["dataset"]) for row in rows}
     published = [
-        {"dataset": dataset, "source": source, "loss": loss, "set_up": "",
-         "note": "; ".join(NOTES[name] for name in scores if name in NOTES), **scores}
+        {"dataset": dataset, "source": source, "loss": loss, "set_up": "", **scores}
         for dataset, source, loss, scores in BASE_NUMBERS
         if dataset in datasets
-    ]  # fmt: skip
-    columns = ["dataset", "source", "loss", "set_up", *BASE_SCORES, "note"]
+    ]
+    columns = ["dataset", "source", "loss", "set_up", *BASE_SCORES]
     table = pd.DataFrame([*published, *rows], columns=columns).sort_values("dataset", kind="stable", ignore_index=True)
-    return table.drop(columns=[name for name in ("set_up", "note") if not table[name].any()])
+    return table if table["set_up"].any() else table.drop(columns="set_up")
 
 
 def published_name(dataset: str | None) -> str:

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from rows import minimal
 
-from tune_cd.analysis import best_so_far, best_trial, cells, comparable, curves_of, grid, ridge, summary
+from tune_cd.analysis import best_so_far, best_trial, comparable, curves_of, grid, summary
 from tune_cd.analysis.choices import choice, choice_names, signs, texts_of
 from tune_cd.analysis.means import means_over_settings, setting_numbers
 from tune_cd.analysis.parts import require_one
@@ -58,14 +58,13 @@ def test_a_category_is_an_axis_of_the_grid_by_its_texts():
     top = found.top(2)
     assert top["solver"].tolist() == ["sgd", "sgd"] and top["value"].is_monotonic_increasing
     assert grid(study("max")).top(1)["solver"].tolist() == ["adam"]
-    assert cells(study())["count"].eq(2).all() and len(cells(study())) == 6
 
 
 def test_a_balance_beside_a_category_is_split_by_it():
     weights = {"Lambda_p": 1.0, "Lambda_e": 2.0}
     rows = [row(n, 0.1, solver, 0.5) | weights | {"params": weights} for n, solver in enumerate(SOLVERS)]
     assert parameter_names(table(rows)) == ["Lambda_p", "Lambda_e", "batch_size", "solver"]
-    assert len(cells(table(rows))) == 3
+    assert grid(table(rows)).counts.astype(bool).sum() == 3
 
 
 def test_a_searched_category_and_a_grown_range_are_no_other_set_up():
@@ -90,13 +89,6 @@ def test_rows_without_categories_are_as_before():
     assert choice_names(trials.drop(columns="choices")) == [] and signs(trials.drop(columns="mode")).tolist() == [1.0]
     joined = pd.concat([trials.drop(columns="choices"), study()], ignore_index=True)
     assert np.isnan(parameter(joined, "solver")[0]) and choice_names(joined) == ["solver"]
-
-
-def test_a_quadratic_needs_axes_with_an_order():
-    rng = np.random.default_rng(0)
-    rows = [row(n, 2.0 ** rng.uniform(-8, 0), SOLVERS[n % 2], rng.uniform()) for n in range(20)]
-    with pytest.raises(ValueError, match="'solver'.* no order"):
-        ridge(table(rows))
 
 
 # Where smaller is better
@@ -130,21 +122,6 @@ def test_curves_and_their_comparison_follow_the_mode():
     for column in ("d5", "n95", "stuck"):
         assert small[column].tolist() == pytest.approx(large[column].tolist(), nan_ok=True), column
     assert small.loc["cd", "d5"] > 0, "ahead"
-
-
-def test_a_quadratic_has_its_optimum_where_the_loss_is_smallest():
-    rng = np.random.default_rng(0)
-    x = rng.uniform(-4, 4, (60, 2))
-    rows = [
-        minimal(
-            trial_id=f"t{n}", trial_index=n, status="completed", mode="min", params={"lr": 2.0**a, "wd": 2.0**b},
-            val_score=1 + (a - 1) ** 2 + (b + 1) ** 2 / 4,
-        )
-        for n, (a, b) in enumerate(x)
-    ]  # fmt: skip
-    found = ridge(table(rows))
-    assert np.log2(found.optimum) == pytest.approx([1, -1], abs=1e-6) and found.value == pytest.approx(1)
-    assert (found.curvatures < 0).all()
 
 
 def test_tables_in_the_terminal_show_the_best_first(tmp_path):

@@ -7,11 +7,10 @@ from scipy import stats
 from studies import row, table
 
 from tune_cd import balance
-from tune_cd.analysis import best_trial, curves_of, gains
+from tune_cd.analysis import best_trial, curves_of
 from tune_cd.analysis.tables import best_values
 from tune_cd.report.findings import findings
 from tune_cd.report.first_screen import worth
-from tune_cd.report.printed import tables_of
 from tune_cd.report.words import fresh_score, summarise
 
 GLOBAL = balance.ratio("global", 64, 2)
@@ -42,42 +41,35 @@ def confirmed():
     ]
 
 
+def of(found, average):
+    return next(recipe for recipe in found.recipes if recipe.average == average)
+
+
 def test_fresh_seeds_alone_say_what_is_gained():
-    [gain] = gains(table(chosen() + confirmed())).to_dict("records")
-    assert (gain["tuned"], gain["separate"], gain["global"]) == pytest.approx((0.86, 0.62, 0.86))
-    assert (
-        gain["fresh"] and gain["seeds"] == 3 and (gain["study"], gain["search"], gain["batch_size"]) == ("s", "cd", 64)
-    )
+    found = findings(table(chosen() + confirmed()))
+    separate, common = of(found, "separate"), of(found, "global")
+    fresh = [found.fresh.value, separate.fresh.value, common.fresh.value]
+    assert fresh == pytest.approx([0.86, 0.62, 0.86]) and separate.gain.seeds == 3
     differences = np.subtract(FRESH[BEST], FRESH[SEPARATE])
     low, high = stats.t.interval(0.95, 2, differences.mean(), stats.sem(differences))
-    assert (gain["gain_separate"], gain["low_separate"], gain["high_separate"]) == pytest.approx((0.24, low, high))
-    assert gain["low_global"] < 0 < gain["high_global"] and gain["gain_global"] == pytest.approx(0)
+    assert (separate.gain.value, separate.gain.low, separate.gain.high) == pytest.approx((0.24, low, high))
+    assert common.gain.low < 0 < common.gain.high and common.gain.value == pytest.approx(0)
 
 
 def test_a_setting_that_another_search_trained_is_the_recipes_as_well():
     """The separate average's best was trained by cd: without its row the average would look worse than it is."""
-    [gain] = gains(table(chosen())).to_dict("records")
-    assert gain["separate"] == 0.60 and gain["gain_separate"] == pytest.approx(0.34)
-    assert not gain["fresh"] and gain["seeds"] == 1 and np.isnan(gain["low_separate"])
+    separate = of(findings(table(chosen())), "separate")
+    assert separate.best["test_score"] == 0.60 and separate.gain.value == pytest.approx(0.34)
+    assert separate.fresh is None and separate.gain.seeds == 1 and np.isnan(separate.gain.low)
 
 
-def test_studies_and_losses_have_a_row_each():
-    infonce = [one for one in chosen(study="i", loss="infonce") if one["search"] != "global"]
-    found = gains(table(chosen() + confirmed() + infonce))
-    assert list(found["study"]) == ["s", "i"] or list(found["study"]) == ["i", "s"]
-    assert found.set_index("study").loc["i", ["global", "gain_global"]].isna().all()
-
-
-def test_without_a_recipe_or_a_search_there_is_nothing_to_compare():
-    rows = chosen()
-    assert gains(table(rows[:2])).empty and gains(table(rows[2:])).empty and gains(table(rows[:0])).empty
-
-
-def test_what_is_printed_calls_noise_by_its_name():
-    printed = tables_of(table(chosen() + confirmed()))["gains"]()
-    line = next(line for line in printed["md"].splitlines() if line.startswith("| glyphs"))
-    assert "+0.2400 (+0.1903 to +0.2897)" in line and line.count("within noise") == 1
-    assert "had no part in choosing" in printed["md"] and r"\label{tab:gains}" in printed["tex"]
+def test_a_seed_that_not_both_were_trained_with_is_in_no_gain():
+    """The global average's best was trained anew with one seed of three, the separate one's with none."""
+    some = [one for one in confirmed() if dict(one["params"])["Lambda_e"] != SEPARATE[1]]
+    found = findings(table(chosen() + [one for one in some if one["seed"] == 1 or one["trial_index"] == 0]))
+    assert (of(found, "global").gain.seeds, of(found, "separate").gain.seeds) == (1, 1)
+    assert of(found, "global").gain.value == pytest.approx(FRESH[BEST][0] - FRESH[ON_GLOBAL][0])
+    assert of(found, "separate").gain.value == pytest.approx(0.34), "over the seed that chose"
 
 
 def test_fresh_seeds_choose_nothing():
@@ -85,7 +77,7 @@ def test_fresh_seeds_choose_nothing():
     search's curve ends with what it chose."""
     trials = table(chosen() + confirmed())
     found = findings(trials)
-    assert found.best["Lambda_e"] == BEST[1] and found.seeds == 1
+    assert found.best["Lambda_e"] == BEST[1] and found.best["seeds"] == 1
     assert {curve.method for curve in curves_of(trials)} == {"cd", "separate", "global"}
     assert best_values(trials)["Lambda_e"].tolist() == [BEST[1]]
     assert best_trial(trials)["search"] == "cd"
@@ -119,16 +111,16 @@ def beaten():
 
 def test_a_gain_is_that_of_the_searchs_choice_whichever_is_better_by_validation():
     trials = beaten()
-    [gain] = gains(trials).to_dict("records")
-    found = findings(trials, {"Lambda_p": (1e-6, 2.0), "Lambda_e": (1e-6, 17.0)})
+    found = findings(trials)
     [recipe] = [recipe for recipe in found.recipes if recipe.average == "separate"]
-    assert (found.best["search"], found.ahead["search"], found.edges) == ("cd", "separate", {"Lambda_e": "upper"})
-    assert found.fresh.value == gain["tuned"] == pytest.approx(0.78) and found.ahead_fresh.value == pytest.approx(0.75)
-    assert (recipe.gain, recipe.low, recipe.high) == tuple(gain[f"{name}_separate"] for name in ("gain", "low", "high"))
-    assert recipe.gain == pytest.approx(0.03) and len(found.alike) == 1
+    assert (found.best["search"], found.ahead["search"]) == ("cd", "separate")
+    assert found.fresh.value == pytest.approx(0.78) and len(found.alike) == 1
+    assert recipe.gain.value == pytest.approx(0.03)
     said, kind = summarise(found)["Better by validation"]
-    assert said.startswith("Λp = 2, Λe = 2, b = 64. Validation r_map 0.9000, test 0.9000.") and kind == "caution"
-    assert "With fresh seeds: test 0.7500 (" in said
+    assert (
+        said.startswith("Λp = 2, Λe = 2, b = 64. Validation r_map 0.9000, test 0.9000, found by separate")
+        and kind == "caution"
+    )
     assert worth(found)["rows"][1]["gain"].startswith("+0.0300 ")
 
 

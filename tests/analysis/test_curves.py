@@ -223,35 +223,11 @@ def test_only_completed_trials_count():
     assert best_trial(trials)["trial_index"] == 2
 
 
-def test_other_scores_can_be_reported():
-    scores = [(0.1, 0.9), (0.4, 0.2), (0.3, 0.8)]
-    trials = table(row(i, val=told, search="cd", scores={"other": other}) for i, (told, other) in enumerate(scores))
-    for some in (trials, plain(trials)):
-        assert curves_of(some, "other")[0].reached.tolist() == [0.9, 0.2, 0.2]
-
-
 @pytest.mark.parametrize("gpus", [None, 0.0])
 def test_trials_without_a_gpu_take_the_seconds_of_their_processes(gpus):
     (curve,) = curves_of(search_study([0.1, 0.2, 0.3], workers=2, gpus=gpus))
     assert curve.gpus.tolist() == [1, 1, 1] and curve.clock("gpu_seconds").tolist() == [20, 20, 30]
     assert curve.clock("seconds").tolist() == [10, 10, 20]
-
-
-@pytest.mark.parametrize("gpus", [0.125, 1.0, None])
-def test_gpu_time_of_eight_parallel_trials_is_that_of_all_of_them(gpus):
-    """Against adding up the running trials second by second: at the first value the seven others have run nearly as
-    long."""
-    ends = {i: (0.0, 10.0 + i) for i in range(8)} | {8: (10.0, 40.0), 9: (11.0, 30.0)}
-    trials = table(
-        row(i, val=i / 10, test_score=i / 10, search="cd", times=span, gpus=gpus) for i, span in ends.items()
-    )
-    (curve,) = curves_of(trials.sample(frac=1, random_state=0))
-    each, clock = gpus or 1.0, curve.clock("gpu_seconds").tolist()
-    running = [sum(began <= second < ended for began, ended in ends.values()) * each for second in range(40)]
-    assert clock == pytest.approx([sum(running[: int(ended)]) for ended in curve.ended])
-    assert [clock[0], clock[-1]] == pytest.approx([80 * each, (8 * 10 + 28 + 30 + 19) * each])
-    assert curve.at(np.array([79.9, 80, 90]) * each, "gpu_seconds").tolist() == [0.0, 0.0, 0.1]
-    assert [curve.used(until) for until in curve.ended] == clock
 
 
 def test_a_setting_takes_the_time_of_all_its_seeds():
@@ -328,9 +304,3 @@ def test_tables_without_a_completed_trial():
     (curve,) = curves_of(lost())
     assert np.isnan(curve.reached).all() and np.isnan(curve.low)
     assert best_so_far(empty()).empty and best_so_far(lost()).isna().all()
-
-
-def test_numbers_that_a_reader_gave_as_objects_are_numbers():
-    trials = search_study([0.2, None, 0.6])
-    objects = trials.astype(dict.fromkeys(("val_score", "test_score", "Lambda_p", "gpus", "seed"), object))
-    assert curves_of(objects)[0].reached.tolist() == curves_of(trials)[0].reached.tolist()

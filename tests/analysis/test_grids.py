@@ -7,7 +7,6 @@ import pandas as pd
 import pytest
 from studies import BATCH_SIZES, empty, full_grid, lattice, lost, measured, plain, row, table
 
-from tune_cd.analysis import cells as cells_of
 from tune_cd.analysis import grid
 from tune_cd.analysis.grids import LARGEST
 
@@ -149,7 +148,7 @@ def test_of_equal_cells_the_smaller_parameters_come_first():
     "field, other", [("dataset", "omniglot"), ("task", "ssl"), ("loss", "infonce"), ("metric_name", "map")]
 )
 def test_a_mixture_is_refused_by_name(field, other):
-    with pytest.raises(ValueError, match=f"more than one {field}: .*{other}.*select one"):
+    with pytest.raises(ValueError, match=f"more than one problem or set-up: .*{other}.*select one"):
         grid(table([row(0), row(1, **{field: other})]))
 
 
@@ -178,43 +177,14 @@ def test_values_of_zero_or_less_are_settings_like_any_other():
 
 @pytest.mark.parametrize("trials", [empty(), lost()], ids=["empty", "lost"])
 def test_without_a_score_there_are_lost_trainings_alone(trials):
-    landscape, sparse = grid(trials), cells_of(trials)
+    landscape = grid(trials)
     assert landscape.top(3).empty and not landscape.counts.any() and np.isnan(landscape.values).all()
-    assert landscape.lost.sum() == len(trials) == len(sparse) == sparse["lost"].sum()
-    assert sparse["value"].isna().all() and (sparse["count"] == 0).all()
-    assert list(sparse.columns) == [*NAMES, "value", "count", "spread", "lost", "trials"]
+    assert landscape.lost.sum() == len(trials)
 
 
-# Cells --------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("score, axes", [("val_score", None), ("test_precision_at_1", ["Lambda_p", "Lambda_e"])])
-def test_cells_are_those_of_the_grid_that_were_tried(score, axes):
-    trials = pd.concat([GRID, GRID.iloc[::3].assign(study="t", seed=7)], ignore_index=True)
-    trials = trials.sample(frac=1, random_state=0)
-    dense, sparse = grid(trials, score, axes), cells_of(trials, score, axes)
-    expected = dense.frame()
-    expected = expected[expected["count"] + expected["lost"] > 0].reset_index(drop=True)
-    pd.testing.assert_frame_equal(sparse.drop(columns="trials"), expected, check_dtype=False, check_exact=True)
-    assert axes is not None or len(sparse) < dense.values.size
-
-
-def test_members_are_the_rows_of_a_cell():
-    again = GRID.iloc[:30].assign(study="t")  # the same trainings again: they count once, and are members all the same
-    trials = pd.concat([GRID, again], ignore_index=True).sample(frac=1, random_state=0)
-    for cell in cells_of(trials).to_dict("records"):
-        inside = (trials[list(NAMES)] == [cell[name] for name in NAMES]).all(axis=1)
-        assert set(cell["trials"]) == set(trials.index[inside]) and len(cell["trials"]) == inside.sum()
-        assert cell["count"] + cell["lost"] == trials[inside]["seed"].nunique()
-
-
-def test_thousands_of_scattered_trials_have_cells_and_no_dense_grid():
-    x = np.random.default_rng(0).uniform(-15, 15, (5000, 2))
+def test_thousands_of_scattered_trials_are_no_grid():
+    x = np.random.default_rng(0).uniform(-15, 15, (3000, 2))
     trials = measured(lambda place: -float(place @ place), x, ["Lambda_p", "Lambda_e"])
     assert len(trials) ** 2 > LARGEST
-    with pytest.raises(ValueError, match=r"^5000 x 5000 x 1 cells of 5000 trials: more than 4,000,000; take `cells`$"):
+    with pytest.raises(ValueError, match=r"^3000 x 3000 x 1 cells of 3000 trials: at most 4,000,000$"):
         grid(trials)
-    found, order = cells_of(trials), np.argsort(x[:, 0])
-    assert (found["count"] == 1).all() and (found["lost"] == 0).all() and found["Lambda_p"].is_monotonic_increasing
-    assert found["value"].to_numpy() == pytest.approx(trials["val_score"].to_numpy()[order])
-    assert found["trials"].tolist() == [(label,) for label in order.tolist()]

@@ -17,13 +17,13 @@ from math import isnan, log2, nan, sqrt
 
 import numpy as np
 import pandas as pd
+from ridge import DROP, ridge
 
 from tune_cd import balance
-from tune_cd.analysis import Grid, alignment, grid, reachable, ridge, sublosses
+from tune_cd.analysis import Grid, grid, reachable, sublosses
 from tune_cd.analysis import summary as summary_of
 from tune_cd.analysis.intervals import half_interval_of, student
-from tune_cd.analysis.ridge import DROP
-from tune_cd.analysis.sublosses import TERMS, places
+from tune_cd.analysis.sublosses import TERMS
 from tune_cd.analysis.tables import ALIKE, markdown
 from tune_cd.balance.known_bests import table
 from tune_cd.landscapes.ablation import ABLATION_3D
@@ -228,22 +228,21 @@ def batch_sizes(landscapes: Sequence[Measured]) -> pd.DataFrame:
 def directions(landscapes: Sequence[Measured]) -> pd.DataFrame:
     """ "One main direction, varying Lambda_p and Lambda_e jointly" (`ssec:intuition`), steepest across it.
 
-    From a quadratic through settings near the best (`analysis.ridge`, share UPPER). settings: their number. angle:
+    From a quadratic through settings near the best (`ridge.py`, share UPPER). settings: their number. angle:
     degrees from the joint direction to the flattest, positive towards Lambda_e, NaN where the quadratic has no maximum
     (a plateau's may have none). from, to: 95 % interval of the unsigned angle. across, along: octaves in which the
     score falls by DROP, steepest first. holds: the flattest direction is within HALF_WAY of the joint one.
     """
     rows = []
     for part in pairwise(landscapes):
-        shape = ridge(part.rows, "val_score", axes=("Lambda_p", "Lambda_e"), share=UPPER)
-        near = alignment(shape, balance.A_O).set_index(["direction", "row"]).loc[(1, "joint")]
+        shape = ridge(part.rows, "val_score", share=UPPER)
+        low, high = shape.angle(1, balance.A_O["joint"][:2])
         positive, entropy = shape.directions[1]
         angle = 90 - (90 - np.degrees(np.arctan2(entropy - positive, entropy + positive))) % 180
         rows.append(part.name | {
             "settings": shape.trials, "angle": float(angle) if shape.curvatures.max() < 0 else nan,
-            "from": float(near["low"]), "to": float(near["high"]), "across": float(shape.widths[0]),
-            "along": float(shape.widths[1]),
-            "verdict": HOLDS if near["high"] < HALF_WAY else FAILS if near["low"] > HALF_WAY else OPEN,
+            "from": low, "to": high, "across": float(shape.widths[0]), "along": float(shape.widths[1]),
+            "verdict": HOLDS if high < HALF_WAY else FAILS if low > HALF_WAY else OPEN,
         })  # fmt: skip
     return pd.DataFrame(rows)
 
@@ -261,13 +260,18 @@ def both_low(landscapes: Sequence[Measured]) -> pd.DataFrame:
         best, top = table["score"] >= NEAR * table["score"].max(), table.loc[table["score"].idxmax()]
         row, said = part.name, []
         for term in TERMS:
-            name, there = term.removesuffix("_term"), places(table[term])[best]
+            name, there = term.removesuffix("_term"), _places(table[term])[best]
             row |= {name: float(there.mean()), f"{name}_half": half_interval_of(there.to_numpy())}
             said.append(below(row[name], row[f"{name}_half"], 0.5))
         lower = (table[list(TERMS)] < top[list(TERMS)].astype(float)).all(axis=1)
         verdict = FAILS if FAILS in said else OPEN if OPEN in said else HOLDS
         rows.append(row | {"below": float(lower.mean()), "verdict": verdict})
     return pd.DataFrame(rows)
+
+
+def _places(values: pd.Series) -> pd.Series:
+    """Values scaled from 0 (the lowest) to 1 (the highest)."""
+    return (values - values.min()) / (values.max() - values.min())
 
 
 def carried_over(landscapes: Sequence[Measured], batch_size: int = 64) -> pd.DataFrame:

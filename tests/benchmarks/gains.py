@@ -20,7 +20,6 @@ import numpy as np
 import pandas as pd
 
 from tune_cd import results
-from tune_cd.analysis.confirmation import gains
 from tune_cd.analysis.intervals import half_interval_of
 from tune_cd.analysis.tables import markdown
 from tune_cd.report.findings import findings
@@ -49,7 +48,7 @@ def table_of(trials: pd.DataFrame) -> pd.DataFrame:
 
 
 def _row(key: tuple, trials: pd.DataFrame) -> dict[str, str]:
-    found = gains(trials)
+    found = pd.DataFrame([*_gains(trials)])
     row = {"dataset": key[0], "loss": key[1], "b": f"{key[2]:.0f}", "searches": str(len(found))}
     row |= {"tuned": f"{found['tuned'].mean():.3f}", "weights": ", ".join(_weights(trials))}
     for name in [name for name in ("separate", "global") if name in found]:
@@ -58,6 +57,21 @@ def _row(key: tuple, trials: pd.DataFrame) -> dict[str, str]:
         noise = " noise" if not abs(gain.mean()) > half else ""
         row |= {name: f"{found[name].mean():.3f}", f"gain over {name}": f"{gain.mean():+.3f} ±{half:.3f}{noise}"}
     return row | {"open": "; ".join(_unbracketed(trials)) or "-"}
+
+
+def _gains(trials: pd.DataFrame) -> Iterator[dict[str, float]]:
+    """Of each study: the score of what its search chose, and of each average its score and the gain over it. Over fresh
+    seeds where all were trained with some."""
+    for _, study in trials.groupby("study"):
+        found = findings(study)
+        if found.best is None or not found.recipes:  # else it has just begun
+            continue
+        fresh = found.fresh and all(recipe.fresh for recipe in found.recipes)
+        row = {"tuned": found.fresh.value if fresh else found.best["test_score"]}
+        for recipe in found.recipes:
+            score = recipe.fresh.value if fresh else recipe.best["test_score"]
+            row |= {recipe.average: score, f"gain_{recipe.average}": recipe.gain.value}
+        yield row
 
 
 def _weights(trials: pd.DataFrame) -> Iterator[str]:
@@ -70,7 +84,7 @@ def _unbracketed(trials: pd.DataFrame) -> Iterator[str]:
     """The averages whose best rate has no neighbour on some side, by study."""
     for name, study in trials.groupby("study"):
         for recipe in findings(study).recipes:
-            if np.isinf(recipe.rates.gap):
+            if np.isinf(recipe.gap):
                 yield f"{recipe.average} of {name}"
 
 

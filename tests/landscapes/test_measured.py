@@ -158,7 +158,7 @@ def test_what_is_no_landscape_is_refused(tmp_path):
         write(path, trials.assign(status=["failed", *trials["status"][1:]]), curves, {})
     with pytest.raises(ValueError, match=r"bad: \['0-0'\] have no curve"):
         write(path, trials, curves[curves["trial_id"] != "0-0"], {})
-    with pytest.raises(ValueError, match=r"more than one loss"):
+    with pytest.raises(ValueError, match=r"more than one problem"):
         write(path, trials.assign(loss=["infonce", *trials["loss"][1:]]), curves, {})
     with pytest.raises(ValueError, match=r"repeat a setting and seed"):
         write(path, trials.assign(Lambda_p=TICKS[0], Lambda_e=TICKS[0]), curves, {})

@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from figure_checks import check_axes, check_saving
-from matplotlib.figure import Figure
 
 from tune_cd import plots
 from tune_cd.analysis import Grid, balance_gain
@@ -112,7 +111,7 @@ def bands():
 def terms():
     values = np.random.default_rng(1).uniform(size=(20, 3))
     table = pd.DataFrame(values, columns=["positive_term", "entropy_term", "score"])
-    return table.assign(batch_size=[16, 32] * 10, front=False)
+    return table.assign(batch_size=[16, 32] * 10)
 
 
 NOTHING = landscape()
@@ -191,18 +190,3 @@ def test_other_names_get_styles_of_their_own_in_any_order():
     assert given == style.styles_of(reversed(names)) and given["cd"] == style.METHODS["cd"]
     pairs = [(one.line, one.marker) for one in (style.METHODS | given).values()]
     assert len(set(pairs)) == len(style.METHODS) + 30
-    with pytest.raises(ValueError, match="told apart"):
-        style.styles_of(str(n) for n in range(1000))
-
-
-@pytest.mark.parametrize(("low", "high", "ticks", "expected"), [
-    (1e-6, 17.0, (), 10.0 ** np.arange(-6, 2)),
-    (2e-3, 90.0, (), 10.0 ** np.arange(-2, 2)),
-    (1e-12, 1e6, (), 10.0 ** np.arange(-12, 7, 3)),
-    (0.5, 2.0, [0.7, 1.4], [0.7, 1.4]),
-])  # fmt: skip
-def test_log_axes_have_decades_or_the_ticks_themselves(low, high, ticks, expected):
-    axes = Figure().subplots()
-    style.log_axis(axes.xaxis, low, high, ticks)
-    places = axes.xaxis.get_majorticklocs()
-    assert np.allclose(places[(places >= low) & (places <= high)], expected) and axes.get_xlim() == (low, high)

@@ -6,7 +6,6 @@ from mpl_toolkits.mplot3d.art3d import Poly3DCollection
 
 from tune_cd.balance import A_O, A_TH
 from tune_cd.plots import constraints_figure, directions_figure, pipeline_figure
-from tune_cd.plots.geometry import plane_polygon
 
 
 def named(axes):
@@ -52,24 +51,6 @@ def test_every_vertex_of_a_plane_fulfils_its_constraint_and_all_meet_at_the_pape
     [pieces] = [found for found in axes.collections if isinstance(found, Poly3DCollection)]
     assert len(pieces.get_facecolor()) >= 12, "each plane is cut by both others: those that cross have no drawing order"
     assert {text.get_text() for text in axes.texts} == {r"$\mathcal{C}_p$", r"$\mathcal{C}_e$", r"$\mathcal{C}_{eq}$"}
-
-
-def test_polygons_of_planes_in_boxes():
-    rng = np.random.default_rng(0)
-    low, high = np.array([-1.0, -2.0, 0.0]), np.array([1.0, 1.0, 3.0])
-    seen = set()
-    for _ in range(200):
-        normal = rng.normal(size=3)
-        offset = normal @ rng.uniform(low, high)
-        polygon = plane_polygon(normal, offset, low, high)
-        seen.add(len(polygon))
-        assert np.allclose(polygon @ normal, offset)
-        assert (polygon >= low - 1e-9).all() and (polygon <= high + 1e-9).all()
-        after, next_but_one = np.roll(polygon, -1, 0), np.roll(polygon, -2, 0)
-        around = np.cross(after - polygon, next_but_one - after) @ normal
-        assert (around > -1e-9).all() or (around < 1e-9).all(), "corners in order around, convex"
-    assert seen == {3, 4, 5, 6}
-    assert len(plane_polygon(np.array([1.0, 0, 0]), 5.0, low, high)) == 0
 
 
 def test_the_pairs_of_the_pipeline_are_those_of_its_batch():

@@ -158,13 +158,6 @@ def test_unequal_and_single_ticks(p, e):
         figure.draw_without_rendering()
 
 
-@pytest.mark.parametrize("n, rows", [(1, 1), (3, 1), (4, 2), (7, 3)])
-def test_many_slices_are_wrapped(n, rows):
-    figure = grid_slices(random_grid([0.1, 1], [0.1, 1], 4 * np.arange(2, n + 2)))
-    assert len(panels(figure)) == n and len({round(axes.get_position().y0, 3) for axes in panels(figure)}) == rows
-    figure.draw_without_rendering()
-
-
 def test_equal_values_other_parameters_and_unknown_batch_sizes_are_drawn():
     """Without diagonals over other parameters; the separate average's alone where no batch size is known."""
     grid_slices(made([0.1, 1], [0.1, 1], [16, 32], np.full((2, 2, 2), 0.5))).draw_without_rendering()
@@ -225,18 +218,10 @@ def test_gain_is_drawn_as_it_is(ridge):
     assert f"{expected:+.3f}" in axes.get_title()
 
 
-def test_gain_with_one_average_one_batch_size_and_a_gap(ridge):
-    gain = balance_gain(ridge, averages=("separate",))
-    assert len(gain_figure(gain).axes[0].get_lines()) == 2
-    gain_figure(gain.iloc[:1]).draw_without_rendering()
-    gain.loc[32, ["separate", "gain_separate"]] = np.nan
-    gain_figure(gain).draw_without_rendering()
-
-
 def table(sizes):
     values = np.random.default_rng(0).normal(size=(24, 3))
     columns = ["positive_term", "entropy_term", "score"]
-    return pd.DataFrame(values, columns=columns).assign(batch_size=np.resize(sizes, 24), front=False)
+    return pd.DataFrame(values, columns=columns).assign(batch_size=np.resize(sizes, 24))
 
 
 @pytest.mark.parametrize(("sizes", "shapes"), [([64], 1), ([16, 32, 512], 3), (list(range(4, 14)), 1), ([np.nan], 1)])
@@ -252,11 +237,3 @@ def test_terms_are_coordinates_and_scores_are_colours(sizes, shapes):
         assert (np.diff(c.get_array()) >= 0).all(), "the best on top"
         assert (c.norm.vmin, c.norm.vmax) == (rows["score"].min(), rows["score"].max())
     figure.draw_without_rendering()
-
-
-def test_the_front_is_joined_from_left_to_right():
-    rows = table([64])
-    rows.loc[[3, 7, 1], "front"] = True
-    line = panels(sublosses_figure(rows))[0].get_lines()[0]
-    expected = rows.loc[[3, 7, 1]].sort_values("positive_term")
-    assert np.allclose(line.get_xydata(), expected[["positive_term", "entropy_term"]])

@@ -62,7 +62,7 @@ def test_confirming_comes_after_all_searches_with_seeds_that_none_of_them_saw(tm
 def test_the_summary_tells_of_the_searchs_choice_where_a_baseline_is_better_by_validation(tmp_path, monkeypatch):
     made = study(tmp_path, "--loss", "infonce", "--confirm", "3", "--study", "s", "--range", "0.01,4")
     best, ahead = {"Lambda_p": 1.0, "Lambda_e": 4.0}, {"Lambda_p": 2.0, "Lambda_e": 2.0}
-    common = {"loss": "infonce", "batch_size": 64}
+    common = {"loss": "infonce", "batch_size": 64, "config": {"space": made.space.to_json()}}
     rows = [row(0, val=0.8, test_score=0.8, params=best, search="cd", **common),
             row(0, val=0.9, test_score=0.9, params=ahead, search="separate", **common)]  # fmt: skip
     for place, (params, tests) in enumerate(((best, (0.78, 0.77, 0.79)), (ahead, (0.74, 0.75, 0.76)))):

@@ -11,6 +11,7 @@ import pandas as pd
 
 from tune_cd.analysis.choices import choice, choices_of
 from tune_cd.analysis.scores import parameter, present
+from tune_cd.results.rows import SPACE
 from tune_cd.search.category import text_of
 from tune_cd.search.number import is_number
 from tune_cd.search.space import Array
@@ -18,6 +19,7 @@ from tune_cd.search.space import Array
 FEW = 12  # largest number of whole numbers that are inferred to be a list of allowed values
 TICKS = 7  # about so many on an axis
 DECADE = 10.0  # positive values that span more are inferred to lie on a log axis
+AT_END = 0.01  # share of an axis within which a value counts as at its end
 
 
 @dataclass(frozen=True)
@@ -26,7 +28,8 @@ class Axis:
 
     kind: "real", "ordinal" (a list of allowed numbers) or "category" (a list of texts). scale: "log", "linear" or
     "category". low, high: the range, as wide as the tried values need; 0 and the number of categories - 1 for those.
-    values: of an ordinal axis ascending, of categories in the space's order; () for a real one.
+    values: of an ordinal axis ascending, of categories in the space's order; () for a real one. given: whether a space
+    says the range, rather than the tried values.
     """
 
     name: str
@@ -35,6 +38,7 @@ class Axis:
     low: float
     high: float
     values: tuple[Any, ...] = ()
+    given: bool = False
 
     def at(self, values: Sequence[Any] | Array) -> Array:
         """Places [n] on the axis, 0 at `low` and 1 at `high`; NaN for missing values.
@@ -58,6 +62,14 @@ class Axis:
             return list(choice(trials, self.name))
         values: list[float] = parameter(trials, self.name).tolist()
         return values
+
+    def end(self, value: float) -> str | None:
+        """The end of its allowed range that a value is at, "lower" or "upper"; None elsewhere, and where no range is
+        given."""
+        place = float(self.at([value])[0])
+        if self.kind == "category" or not self.given or self.low == self.high:
+            return None
+        return "lower" if place < AT_END else "upper" if place > 1 - AT_END else None
 
     def ticks(self, low: float = 0.0, high: float = 1.0) -> list[tuple[float, str]]:
         """(place, label) of readable values between two places."""
@@ -128,59 +140,42 @@ def _category(name: str, said: Mapping[str, Any], tried: Sequence[str | None]) -
 
 def _number(name: str, said: Mapping[str, Any], values: Array) -> Axis:
     tried = np.unique(values[np.isfinite(values)])
-    low, high = float(tried[0]), float(tried[-1])
-    positive = low > 0
-    listed = [float(value) for value in said.get("values") or () if is_number(value)]
+    positive = tried[tried > 0]
     if said:
-        scale = "log" if said.get("scale") == "log" and high > 0 else "linear"
+        logarithmic = said.get("scale") == "log" and len(positive) > 0
+        listed = [float(value) for value in said.get("values") or () if is_number(value)]
     else:
-        scale = "log" if positive and high / low > DECADE else "linear"
-        few = 1 < len(tried) <= FEW and (tried == np.round(tried)).all() and high < 2**53
+        logarithmic = len(positive) == len(tried) and tried[-1] / tried[0] > DECADE
+        few = 1 < len(tried) <= FEW and (tried == np.round(tried)).all() and tried[-1] < 2**53
         listed = tried.tolist() if few else []
-    above = tried[tried > 0]
-    if scale == "log":
-        low, high = float(above[0]), float(above[-1])
-    given = [float(str(end)) for end in (said.get("low"), said.get("high")) if is_number(end)]
-    ends = [end for end in given if scale != "log" or end > 0]
-    if listed:
-        ends = [value for value in listed if scale != "log" or value > 0]
-    low, high = min([low, *ends]), max([high, *ends])
-    kind = "ordinal" if listed else "real"
-    return Axis(name, kind, scale, low, high, tuple(sorted({*listed, *tried.tolist()})) if listed else ())
+    given = listed or [float(str(end)) for end in (said.get("low"), said.get("high")) if is_number(end)]
+    ends = [value for value in [*given, *tried.tolist()] if value > 0 or not logarithmic]
+    allowed = tuple(sorted({*listed, *tried.tolist()})) if listed else ()
+    kind, scale = "ordinal" if listed else "real", "log" if logarithmic else "linear"
+    return Axis(name, kind, scale, min(ends), max(ends), allowed, given=bool(said))
 
 
 def _spaces(trials: pd.DataFrame) -> dict[str, dict[str, Any]]:
-    """Parameter -> its axis as `Axis.to_json` gives it, with the widest range that any row says."""
-    found: dict[str, dict[str, Any]] = {}
-    for text in trials["config"].unique() if "config" in trials else ():
-        space = json.loads(text).get("space")
-        for axis in space if isinstance(space, list) else ():
-            if not isinstance(axis, dict) or not isinstance(axis.get("name"), str):
-                continue
-            held = found.setdefault(axis["name"], dict(axis))
-            for end, widest in (("low", min), ("high", max)):
-                ends = [one.get(end) for one in (held, axis)]
-                held[end] = widest(float(str(one)) for one in ends) if all(map(is_number, ends)) else None
-    return found
+    """Parameter -> its axis as `Axis.to_json` gives it, from the last row that names it."""
+    spaces = [json.loads(text).get(SPACE) for text in trials["config"].unique()] if "config" in trials else []
+    return {axis["name"]: axis for space in spaces if isinstance(space, list)
+            for axis in space if isinstance(axis, dict) and isinstance(axis.get("name"), str)}  # fmt: skip
 
 
 def _readable(low: float, high: float, scale: str) -> list[float]:
     """Round numbers between two values."""
-    if not low < high:
-        return [low]
-    if scale == "log":
-        decades = log10(high) - log10(low)
-        if decades > 2:
-            step = ceil(decades / TICKS)
-            return [10.0**n for n in range(ceil(log10(low) - ROUND), floor(log10(high) + ROUND) + 1) if n % step == 0]
-        first = range(floor(log10(low)), floor(log10(high)) + 1)
-        steps = (1, 2, 5) if decades > 0.7 else (1, 1.5, 2, 3, 4, 5, 6, 7, 8, 9)
-        found = [step * 10.0**n for n in first for step in steps if low <= step * 10.0**n <= high]
-        return found if len(found) > 1 else [low, high]
-    width = high / 2 - low / 2
+    if scale == "log" and high > 100 * low:
+        decades = range(ceil(log10(low) - ROUND), floor(log10(high) + ROUND) + 1)
+        step = ceil((log10(high) - log10(low)) / TICKS)
+        return [10.0**n for n in decades if n % step == 0]
+    width = high / 2 - low / 2  # halves: a range may be as wide as a float allows
     if not 0 < width < inf:
-        return [low, high]
-    rough = 2 * width / TICKS if width < 1e307 else width / TICKS
+        return [low, high][: 1 + (low < high)]
+    if scale == "log" and high > 2 * low:
+        decades = range(floor(log10(low)), floor(log10(high)) + 1)
+        found = [step * 10.0**n for n in decades for step in (1, 2, 5) if low <= step * 10.0**n <= high]
+        return found if len(found) > 1 else [low, high]
+    rough = width / TICKS * 2 if width < 1e307 else width / TICKS
     power: float = 10.0 ** floor(log10(rough))
     unit = next((power * n for n in (1, 2, 5) if power * n >= rough), 10 * power)
     if not (unit > 0 and abs(low / unit) < 2**50 and abs(high / unit) < 2**50):

@@ -25,7 +25,7 @@ from tune_cd.analysis.scores import (
     settings,
 )
 
-MEASURED = ("value", "count", "spread", "lost", "trials")
+MEASURED = ("value", "count", "spread", "lost")
 """The columns of a table of cells besides the parameters."""
 
 SEED = "seed of the training"
@@ -95,47 +95,9 @@ def grid(trials: pd.DataFrame, score: str = "val_score", axes: Sequence[str] | N
     (the same setting and seed) counts once. Rows that lack a value on an axis are left out; a missing batch size is NaN
     instead. axes: names of parameters; None: (Lambda_p, Lambda_e, batch_size) if trials have them, otherwise every
     searched one. Every setting that occurs is a cell. Raises ValueError for a mixture, an unknown score or axis, and
-    for axes that span more than LARGEST cells. The trials of a search soon span that many; `cells` has a row only for
-    each setting that was tried.
+    for axes that span more than LARGEST cells, as the trials of a search soon do; `means_over_seeds` has a row for each
+    of their settings.
     """
-    names, ticks, at, tried = _tried(trials, score, axes)
-    shape = tuple(map(len, ticks))
-    if prod(shape) > LARGEST:
-        size = f"{' x '.join(map(str, shape))} cells of {len(trials)} trials"
-        raise ValueError(f"{size}: more than {LARGEST:,}; take `cells`")
-
-    def dense(name: str, hole: float) -> np.ndarray:
-        """A column of the tried cells as an array over all cells."""
-        values = tried[name].to_numpy()
-        array = np.full(shape, hole, dtype=values.dtype)
-        array[tuple(at.T)] = values
-        return array
-
-    arrays = dense("value", np.nan), dense("count", 0), dense("spread", np.nan), dense("lost", 0)
-    sign = float(signs(trials)[0]) if len(trials) and score in SPLITS else 1.0
-    return Grid(score, names, ticks, *arrays, score_words(trials, score), sign)
-
-
-def cells(trials: pd.DataFrame, score: str = "val_score", axes: Sequence[str] | None = None) -> pd.DataFrame:
-    """The cells of `grid` with at least one training, one row each, in the order of the axes.
-
-    Columns: the parameters, then value, count, spread, lost, and `trials`, the index of the rows in the cell. Arguments
-    and errors: as for `grid`, except that the number of cells is not limited.
-    """
-    names, ticks, at, tried = _tried(trials, score, axes)
-    parameters = {own_column(name, MEASURED): tick[column] for name, tick, column in zip(names, ticks, at.T)}
-    return pd.concat([pd.DataFrame(parameters, index=tried.index), tried], axis=1)
-
-
-LARGEST = 4_000_000
-"""Largest number of cells of a dense grid: a thousand times the paper's."""
-
-
-def _tried(
-    trials: pd.DataFrame, score: str, axes: Sequence[str] | None
-) -> tuple[tuple[str, ...], tuple[np.ndarray, ...], np.ndarray, pd.DataFrame]:
-    """The axes' names and ticks, each tried cell's index on every axis, ascending [n_cells, n_axes], and MEASURED of
-    the cells."""
     require_one(trials)
     names = tuple(axes or parameter_names(trials))
     if axes is not None and len(trials):
@@ -146,18 +108,51 @@ def _tried(
     known = np.flatnonzero(~np.isnan(columns[[name != "batch_size" for name in names]]).any(axis=0))
     trials, columns = trials.iloc[known], columns[:, known]
     ticks, codes = zip(*(_ticks(column, name, texts.get(name)) for column, name in zip(columns, names)))
-    at, where = np.unique(np.array(codes, dtype=int).T, axis=0, return_inverse=True)
-    return names, ticks, at, _measured(trials, score, where)
+    shape = tuple(map(len, ticks))
+    if prod(shape) > LARGEST:
+        raise ValueError(f"{' x '.join(map(str, shape))} cells of {len(trials)} trials: at most {LARGEST:,}")
+    where = np.ravel_multi_index(np.array(codes), shape) if len(trials) else np.empty(0, dtype=int)
+    found = _measured(trials, score, np.asarray(where))
+
+    def dense(name: str, hole: float) -> np.ndarray:
+        """A column of the tried cells as an array over all cells."""
+        column = found[name].to_numpy()
+        array = np.full(shape, hole, dtype=column.dtype)
+        array.flat[found.index.to_numpy(dtype=int)] = column
+        return array
+
+    arrays = dense("value", np.nan), dense("count", 0), dense("spread", np.nan), dense("lost", 0)
+    sign = float(signs(trials)[0]) if len(trials) and score in SPLITS else 1.0
+    return Grid(score, names, ticks, *arrays, score_words(trials, score), sign)
+
+
+def grid_rows(trials: pd.DataFrame) -> pd.DataFrame:
+    """The trials that may make up a grid: those of the search `grid` if it was run, else all."""
+    asked = trials["search"] == "grid"
+    return trials[asked] if asked.any() else trials
+
+
+def is_grid(trials: pd.DataFrame, names: Sequence[str]) -> bool:
+    """Whether the trials fill at least half of the product of the values of two or more parameters."""
+    columns = {name: parameter(trials, name) for name in names}
+    if len(names) < 2 or not len(trials) or any((column <= 0).any() for column in columns.values()):
+        return False
+    at = pd.DataFrame({name: places(column) for name, column in columns.items()}).dropna()
+    sizes = [at[name].nunique() for name in names]
+    return bool(min(sizes[:2]) >= 3 and len(at.drop_duplicates()) >= 0.5 * prod(sizes))
+
+
+LARGEST = 4_000_000
+"""Largest number of cells of a dense grid: a thousand times the paper's."""
 
 
 def _measured(trials: pd.DataFrame, score: str, where: np.ndarray) -> pd.DataFrame:
     """MEASURED of each cell; where: the cell of each training. Among repeated trainings the first with a score counts,
     those of an unknown seed all."""
-    rows = pd.DataFrame({"cell": where, "index": trials.index, "value": np.nan, "seeded": False})
+    rows = pd.DataFrame({"cell": where, "value": np.nan, "seeded": False})
     if len(trials):
         rows["value"] = score_column(trials, score).where(trials["status"] == "completed").to_numpy(dtype=float)
         rows["seeded"] = trials["seed"].notna().to_numpy() if "seed" in trials else False
-    members = rows.groupby("cell")["index"].agg(tuple)
     repeats = settings(trials).assign(**{SEED: trials.get("seed")}).set_axis(rows.index)
     first = rows.assign(gap=rows["value"].isna()).sort_values("gap", kind="stable").index
     rows = rows.loc[first[~(repeats.loc[first].duplicated() & rows["seeded"].loc[first])]]
@@ -165,8 +160,7 @@ def _measured(trials: pd.DataFrame, score: str, where: np.ndarray) -> pd.DataFra
     with np.errstate(over="ignore", invalid="ignore"):
         found = pd.DataFrame({"value": scores.groupby(cell).mean(), "count": scores.groupby(cell).count()})
         found["spread"] = scores.where(rows["seeded"]).groupby(cell).std()
-    found["lost"], found["trials"] = cell.groupby(cell).size() - found["count"], members
-    return found.reset_index(drop=True)
+    return found.assign(lost=cell.groupby(cell).size() - found["count"])
 
 
 def _ticks(column: np.ndarray, name: str, texts: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:

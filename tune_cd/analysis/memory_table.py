@@ -1,14 +1,10 @@
 """`table:xbm` from results tables: the gain of cross-batch memory at each balance, with and without rate decay.
 
-A cell's two numbers are trainings of one setting: the one chosen without decay, and the same repeated with decay. A
-further column gives the iterations until each was at its best: the paper needs 1.5 to 2 times as many at a fixed
-balance.
+A cell's two numbers are trainings of one setting: the one chosen without decay, and the same repeated with decay.
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping
-from math import isclose, isfinite, nan
-from typing import Any
+from math import isclose, isnan, nan
 
 import pandas as pd
 
@@ -40,34 +36,20 @@ numbers."""
 MEMORY_FIELDS = ("memory", "schedule")
 """The fields in which the set-ups of one experiment differ."""
 
-PRINTED = {
-    "Original (XBM authors)": ("0.64 / -", "0.77 / -"),
-    "(S1) Original": ("0.68 / 0.69", "0.77 / 0.80"),
-    "(S2) Fixed to initial default balance": ("0.68 / 0.69", "0.71 / 0.72"),
-    "(S3) Fixed and tuned": ("0.73 / 0.75", "0.77 / 0.79"),
-}
-"""`table:xbm` as printed, for Stanford Online Products."""
-PRINTED_DATASET = "sop"
-
-Numbers = Mapping[Any, float]
-"""A mode's numbers: column of COLUMNS -> value."""
-
 SUFFIX = ", decay"
-COLUMNS = ["Lambda_p", "Lambda_e", "val_score", "test_score", "recall_at_1", "iterations", "trained"]
+COLUMNS = ["Lambda_p", "Lambda_e", "val_score", "test_score", "recall_at_1", "iterations"]
 NUMBERS = ("without XBM", "with XBM")
-TIMES = ("iterations without", "iterations with", "with, of S1's")
-S1 = "with memory, S1: variable"
 
 
 def memory_modes(trials: pd.DataFrame) -> pd.DataFrame:
     """The best setting of each balance mode in the experiment of `sec:xbm`, by validation, means over seeds.
 
     Indexed by MEMORY_MODES, and by the same names with SUFFIX if there are trainings with learning rate decay. Columns:
-    Lambda_p, Lambda_e, val_score, test_score, recall_at_1 on the test split, iterations until the best validation
-    score, and iterations trained. NaN if no trial completed or the number was not measured. Raises ValueError for
-    trials of several datasets or set-ups; `memory` separates them.
+    Lambda_p, Lambda_e, val_score, test_score, recall_at_1 on the test split, and iterations until the best validation
+    score (the paper needs 1.5 to 2 times as many at a fixed balance). NaN if no trial completed or the number was not
+    measured. Raises ValueError for trials of several datasets or set-ups; `parts_of` separates them.
     """
-    parts = list(_experiments(trials))
+    parts = _experiments(trials)
     if len(parts) > 1:
         raise ValueError(f"trials of more than one experiment: {[part.words for part in parts]}; select one")
     own = parts[0].trials if parts else trials.iloc[:0]
@@ -83,60 +65,23 @@ def memory_modes(trials: pd.DataFrame) -> pd.DataFrame:
 def memory(trials: pd.DataFrame) -> pd.DataFrame:
     """`table:xbm`: R@1 without and with memory, each without / with learning rate decay, "-" if it was not run.
 
-    Further columns: iterations until the best validation score, with "≥" if that was the last evaluation, and the
-    iterations with memory as multiples of S1's. Several datasets or set-ups are a block each, named in a first column;
-    the block of Stanford Online Products has columns with the printed numbers.
     trials: rows of the experiment's searches count, with any schedule (decay: every schedule except "constant").
+    Errors: as `memory_modes`.
     """
-    parts = [(part.words, part.trials) for part in _experiments(trials)] or [("", trials.iloc[:0])]
-    blocks = []
-    for words, rows in parts:
-        block = _block(memory_modes(rows))
-        if set(rows["dataset"]) == {PRINTED_DATASET}:
-            block = block.reindex([*PRINTED, *(name for name in block.index if name not in PRINTED)])
-            for place, column in enumerate(NUMBERS):
-                block[f"printed: {column}"] = pd.Series({name: cells[place] for name, cells in PRINTED.items()})
-        if len(parts) > 1:
-            block.insert(0, "experiment", words)
-        blocks.append(block)
-    return pd.concat(blocks).fillna("-").rename_axis("Balance")
+    recalls = memory_modes(trials)["recall_at_1"].to_dict()
+
+    def cell(label: str) -> str:
+        pair = [recalls.get(name, nan) for name in (label, f"{label}{SUFFIX}")]
+        return " / ".join("-" if isnan(recall) else f"{recall:.2f}" for recall in pair)
+
+    rows = {name: [cell(label) for label in labels] for name, labels in MEMORY_TABLE.items()}
+    return pd.DataFrame.from_dict(rows, orient="index", columns=NUMBERS).rename_axis("Balance")
 
 
-def _block(modes: pd.DataFrame) -> pd.DataFrame:
-    """The table's rows for one experiment."""
-    found = modes.reindex([f"{label}{end}" for label in MEMORY_MODES for end in ("", SUFFIX)]).T.to_dict()
-
-    def pair(label: str, cell: Callable[[Numbers, Numbers], str]) -> str:
-        """A cell's two numbers, each from the mode's own numbers and those of S1 with the same schedule."""
-        return " / ".join(cell(found[f"{label}{end}"], found[f"{S1}{end}"]) for end in ("", SUFFIX))
-
-    rows = {}
-    for name, (without, with_memory) in MEMORY_TABLE.items():
-        recalls, times = ([pair(label, cell) for label in (without, with_memory)] for cell in (_recall, _iterations))
-        rows[name] = [*recalls, *times, pair(with_memory, _ratio)]
-    return pd.DataFrame.from_dict(rows, orient="index", columns=[*NUMBERS, *TIMES])
-
-
-def _recall(mode: Numbers, first: Numbers) -> str:
-    return f"{mode['recall_at_1']:.2f}" if isfinite(mode["recall_at_1"]) else "-"
-
-
-def _iterations(mode: Numbers, first: Numbers) -> str:
-    if not isfinite(mode["iterations"]):
-        return "-"
-    at_the_end = mode["iterations"] >= mode["trained"]
-    return f"{'≥' if at_the_end else ''}{mode['iterations']:,.0f}"
-
-
-def _ratio(mode: Numbers, first: Numbers) -> str:
-    ratio = mode["iterations"] / first["iterations"] if first["iterations"] else nan
-    return f"{ratio:.1f}" if isfinite(ratio) else "-"
-
-
-def _experiments(trials: pd.DataFrame) -> Iterator[Part]:
+def _experiments(trials: pd.DataFrame) -> list[Part]:
     """The trials of the experiment's searches, one part per dataset and set-up."""
     searches = {f"{name}{end}" for names in MEMORY_MODES.values() for name in names for end in ("", DECAY)}
-    return comparable(trials[trials["search"].isin(searches)], but=MEMORY_FIELDS)
+    return list(comparable(trials[trials["search"].isin(searches)], but=MEMORY_FIELDS))
 
 
 def _decays(config: str) -> bool:
@@ -154,13 +99,12 @@ def _of_choice(decayed: pd.DataFrame, chosen: dict[str, float]) -> pd.DataFrame:
 def _best(trials: pd.DataFrame) -> dict[str, float]:
     """The best setting's numbers by COLUMNS; empty if no trial completed. Iterations are averaged over seeds as scores
     are."""
-    seen = trials[["best_at", "images_seen"]].astype(float).div(trials["batch_size"].astype(float), axis=0)
-    maps = zip(maps_of(trials, "scores"), *(seen[name] for name in seen))
-    scores = [own | {"iterations": best, "trained": trained} for own, best, trained in maps]
+    seen = trials["best_at"].astype(float) / trials["batch_size"].astype(float)
+    scores = [own | {"iterations": best} for own, best in zip(maps_of(trials, "scores"), seen)]
     best = best_trial(means_over_seeds(trials.assign(scores=pd.Series(scores, index=trials.index, dtype=object))))
     if best is None:
         return {}
-    measured = {"recall_at_1": "test_precision_at_1", "iterations": "iterations", "trained": "trained"}
+    measured = {"recall_at_1": "test_precision_at_1", "iterations": "iterations"}
     return {name: best[name] for name in COLUMNS[:4]} | {
         name: best["scores"].get(its, nan) for name, its in measured.items()
     }

@@ -40,17 +40,11 @@ class Part:
 
 
 def require_one(trials: pd.DataFrame, but: Collection[str] = ()) -> None:
-    """Raise ValueError with the differing values if trials differ in a field of PROBLEM, or of a set-up outside
+    """Raise ValueError, naming the parts, if trials are of several problems, or of set-ups that differ outside
     `but`."""
-    named = _named(trials)
-    several = [name for name in PROBLEM if name in named and named[name].nunique() > 1]
-    if several:
-        there_are = named[several].drop_duplicates().values.tolist()
-        raise ValueError(f"trials of more than one {' and '.join(several)}: {there_are}; select one")
-    said = [json.loads(text) for text in set_ups(trials, but).unique() if text != "{}"]
-    if differing := _telling(said):
-        fields = ", ".join(f"{name} {sorted({_value(one, name) for one in said})}" for name in differing)
-        raise ValueError(f"trials of more than one set-up: {fields}; select one, as `parts_of` does")
+    parts = [part.words for part in comparable(trials, but)]
+    if len(parts) > 1:
+        raise ValueError(f"trials of more than one problem or set-up: {parts}; select one, as `parts_of` does")
 
 
 def comparable(trials: pd.DataFrame, but: Collection[str] = ()) -> Iterator[Part]:

@@ -48,36 +48,24 @@ def counted(runs: pd.DataFrame) -> pd.DataFrame:
 
 @lru_cache(maxsize=1 << 12)
 def _whole(config: str) -> float:
-    """The length of a full training: the images of a built-in configuration, or `full_length` of an own one whose
-    search pauses; NaN if it does not say."""
+    """The length of a full training of a search that may pause; NaN if the configuration does not say."""
     said = json.loads(config)
-    counter = counter_in(said)
-    return _images_in(said) if counter is None else counter[1]
+    own, whole = length_in(said)
+    return whole if own is None or isinstance(said.get(LENGTHS), list) else np.nan
 
 
 def length_in(said: Mapping[str, Any]) -> tuple[str | None, float]:
     """(key of the length among a run's scores, None: it is in images; a full training's, NaN if it is not known)."""
-    own = said.get(FULL_LENGTH)
+    own, images = said.get(FULL_LENGTH), said.get("images_seen")
     if isinstance(own, list) and len(own) == 2 and is_number(own[1]) and own[1] > 0:
         return str(own[0]), float(own[1])
-    return None, _images_in(said)
-
-
-def counter_in(said: Mapping[str, Any]) -> tuple[str, float] | None:
-    """`length_in` of an own configuration whose search pauses; None for others."""
-    key, whole = length_in(said)
-    return (key, whole) if key is not None and isinstance(said.get(LENGTHS), list) else None
-
-
-def _images_in(said: Mapping[str, Any]) -> float:
-    images = said.get("images_seen")
-    return float(images) if type(images) is int and images > 0 else np.nan
+    return None, float(images) if type(images) is int and images > 0 else np.nan
 
 
 def _length(run: Mapping[Any, Any]) -> float:
     """How far a run was trained; 0 if it does not say."""
-    counter = counter_in(json.loads(run["config"]))
-    reached = run["images_seen"] if counter is None else dict(run["scores"]).get(counter[0])
+    own, _ = length_in(json.loads(run["config"]))
+    reached = run["images_seen"] if own is None else dict(run["scores"]).get(own)
     return 0.0 if reached is None or pd.isna(reached) else float(reached)
 
 

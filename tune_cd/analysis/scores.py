@@ -184,14 +184,6 @@ def places(values: Array) -> Array:
     return np.asarray(np.round(logs, KEY_DIGITS), dtype=np.float64)
 
 
-def octaves(values: np.ndarray, name: str) -> Array:
-    """log2 of a parameter's values; NaN stays NaN. Raises ValueError for a value that is not positive."""
-    if (values <= 0).any():
-        raise ValueError(f"parameter {name!r} = {values[values <= 0][0]:g}: log-scaled parameters are > 0")
-    logs: Array = np.log2(values)
-    return logs
-
-
 def maps_of(trials: pd.DataFrame, field: str) -> list[dict[str, float]]:
     """A map column as dicts; plain readers of Parquet give it as lists of pairs."""
     return [entries if isinstance(entries, dict) else dict(entries) for entries in trials[field]]

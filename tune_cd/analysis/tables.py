@@ -19,10 +19,7 @@ from tune_cd.analysis.choices import signs
 from tune_cd.analysis.comparison import BUDGETS
 from tune_cd.analysis.intervals import half_interval
 from tune_cd.analysis.means import means_over_settings
-from tune_cd.analysis.memory_table import MEMORY_FIELDS as MEMORY_FIELDS
-from tune_cd.analysis.memory_table import MEMORY_MODES as MEMORY_MODES
 from tune_cd.analysis.memory_table import memory as memory
-from tune_cd.analysis.memory_table import memory_modes as memory_modes
 from tune_cd.analysis.parts import PROBLEM
 from tune_cd.analysis.scores import searching
 
@@ -32,19 +29,17 @@ few-best settings", says `ssec:best_hp_values`."""
 
 BASE_NUMBERS = [
     ("sop", "Song et al. 2016", "margin", {"P@1": 0.62}),
-    ("sop", "Musgrave et al. 2020", "margin", {"P@1": 0.73, "R-mAP": 0.44}),
+    ("sop", "Musgrave et al. 2020", "margin", {"P@1": 0.73, "MAP@R": 0.44}),
     ("sop", "Venkataramanan et al. 2021", "margin", {"P@1": 0.75}),
-    ("sop", "the paper", "margin", {"P@1": 0.73, "R-mAP": 0.44}),
+    ("sop", "the paper", "margin", {"P@1": 0.73, "MAP@R": 0.44}),
     ("landmarks", "Revaud et al. 2019, GeM", "margin", {"mAP": 0.65}),
     ("landmarks", "Radenović et al. 2018, R-GeM", "margin", {"mAP": 0.65}),
     ("landmarks", "the paper", "margin", {"mAP": 0.66}),
     ("tinyimagenet", "Patacchiola and Storkey 2020, SimCLR", "infonce", {"accuracy": 0.26}),
     ("tinyimagenet", "the paper", "infonce", {"accuracy": 0.30}),
 ]
-"""`table:baselines` as printed: dataset, source, loss, scores on the test split."""
-
-NOTES = {"R-mAP": "printed as R-mAP; it is MAP@R, compare with that column"}
-"""Printed score -> what is known of it. Musgrave et al. report MAP@R, and the paper's own 0.44 stands beside theirs."""
+"""`table:baselines`: dataset, source, loss, scores on the test split. The two numbers of 0.44 are printed as R-mAP;
+Musgrave et al. report MAP@R, and the paper's own 0.44 stands beside theirs."""
 
 BASE_SCORES = {
     "P@1": "test_precision_at_1", "R-mAP": "test_r_map", "MAP@R": "test_map_at_r",
@@ -56,28 +51,26 @@ BASE_SCORES = {
 # Search methods -----------------------------------------------------------------------------------------------
 
 
-def _auc(k: int) -> Callable[[Any], str]:
-    return lambda row: _mean(row[f"auc{k}"], row[f"auc{k}_ci"]) if row.trials >= k else "-"
+def _at(k: int) -> dict[str, Callable[[Any], str]]:
+    """The columns of the first k trials; "-" for searches of fewer."""
 
+    def cell(text: Callable[[Any], str]) -> Callable[[Any], str]:
+        return lambda row: text(row) if row.trials >= k else "-"
 
-def _difference(k: int) -> Callable[[Any], str]:
-    return lambda row: _mean(row[f"d{k}"], row[f"d{k}_ci"], "+") if row.trials >= k else "-"
-
-
-def _p_value(k: int) -> Callable[[Any], str]:
-    return lambda row: f"{row[f'd{k}_p']:.2g}" if row.trials >= k and isfinite(row[f"d{k}_p"]) else "-"
+    return {
+        f"AUC@{k}": cell(lambda row: _mean(row[f"auc{k}"], row[f"auc{k}_ci"])),
+        f"ΔAUC@{k}": cell(lambda row: _mean(row[f"d{k}"], row[f"d{k}_ci"], "+")),
+        f"p@{k}": cell(lambda row: f"{row[f'd{k}_p']:.2g}" if isfinite(row[f"d{k}_p"]) else "-"),
+    }
 
 
 CELLS: dict[str, Callable[[Any], str]] = {
-    **{f"AUC@{k}": _auc(k) for k in BUDGETS},
     "searches": lambda row: f"{row.trajectories}",
     "n-95": lambda row: _counts(row.n95, row.n95_low, row.n95_high, row.trials),
     "t-95": lambda row: _time(row.t95, 1),
     "stuck": lambda row: f"{row.stuck:.1%}",
     "GPU time": lambda row: _time(row.gpu95, 0),
-    **{f"ΔAUC@{k}": _difference(k) for k in BUDGETS},
-    **{f"p@{k}": _p_value(k) for k in BUDGETS},
-}
+} | {name: cell for k in BUDGETS for name, cell in _at(k).items()}
 """Column of a printed table -> function from a row of `analysis.summary` to the cell's text. "-" means not known, such
 as AUC@k of searches with fewer than k trials."""
 
@@ -109,23 +102,18 @@ def compared(
 # Trainings ----------------------------------------------------------------------------------------------------
 
 
-def best_values(trials: pd.DataFrame, each: Sequence[str] = ()) -> pd.DataFrame:
+def best_values(trials: pd.DataFrame) -> pd.DataFrame:
     """The best balance of every problem and set-up (`ssec:best_hp_values`, there with batch size 64).
 
-    Chosen by the validation score, means over the seeds of a setting. each: columns by which rows are split further,
-    such as "study". Columns: set_up, the fields that tell a row's set-up from the others, only
-    if there are several. seeds: trainings of the best setting. test_ci: half the 95 % interval of its mean test score
-    over them (Student's t), NaN for fewer than two. alike: how many settings have a score within ALIKE of the best,
-    itself included. alike_Lambda_p, alike_Lambda_e: the ranges of their weights. Parts without a completed trial have
-    no row.
+    Chosen by the validation score, means over the seeds of a setting. Columns: set_up, the fields that tell a row's
+    set-up from the others, only if there are several. seeds: trainings of the best setting. test_ci: half the 95 %
+    interval of its mean test score over them (Student's t), NaN for fewer than two. alike: how many settings have a
+    score within ALIKE of the best, itself included. alike_Lambda_p, alike_Lambda_e: the ranges of their weights. Parts
+    without a completed trial have no row.
     """
-    rows = []
-    for part in comparable(trials):
-        for key, group in part.trials.groupby(list(each), dropna=False) if each else [((), part.trials)]:
-            found = _best_of(group)
-            if found is not None:
-                rows.append(dict(zip(each, key)) | part.problem | {"set_up": part.set_up} | found)
-    table = pd.DataFrame(rows, columns=[*each, *PROBLEM, "set_up", *BEST])
+    found = ((part, _best_of(part.trials)) for part in comparable(trials))
+    rows = [part.problem | {"set_up": part.set_up} | best for part, best in found if best is not None]
+    table = pd.DataFrame(rows, columns=[*PROBLEM, "set_up", *BEST])
     return table if table["set_up"].any() else table.drop(columns="set_up")
 
 
@@ -150,31 +138,29 @@ def _best_of(trials: pd.DataFrame) -> dict[str, Any] | None:
 
 
 def base_numbers(trials: pd.DataFrame) -> pd.DataFrame:
-    """`table:baselines`: scores of published implementations with the same loss, as printed, and this table's own.
+    """`table:baselines`: scores of published implementations with the same loss, and this table's own.
 
-    One row per source; columns: dataset, source, loss, set_up if the table has several of one problem, BASE_SCORES, NaN
-    if not given, and note, see NOTES, if a row has one. Published rows are those of the table's datasets. A subset
-    keeps its own name (`name-<classes>`) and is listed with the whole dataset's published rows. The table's own rows
-    are its best balance of each problem and set-up by validation, means over seeds, if that has one of BASE_SCORES.
+    One row per source; columns: dataset, source, loss, set_up if the table has several of one problem, and BASE_SCORES,
+    NaN if not given. Published rows are those of the table's datasets. A subset keeps its own name (`name-<classes>`)
+    and is listed with the whole dataset's published rows. The table's own rows are its best balance of each problem and
+    set-up by validation, means over seeds, if that has one of BASE_SCORES.
     """
     rows = []
     for part in comparable(trials):
         best = best_trial(means_over_settings(searching(part.trials)))
         measured = {} if best is None else best["scores"]
         scores = {column: measured[name] for column, name in BASE_SCORES.items() if isfinite(measured.get(name, nan))}
-        if scores:
-            rows.append({"dataset": part.problem["dataset"], "source": "this table", "loss": part.problem["loss"],
-                         "set_up": part.set_up, "note": "", **scores})  # fmt: skip
+        problem = {name: part.problem[name] for name in ("dataset", "loss")}
+        rows += [problem | {"source": "this table", "set_up": part.set_up} | scores] if scores else []
     datasets = {published_name(row["dataset"]) for row in rows}
     published = [
-        {"dataset": dataset, "source": source, "loss": loss, "set_up": "",
-         "note": "; ".join(NOTES[name] for name in scores if name in NOTES), **scores}
+        {"dataset": dataset, "source": source, "loss": loss, "set_up": "", **scores}
         for dataset, source, loss, scores in BASE_NUMBERS
         if dataset in datasets
-    ]  # fmt: skip
-    columns = ["dataset", "source", "loss", "set_up", *BASE_SCORES, "note"]
+    ]
+    columns = ["dataset", "source", "loss", "set_up", *BASE_SCORES]
     table = pd.DataFrame([*published, *rows], columns=columns).sort_values("dataset", kind="stable", ignore_index=True)
-    return table.drop(columns=[name for name in ("set_up", "note") if not table[name].any()])
+    return table if table["set_up"].any() else table.drop(columns="set_up")
 
 
 def published_name(dataset: str | None) -> str:
@@ -194,22 +180,23 @@ def markdown(table: pd.DataFrame) -> str:
         return _aligned(_text(table))
     groups = list(dict.fromkeys(table.columns.get_level_values(0)))
     parts = [table[groups[first : first + PER_TABLE]] for first in range(0, len(groups), PER_TABLE)]
-    return "\n\n".join(
-        _aligned(_text(part.set_axis([" ".join(name) for name in part.columns], axis=1))) for part in parts
-    )
+    return "\n\n".join(_aligned(_text(part)) for part in parts)
+
+
+def _aligned(rows: list[list[str]]) -> str:
+    rows = [[cell.replace("|", r"\|").replace("\n", " ") for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*rows)]
+    rule = ["-" * width for width in widths]
+    lines = [[cell.ljust(width) for cell, width in zip(row, widths)] for row in (rows[0], rule, *rows[1:])]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def latex(table: pd.DataFrame, caption: str = "", label: str = "") -> str:
-    """A table as LaTeX (booktabs); groups of columns get a row of their own."""
-    single = table.columns.nlevels == 1
-    head, *body = _text(table if single else table.set_axis([name[-1] for name in table.columns], axis=1))
-    lines = [r"\begin{table}", r"\centering", rf"\begin{{tabular}}{{@{{}}l{'c' * (len(head) - 1)}@{{}}}}", r"\toprule"]
-    if len(head) > 1 and not single:
-        names = list(table.columns.get_level_values(0))
-        groups = [rf"\multicolumn{{{names.count(name)}}}{{c}}{{{_escaped(name)}}}" for name in dict.fromkeys(names)]
-        lines.append(" & ".join(["", *groups]) + r" \\")
-    first, *rows = [" & ".join(map(_escaped, row)) + r" \\" for row in (head, *body)]
-    lines += [first, r"\midrule", *rows, r"\bottomrule", r"\end{tabular}"]
+    """A table as LaTeX (booktabs)."""
+    head, *rows = [" & ".join(map(_escaped, row)) + r" \\" for row in _text(table)]
+    columns = rf"\begin{{tabular}}{{@{{}}l{'c' * head.count(' & ')}@{{}}}}"
+    lines = [r"\begin{table}", r"\centering", columns, r"\toprule", head, r"\midrule", *rows, r"\bottomrule"]
+    lines.append(r"\end{tabular}")
     lines += [rf"\caption{{{_escaped(caption)}}}"] * bool(caption) + [rf"\label{{{label}}}"] * bool(label)
     return "\n".join([*lines, r"\end{table}"])
 
@@ -229,12 +216,12 @@ def _escaped(text: str) -> str:
 
 
 def _text(table: pd.DataFrame) -> list[list[str]]:
-    """Header and rows as text; an index with a name is the first column."""
-    named = table.reset_index() if table.index.name or pd.api.types.is_string_dtype(table.index) else table
-    return [
-        ["" if name == "index" else str(name) for name in named.columns],
-        *([cell_text(value) for value in row] for row in named.itertuples(index=False)),
-    ]
+    """Header and rows as text; an index with a name or of texts is the first column."""
+    heads = table.columns if table.columns.nlevels == 1 else [" ".join(name) for name in table.columns]
+    named = table.set_axis(heads, axis=1)
+    if table.index.name or pd.api.types.is_string_dtype(table.index):
+        named = named.reset_index(names=table.index.name or "")
+    return [list(map(str, named.columns)), *([*map(cell_text, row)] for row in named.itertuples(index=False))]
 
 
 def cell_text(value: Any) -> str:
@@ -244,14 +231,6 @@ def cell_text(value: Any) -> str:
     if value is None or value is pd.NA or (isinstance(value, float) and np.isnan(value)):
         return "-"
     return f"{value:.4g}" if isinstance(value, float) else str(value)
-
-
-def _aligned(rows: list[list[str]]) -> str:
-    rows = [[cell.replace("|", r"\|").replace("\n", " ") for cell in row] for row in rows]
-    widths = [max(map(len, column)) for column in zip(*rows)]
-    rule = ["-" * width for width in widths]
-    lines = [[cell.ljust(width) for cell, width in zip(row, widths)] for row in (rows[0], rule, *rows[1:])]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def _mean(value: float, half: float, sign: str = "") -> str:
@@ -265,7 +244,5 @@ def _time(value: float, digits: int) -> str:
 
 
 def _counts(n: float, low: float, high: float, trials: int) -> str:
-    def text(count: float) -> str:
-        return f"{count:.0f}" if isfinite(count) else f">{trials}"
-
-    return text(n) if np.isnan(low) else f"{text(n)} ({text(low)} to {text(high)})"
+    count, least, most = (f"{value:.0f}" if isfinite(value) else f">{trials}" for value in (n, low, high))
+    return count if np.isnan(low) else f"{count} ({least} to {most})"

@@ -25,9 +25,6 @@ from tune_cd.plots.style import (
     rows_and_columns,
 )
 
-LEAST_SPAN = 0.1
-"""Shortest y axis of the gain figure, as a share of the best score; differences magnified further may be noise."""
-
 MARKERS = "osD^vP"
 """Markers of the batch sizes in `sublosses_figure`."""
 
@@ -36,7 +33,7 @@ def gain_figure(gain: pd.DataFrame, score: str = "val_score", by: str = "") -> F
     """`fig:balance_gain`: the best score at each batch size, with the balance tuned and with each average's.
 
     gain: the result of `analysis.balance_gain`. score: the score's name, for the label; by: the name of the score by
-    which cells were chosen, if it is another. The y axis spans at least LEAST_SPAN of the best score.
+    which cells were chosen, if it is another.
     """
     if not gain["best"].notna().any():
         return empty_figure("No batch size has a best score: no trial has completed.")
@@ -59,10 +56,6 @@ def gain_figure(gain: pd.DataFrame, score: str = "val_score", by: str = "") -> F
     batch_axis(axes.xaxis, gain.index)
     axes.set_xlabel(label("batch_size"))
     axes.set_ylabel(f"{label(score)} of the best by {by}" if by else f"best {label(score)}")
-    low, high = axes.get_ylim()
-    short = (LEAST_SPAN * abs(gain["best"].max()) - (high - low)) / 2
-    if short > 0:
-        axes.set_ylim(low - short, high + short)
     plain(axes)
     axes.legend(fontsize=NORMAL, frameon=False)
     return figure
@@ -72,7 +65,7 @@ def sublosses_figure(table: pd.DataFrame, score: str = "val_score") -> Figure:
     """`fig:sublosses`: settings over the terms after training, by score (colour) and batch size (marker).
 
     With more than two terms there is a panel for each pair of them. table: the result of `analysis.sublosses`. Up to
-    six batch sizes have a marker of their own. With two terms, the Pareto front of each batch size is joined.
+    six batch sizes have a marker of their own.
     """
     if table.empty:
         return empty_figure("No completed trial has measured all terms of the loss.")
@@ -85,8 +78,6 @@ def sublosses_figure(table: pd.DataFrame, score: str = "val_score") -> Figure:
     scale = Normalize(table["score"].min(), table["score"].max())
     for panel, pair in zip(panels.flat, pairs):
         handles = _draw_settings(panel, table, pair, scale)
-        if len(terms) == 2:
-            handles += _draw_front(panel, table, pair)
         panel.set_xlabel(label(pair[0]))
         panel.set_ylabel(label(pair[1]))
         plain(panel)
@@ -114,14 +105,3 @@ def _draw_settings(axes: Axes, table: pd.DataFrame, pair: tuple[str, str], scale
         shape = {"linestyle": "none", "marker": marker, "color": "#BBBBBB", "markeredgecolor": BLACK}
         handles.append(Line2D([], [], label=name, **shape))
     return handles if len(groups) > 1 else []
-
-
-def _draw_front(axes: Axes, table: pd.DataFrame, pair: tuple[str, str]) -> list[Line2D]:
-    """Join the settings on the Pareto front of both terms, for each batch size that has several of them."""
-    joined = {"color": BLACK, "linestyle": ":", "linewidth": 1, "label": "none is lower in both", "zorder": 2}
-    lines = []
-    for _, front in table[table["front"].astype(bool)].groupby("batch_size", dropna=False):
-        if len(front) > 1:
-            front = front.sort_values(pair[0])
-            lines += axes.plot(front[pair[0]], front[pair[1]], **joined)
-    return lines[:1]

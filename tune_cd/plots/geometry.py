@@ -43,8 +43,7 @@ def directions_figure() -> Figure:
         middle, half = (ends.min(0) + ends.max(0)) / 2, 0.6 * np.ptp(ends, axis=0).max()
         _frame(axes, middle - half, middle + half, view=(27, 25))
         for n, (row, row_name, (colour, line)) in enumerate(zip(rows, matrix, ROWS)):
-            words = str(n), f"${matrix_name}$[{n},:]  {NAMES.get(row_name, row_name)}"
-            _arrow(axes, row, colour, line, words, half, floor=middle[2] - half)
+            _arrow(axes, row, colour, line, (str(n), f"${matrix_name}$[{n},:]  {NAMES.get(row_name, row_name)}"))
         for axis, name in ((axes.xaxis, r"\Lambda_p"), (axes.yaxis, r"\Lambda_e"), (axes.zaxis, "b")):
             axis.set_label_text(rf"$\log_2 {name}$ (octaves)")
             axis.set_major_locator(MultipleLocator(1 if matrix_name != "A" else 0.5))
@@ -141,24 +140,13 @@ def _frame(axes: Axes3D, low: np.ndarray, high: np.ndarray, view: tuple[float, f
         axis.set_pane_color((0.97, 0.97, 0.97, 1.0))
 
 
-def _arrow(
-    axes: Axes3D, row: np.ndarray, colour: str, line: str | tuple, words: tuple[str, str], half: float, floor: float
-) -> None:
-    """Draw a shaft, a head of four strokes, a name beyond it, and a shadow on the floor, which shows its depth.
-
-    words: the name, and the legend's entry. half: half the side of the cube. floor: the height of the shadow.
-    """
+def _arrow(axes: Axes3D, row: np.ndarray, colour: str, line: str | tuple, words: tuple[str, str]) -> None:
+    """Draw a shaft, a head, and a name beyond it. words: the name, and the legend's entry."""
     name, text = words
-    look = {"color": colour, "linestyle": line}
-    axes.plot(*np.array([np.zeros(3), row]).T, linewidth=2.8, label=text, zorder=5, **look)
-    if row[:2].any():
-        axes.plot(*np.array([[0, 0, floor], [*row[:2], floor]]).T, linewidth=1, alpha=0.45, **look)
-    unit = row / np.linalg.norm(row)
-    for across in (side * sign for side in _basis(unit) for sign in (1, -1)):
-        stroke = np.array([row, row - 0.14 * half * unit + 0.06 * half * across])
-        axes.plot(*stroke.T, color=colour, linewidth=2.2, zorder=5)
+    axes.plot(*np.array([np.zeros(3), row]).T, color=colour, linestyle=line, linewidth=2.8, label=text, zorder=5)
+    axes.quiver(*(0.85 * row), *(0.15 * row), color=colour, arrow_length_ratio=0.9, linewidth=2.2, zorder=5)
     look = {"fontsize": NORMAL, "fontweight": "bold", "ha": "center", "va": "center", "path_effects": cased()}
-    axes.text(*(row + 0.17 * half * unit), name, zorder=9, **look)
+    axes.text(*(1.12 * row), name, zorder=9, **look)
 
 
 def _basis(normal: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -59,9 +59,8 @@ def grid_slices(
 
     grid: of two axes, or of three with a slice for each value of the last. averages: drawn if the axes are (Lambda_p,
     Lambda_e, batch_size). k: items per class in a batch. published: weight -> coefficient of another loss, drawn if the
-    first two axes are such weights: as a diagonal, or as a point in each slice if the last axis is a third weight.
-    Raises ValueError for other numbers of axes, an unknown average, and, if the global average is to be drawn, a batch
-    size that is NaN or not a multiple of k.
+    first two axes are such weights and the last is not. Raises ValueError for other numbers of axes, an unknown
+    average, and, if the global average is to be drawn, a batch size that is NaN or not a multiple of k.
     """
     slices = _slices(grid)
     if not np.isfinite(grid.values).any():
@@ -81,11 +80,8 @@ def grid_slices(
         panel.tick_params(axis="x", labelrotation=60 * narrow, **below)
     for panel in panels[len(slices) :]:
         panel.set_visible(False)
-    if len(slices) == 1:
-        _name_axes(panels[0], grid)
-    else:
-        figure.supxlabel(label(grid.names[0]), fontsize=NORMAL)
-        figure.supylabel(label(grid.names[1]), fontsize=NORMAL)
+    figure.supxlabel(label(grid.names[0]), fontsize=NORMAL)
+    figure.supylabel(label(grid.names[1]), fontsize=NORMAL)
     figure.colorbar(ScalarMappable(scale, COLOUR_MAP), ax=list(panels), label=_words(grid), shrink=0.9, aspect=30)
     of_each = f" of each {symbol(grid.names[2])}" if len(slices) > 1 else ""
     drawn = {name: line for lines in recipes for name, line in lines.items()}
@@ -121,7 +117,7 @@ def plane(
     chosen_by = values if select is None else np.where(np.isfinite(values), select.values[place], np.nan)
     by = "" if select is None or select.score == grid.score else f" by {SPLITS.get(select.score, select.score)}"
     handles = _mark_best(axes, grid, values, marked, chosen_by, by)
-    _name_axes(axes, grid)
+    axes.set(xlabel=label(grid.names[0]), ylabel=label(grid.names[1]))
     axes.set_title(named, fontsize=NORMAL)
     figure.colorbar(ScalarMappable(scale, COLOUR_MAP), ax=axes, label=_words(grid))
     figure.legend(handles=handles, loc="outside lower left", fontsize=NORMAL, frameon=False)
@@ -155,11 +151,6 @@ def _slices(grid: Grid) -> list[tuple[float | None, tuple]]:
     return [(tick, (slice(None), slice(None), i)) for i, tick in enumerate(grid.ticks[2].tolist())]
 
 
-def _name_axes(axes: Axes, grid: Grid) -> None:
-    axes.set_xlabel(label(grid.names[0]), fontsize=NORMAL)
-    axes.set_ylabel(label(grid.names[1]), fontsize=NORMAL)
-
-
 def _shape(grid: Grid) -> float:
     """Width of a slice divided by its height."""
     if min(map(len, grid.ticks[:2])) == 0:
@@ -175,14 +166,10 @@ def _words(grid: Grid) -> str:
 def _recipes(
     grid: Grid, averages: Sequence[str], tick: float | None, k: int, published: Mapping[str, float] = NOTHING
 ) -> dict[str, np.ndarray]:
-    """recipe -> its settings in a slice: the ends [2, 2] of a diagonal, or where the slice is one of a third published
-    weight, a point [1, 2]. Recipes concern the balance, not other parameters."""
+    """recipe -> the ends [2, 2] of its diagonal in a slice. Recipes concern the balance, not other parameters."""
     first, second, *third = grid.names
     (left, right), (low, high) = (cell_edges(ticks)[[0, -1]] for ticks in grid.ticks[:2])
-    if third and set(grid.names) <= published.keys():
-        x, y = (tick / published[third[0]] * published[name] for name in (first, second))
-        return {balance.PUBLISHED: np.array([[x, y]])} if left <= x <= right and low <= y <= high else {}
-    if {first, second} <= published.keys():
+    if {first, second} <= published.keys() and not published.keys() & {*third}:
         ratios = {balance.PUBLISHED: published[second] / published[first]}
     else:
         ratios = {name: balance.ratio(name, tick, k) for name in averages} if grid.names == BALANCE else {}
@@ -190,12 +177,10 @@ def _recipes(
     return {name: np.column_stack([x, x * ratios[name]]) for name, x in ends.items()}
 
 
-def _look(recipe: str, line: np.ndarray) -> dict[str, Any]:
-    """How a recipe's diagonal or point is drawn."""
+def _look(recipe: str) -> dict[str, Any]:
+    """How a recipe's diagonal is drawn."""
     style = METHODS[recipe]
-    if len(line) > 1:
-        return {"color": style.colour, "linestyle": style.line, "linewidth": 1.8}
-    return {"color": style.colour, "linestyle": "none", "marker": style.marker, "markeredgecolor": BLACK}
+    return {"color": style.colour, "linestyle": style.line, "linewidth": 1.8}
 
 
 def _reached(grid: Grid, average: str, k: int, place: tuple) -> np.ndarray:
@@ -214,8 +199,7 @@ def _draw_slice(axes: Axes, grid: Grid, place: tuple, scale: Normalize, recipes:
             look = {"facecolor": colour, "edgecolor": "#9A9A9A", "linewidth": 0, "hatch": hatch}
             axes.add_collection(PolyCollection(_squares(x, y, np.argwhere(where)), label=name, **look))
     for recipe, line in recipes.items():
-        more = {"path_effects": cased(3.4), "zorder": 3} if len(line) > 1 else {"markersize": 7.5, "zorder": 7}
-        axes.plot(*line.T, label=recipe, **_look(recipe, line), **more)
+        axes.plot(*line.T, label=recipe, **_look(recipe), path_effects=cased(3.4), zorder=3)
     best = top_cells(grid.values[place], TOP)
     if len(best):
         outline = {"facecolor": "none", "edgecolor": BALANCED.colour, "linewidth": 1.3, "path_effects": cased(2.6)}
@@ -252,26 +236,22 @@ def _mark_best(
     handles = []
     for name, cells in among.items():
         found = top_cells(np.where(cells, chosen_by, np.nan), 1)
-        style = AVERAGES.get(name, BALANCED)
-        marker, size = ("*", 20) if name == "best" else (style.marker, 7.5)
-        text = f"best{by}" if name == "best" else f"best{by} with {name} average"
-        look = {"linestyle": "none", "marker": marker, "markersize": size, "color": style.colour}
-        if len(found) == 0:
-            handles.append(Line2D([], [], **look | {"markersize": None}, label=f"{text}: no value"))
-            continue
-        h = [ticks[n] for ticks, n in zip(grid.ticks, found[0])]
+        style, text = AVERAGES.get(name, BALANCED), f"best{by}" if name == "best" else f"best{by} with {name} average"
+        marker, size, order = ("*", 20, 6) if name == "best" else (style.marker, 7.5, 7)
+        h = [ticks[n] for ticks, n in zip(grid.ticks, found[0])] if len(found) else [np.nan, np.nan]
         where = ", ".join(f"{symbol(axis)} = {value:.3g}" for axis, value in zip(grid.names, h))
-        look |= {"markeredgecolor": BLACK, "zorder": 6 if name == "best" else 7}
-        handles += axes.plot(*h, **look, label=f"{text}: {values[tuple(found[0])]:.3f} at {where}")
+        said = f"{values[tuple(found[0])]:.3f} at {where}" if len(found) else "no value"
+        look = {"linestyle": "none", "marker": marker, "markersize": size, "color": style.colour, "zorder": order}
+        handles += axes.plot(*h, **look, markeredgecolor=BLACK, label=f"{text}: {said}")
     return handles
 
 
 def _entries(grid: Grid, place: tuple, recipes: Mapping[str, np.ndarray], of_each: str = "") -> list[Artist]:
     """A legend's entries of every line, outline and hatch."""
     entries: list[Artist] = []
-    for recipe, line in recipes.items():
+    for recipe in recipes:
         what = "weights" if recipe == balance.PUBLISHED else "average"
-        entries.append(Line2D([], [], label=f"reached by the {recipe} {what}", **_look(recipe, line)))
+        entries.append(Line2D([], [], label=f"reached by the {recipe} {what}", **_look(recipe)))
     outline = {"facecolor": "none", "edgecolor": BALANCED.colour, "linewidth": 1.3}
     entries.append(Patch(**outline, label=f"the best {TOP}{of_each}"))
     for name, (colour, hatch), where in _without_value(grid, place):

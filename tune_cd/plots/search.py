@@ -12,7 +12,7 @@ from matplotlib.ticker import MaxNLocator
 from tune_cd import balance
 from tune_cd.analysis import best_so_far, best_trial, parts_of
 from tune_cd.analysis.scores import BALANCE, parameter, parameter_of, published_of
-from tune_cd.plots.style import BLACK, COLOUR_MAP, LARGE, METHODS, VERMILION, label, plain, styles_of
+from tune_cd.plots.style import BLACK, COLOUR_MAP, LARGE, METHODS, VERMILION, label, plain, rows_and_columns, styles_of
 
 AXES = (1e-200, 1e200)
 """Range of a logarithmic axis, whose margins and ticks lie beyond it."""
@@ -31,30 +31,26 @@ def search_figure(
 
     trials: one study's rows, one per setting; with the column `paused` (`analysis.runs`) if its searches pause.
     runs: all rows, for the curves; None: `trials`. averages: the recipes whose diagonals are drawn, at `batch_size`
-    with k items per class. box: the range of all weights. weights: their names. If there are more than three weights,
-    only pairs with the first are shown.
+    with k items per class. box: the range of all weights. weights: their names.
     """
-    pairs = list(combinations(weights, 2)) if len(weights) <= 3 else [(weights[0], other) for other in weights[1:]]
-    rows = 1 if len(pairs) < 2 else 2
-    columns = -(-(len(pairs) + 1) // rows)
-    figure = Figure(figsize=(5.5 * columns, 5.3 if rows == 1 else 9.6), layout="constrained")
-    figure.get_layout_engine().set(wspace=0.04, h_pad=0.1)
-    *planes, curves = figure.subplots(rows, columns, squeeze=False).flat[: len(pairs) + 1]
-    for unused in figure.axes[len(pairs) + 1 :]:
+    pairs = list(combinations(weights, 2))
+    rows, columns = rows_and_columns(len(pairs) + 1)
+    figure = Figure(figsize=(5.5 * columns, 4.7 * rows + 0.6), layout="constrained")
+    panels = figure.subplots(rows, columns, squeeze=False).flatten()
+    for unused in panels[len(pairs) + 1 :]:
         unused.remove()
+    *planes, curves = panels[: len(pairs) + 1]
     known = trials if "paused" in trials else trials.assign(paused=False)
     for axes, pair in zip(planes, pairs, strict=True):
         draw_plane(axes, known, averages, batch_size, k, box, pair)
-    shown = planes[0] if planes else curves
-    scored = next((one for one in shown.collections if one.get_array() is not None), None)
+    scored = next((one for axes in planes for one in axes.collections if one.get_array() is not None), None)
     if scored is not None:
         figure.colorbar(scored, ax=planes, label=f"validation {trials['metric_name'].iloc[0]}")
     look = {"fontsize": 8, "loc": "outside lower left", "ncols": 3, "frameon": False, "markerscale": 0.6}
-    figure.legend(*shown.get_legend_handles_labels(), **look)
+    figure.legend(*(planes[0] if planes else curves).get_legend_handles_labels(), **look)
     draw_curves(curves, trials if runs is None else runs)
-    first = trials.iloc[0]
-    sizes = sorted(trials["batch_size"].dropna().unique()) or [batch_size]
-    b = f"b = {sizes[0]}" if len(sizes) == 1 else f"b = {', '.join(map(str, sizes))}"
+    first, sizes = trials.iloc[0], sorted(trials["batch_size"].dropna().unique()) or [batch_size]
+    b = f"b = {', '.join(map(str, sizes))}"
     figure.suptitle(f"{first['dataset']}, {first['loss']} loss, {b}: study {first['study']}", fontsize=LARGE)
     return figure
 
@@ -88,15 +84,14 @@ def draw_plane(
 def _draw_trials(axes: Axes, trials: pd.DataFrame, pair: tuple[str, str]) -> None:
     """Draw a marker per trial by search and score, small if it paused, a cross without score; a ring around the
     best."""
-    scored = trials[trials["val_score"].notna()]
+    scored, lost = trials[trials["val_score"].notna()], trials[trials["val_score"].isna()]
     shades = {"vmin": scored["val_score"].min(), "vmax": scored["val_score"].max(), "cmap": COLOUR_MAP}
-    mark = {"edgecolors": BLACK, "linewidths": 0.6, "clip_on": False}
+    mark = {"edgecolors": BLACK, "linewidths": 0.6, "clip_on": False, "zorder": 3}
     styles = styles_of(trials["search"])
     for search, rows in scored.groupby("search", sort=False):
-        size = np.where(rows["paused"], 22, 60)
-        look = {"marker": styles[search].marker, "label": f"{search} ({len(rows)} trials)", "s": size, **mark, **shades}
-        axes.scatter(*(parameter(rows, name) for name in pair), c=rows["val_score"], zorder=3, **look)
-    lost = trials[trials["val_score"].isna()]
+        size, text = np.where(rows["paused"], 22, 60), f"{search} ({len(rows)} trials)"
+        look = {"marker": styles[search].marker, "label": text, "s": size, "c": rows["val_score"], **mark, **shades}
+        axes.scatter(*(parameter(rows, name) for name in pair), **look)
     if len(lost):
         cross = {"marker": "x", "color": VERMILION, "s": 50, "label": "diverged or failed"}
         axes.scatter(*(parameter(lost, name) for name in pair), zorder=3, **cross)
@@ -104,26 +99,18 @@ def _draw_trials(axes: Axes, trials: pd.DataFrame, pair: tuple[str, str]) -> Non
     bests = [trial for trial in (best_trial(rows) for _, rows in parts_of(whole)) if trial is not None]
     if bests:
         text = "best" if len(bests) == 1 else "best of each set-up"
-        places = np.array([[parameter_of(best, name) for best in bests] for name in pair])
         ring = {"s": 260, "facecolors": "none", "edgecolors": VERMILION, "linewidths": 2, "clip_on": False}
-        axes.scatter(*places, label=text, zorder=4, **ring)
+        axes.scatter(*([parameter_of(best, name) for best in bests] for name in pair), label=text, zorder=4, **ring)
 
 
 def draw_curves(axes: Axes, trials: pd.DataFrame) -> None:
     """Draw the best validation score after each trial, one curve per search."""
     styles = styles_of(trials["search"])
     for search, rows in trials.groupby("search", sort=False):
-        curve = best_so_far(rows)
-        style = styles[search]
+        curve, style = best_so_far(rows), styles[search]
         look = {"color": style.colour, "linestyle": style.line, "marker": style.marker, "markersize": 5}
         axes.step(curve.index, curve, where="post", label=search, **look)
-        if curve.notna().any():
-            last = curve.index[-1], curve.iloc[-1]
-            place = {"textcoords": "offset points", "xytext": (6, -3), "fontsize": 8, "color": style.colour}
-            axes.annotate(f"{last[1]:.3f}", last, **place)
-    metric = trials["metric_name"].iloc[0]
-    axes.set(xlabel=label("trials"), ylabel=f"best validation {metric} so far")
+    axes.set(xlabel=label("trials"), ylabel=f"best validation {trials['metric_name'].iloc[0]} so far")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     plain(axes)
-    axes.margins(x=0.14)  # room for the values at the ends
     axes.figure.legend(*axes.get_legend_handles_labels(), fontsize=8, loc="outside lower right", ncols=3, frameon=False)

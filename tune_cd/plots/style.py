@@ -7,7 +7,6 @@ increases throughout.
 
 import re
 from collections.abc import Iterable, Sequence
-from itertools import product
 from typing import NamedTuple
 
 import numpy as np
@@ -116,19 +115,15 @@ def symbol(name: str) -> str:
 def styles_of(names: Iterable[str]) -> dict[str, Style]:
     """name -> Style: that of METHODS, and for others, in alphabetical order, unused pairs of line and marker.
 
-    Raises ValueError for more names than pairs.
+    There are about 60 pairs; of more names, some look alike.
     """
     names = list(dict.fromkeys(names))
-    others = sorted(name for name in names if name not in METHODS)
     taken = {(style.line, style.marker) for style in METHODS.values()}
-    lines = ("-", *DASHES.values())
-    free = [pair for pair in product(lines, MARKERS) if pair not in taken]
-    if len(others) > len(free):
-        raise ValueError(f"{len(others)} names without a style of their own; at most {len(free)} can be told apart")
-    colours = (GREEN, PURPLE, VERMILION, YELLOW, BLUE, SKY, ORANGE, GREY)
-    order = sorted(free, key=lambda pair: (MARKERS.index(pair[1]), lines.index(pair[0])))
-    order = [pair for n in range(len(lines)) for pair in order[n :: len(lines)]]  # neighbours differ in both
-    made = {name: Style(colours[i % len(colours)], *order[i]) for i, name in enumerate(others)}
+    lines, colours = ("-", *DASHES.values()), (GREEN, PURPLE, VERMILION, YELLOW, BLUE, SKY, ORANGE, GREY)
+    pairs = [(lines[(n + turn) % len(lines)], marker) for turn in range(len(lines)) for n, marker in enumerate(MARKERS)]
+    free = [pair for pair in pairs if pair not in taken]
+    others = sorted(name for name in names if name not in METHODS)
+    made = {name: Style(colours[n % len(colours)], *free[n % len(free)]) for n, name in enumerate(others)}
     return {name: METHODS.get(name) or made[name] for name in names}
 
 

@@ -74,8 +74,7 @@ def _places(options: argparse.Namespace) -> tuple[Path, Path | None]:
     """The page's file and the figures' folder. Raises ValueError for places that cannot be written to."""
     output = Path(os.path.expanduser(options.output))
     if not output.parent.is_dir() or (output.exists() and not output.is_file()):
-        why = ", not a folder or a device" if output.exists() else f"; there is no folder {output.parent}"
-        raise ValueError(f"-o {options.output}: a file in a folder that exists{why}")
+        raise ValueError(f"-o {options.output}: a file in a folder that exists, not a folder or a device")
     folder = None if options.figures is None else Path(os.path.expanduser(options.figures))
     if folder is not None and folder.exists() and not folder.is_dir():
         raise ValueError(f"--figures {options.figures}: a folder, and there is a file of that name")

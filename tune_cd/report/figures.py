@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache, partial
-from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -16,24 +15,22 @@ from tune_cd import plots
 from tune_cd.analysis import Curve, balance_gain, curves_of, grid, mean_curve, parts_of, sublosses
 from tune_cd.analysis.comparison import grouped
 from tune_cd.analysis.curves import OVER
+from tune_cd.analysis.grids import grid_rows, is_grid
+from tune_cd.analysis.recipes import averages_of
 from tune_cd.analysis.scores import (
     BALANCE,
     judged_by,
-    parameter,
     per_class,
     published_of,
     score_words,
-    varied,
     weights_of,
 )
-from tune_cd.report.findings import averages_of, grid_rows, is_grid
 from tune_cd.report.printed import searched, tables_of
 from tune_cd.results import check_name, publish
 
 Named = Iterator[tuple[str, Callable[[], Figure | None]]]
 """(name, function that draws the figure when called), which returns None if the trials lack the needed data."""
 
-SLICES = 12  # largest number of slices of a landscape
 LONGEST = 80  # letters of a folder's name that tells set-ups apart
 
 
@@ -65,9 +62,9 @@ def write_figures(trials: pd.DataFrame, folder: Path) -> Written:
                 for name, make in made:
                     with written.attempt(f"{place}{name}"):
                         written.files += _save(make, folder / place / name)
-    for name, make in tables_of(trials).items():
+    for name, texts in tables_of(trials).items():
         with written.attempt(name):
-            for ending, text in make().items():
+            for ending, text in texts().items():
                 folder.mkdir(parents=True, exist_ok=True)
                 publish(folder / f"{name}.{ending}", text.encode())
                 written.files.append(folder / f"{name}.{ending}")
@@ -78,13 +75,10 @@ def _places(trials: pd.DataFrame) -> Iterator[tuple[str, Named]]:
     """(folder ending in a slash, its figures) for all trials, each study, and each of its problems and set-ups."""
     yield "", figures_of_all(trials)
     for study, rows in trials.groupby("study"):
-        place, used = f"{check_name(str(study))}/", set()
-        for words, part in parts_of(rows):
+        for n, (words, part) in enumerate(parts_of(rows), 1):
             short = re.sub(r"[^A-Za-z0-9._=-]+", "-", words)[:LONGEST]
-            numbered = (f"{short}-{n}" if n > 1 else short for n in count(1))
-            name = next(name for name in numbered if name not in used)
-            used.add(name)
-            yield f"{place}{name}/" if words else place, figures_of(part.reset_index(drop=True))
+            place = f"{check_name(str(study))}/" + f"{n}-{short}/" * bool(words)
+            yield place, figures_of(part.reset_index(drop=True))
 
 
 def _save(make: Callable[[], Figure | None], stem: Path) -> Sequence[Path]:
@@ -106,33 +100,20 @@ def _save(make: Callable[[], Figure | None], stem: Path) -> Sequence[Path]:
 
 def figures_of(trials: pd.DataFrame) -> Named:
     """The figures of one study's trials of one problem and set-up."""
-    score = judged_by(trials)
-    axes, cells = _axes(trials), grid_rows(trials)
+    score, cells = judged_by(trials), grid_rows(trials)
+    axes, published = weights_of(cells), published_of(cells)
     if is_grid(cells, axes[:2]):
-        if tuple(axes[:2]) == BALANCE[:2] and not published_of(cells):
+        axes = axes[:3] if len(axes) > 2 or cells["batch_size"].nunique() < 2 else [*axes, "batch_size"]
+        if tuple(axes[:2]) == BALANCE[:2] and not published:
             yield from _landscapes(cells, score)
         else:
-            yield "landscape", lambda: plots.grid_slices(grid(cells, score, axes), published=published_of(cells))
+            yield "landscape", lambda: plots.grid_slices(grid(cells, score, axes), published=published)
 
     def terms_after() -> Figure | None:
         table = sublosses(trials, score)
         return plots.sublosses_figure(table, score_words(trials, score)) if len(table) else None
 
     yield "sub-losses", terms_after  # fig:sublosses
-
-
-def _axes(trials: pd.DataFrame) -> list[str]:
-    """Two parameters for the axes of a landscape, and one of few values for its slices: the weights first, then those
-    with most values."""
-    of_balance = trials[list(BALANCE[:2])].notna().all(axis=1).any()
-    balanced = list(BALANCE[:2]) if of_balance else weights_of(trials)[:2]
-    columns = {name: parameter(trials, name) for name in varied(trials)}
-    positive = {name: column for name, column in columns.items() if not (column <= 0).any()}  # axes are logarithmic
-    values = {name: len(np.unique(column[~np.isnan(column)])) for name, column in positive.items()}
-    others = sorted((name for name in values if name not in balanced), key=lambda name: -values[name])
-    axes = [*balanced, *sorted(others[: 2 - len(balanced)])]
-    few = [name for name in others if name not in axes and values[name] <= SLICES]
-    return axes + few[:1] if len(axes) == 2 else axes
 
 
 def _landscapes(cells: pd.DataFrame, score: str) -> Named:
@@ -169,18 +150,14 @@ def figures_of_all(trials: pd.DataFrame) -> Named:
 def _curves(trials: pd.DataFrame, curves_of_all: Callable[[], Sequence[Curve]], over: str) -> Figure | None:
     """One panel per landscape whose searches all have the times that `over` needs; None if there is none."""
     on_gpus = set(trials.loc[trials["gpus"].astype(float) > 0, "study"])
-    bands, best, words = {}, {}, {}
+    bands, best = {}, {}
     for landscape, curves in grouped(curves_of_all(), "landscape").items():
         shown = searched(curves)
         if shown and all(_known(curve, over, on_gpus) for curve in shown):
-            bands[landscape] = {method: mean_curve(own, over) for method, own in grouped(shown, "method").items()}
-            best[landscape] = max(np.nanmax(curve.reached, initial=-np.inf) for curve in curves)
             own = trials["study"].isin([curve.study for curve in shown])
-            words[landscape] = score_words(trials[own], shown[0].score)
-    if len(set(words.values())) == 1:
-        return plots.curves_figure(bands, f"{words.popitem()[1]} of the best so far", best)
-    named = {landscape: f"{landscape}: {score}" for landscape, score in words.items()}
-    bands, best = ({named[landscape]: value for landscape, value in found.items()} for found in (bands, best))
+            name = f"{landscape}: {score_words(trials[own], shown[0].score)}"
+            bands[name] = {method: mean_curve(own, over) for method, own in grouped(shown, "method").items()}
+            best[name] = max(np.nanmax(curve.reached, initial=-np.inf) for curve in curves)
     return plots.curves_figure(bands, "score of the best so far", best) if bands else None
 
 

@@ -10,18 +10,11 @@ import numpy as np
 import pandas as pd
 
 from tune_cd import balance
-from tune_cd.analysis.confirmation import Mean, mean_of
+from tune_cd.analysis.confirmation import Mean, by_seed, mean_of
+from tune_cd.analysis.recipes import Recipe
 from tune_cd.analysis.runs import length_in
-from tune_cd.analysis.scores import (
-    SPLITS,
-    maps_of,
-    optimizer_of,
-    per_class,
-    score_words,
-    searching,
-    weights_of,
-)
-from tune_cd.report.findings import Findings, Recipe, is_known
+from tune_cd.analysis.scores import SPLITS, maps_of, optimizer_of, per_class, score_words, searching, weights_of
+from tune_cd.report.findings import Findings, is_known
 from tune_cd.report.words import counted, recipe_words, setting, tuned, values_in
 from tune_cd.results.rows import sign_of
 from tune_cd.search.category import value_in
@@ -51,14 +44,7 @@ def worth(found: Findings) -> dict[str, Any]:
         words = recipe_words(recipe.average)
         label = f"{words}, best rate" if recipe.learning_rate is not None else words
         row = _score(label, recipe.best, recipe.fresh, found, score) | {"how": _compared(recipe)}
-        if recipe.best["setting"] == best["setting"]:
-            alone = "it reaches" if recipe.learning_rate is None else "its learning rate alone reaches"
-            verdict = f"over the {words}: {alone} the best setting."
-            rows.append(row | {"gain": "Nothing", "verdict": verdict})
-        else:
-            gain_score = score if is_known(recipe.best[score]) else "val_score"
-            gain = Mean(gain_score, recipe.gain, recipe.low, recipe.high, recipe.pairs)
-            rows.append(row | _verdict(gain, words, score, best, recipe.best))
+        rows.append(row | _verdict(recipe.gain, words, score, best, recipe.best))
     for average in found.missing:
         how = "No completed trial is within its reach, so the gain over it is not known."
         rows.append(dict.fromkeys(("value", "low", "high")) | {"label": recipe_words(average), "seeds": "", "how": how})
@@ -71,9 +57,7 @@ def worth(found: Findings) -> dict[str, Any]:
 
 def _score(label: str, row: pd.Series, fresh: Mean | None, found: Findings, score: str) -> dict[str, Any]:
     """A score with the interval over seeds, fresh ones where there are any."""
-    trials = searching(found.trials)
-    same = trials[(trials["setting"] == row["setting"]) & (trials["status"] == "completed") & trials["seed"].notna()]
-    values = same.drop_duplicates("seed")[score].dropna().to_numpy(dtype=float)
+    values = by_seed(searching(found.trials), row, score).dropna().to_numpy(dtype=float)
     anew = fresh is not None and fresh.score == score
     mean = fresh if anew else mean_of(values, score) if len(values) else Mean(score, row[score], np.nan, np.nan, 1)
     numbers = {name: getattr(mean, name) for name in ("value", "low", "high")}
@@ -83,6 +67,8 @@ def _score(label: str, row: pd.Series, fresh: Mean | None, found: Findings, scor
 
 def _verdict(gain: Mean, over: str, shown: str, best: pd.Series, reached: pd.Series) -> dict[str, str]:
     """The gain over something in writing, and whether chance explains it. shown: the score that the picture shows."""
+    if reached["setting"] == best["setting"]:
+        return {"gain": "Nothing", "verdict": f"over the {over}: it reaches the best setting."}
     if not is_known(gain.value):
         return {}
     largest = max(abs(value) for value in (gain.value, gain.low, gain.high) if is_known(value))
@@ -183,7 +169,7 @@ def use_it(found: Findings, command: str | None, network: str | None) -> dict[st
         code = f"from trainables import trained\nnetwork = trained.load({network!r})\n"
         ways["its network"] = f"{code}vectors = network(images)  # [n, 3, height, width] -> [n, d]"
     if command is not None:
-        ways["search on"] = f"{command} --resume --num-samples {found.spent + 10}"
+        ways["search on"] = f"{command} --resume --num-samples N  # a larger total than before"
     return ways
 
 
@@ -210,17 +196,8 @@ def _in_a_loop(found: Findings, known: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _as_a_config(known: Mapping[str, Any]) -> dict[str, str]:
-    """The configuration as Python and as JSON, and as the start of another search."""
-    plain = {name: _plain(value) for name, value in known.items()}
+    """The configuration, with whole numbers as int and a category's text as what it stands for, such as True."""
+    plain = {name: value_in(value) if isinstance(value, str) else int(value) if float(value).is_integer()
+             else float(f"{value:.6g}") for name, value in known.items()}  # fmt: skip
     lines = ",\n".join(f"    {json.dumps(name, ensure_ascii=False)}: {value!r}" for name, value in plain.items())
-    code = f"config = {{\n{lines},\n}}"
-    start = "search = CoordinateDescentSearch(space, metric=..., mode=..., start=config)"
-    listed = json.dumps(plain, indent=2, ensure_ascii=False)
-    return {"Python": code, "JSON": listed, "search on from it": f"{code}\n{start}"} if known else {}
-
-
-def _plain(value: Any) -> Any:
-    """A value as its user wrote it: whole numbers as int, a category's text as what it stands for, such as true."""
-    if isinstance(value, str):
-        return value_in(value)
-    return int(value) if float(value).is_integer() else float(f"{value:.6g}")
+    return {"in your script": f"config = {{\n{lines},\n}}"} if known else {}

@@ -74,7 +74,7 @@ function hang(section, root) {
 }
 
 function find(row) {
-  Object.assign(state, { filter: study().trials.trial_id[row], ended: "", shown: PAGE_ROWS });
+  Object.assign(state, { filter: study().trials.trial_id[row], shown: PAGE_ROWS });
   drawTrials();
   tell(null);
   $("trials").scrollIntoView({ block: "nearest" });
@@ -162,10 +162,9 @@ function axisOf(one, n, score) {
   return { ...view, label: scale === "category" ? label : `${label} (${scale} scale)`, at };
 }
 
-/** Score n with its shades, or the order of asking. */
+/** Score n with its shades. */
 function scoreOf(one, n) {
-  const order = { label: "order of asking", values: one.trials.trial_index };
-  const score = n === "order" ? order : one.scores[n];
+  const score = one.scores[n];
   return { ...score, ...shading(score.values, score.down) };
 }
 
@@ -185,8 +184,8 @@ function ranked(one, rows, { values, down }) {
 function drawLandscape(one) {
   $("landscape").hidden = !one.params.length || !one.scores.length;
   if ($("landscape").hidden) return;
-  const score = scoreOf(one, state.colour), up = one.scores[state.colour] ?? one.scores[0];
-  const [xAxis, yAxis] = [axisOf(one, state.x, up), axisOf(one, state.y, up)];
+  const score = scoreOf(one, state.colour);
+  const [xAxis, yAxis] = [axisOf(one, state.x, score), axisOf(one, state.y, score)];
   const width = $("landscape").querySelector(".chart").clientWidth, height = Math.round(Math.min(width * (width < 500 ? 1 : 0.74), 560));
   const { root, x, y, box } = frame(width, height, xAxis, yAxis, `${score.label} over ${xAxis.label} and ${yAxis.label}; use the arrow keys to step through the trainings, or read the table`);
   const [left, top, w, h] = box;
@@ -279,7 +278,7 @@ function drawChoices(one) {
   options("x", params);
   options("y", [...params, ["score", "the score"]]);
   if (state.x === state.y) $("y").value = state.y = "score";
-  options("colour", [...one.scores.map(({ label }, n) => [String(n), label]), ["order", "order of asking"]]);
+  options("colour", one.scores.map(({ label }, n) => [String(n), label]));
   const few = one.params.flatMap(({ label, values }, n) => {
     const tried = [...new Set(known(values))].sort((a, b) => (a > b) - (a < b));
     return tried.length <= 12 ? tried.map((value) => [`${n}:${value}`, `${label} = ${show(value)}`]) : [];
@@ -349,8 +348,8 @@ function drawCurves(one) {
 
 // ---------------------------------------------------------------- tables
 
-function drawTables(one) {
-  $("tables").replaceChildren(...[...one.tables, ...payload.tables].map(({ title, columns, rows, note }) => {
+function drawTables() {
+  $("tables").replaceChildren(...payload.tables.map(({ title, columns, rows, note }) => {
     const numeric = columns.map((_, n) => rows.every((row) => NUMERIC.test(row[n])));
     const line = (tag, attributes) => (texts) => make("tr", {}, ...texts.map((text, n) => make(tag, { ...attributes, class: numeric[n] ? "number" : "" }, text)));
     const table = make("table", {}, make("thead", {}, line("th", { scope: "col" })(columns)), make("tbody", {}, ...rows.map(line("td", {}))));
@@ -379,11 +378,9 @@ function drawTrials() {
   const sort = state.sort ?? { head: one.scores[0]?.label, down: !one.scores[0]?.down };
   const seek = state.filter.toLowerCase().split(/\s+/).filter(Boolean);
   const text = (row) => all.map(({ values, text: write }) => write(values[row])).join(" ").toLowerCase();
-  const found = states.map((_, row) => row).filter((row) => (!state.ended || states[row] === state.ended) && (!seek.length || seek.every((word) => text(row).includes(word))));
+  const found = states.map((_, row) => row).filter((row) => !seek.length || seek.every((word) => text(row).includes(word)));
   const by = kept.find(({ head }) => head === sort.head);
   if (by) found.sort((a, b) => compare(by.values[a], by.values[b], sort.down));
-  $("state").replaceChildren(new Option("any way", ""), ...[...new Set(states)].map((word) => new Option(word, word)));
-  $("state").value = state.ended;
   if ($("filter").value !== state.filter) $("filter").value = state.filter;
   $("count").textContent = `${found.length === states.length ? "" : `${count(found.length)} of `}${count(states.length)} trials`;
   const table = $("trials").querySelector("table"), focused = document.activeElement?.dataset?.head;
@@ -417,12 +414,11 @@ function drawCharts() {
 function drawStudy() {
   const one = study(), [x, y] = one.axes.map(String);
   const only = one.only ? `${one.only[0]}:${one.params[one.only[0]].values[one.only[1]]}` : "";
-  Object.assign(state, { x, y, only, colour: "0", whole: false, filter: "", ended: "", sort: null, shown: PAGE_ROWS });
+  Object.assign(state, { x, y, only, colour: "0", whole: false, filter: "", sort: null, shown: PAGE_ROWS });
   drawHeader(one);
   drawFirst(one);
   drawChoices(one);
   drawCharts();
-  drawTables(one);
   drawTrials();
   explain();
   $("facts").querySelector("dl").replaceChildren(...one.facts.flatMap(([label, text]) => [make("dt", {}, label), make("dd", {}, text)]));
@@ -434,7 +430,6 @@ function listen() {
   for (const id of ["x", "y", "colour", "only"]) on(id, "change", ({ value }) => { state[id] = value; drawChoices(study()); drawLandscape(study()); });
   on("whole", "change", ({ checked }) => { state.whole = checked; drawLandscape(study()); });
   on("filter", "input", ({ value }) => { Object.assign(state, { filter: value, shown: PAGE_ROWS }); drawTrials(); });
-  on("state", "change", ({ value }) => { Object.assign(state, { ended: value, shown: PAGE_ROWS }); drawTrials(); });
   on("more", "click", () => { state.shown += 200; drawTrials(); });
   let width = innerWidth, waiting;
   addEventListener("resize", () => {
@@ -453,5 +448,6 @@ $("study-box").hidden = payload.studies.length < 2;
 $("study").replaceChildren(...payload.studies.map(({ name, ended }, n) => new Option(isKnown(ended) ? `${name}, ${moment(ended).slice(0, 10)}` : name, n)));
 $("nothing").hidden = payload.studies.length > 0;
 $("all").hidden = !payload.studies.length;
+drawTables();
 if (payload.studies.length) { drawStudy(); listen(); } else $("title").textContent = payload.title;
 document.documentElement.dataset.ready = "yes";

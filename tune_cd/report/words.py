@@ -1,6 +1,7 @@
 """Findings in sentences: how a gain was compared, how sure the result is, what failed, and next steps."""
 
 from collections.abc import Mapping
+from math import isinf
 from typing import Any
 
 import numpy as np
@@ -8,17 +9,16 @@ import pandas as pd
 
 from tune_cd import balance
 from tune_cd.analysis.axes import written
+from tune_cd.analysis.confirmation import Mean
 from tune_cd.analysis.intervals import student
-from tune_cd.analysis.scores import SPLITS, maps_of, parameter_of
+from tune_cd.analysis.recipes import Recipe
+from tune_cd.analysis.scores import SPLITS, parameter, parameter_of
 from tune_cd.analysis.tables import ALIKE
 from tune_cd.balance import WEIGHT
-from tune_cd.report.findings import Findings, Mean, Recipe, is_known
+from tune_cd.report.findings import Findings, is_known
 from tune_cd.results.attempts import to_retry
 from tune_cd.results.redaction import redact
 from tune_cd.results.rows import choices_in
-
-FEW_IMAGES = 1000
-"""So many validation images are too few to choose by a difference that one of them makes."""
 
 LETTERS = {"Lambda_p": "Λp", "Lambda_e": "Λe", "batch_size": "b"}
 
@@ -87,31 +87,18 @@ def fresh_score(fresh: Mean) -> str:
 
 
 def tuned(recipe: Recipe) -> str:
-    """How closely a baseline's learning rate was tuned, in one or two sentences."""
-    rates = recipe.rates
+    """How closely a recipe's learning rate was tuned."""
     if recipe.learning_rate is None:
         return (
-            f"{counted(rates.settings, 'setting')} trained; under Adam the scale of the weights has no effect, and "
+            f"{counted(recipe.tried, 'setting')} trained; under Adam the scale of the weights has no effect, and "
             "Adam's own rate was the same for all."
         )
-    said = f"{counted(rates.settings, 'learning rate')} trained"
-    if recipe.grid_step is not None:
-        said += f", {_octaves(recipe.grid_step)} apart, as the grid has them."
-    elif rates.exhausted:
-        said += f": the best is bracketed within {max(rates.gap, 0.005):.2f} octaves."
+    if isinf(recipe.gap):
+        near = "on one side of the best none was tried, which is too few to know it."
     else:
-        gaps = [
-            f"no {side} one was tried" if np.isinf(gap) else f"the next {side} one is {_octaves(gap)} away"
-            for gap, side in ((rates.below, "lower"), (rates.above, "higher"))
-        ]
-        said += f", which is too few to know the best: {' and '.join(gaps)}."
-    if rates.end is not None:
-        said += f" It is at the {rates.end} end of the range: a wider one may hold better."
-    return said
-
-
-def _octaves(gap: float) -> str:
-    return f"{gap:.2g} octave{'s' * (gap != 1)}"
+        near = f"the best is bracketed within {max(recipe.gap, 0.005):.2g} octaves."
+    wider = f" It is at the {recipe.end} end of the range: a wider one may hold better." if recipe.end else ""
+    return f"{counted(recipe.tried, 'learning rate')} trained: {near}{wider}"
 
 
 def edges(found: Findings) -> str:
@@ -128,44 +115,41 @@ def summarise(found: Findings, command: str | None = None, images: Mapping[str, 
     command: the command that runs it again, such as `python -m tune_cd.run --study S`; None if `tune_cd.run` did not
     run it. images: score of a split -> the number of its images, where that is known.
     """
-    if found.best is None:
-        return _failures(found, command)
-    known = _ahead(found) | _one_image(found, images or {}) | _certainty(found)
-    return known | _failures(found, command) | _next(found, command)
-
-
-def _one_image(found: Findings, images: Mapping[str, int]) -> Sentences:
-    """A caution where a single image outweighs a difference that is shown."""
-    count = images.get("test_score" if is_known(found.best["test_score"]) else "val_score")
-    gains = [recipe.gain for recipe in found.recipes] + ([found.first_gain.value] if found.first_gain else [])
-    small = count is not None and any(0 < abs(gain) <= 1 / count for gain in gains)
-    choosing = images.get("val_score")
-    if choosing is not None and is_known(found.ahead_by) and found.ahead_by <= 1 / choosing:
-        text = (
-            f"{choosing:,} images validate, so one is worth {1 / choosing:.2g} of the score; the best setting is "
-            f"{found.ahead_by:.2g} ahead of the next. One image decides between them."
-        )
-        return {"Few images": (text, "caution")} if choosing < FEW_IMAGES or small else {}
-    if not small:
-        return {}
-    text = f"{count:,} images test, so one is worth {1 / count:.2g} of the score: as much as a difference shown above."
-    return {"Few images": (text, "caution")}
+    said: Sentences = {}
+    if found.best is not None:
+        said = _ahead(found) | _one_image(found, images or {}) | _certainty(found)
+    said |= _failures(found, command)
+    return said | _next(found, command) if found.best is not None else said
 
 
 def _ahead(found: Findings) -> Sentences:
     """A caution if another setting was better by validation than the best of the study's own search."""
-    row = found.ahead
-    if row is None:
+    if (row := found.ahead) is None:
         return {}
     test = f", test {row['test_score']:.4f}" if is_known(row["test_score"]) else ""
-    text = f"{', '.join(setting(found, row))}. Validation {row['metric_name']} {row['val_score']:.4f}{test}."
-    text += f" Found by {row['search']} as trial {row['trial_id']}."
-    text += f" With fresh seeds: {fresh_score(found.ahead_fresh)}." if found.ahead_fresh is not None else ""
-    return {"Better by validation": (f"{text} All gains are those of the best setting above.", "caution")}
+    text = f"{', '.join(setting(found, row))}. Validation {row['metric_name']} {row['val_score']:.4f}{test}, found by "
+    text += f"{row['search']} as trial {row['trial_id']}. All gains are those of the best setting above."
+    return {"Better by validation": (text, "caution")}
+
+
+def _one_image(found: Findings, images: Mapping[str, int]) -> Sentences:
+    """A caution where a single image outweighs a difference that is shown."""
+    shown = "test_score" if is_known(found.best["test_score"]) else "val_score"
+    others = [recipe.gain for recipe in found.recipes if recipe.best["setting"] != found.best["setting"]]
+    others += [found.first_gain] * (found.first_gain is not None)
+    told = [("val_score", "validate", "the next", found.ahead_by)]
+    told += [(shown, "test" if shown == "test_score" else "validate", "one above", gain.value) for gain in others]
+    for score, verb, other, difference in told:
+        count = images.get(score)
+        if count is not None and is_known(difference) and abs(difference) <= 1 / count:
+            worth = f"{count:,} images {verb}, so one is worth {1 / count:.2g} of the score"
+            text = f"{worth}: as much as the best setting is ahead of {other}."
+            return {"Few images": (text, "caution")}
+    return {}
 
 
 def _certainty(found: Findings) -> Sentences:
-    said, (noise, freedom) = [], found.noise
+    said, (noise, freedom), best = [], found.noise, found.best
     if is_known(noise):
         most = student(freedom) * 2**0.5 * noise  # the difference has twice the variance of one score
         said.append(
@@ -173,40 +157,32 @@ def _certainty(found: Findings) -> Sentences:
             "so may any two by chance."
         )
     else:
-        several = found.trials.loc[found.trials["seed"].isna(), "setting"].duplicated().any()
-        trained = "No setting was trained with two known seeds" if several else "Every setting was trained once"
-        said.append(f"{trained}: how much of a difference is chance cannot be told from this table.")
-    if is_known(found.best["test_score"]):
-        lucky = found.seeds <= 1 and found.fresh is None
-        luck = ", but the luck of its one training is in both: fresh seeds may give less" if lucky else ""
-        said.append(f"The best was chosen by its validation score; the test split had no part in that{luck}.")
+        said.append("No setting was trained with two known seeds: how much of a difference is chance is not known.")
+    if is_known(best["test_score"]):
+        said.append("The best was chosen by its validation score; the test split had no part in that.")
     else:
         said.append("There is no test score. The best of many validation scores is biased upwards by the choice.")
     if len(found.alike) > 1:
-        spans = {
-            name: f"{low:.3g} to {high:.3g}" if low < high else f"{low:.4g}"
-            for name, (low, high) in found.alike_ranges.items()
-        }
-        ranges = ", ".join(f"{letters(name)} {span}" for name, span in spans.items())
+        values = {axis.name: parameter(found.alike, axis.name) for axis in found.axes if axis.kind != "category"}
+        ends = {name: (np.nanmin(column), np.nanmax(column)) for name, column in values.items()}
+        spans = [f"{letters(name)} {low:.3g} to {high:.3g}" for name, (low, high) in ends.items() if low < high]
+        said.append(f"{len(found.alike)} settings are within {100 * ALIKE:.0f} % of the best ({', '.join(spans)}).")
+    if best["trained"] > best["seeds"]:
         said.append(
-            f"{len(found.alike)} settings are within {100 * ALIKE:.0f} % of the best ({ranges}): "
-            "there is little to choose between them."
+            f"Of the best setting's {best['trained']} trainings only {best['seeds']} completed: its score is of those."
         )
-    if found.unfinished:
-        trained = found.seeds + found.unfinished
-        said.append(
-            f"Of the best setting's {trained} trainings only {found.seeds} completed: its score is of those alone."
-        )
-    return {"How sure": (" ".join(said), "note" if is_known(noise) and not found.unfinished else "caution")}
+    sure = is_known(noise) and best["trained"] == best["seeds"]
+    return {"How sure": (" ".join(said), "note" if sure else "caution")}
 
 
 def _failures(found: Findings, command: str | None) -> Sentences:
     """Counts of the trials that did not complete, with their most frequent reasons; how to run lost ones again."""
-    counts = [f"{counted(number, 'trial')} {status}" for status, number in found.status.items()
-              if status in ("diverged", "failed")]  # fmt: skip
+    status = found.trials["status"]
+    counts = [f"{counted(int(number), 'trial')} {word}" for word, number in status.value_counts().items()
+              if word in ("diverged", "failed")]  # fmt: skip
     if not counts:
         return {}
-    failed = found.trials[found.trials["error"].notna() & (found.trials["status"] == "failed")]
+    failed = found.trials[found.trials["error"].notna() & (status == "failed")]
     reasons = failed["error"].map(_reason).value_counts().head(2)
     text = ", ".join(counts) + "." + "".join(f" {number} x: {reason}." for reason, number in reasons.items())
     if command and (lost := int(to_retry(failed).sum())):
@@ -223,17 +199,9 @@ def _reason(error: str) -> str:
 def _next(found: Findings, command: str | None) -> Sentences:
     ideas = []
     if found.edges:
-        wider = ["`--range LO,HI`"] * (set(found.edges) != {"batch_size"})
-        wider += ["`--batch-sizes`"] * ("batch_size" in found.edges)
-        how = f" ({' and '.join(wider)} in a new study)." if command else "."
+        how = " (`--range LO,HI` or `--batch-sizes` in a new study)." if command else "."
         ideas.append(f"In the best setting {edges(found)}: search further on{how}")
-    if found.late:
-        further = f", `{command} --resume --num-samples {found.spent + 10}`." if command else "."
-        ideas.append(f"The best was among the last trials: more may find better{further}")
     if not is_known(found.noise[0]):
         how = f": `{command} --resume --confirm 3`." if command else "."
         ideas.append(f"Train the best settings with fresh seeds before relying on a small difference{how}")
-    searched = {name for params in maps_of(found.trials, "params") for name in params}
-    if command and "batch_size" not in searched and found.trials["batch_size"].notna().any():
-        ideas.append("The batch size was fixed: `--tune-batch-size` searches it as well.")
     return {"What to try next": (" ".join(ideas), "next")} if ideas else {}

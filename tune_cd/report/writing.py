@@ -9,8 +9,6 @@ from typing import Any
 import pandas as pd
 
 from tune_cd import results
-from tune_cd.analysis.scores import weights_of
-from tune_cd.report.findings import Ranges
 from tune_cd.report.page import render
 from tune_cd.report.payload import payload
 from tune_cd.results.location import is_uri
@@ -29,19 +27,14 @@ def read(place: Path | str, studies: Sequence[str] | None) -> pd.DataFrame:
     one_file = is_file(place)
     if studies is not None and len(studies) == 1 and not one_file:
         trials = results.read(place, studies[0])
-        if len(trials):
+        if len(trials) or text_of(store_of(place), studies[0], OPTIONS) is not None:
             return trials
     trials = results.read_file(place) if one_file else results.read(place)
-    there = set(trials["study"])
-    unknown = [name for name in studies or () if name not in there and (one_file or not _has_begun(place, name))]
+    unknown = {*(studies or ())}.difference(trials["study"])
     if unknown:
-        known = ", ".join(sorted(there)) or "none"
-        raise ValueError(f"study {', '.join(unknown)}: not in {place}; there are {known}")
+        known = ", ".join(sorted(set(trials["study"]))) or "none"
+        raise ValueError(f"study {', '.join(sorted(unknown))}: not in {place}; there are {known}")
     return trials if studies is None else trials[trials["study"].isin(studies)].reset_index(drop=True)
-
-
-def _has_begun(place: Path | str, study: str) -> bool:
-    return text_of(store_of(place), study, OPTIONS) is not None
 
 
 def is_file(place: Path | str) -> bool:
@@ -55,40 +48,25 @@ def content(place: Path | str, studies: Sequence[str] | None = None) -> dict[str
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         trials = read(place, studies)
-        names = sorted(set(trials["study"]))
-        curves = None
-        if not is_file(place) and 0 < len(names) <= STUDIES:
-            curves = pd.concat([results.read_curves(place, study) for study in names], ignore_index=True)
+        names = [] if is_file(place) else sorted(set(trials["study"]))
+        curves = [results.read_curves(place, study) for study in names if len(names) <= STUDIES]
     notes = list(dict.fromkeys(str(warning.message) for warning in caught))
     title = studies[0] if studies and len(studies) == 1 else names[0] if len(names) == 1 else str(place)
-    known = {} if is_file(place) else {name: _known(place, name, trials[trials["study"] == name]) for name in names}
-    found = payload(trials, title, notes=notes, known=known, curves=curves)
+    known = {name: _known(place, name) for name in names}
+    found = payload(trials, title, notes=notes, known=known, curves=pd.concat(curves) if curves else None)
     for note in found["notes"]:
         warnings.warn(note, stacklevel=2)
     return found
 
 
-def _known(place: Path | str, study: str, trials: pd.DataFrame) -> dict[str, Any]:
-    """What a study's folder says: its networks, and of `tune_cd.run` the ranges and the command."""
+def _known(place: Path | str, study: str) -> dict[str, Any]:
+    """What a study's folder says: its networks, and the command if `tune_cd.run` made it."""
     store, networks = store_of(place), Networks(place, study).best()
-    options = options_of(store, study)
     command = shlex.join(["python", "-m", "tune_cd.run", "--results", str(place), "--study", study])
     return {
-        "ranges": _ranges(options, trials),
-        "command": command if options else None,
+        "command": command if options_of(store, study) else None,
         "networks": {search: str(store.where(name)) for search, name in networks.items()},
     }
-
-
-def _ranges(options: dict, trials: pd.DataFrame) -> Ranges:
-    """The allowed range of each searched parameter, from `tune_cd.run`'s options; {} if they are not known."""
-    try:
-        low, high = map(float, options["range"])
-        sizes = [float(size) for size in options["batch_sizes"]] if options.get("tune_batch_size") else []
-    except (KeyError, TypeError, ValueError):
-        return {}
-    weights = dict.fromkeys(weights_of(trials), (low, high))
-    return weights | ({"batch_size": (min(sizes), max(sizes))} if sizes else {})
 
 
 def write_report(place: Path | str, study: str) -> Path | str:

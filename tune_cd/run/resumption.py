@@ -9,7 +9,7 @@ import pandas as pd
 from trainables.trial import LOOKS
 from tune_cd import results
 from tune_cd.analysis import best_trial, means_over_seeds, on_diagonal
-from tune_cd.analysis.confirmation import RECIPES
+from tune_cd.analysis.recipes import RECIPES
 from tune_cd.analysis.scores import searching
 from tune_cd.results.attempts import UNFINISHED, next_attempt
 from tune_cd.results.schema import CONFIRM

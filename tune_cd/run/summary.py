@@ -8,10 +8,12 @@ import pandas as pd
 
 from tune_cd import results
 from tune_cd.analysis import best_trial, means_over_seeds
+from tune_cd.analysis.axes import axes_of
+from tune_cd.analysis.memory_table import memory_modes
 from tune_cd.analysis.runs import counted, runs_of
 from tune_cd.analysis.scores import parameter_of, searching
-from tune_cd.analysis.tables import markdown, memory, memory_modes
-from tune_cd.report.findings import Findings, findings, grown, is_known
+from tune_cd.analysis.tables import markdown, memory
+from tune_cd.report.findings import Findings, findings, is_known
 from tune_cd.report.words import edges, fresh_score, interval, letters, recipe_words, tuned
 from tune_cd.results.study_files import Networks
 from tune_cd.run.screen import fold
@@ -45,7 +47,7 @@ def counted_by_status(table: pd.DataFrame) -> str:
 def _balance_table(trials: pd.DataFrame, study: Study) -> list[str]:
     """Lines with the best h and score of the requested search and of each baseline, then how well each learning rate
     was tuned."""
-    found, names = findings(trials, _box(study)), study.config.weighted.weights
+    found, names = findings(trials), study.config.weighted.weights
     best = found.best if found.best["search"] == study.config.search else None
     recipes = [recipe for recipe in found.recipes if recipe.average in averages_of(study.setup)]
     rows = [("best balance found", best), *((f"best with {recipe_words(one.average)}", one.best) for one in recipes)]
@@ -71,15 +73,15 @@ def _table(names: Sequence[str], rows: Sequence[tuple[str, pd.Series | None]]) -
     return lines
 
 
-def _box(study: Study) -> dict[str, tuple[float, float]]:
-    """The range of each weight at the study's start."""
-    return dict.fromkeys(study.config.weighted.weights, study.config.range)
+def _reached(study: Study, trials: pd.DataFrame) -> dict[str, tuple[float, float]]:
+    """The range of each weight, as wide as it has grown."""
+    return {axis.name: (axis.low, axis.high) for axis in axes_of(trials) if axis.name in study.config.weighted.weights}
 
 
 def _growth(trials: pd.DataFrame, study: Study) -> list[str]:
     """A line on the weights whose range has grown, and how far; none if no range has."""
     (low, high), inside, said = study.config.range, 1 + 1e-6, []  # rounding apart
-    for name, (least, most) in grown(_box(study), trials).items():
+    for name, (least, most) in _reached(study, trials).items():
         ends = [f"down to {least:.3g}"] if inside * least < low else []
         ends += [f"up to {most:.3g}"] if most > inside * high else []
         said += [f"{letters(name)} {' and '.join(ends)}"] if ends else []
@@ -93,8 +95,8 @@ def _fresh(found: Findings) -> list[str]:
     lines = [f"with fresh seeds, the best balance: {fresh_score(found.fresh)}"]
     for recipe in found.recipes:
         if recipe.fresh is not None:
-            gain = f"gain {recipe.gain:+.4f}"
-            gain += f" ({interval(recipe.low, recipe.high, '+')})" if is_known(recipe.low) else ""
+            gain = f"gain {recipe.gain.value:+.4f}"
+            gain += f" ({interval(recipe.gain.low, recipe.gain.high, '+')})" if is_known(recipe.gain.low) else ""
             lines.append(f"with fresh seeds, {recipe_words(recipe.average)}: {fresh_score(recipe.fresh)}; {gain}")
     return lines
 
@@ -119,7 +121,7 @@ def draw(study: Study, table: pd.DataFrame) -> Path | str:
     rows = searching(table)
     settings = means_over_seeds(counted(runs_of(rows)).iloc[: len(rows)])
     averages, weights = averages_of(study.setup), study.config.weighted.weights
-    lows, highs = zip(*grown(_box(study), rows).values(), strict=True)
+    lows, highs = zip(*_reached(study, rows).values(), strict=True)
     box, size, picture = (min(lows), max(highs)), study.config.batch_size, io.BytesIO()
     with standard():
         figure = search_figure(settings, averages, size, study.setup.k, box, runs=rows, weights=weights)

@@ -4,15 +4,15 @@ import json
 from dataclasses import asdict, replace
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from trainables.datasets import pin_source, source_sha256
 from trainables.losses import find_loss
 from trainables.training.checks import check_training
-from trainables.training.setup import Setup
 from tune_cd import results
 from tune_cd.results.merging import merge
 from tune_cd.results.reading import check_whole
-from tune_cd.run.config import Call, Request
+from tune_cd.run.config import FOUND, Request
 from tune_cd.run.options import study_name
 from tune_cd.run.searches import searches_of
 from tune_cd.run.study import COEFFICIENTS, Study, stored_study, tune_folder
@@ -38,20 +38,19 @@ def check_study(request: Request) -> Study:
         _check_rows(place, call.study, config.space)
     _ = config.space  # refuses an impossible box before data are fetched
     data_root = pin_source(config.dataset, config.data_root, call.download)
-    before, now = config.data_sha256, source_sha256(data_root)
-    if before and now and before != now:
-        raise _other_data(call, f"data of SHA-256 {before}", data_root.partition("#")[0], f"is now {now}")
-    config = replace(config, data_sha256=now or before)
     setup, source = config.first_form(
         lambda setup: check_training(setup, config.trained_batch_sizes, data_root, call.download)
     )
+    sha256 = source_sha256(data_root) or config.data_sha256
+    found = replace(config, data_sha256=sha256, data_content=source.content or None)
     if stored is not None:
-        _check_same(setup, stored[1])
-        if (source.content or None) != config.data_content:
-            raise _other_data(call, f"{config.data_content}", source.location, f"are now {source.content}")
-    config = replace(config, data_content=source.content or None)
+        for name in (name for name in FOUND if getattr(config, name) is not None):
+            _check_same(f"{name} of {source.location}", getattr(config, name), getattr(found, name))
+        now = asdict(setup) | {COEFFICIENTS: find_loss(setup.loss).coefficients}
+        for name in sorted(now.keys() | stored[1].keys()):
+            _check_same(name, stored[1].get(name), json.loads(json.dumps(now.get(name))))
     name = study_name(call, setup)
-    return Study(name, place, config, call, setup, source.name, data_root, searches_of(config, setup))
+    return Study(name, place, found, call, setup, source.name, data_root, searches_of(found, setup))
 
 
 def with_form(study: Study, form: str) -> Study:
@@ -64,13 +63,6 @@ def with_form(study: Study, form: str) -> Study:
     if setup != study.setup:  # the study's own has passed already
         check_training(setup, config.trained_batch_sizes, study.data_root, study.call.download)
     return replace(study, config=config, setup=setup, searches=searches_of(config, setup))
-
-
-def _other_data(call: Call, was: str, place: str, now: str) -> ValueError:
-    return ValueError(
-        f"study {call.study!r} was started with {was}, and at {place} there {now}; put the old ones back, or name a "
-        "new --study"
-    )
 
 
 def _check_rows(place: Path | str, study: str, space: Space) -> None:
@@ -86,12 +78,8 @@ def _check_rows(place: Path | str, study: str, space: Space) -> None:
             ) from error
 
 
-def _check_same(setup: Setup, stored: dict) -> None:
-    """Raise ValueError if the options lead to another set-up than the stored one, as in a release with other defaults,
-    or if the user's own loss has other terms or coefficients."""
-    now = json.loads(json.dumps(asdict(setup)))
-    now |= {COEFFICIENTS: find_loss(setup.loss).coefficients} if COEFFICIENTS in stored else {}
-    both = [(name, stored.get(name), now.get(name)) for name in sorted(now.keys() | stored.keys())]
-    differs = [f"{name} was {was!r} and is {value!r}" for name, was, value in both if was != value]
-    if differs:
-        raise ValueError(f"--resume: the set-up is another one now: {', '.join(differs)}; name a new --study")
+def _check_same(name: str, was: Any, now: Any) -> None:
+    """Raise ValueError if a study's data or set-up are others now: by a release with other defaults, or because the
+    user's own loss has other terms or coefficients."""
+    if was != now:
+        raise ValueError(f"--resume: {name} was {was} and is {now}; put it back, or name a new --study")

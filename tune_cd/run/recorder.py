@@ -10,7 +10,7 @@ until it has ended.
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from hashlib import sha256
 from json import dumps
 from math import nan
@@ -35,8 +35,6 @@ from tune_cd.run.searches import Search
 from tune_cd.run.study import CHECKPOINTS, Study
 
 KEPT = 2
-HELD = 2**30
-"""Largest size, in bytes, of the states that a process holds because the store refused them."""
 
 log = logging.getLogger(__name__)
 
@@ -48,53 +46,36 @@ class Checkpoints:
     results: str
     folder: str
     setup: Mapping[str, Any]
-    held: dict[str, tuple[str, bytes]] = field(default_factory=dict, compare=False)
-    """`key` -> (name, state) of a training's latest checkpoint if the store has refused it. This process alone can
-    resume from it."""
 
     def save(self, config: Mapping[str, Any], images_seen: int, state: bytes) -> None:
-        """Keep a state, then remove all but the latest of the earlier ones. Raises OSError if the store refuses it; the
-        state is then held."""
+        """Keep a state, then remove all but the latest of the earlier ones. Raises OSError if the store refuses it."""
         store, start = store_of(self.results), self.key(config)
         name = f"{start}{images_seen:012d}~sha256-{digest(state)}.pt"
-        self.held.pop(start, None)
-        self.held[start] = name, state
-        while sum(len(held) for _, held in self.held.values()) > HELD:
-            del self.held[next(iter(self.held))]
         earlier = [other for other in self._files(start) if other < name]
         store.write(name, state)
-        self.held.pop(start, None)
         for other in earlier[: -(KEPT - 1)]:
             store.remove(other)
 
     def saved(self, config: Mapping[str, Any]) -> Iterator[tuple[str, bytes]]:
         """(name, state) of the kept checkpoints that are undamaged, the latest first. Raises OSError if the store does
         not answer, and after the last for a damaged one."""
-        store, start, problem, files = store_of(self.results), self.key(config), None, []
-        held = dict([self.held[start]] if start in self.held else [])
-        try:
-            files = self._files(start)
-        except OSError as error:
-            problem = error
-        for name in sorted({*held, *files}, reverse=True):
+        store, problem = store_of(self.results), None
+        for name in reversed(self._files(self.key(config))):
             try:
-                state = held.get(name) or store.read(name)
+                state = store.read(name)
                 if not name.endswith(f"~sha256-{digest(state)}.pt"):
                     raise OSError(f"{store.where(name)} is damaged")
+                yield str(store.where(name)), state
             except OSError as error:
                 log.warning("%s; the one before it is tried", error)
                 problem = error
-            else:
-                yield str(store.where(name)), state
         if problem is not None:
             raise problem
 
     def forget(self, config: Mapping[str, Any]) -> None:
         """Remove the checkpoints of an ended training."""
-        start = self.key(config)
-        self.held.pop(start, None)
         try:
-            for name in self._files(start):
+            for name in self._files(self.key(config)):
                 store_of(self.results).remove(name)
         except OSError as error:
             log.warning("saved states are left behind: %s", error)

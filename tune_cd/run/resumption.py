@@ -46,18 +46,16 @@ def portfolio_of(
     for search in searches:
         if search.retrains_best_of:
             search = replace(search, start=_chosen(study, search, ended))
-        if search.make is given and search.start is None:
-            reason = f"nothing to train: no trial of {' or '.join(search.retrains_best_of)} has completed"
-        else:
-            cut_off = [one for one in running if one["search"] == search.name]
-            optimiser = _rebuilt(study, search, table, ended, settings, resources.workers, cut_off)
-            if not optimiser.finished:
-                begun[search.name] = optimiser
+            if search.start is None:
+                none = f"no trial of {' or '.join(search.retrains_best_of)} has completed"
+                print(fold(f"{search.name}: nothing to train: {none}"), flush=True)
                 continue
-            reason = _account(search, optimiser)
-        print(fold(f"{search.name}: {reason}"), flush=True)
+        cut_off = [one for one in running if one["search"] == search.name]
+        begun[search.name] = _rebuilt(study, search, table, ended, settings, resources.workers, cut_off)
+    say_ended({name: search for name, search in begun.items() if search.finished})
+    left = {name: search for name, search in begun.items() if not search.finished}
     weights = {search.name: LINE_WEIGHT if search.line else float(search.make is not given) for search in searches}
-    return Portfolio(begun, study.space, searches[0].seeds, resources.workers, settings, weights)
+    return Portfolio(left, study.space, searches[0].seeds, resources.workers, settings, weights)
 
 
 def reported_by(study: Study, search: Search) -> Callable[[Asked, Mapping[str, Any]], Curve]:
@@ -73,12 +71,18 @@ def reported_by(study: Study, search: Search) -> Callable[[Asked, Mapping[str, A
     return curve
 
 
-def say_ended(portfolio: Portfolio, searches: list[Search]) -> None:
-    """After a run, print what each search has trained, and why it ended."""
-    print(flush=True)
-    for search in searches:
-        if (optimiser := portfolio.searches.get(search.name)) is not None:
-            print(fold(f"{search.name}: {_account(search, optimiser, portfolio.lent[search.name])}"), flush=True)
+def say_ended(searches: Mapping[str, Optimiser]) -> None:
+    """Print what each search has trained, and why it ended if it has."""
+    for name, search in searches.items():
+        own = [one for one in search.trainings if one.curve and not one.external]
+        failed = sum(one.failed for one in own)
+        whole = sum(one.share == 1 and not one.failed for one in own)
+        parts = {"trained whole": whole, "paused": len(own) - whole - failed, "failed or diverged": failed}
+        counts = ", ".join(f"{number} {kind}" for kind, number in parts.items() if number)
+        settings = f"{len(own)} setting{'s' * (len(own) != 1)}{f' ({counts})' if counts else ''}"
+        why = search.ending if search.finished else "it goes on"
+        spent = f"{search.spent:.3g} of {search.budget:.3g} full trainings' worth"
+        print(fold(f"{name}: {settings}, {spent}; {why}"), flush=True)
 
 
 def _rebuilt(
@@ -95,9 +99,6 @@ def _rebuilt(
     key, unknown = study.space.key, Setting({})
     rows = table[table["search"] == search.name].sort_values("trial_index", kind="stable")
     begun: dict[Key, tuple[Proposal, int]] = {}
-    if len(rows) or search.make is given:  # a start that was trained for another search has no row of this one
-        elsewhere = [h for h in search.starts if {*search.seeds} <= settings.get(key(h), unknown).curves.keys()]
-        begun = {key(h): (Proposal(h, "start", 0.0), 0) for h in elsewhere}
     for one in [*rows.to_dict("records"), *cut_off]:
         h = study.space.check(one["params"])
         begun.setdefault(key(h), (Proposal(h, one["direction"], one["line_position"]), int(one["trial_index"])))
@@ -164,23 +165,3 @@ def _with_seeds(table: pd.DataFrame, seeds: int) -> pd.DataFrame:
     if seeds == 1 or table.empty:
         return table
     return table[table.groupby(["search", "trial_index"])["seed"].transform("nunique") >= seeds]
-
-
-def _account(search: Search, optimiser: Optimiser, lent: float = 0.0) -> str:
-    """What a search has trained, and why it ended if it has. lent: `Portfolio.lent`."""
-    why = optimiser.ending if optimiser.finished else "it goes on"
-    if search.make is given:
-        return "its settings are trained" if optimiser.spent else "its setting was trained by another search"
-    if not (search.pauses or search.line):
-        return f"{optimiser.spent:.0f} of {search.num_samples} settings trained; {why}"
-    own = [one for one in optimiser.trainings if one.curve and not one.external]
-    failed = sum(one.failed for one in own)
-    whole = sum(one.share == 1 and not one.failed for one in own)
-    parts = {"trained whole": whole, "paused": len(own) - whole - failed, "failed or diverged": failed}
-    counts = ", ".join(f"{number} {kind}" for kind, number in parts.items() if number)
-    limit = f"{'at most ' * search.line}{search.num_samples}"
-    if optimiser.budget < search.num_samples:
-        limit += f", {optimiser.budget:.3g} within its share of --budget"
-    elsewhere = f", {lent:.3g} of it for other searches" if lent else ""
-    settings = f"{len(own)} setting{'s' * (len(own) != 1)} ({counts})"
-    return f"{settings}, images of {optimiser.spent:.3g} full trainings (of {limit}){elsewhere}; {why}"

@@ -8,27 +8,17 @@ import numpy as np
 
 from trainables.losses import find_loss
 from trainables.training.setup import Setup
-from trainables.training.setups import XBM_SCHEDULES, xbm_balance
+from trainables.training.setups import XBM_SCHEDULES
 from tune_cd import balance
 from tune_cd.results.schema import CONFIRM, DECAY
-from tune_cd.run.config import StudyConfig
+from tune_cd.run.config import DEFAULT_TRIALS, DEFAULT_WORTH, WORTH_FROM_KNOWN, StudyConfig
 from tune_cd.run.curves import lengths_of
-from tune_cd.run.starts import known_starts, recipe_at, starts_for, usual_rate, usual_weights
+from tune_cd.run.starts import USUAL, authors, known, recipe, start_of
 from tune_cd.search.baselines.listed import grid_cells
 from tune_cd.search.methods import CONFIGURED, OPTIMISERS, given
 from tune_cd.search.protocol import Optimiser
 from tune_cd.search.search import CoordinateDescent
 from tune_cd.search.space import Space
-
-USUAL = ("conventional", "known")
-"""Starts at the recipe in use, `known` where nothing is known."""
-
-DEFAULT_TRIALS = 20
-DEFAULT_WORTH = 10
-"""Default budget, in full trainings' worth, of a search that pauses trainings: with half the images it is ahead of 20
-full trainings on the measured landscapes (`tests/benchmarks/RESULTS.md`)."""
-WORTH_FROM_KNOWN = 5
-"""The same where the start is a known best, which is within a few per cent of the best already."""
 
 
 @dataclass(frozen=True)
@@ -121,63 +111,13 @@ def averages_of(setup: Setup) -> tuple[str, ...]:
     return balance.averages_of(setup.loss, loss.pairwise) if len(loss.terms) > 1 else ()
 
 
-def start_of(config: StudyConfig, setup: Setup, space: Space) -> dict | list[dict] | None:
-    """The first configuration, or those that others ended at, which a search that pauses tries short; None for blind.
-    Raises ValueError for an unknown form, or a value outside the box."""
-    if config.start == "blind":
-        return None
-    if found := known(config, setup):
-        starts = [space.check(row.weights | {"batch_size": config.batch_size}) for row in found]
-        return starts if config.pauses else starts[0]
-    start = _named_start(config, setup)
-    try:
-        return space.check(start)
-    except ValueError as error:
-        raise ValueError(f"--start {config.start}: {error}; --range LO,HI is that of every weight") from None
-
-
-def known(config: StudyConfig, setup: Setup) -> list[balance.Known]:
-    """Where `--start known` begins; [] where nothing is known, or another start is asked for."""
-    asked = config.start == "known" and config.experiment == "balance"
-    return known_starts(setup, config.batch_size, config.space.fixed) if asked else []
-
-
-def _named_start(config: StudyConfig, setup: Setup) -> dict:
-    """The configuration that `--start` names. Raises ValueError naming the allowed forms."""
-    loss = find_loss(setup.loss)
-    if config.start in USUAL:
-        usual = "separate" if loss.pairwise else balance.PUBLISHED
-        return _authors(config, setup) if config.experiment == "xbm" else _recipe(usual, config, setup)
-    if config.start == "paper":
-        return balance.published(setup.dataset, setup.loss).weights | {"batch_size": config.batch_size}
-    if config.start.startswith("lr="):
-        if setup.optimizer != "sgd":
-            raise ValueError(
-                f"--start {config.start!r}: under {setup.optimizer} the learning rate is no part of the weights: "
-                "--set learning_rate=..., and --start with the weights themselves"
-            )
-        return recipe_at(config.start, loss, config.batch_size, setup.k)
-    start: dict = {"batch_size": config.batch_size}
-    for assignment in config.start.split(","):
-        name, _, text = (part.strip() for part in assignment.partition("="))
-        if name not in (*loss.weights, "batch_size") or f",{config.start}".replace(" ", "").count(f",{name}=") > 1:
-            raise ValueError(f"--start {config.start!r}: {starts_for(loss)}")
-        try:
-            start[name] = int(text) if name == "batch_size" else float(text)
-        except ValueError:
-            raise ValueError(f"--start {config.start!r}: {text!r} is not a number") from None
-    return start
-
-
 def _line(name: str, average: str, config: StudyConfig, setup: Setup, space: Space) -> Search:
     """A search of the learning rate alone, on the recipe's diagonal."""
     try:
-        start = space.check(_recipe(average, config, setup))
+        start = space.check(recipe(average, config, setup))
     except ValueError as error:
-        raise ValueError(
-            f"the search {name!r} starts at the usual learning rate: {error}; widen --range, or leave it out with "
-            "--no-baseline"
-        ) from None
+        said = f"the search {name!r} starts at the usual learning rate: {error}; widen --range, or --no-baseline"
+        raise ValueError(said) from None
     joint = {"joint": [float(name != "batch_size") for name in space.names]}
     samples = config.baseline_trials or (DEFAULT_WORTH if config.pauses else DEFAULT_TRIALS)
     return Search(name, samples, _along(joint, config, setup), start, setup, workers=1, line=True, pauses=config.pauses)
@@ -208,7 +148,7 @@ def _xbm(asked: Search, config: StudyConfig, space: Space) -> list[Search]:
             if config.start in USUAL:  # continues from the line's trials
                 further = replace(further, start=None, starts_from=untuned)
         elif config.baseline:
-            searches.append(Search(untuned, 1, given, space.check(_authors(config, setup)), setup))
+            searches.append(Search(untuned, 1, given, space.check(authors(config, setup)), setup))
         searches.append(further)
         later = replace(setup, schedule=decay)
         among = {untuned: (untuned,), tuned: (untuned, tuned)} if config.baseline else {tuned: (tuned,)}
@@ -229,17 +169,3 @@ def _balance_line(asked: Search, config: StudyConfig, space: Space) -> Search:
     start = asked.start or space.sample(np.random.default_rng(config.seed))
     make = _along({"balance": balance.A_O["balance"][:2]}, config, asked.setup)
     return replace(asked, make=make, start=start, line=True)
-
-
-def _authors(config: StudyConfig, setup: Setup) -> dict:
-    """The XBM authors' balance in the space of this study."""
-    if setup.optimizer == "sgd":
-        return _recipe("global", config, setup)
-    return xbm_balance(config.batch_size, setup.k) | {"batch_size": config.batch_size}
-
-
-def _recipe(average: str, config: StudyConfig, setup: Setup) -> dict:
-    rate, size = usual_rate(setup), config.batch_size
-    if average == balance.PUBLISHED:
-        return usual_weights(find_loss(setup.loss), rate) | {"batch_size": size}
-    return balance.from_recipe(rate, average, size, setup.k) | {"batch_size": size}

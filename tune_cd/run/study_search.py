@@ -22,9 +22,8 @@ class StudySearch(Searcher):
     """Hands out a portfolio's trainings, up to `size` as a trial, `packs` trials at a time.
 
     All trainings of a configuration begin in one trial, even beyond `size`. reported: (training, its last report, {} if
-    it was lost) -> its learning curve. meter: of the
-    --budget. note: is told what the table does not know of the searches. It keeps no state: `--resume` continues from
-    the results table, which knows more than any snapshot.
+    it was lost) -> its learning curve. meter: of the --budget. note: is told what the table does not know of the
+    searches. It keeps no state: `--resume` continues from the results table, which knows more than any snapshot.
     """
 
     def __init__(

@@ -12,7 +12,7 @@ from tune_cd.analysis.runs import counted, runs_of
 from tune_cd.analysis.scores import parameter_of, searching
 from tune_cd.analysis.tables import markdown, memory, memory_modes
 from tune_cd.report.findings import Findings, findings, grown, is_known
-from tune_cd.report.words import edges, fresh_score, interval, letters, recipe_words, tuned
+from tune_cd.report.words import edges, fresh_score, interval, recipe_words, tuned
 from tune_cd.results.study_files import Networks
 from tune_cd.run.screen import fold
 from tune_cd.run.searches import averages_of
@@ -51,7 +51,6 @@ def _balance_table(trials: pd.DataFrame, study: Study) -> list[str]:
     rows = [("best balance found", best), *((f"best with {recipe_words(one.average)}", one.best) for one in recipes)]
     lines = ["", *_table(names, rows), "", *(_fresh(found) if best is not None else [])]
     lines += [f"{recipe_words(recipe.average)}: {tuned(recipe)}" for recipe in recipes]
-    lines += _growth(trials, study)
     if found.edges and best is not None:
         lines.append(f"best balance: {edges(found)}; a wider --range may hold better.")
     return lines
@@ -74,16 +73,6 @@ def _table(names: Sequence[str], rows: Sequence[tuple[str, pd.Series | None]]) -
 def _box(study: Study) -> dict[str, tuple[float, float]]:
     """The range of each weight at the study's start."""
     return dict.fromkeys(study.config.weighted.weights, study.config.range)
-
-
-def _growth(trials: pd.DataFrame, study: Study) -> list[str]:
-    """A line on the weights whose range has grown, and how far; none if no range has."""
-    (low, high), inside, said = study.config.range, 1 + 1e-6, []  # rounding apart
-    for name, (least, most) in grown(_box(study), trials).items():
-        ends = [f"down to {least:.3g}"] if inside * least < low else []
-        ends += [f"up to {most:.3g}"] if most > inside * high else []
-        said += [f"{letters(name)} {' and '.join(ends)}"] if ends else []
-    return [f"the range {low:g} to {high:g} has grown: {', '.join(said)}."] if said else []
 
 
 def _fresh(found: Findings) -> list[str]:

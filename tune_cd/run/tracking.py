@@ -12,7 +12,6 @@ from ray.tune import Callback
 
 from trainables.trial import LOOKS
 from tune_cd.balance import WEIGHT
-from tune_cd.results.redaction import redact
 from tune_cd.run.study import Study, tune_folder
 from tune_cd.tune.packs import members_of
 
@@ -76,26 +75,26 @@ class TrainingLog(Callback):
     """
 
     def __init__(self, study: Study, identify: Callable[[Mapping[str, Any]], dict]):
-        self._identify, self._tracker = identify, None
+        self._study, self._identify = study, identify
+        self._tracker: TensorBoard | MLflow | None = None
         self._open: dict[str, list] = {}  # name -> the tracker's run, the last step logged
         self._ended: set[tuple[str, str]] = set()  # (Tune's trial, name)
-        with self._told():
-            self._tracker = (MLflow if study.call.log_to == "mlflow" else TensorBoard)(study)
 
     def __getstate__(self) -> dict:
         """Empty: Tune pickles a copy with a Tuner, and never reads it."""
         return {}
 
+    def setup(self, **info) -> None:
+        with self._told():
+            self._tracker = (MLflow if self._study.call.log_to == "mlflow" else TensorBoard)(self._study)
+
     def on_trial_result(self, iteration, trials, trial, result, **info) -> None:
         for config, told in members_of(trial.config, result):
             name = self._identify(config)["trial_id"]
-            if (trial.trial_id, name) not in self._ended:
-                with self._told():
+            with self._told():
+                if (trial.trial_id, name) not in self._ended and (told.get(LOOKS) or told.get("done")):
                     self._log(name, config, told)
-                self._ended |= {(trial.trial_id, name)} if told.get("done") else set()
-
-    def on_trial_complete(self, iteration, trials, trial, **info) -> None:
-        self.on_trial_result(iteration, trials, trial, trial.last_result)
+                    self._ended |= {(trial.trial_id, name)} if told.get("done") else set()
 
     def on_trial_error(self, iteration, trials, trial, **info) -> None:
         for config, _ in members_of(trial.config, None):
@@ -106,7 +105,7 @@ class TrainingLog(Callback):
             self._end(name, "interrupted")
 
     def _log(self, name: str, config: Mapping[str, Any], told: Mapping[str, Any]) -> None:
-        if self._tracker is None or not (told.get(LOOKS) or told.get("done")):
+        if self._tracker is None:
             return
         looks = told.get(LOOKS) or []
         if name not in self._open:
@@ -134,5 +133,5 @@ class TrainingLog(Callback):
             yield
         except Exception as error:
             self._tracker, self._open = None, {}
-            said = redact(f"{type(error).__name__}: {error}").splitlines()[0]
+            said = f"{type(error).__name__}: {error}".splitlines()[0]
             print(f"warning: --log-to: {said}; nothing more is logged", flush=True)

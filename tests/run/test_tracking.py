@@ -15,12 +15,12 @@ H = {"Lambda_p": 0.5, "Lambda_e": 2.0, "batch_size": 64, "seed": 3}
 def trained(made, *reports):
     """Tell a new log the reports of a training, each of a Tune trial of its own once one is done."""
     log, number = TrainingLog(made, lambda config: {"trial_id": f"cd-{config['seed']}"}), 0
+    log.setup()
     for report in reports:
         trial = SimpleNamespace(config={"pack": [H]}, trial_id=str(number), last_result={"pack": {"0": report}})
         log.on_trial_result(0, [], trial, trial.last_result)
-        if report.get("done"):
-            log.on_trial_complete(0, [], trial)
-            number += 1
+        log.on_trial_result(0, [], trial, trial.last_result)
+        number += bool(report.get("done"))
     log.on_experiment_end([])
 
 
@@ -64,12 +64,12 @@ def test_mlflow_shows_a_training_as_one_run(tmp_path, monkeypatch):
 
 def test_an_error_of_the_tracker_ends_the_log_and_nothing_else(tmp_path, monkeypatch, capsys):
     def away(*arguments):
-        raise RuntimeError("401: token=ghp_abc")
+        raise RuntimeError("401: refused")
 
     made = study(tmp_path)
     monkeypatch.setattr("tune_cd.run.tracking.TensorBoard", away)
     trained(made, *LAST)
-    assert capsys.readouterr().out == "warning: --log-to: RuntimeError: 401: token=***; nothing more is logged\n"
+    assert capsys.readouterr().out == "warning: --log-to: RuntimeError: 401: refused; nothing more is logged\n"
 
 
 @pytest.mark.parametrize("kind", ["tensorboard", "mlflow"])

@@ -30,7 +30,7 @@ WORTH_FROM_KNOWN = 5
 BELOW, ABOVE = 1000.0, 100.0
 GROWTH = 10.0  # octaves by which a usual range may grow at either end, in searches that grow it (`Axis.growth`)
 EXTENSIBLE = ("num_samples", "baseline", "baseline_trials", "confirm")  # by --resume; all else stays as the study began
-FOUND = ("data_sha256", "data_content")  # fields that are found out from some data only: not stored if None
+FOUND = ("data_sha256", "data_content")  # fields that are found out from some data
 MANY = 10**6
 trained = partial(option, "what is trained")
 searched = partial(option, "how it is searched")
@@ -169,12 +169,12 @@ class StudyConfig:
 
     def to_json(self) -> dict[str, Any]:
         """What JSON can store; the inverse of `from_json`."""
-        return {name: value for name, value in asdict(self).items() if value is not None or name not in FOUND}
+        return asdict(self)
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> Self:
         """The inverse of `to_json`. Raises ValueError for an unknown or missing field and for an impossible value."""
-        if wrong := sorted({field.name for field in fields(cls)} ^ {*stored} - {*FOUND}):
+        if wrong := sorted({field.name for field in fields(cls)} ^ stored.keys()):
             raise ValueError(f"options {wrong} are missing, or not known to this release")
         return cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in stored.items()})
 

@@ -45,7 +45,7 @@ def check_study(request: Request) -> Study:
     found = replace(config, data_sha256=sha256, data_content=source.content or None)
     if stored is not None:
         for name in (name for name in FOUND if getattr(config, name) is not None):
-            _check_same(f"{name} of {source.location}", getattr(config, name), getattr(found, name))
+            _check_same(f"what is at {source.location}", getattr(config, name), getattr(found, name))
         now = asdict(setup) | {COEFFICIENTS: find_loss(setup.loss).coefficients}
         for name in sorted(now.keys() | stored[1].keys()):
             _check_same(name, stored[1].get(name), json.loads(json.dumps(now.get(name))))

@@ -9,6 +9,7 @@ from trainables.losses import Loss, find_loss
 from trainables.training.setup import Setup
 from trainables.training.setups import xbm_balance
 from tune_cd import balance
+from tune_cd.balance.recipes import parse_h
 from tune_cd.run.config import StudyConfig, usual_rate, usual_weights
 from tune_cd.search.space import Space
 
@@ -81,7 +82,7 @@ def _named(config: StudyConfig, setup: Setup) -> dict:
         return _of_rate(start, loss, size, setup.k)
     text = start if re.search(r"\bb(?:atch_size)?\s*=", start) else f"{start},b={size}"
     try:
-        found = balance.parse_h(text, [name.removeprefix(balance.WEIGHT) for name in loss.weights])
+        found = parse_h(text, [name.removeprefix(balance.WEIGHT) for name in loss.weights])
     except ValueError as error:
         raise ValueError(f"--start {start!r}: {error}; {_forms(loss)}") from None
     return {name: value for name, value in found.items() if name != "k"}

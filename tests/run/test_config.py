@@ -42,11 +42,11 @@ def test_the_help_of_an_option_has_its_default():
 )
 def test_json_and_back(argv):
     config = parse(argv).config
-    assert StudyConfig.from_json(json.loads(json.dumps(config.to_json()))) == config
+    assert StudyConfig.from_json(json.loads(json.dumps(asdict(config)))) == config
 
 
 def test_stored_options_are_whole():
-    stored = parse(["--dataset", "sop"]).config.to_json()
+    stored = asdict(parse(["--dataset", "sop"]).config)
     assert StudyConfig.from_json(stored) == StudyConfig(dataset="sop")
     wrong = {"colour": stored | {"colour": "red"}}
     wrong |= {name: {field: stored[field] for field in stored if field != name} for name in ("full_length", "seed")}
@@ -79,7 +79,7 @@ def test_the_range_is_the_optimizers():
 def test_the_usual_range_grows_and_a_named_one_does_not():
     usual, named = StudyConfig(), StudyConfig(range=SMALL_RANGE)
     assert usual.space.grows and not named.space.grows and usual.space.fixed == named.space
-    assert StudyConfig.from_json(usual.to_json()) == usual and StudyConfig.from_json(named.to_json()) == named
+    assert StudyConfig.from_json(asdict(usual)) == usual and StudyConfig.from_json(asdict(named)) == named
 
 
 def test_a_batch_size_of_the_start_is_the_studys_where_it_is_not_searched():

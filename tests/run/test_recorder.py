@@ -14,7 +14,7 @@ from trainables import trial
 from trainables.training.outcome import Evaluation, Outcome, failure
 from tune_cd import results
 from tune_cd.results.attempts import to_retry
-from tune_cd.run.recorder import Checkpoints, Recorder
+from tune_cd.run.recorder import Recorder
 from tune_cd.run.resources import Resources
 from tune_cd.run.summary import summarise
 from tune_cd.tune import packs
@@ -208,10 +208,15 @@ def test_the_summary_names_the_best_network_that_was_kept(made, tmp_path):
     assert f"network: {tmp_path}/results/studies/mine/networks/cd~0.700000000~cd-00004.pt" in summarise(mine)
 
 
-def test_a_store_that_does_not_answer_has_no_states_and_says_so(tmp_path, caplog):
-    (tmp_path / "file").touch()
-    checkpoints = Checkpoints(str(tmp_path / "file"), "studies/mine/checkpoints", {})
-    assert list(checkpoints.saved(CONFIG)) == []
+def test_a_store_that_refuses_states_says_so_and_goes_on_from_the_one_before(made, folder, caplog):
+    recorder = made()
+    recorder.save(CONFIG, 64, b"state 64")
+    states_at = folder / "studies/mine/checkpoints"
+    states_at.rename(folder / "aside")
+    states_at.touch()  # a folder is needed there: as root no permission would refuse
     with pytest.raises(OSError):
-        checkpoints.save(CONFIG, 64, b"state")
-    checkpoints.forget(CONFIG)
+        recorder.save(CONFIG, 128, b"state 128")
+    recorder.record(CONFIG | {"seed": 4}, DONE, WHERE)
+    states_at.unlink()
+    (folder / "aside").rename(states_at)
+    assert [state for _, state in made().saved(CONFIG)] == [b"state 64"]

@@ -532,14 +532,6 @@ def test_rows_that_cannot_be_read_are_not_trained_again(tmp_path, capsys, table,
     study(tmp_path, "--study", "mine", "--resume")
 
 
-def test_rows_of_another_space_are_refused(tmp_path, capsys):
-    made = study(tmp_path, "--study", "mine")
-    store_config(made)
-    results.write_trial(made.results, row(0, study="mine", search="cd") | {"params": {"Lambda_p": 0.1}})
-    status, said = resumed(tmp_path, capsys)
-    assert status == 2 and "does not fit the study" in said and "Lambda_e" in said
-
-
 LAPTOP, GPU_NODE = {"CPU": 4.0}, {"CPU": 16.0, "GPU": 4.0}
 
 

@@ -9,7 +9,7 @@ from made_studies import study
 from studies import row, table
 
 from tune_cd.results.attempts import to_retry
-from tune_cd.run.curves import curve_so_far, lengths_of, whole_length
+from tune_cd.run.curves import curve_so_far, whole_length
 from tune_cd.run.resources import Resources
 from tune_cd.run.resumption import portfolio_of
 from tune_cd.run.searches import groups_of
@@ -82,7 +82,7 @@ class Runs:
             origin.pop("trial_index"), status, best, params=one.h, seed=one.seed, times=(0, len(self.images)),
             batch_size=64, trial_id=trial, images_seen=until, **origin, **told,
         )  # fmt: skip
-        return curve_so_far(status, best, curve, until, whole, lengths_of(setup))
+        return curve_so_far(setup, 64, status, best, curve, until)
 
     def trained(self):
         """(status, images, configuration) of each training."""

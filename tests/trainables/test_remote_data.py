@@ -563,7 +563,7 @@ def test_trials_get_the_digest_and_the_study_keeps_the_uri(web, archive, tmp_pat
     assert again.data_root == study.data_root and len(web.asked) == fetching + 1
     page.data, page.etag = zipped(omniglot_files(images=3), tmp_path), '"two"'
     changed = (
-        f"'mine' was started with data of SHA-256 {digest}, and at {uri} there is now {sha256(page.data)}; put the old"
+        f"--resume: what is at {uri} was {digest} and is {sha256(page.data)}; put it back, or name a new --study"
     )
     with pytest.raises(ValueError, match=changed):
         preflight.check_study(study_options(tmp_path, uri, "--resume"))

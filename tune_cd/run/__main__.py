@@ -24,12 +24,19 @@ def main(argv: list[str] | None = None) -> int:
     logging.getLogger("tensorboardX").setLevel(logging.ERROR)  # `Progress` reports diverged trials
     try:
         request = parse(argv)  # before the imports below, which take seconds
-        from tune_cd.run import preflight
+    except (ValueError, OSError) as error:
+        return _refused(error)
+    from tune_cd.run import preflight
 
+    try:
         study = preflight.check_study(request)
     except (ValueError, OSError, ImportError, RuntimeError, MemoryError) as error:  # torch's: it cannot build a network
-        print(f"error: {error}", file=sys.stderr, flush=True)
-        return BAD_INPUT
+        return _refused(error)
     from tune_cd.run.driver import drive  # with Ray
 
     return drive(study)
+
+
+def _refused(error: Exception) -> int:
+    print(f"error: {error}", file=sys.stderr, flush=True)
+    return BAD_INPUT

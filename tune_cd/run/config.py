@@ -3,7 +3,7 @@ stays when it is continued, except for the fields in EXTENSIBLE; a `Call` belong
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property, partial
 from typing import Any, Self, TypeVar
 
@@ -167,13 +167,9 @@ class StudyConfig:
                 errors.append(error)
         raise errors[0]
 
-    def to_json(self) -> dict[str, Any]:
-        """What JSON can store; the inverse of `from_json`."""
-        return asdict(self)
-
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> Self:
-        """The inverse of `to_json`. Raises ValueError for an unknown or missing field and for an impossible value."""
+        """From `asdict`, by way of JSON. Raises ValueError for an unknown or missing field and an impossible value."""
         if wrong := sorted({field.name for field in fields(cls)} ^ stored.keys()):
             raise ValueError(f"options {wrong} are missing, or not known to this release")
         return cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in stored.items()})

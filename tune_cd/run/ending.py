@@ -1,7 +1,6 @@
 """Ends a driver in good order by a signal: the first raises KeyboardInterrupt in the main thread, which writes the
 summary. Of what follows only another Ctrl-C raises it again, since `timeout` sends two signals, and a closed terminal
-one to each process.
-"""
+one to each process."""
 
 import signal
 from collections.abc import Iterator
@@ -12,21 +11,18 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Ending:
-    """How this process is to end. number: of the first signal, or None."""
+    """How this process is to end. number: of the first signal; status: the exit status after it."""
 
-    def __init__(self):
-        self.number: int | None = None
+    number: int | None = None
 
     @property
     def status(self) -> int:
-        """The exit status after the signal."""
         return 128 + (self.number or signal.SIGINT)
 
     @contextmanager
     def heeded(self) -> Iterator[None]:
         """Heed signals while this is held."""
-        before = {number: signal.getsignal(number) for number in SIGNALS}
-        self.number = None
+        before, self.number = {number: signal.getsignal(number) for number in SIGNALS}, None
         self.heed()
         try:
             yield
@@ -42,8 +38,7 @@ class Ending:
                 signal.signal(number, self._handle)
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
-        first = self.number is None
-        self.number = self.number or number
+        first, self.number = self.number is None, self.number or number
         if first or number == signal.SIGINT:
             raise KeyboardInterrupt
 

@@ -34,10 +34,8 @@ class StudyLock:
 
     def __init__(self, store: Folder | Bucket, name: str, beat: float = BEAT):
         self._store, self._name, self._beat = store, name, beat
-        self._own = {
-            "hostname": socket.gethostname(), "machine": _machine(), "pid": os.getpid(), "user": user(),
-            "since": f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC", "token": token_hex(8), "beats": 0,
-        }  # fmt: skip
+        who = f"process {os.getpid()} of {user()} on {socket.gethostname()}, since {datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
+        self._own = {"who": who, "pid": os.getpid(), "machine": _machine(), "token": token_hex(8), "beats": 0}
         self._stop = threading.Event()
         self._beating = threading.Thread(target=self._go_on, name="study-lock", daemon=True)
         self.lost: str | None = None
@@ -46,9 +44,9 @@ class StudyLock:
         """Take the lock. Raises ValueError naming a living holder, OSError if the store refuses."""
         if (other := self._read()) is not None:
             if self._lives(other):
-                said = f"{_who(other)} holds the study: two drivers would do the same work twice; end that one first"
-                raise ValueError(said)
-            print(f"{_who(other)} held the study and is gone; this driver goes on", flush=True)
+                said = "holds the study: two drivers would do the same work twice; end that one first"
+                raise ValueError(f"{other['who']}, {said}")
+            print(f"{other['who']}, held the study and is gone; this driver goes on", flush=True)
         self._write()
         self._beating.start()
 
@@ -58,12 +56,9 @@ class StudyLock:
         holder = self._read()
         if holder is None:
             where = self._store.where(self._name.rpartition("/")[0])
-            self.lost = (
-                f"{where} was removed or replaced while the study ran. Its earlier rows may be gone too; put the "
-                "results back, then use --resume"
-            )
+            self.lost = f"{where} was removed or replaced while the study ran; put the results back, then use --resume"
         elif holder["token"] != self._own["token"]:
-            self.lost = f"{_who(holder)} has taken this study over"
+            self.lost = f"{holder['who']}, has taken this study over"
         return self.lost
 
     def release(self) -> None:
@@ -79,7 +74,7 @@ class StudyLock:
         """Whether a holder lives: its process is looked for, then its file is watched for a change."""
         if other["machine"] == self._own["machine"] is not None and not Path(f"/proc/{other['pid']}").exists():
             return False
-        print(f"{_who(other)} holds the study; watching for {PATIENCE * self._beat:.0f} s whether it lives", flush=True)
+        print(f"{other['who']}, holds the study; watching whether it lives", flush=True)
         deadline = time.monotonic() + PATIENCE * self._beat
         while (now := self._read()) == other and time.monotonic() < deadline:
             time.sleep(self._beat / 5)
@@ -102,26 +97,19 @@ class StudyLock:
             holder = json_of(self._store.read(self._name))
         except (FileNotFoundError, ValueError):
             return None
-        return holder if isinstance(holder, dict) and set(self._own) <= set(holder) else None
-
-
-def _who(holder: dict[str, Any]) -> str:
-    return f"process {holder['pid']} of {holder['user']} on {holder['hostname']}, since {holder['since']},"
+        return holder if isinstance(holder, dict) and self._own.keys() <= holder.keys() else None
 
 
 def _machine() -> str | None:
     """This machine's boot and its set of process numbers, since containers and machines may share a name; None without
     /proc."""
-    try:
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-        return f"{boot} {os.readlink('/proc/self/ns/pid')}"
-    except OSError:
-        return None
+    with suppress(OSError):
+        return Path("/proc/sys/kernel/random/boot_id").read_text() + os.readlink("/proc/self/ns/pid")
+    return None
 
 
 def user() -> str:
     """The user's name, or number if there is none, as in a container."""
-    try:
+    with suppress(OSError, KeyError, ImportError):
         return getpass.getuser()
-    except (OSError, KeyError, ImportError):
-        return str(os.getuid())
+    return str(os.getuid())

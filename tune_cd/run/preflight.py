@@ -16,7 +16,6 @@ from tune_cd.run.config import FOUND, Request
 from tune_cd.run.options import study_name
 from tune_cd.run.searches import searches_of
 from tune_cd.run.study import COEFFICIENTS, Study, stored_study, tune_folder
-from tune_cd.search.space import Space
 
 
 def check_study(request: Request) -> Study:
@@ -35,7 +34,7 @@ def check_study(request: Request) -> Study:
     stored = stored_study(place, call)
     if stored is not None:
         config = stored[0].continued(request.written, call.study)
-        _check_rows(place, call.study, config.space)
+        check_whole(place, call.study)
     _ = config.space  # refuses an impossible box before data are fetched
     data_root = pin_source(config.dataset, config.data_root, call.download)
     setup, source = config.first_form(
@@ -44,8 +43,9 @@ def check_study(request: Request) -> Study:
     sha256 = source_sha256(data_root) or config.data_sha256
     found = replace(config, data_sha256=sha256, data_content=source.content or None)
     if stored is not None:
+        place_of_data = (data_root or source.location).partition("#")[0]
         for name in (name for name in FOUND if getattr(config, name) is not None):
-            _check_same(f"what is at {source.location}", getattr(config, name), getattr(found, name))
+            _check_same(f"what is at {place_of_data}", getattr(config, name), getattr(found, name))
         now = asdict(setup) | {COEFFICIENTS: find_loss(setup.loss).coefficients}
         for name in sorted(now.keys() | stored[1].keys()):
             _check_same(name, stored[1].get(name), json.loads(json.dumps(now.get(name))))
@@ -63,19 +63,6 @@ def with_form(study: Study, form: str) -> Study:
     if setup != study.setup:  # the study's own has passed already
         check_training(setup, config.trained_batch_sizes, study.data_root, study.call.download)
     return replace(study, config=config, setup=setup, searches=searches_of(config, setup))
-
-
-def _check_rows(place: Path | str, study: str, space: Space) -> None:
-    """Raise ValueError if not every row of a study can be used: its training would be repeated."""
-    check_whole(place, study)
-    for row in results.read(place, study).to_dict("records"):
-        try:
-            space.check(row["params"])
-        except (ValueError, TypeError) as error:
-            raise ValueError(
-                f"--resume: the row of {row['trial_id']} does not fit the study: {error}; its training would be "
-                "repeated. Move its file out of the results to train it again"
-            ) from error
 
 
 def _check_same(name: str, was: Any, now: Any) -> None:

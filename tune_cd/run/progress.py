@@ -9,12 +9,12 @@ from ray.tune import Callback
 from tqdm import tqdm
 
 from trainables.trial import ANEW, TROUBLES, UNKEPT, UNSAVED
-from tune_cd.balance import WEIGHT
 from tune_cd.cluster.watch import Load
 from tune_cd.results.redaction import redact
 from tune_cd.results.rows import trial_name
 from tune_cd.results.schema import CONFIRM
 from tune_cd.run.portfolio import ORIGIN, Portfolio
+from tune_cd.run.recorder import weights_in
 from tune_cd.run.screen import WIDTH, fold
 from tune_cd.tune.packs import members_of
 
@@ -27,8 +27,7 @@ STATUS = "{bar:10} {desc}, {elapsed}, about {remaining} left"
 
 
 class Progress(Callback):
-    """Prints a row whenever a training pauses or ends: its search, length, weights, score, the search's best so far. On
-    a terminal the last line is the status: how much is trained, at most to come, trials running, time.
+    """Prints a row whenever a training pauses or ends, and on a terminal, as the last line, how much is trained.
 
     table: rows of earlier runs. metric: the score's name. full: images of a full training if trainings pause. load: is
     told how many trials run, and how many wait or run.
@@ -51,7 +50,7 @@ class Progress(Callback):
         if sys.stdout.isatty() and sys.stderr.isatty():
             done, left = self._portfolio.done, self._portfolio.left
             self._bar = tqdm(
-                desc=self._described(0), initial=done, total=done + left, bar_format=STATUS, ncols=WIDTH, leave=False,
+                desc=self._described(), initial=done, total=done + left, bar_format=STATUS, ncols=WIDTH, leave=False,
                 mininterval=1.0, smoothing=0,
             )  # fmt: skip
 
@@ -61,7 +60,7 @@ class Progress(Callback):
         self._load.live = sum(not trial.is_finished() for trial in trials)
         if (bar := self._bar) is not None:
             bar.total = self._portfolio.done + self._portfolio.left
-            bar.set_description_str(self._described(self._load.running), refresh=False)
+            bar.set_description_str(self._described(), refresh=False)
             bar.update(self._portfolio.done - bar.n)  # draws once a second
 
     def on_experiment_end(self, trials, **info) -> None:
@@ -74,7 +73,8 @@ class Progress(Callback):
                 self._warn(kind, reason, config[ORIGIN], (trial.trial_id, place))
             if told.get("done") and (trial.trial_id, place) not in self._said:
                 self._said.add((trial.trial_id, place))
-                self._ended(config, told, result.get("time_total_s", 0))
+                outcome = self._outcome(config[ORIGIN]["search"], told, result.get("time_total_s", 0))
+                self._row(config, told.get("images_seen", 0), outcome)
 
     def on_trial_error(self, iteration, trials, trial, **info) -> None:
         for place, (config, _) in enumerate(members_of(trial.config, None)):
@@ -92,18 +92,22 @@ class Progress(Callback):
             name = f"{trial_name(origin['search'], origin['trial_index'])} " if kind == ANEW else ""
             self._print(f"warning: {name}{SAID[kind]}: {' '.join(redact(reason).split())}")
 
-    def _ended(self, config: Mapping, told: Mapping, seconds: float) -> None:
-        search, images, score = config[ORIGIN]["search"], told.get("images_seen", 0), told.get("val_score", math.nan)
+    def _outcome(self, search: str, told: Mapping, seconds: float) -> str:
+        """Score, the search's best so far and time; of a training without a score the reason."""
+        score = told.get("val_score", math.nan)
         if math.isnan(score):
-            said = redact(f"{told.get('error') or told.get('status', 'no score')}")
-            self._row(config, images, f"  {said.splitlines()[0]}")
-            return
+            return "  " + redact(f"{told.get('error') or told.get('status', 'no score')}").splitlines()[0]
         before = self._best.get(search, -math.inf)
         best = self._best[search] = max(before, score)
-        self._row(config, images, f"{score:8.4f}{best:8.4f}{'*' if score > before else ' '}{seconds:7.1f} s")
+        return f"{score:8.4f}{best:8.4f}{'*' if score > before else ' '}{seconds:7.1f} s"
 
     def _row(self, config: Mapping, images: int, outcome: str) -> None:
-        cells = self._cells(config, images)
+        """Print a row, the first one below titles. Its columns are those that tell trainings apart."""
+        cells = {"length": (f"{images / self._full:.0%}", 6)} if self._full else {}
+        cells |= {name: (f"{config[name]:.4g}", max(10, len(name) + 1)) for name in weights_in(config)}
+        cells["b"] = str(config["batch_size"]), 5
+        if len(self._portfolio.seeds) > 1 or config[ORIGIN]["search"] == CONFIRM:
+            cells["seed"] = str(config["seed"]), 5
         if not self._titled:
             self._titled = True
             titles = "".join(f"{title:>{width}}" for title, (_, width) in cells.items())
@@ -112,19 +116,9 @@ class Progress(Callback):
         values = "".join(f"{value:>{width}}" for value, width in cells.values())
         self._print(f"{config[ORIGIN]['search']:<9}{values}{outcome}")
 
-    def _cells(self, config: Mapping, images: int) -> dict[str, tuple[str, int]]:
-        """Title of a column -> (value, width), for the columns that tell trainings apart."""
-        weights = [name for name in config if name.startswith(WEIGHT)]
-        cells = {"length": (f"{images / self._full:.0%}", 6)} if self._full else {}
-        cells |= {name: (f"{config[name]:.4g}", max(10, len(name) + 1)) for name in weights}
-        cells["b"] = str(config["batch_size"]), 5
-        if len(self._portfolio.seeds) > 1 or config[ORIGIN]["search"] == CONFIRM:
-            cells["seed"] = str(config["seed"]), 5
-        return cells
-
-    def _described(self, running: int) -> str:
+    def _described(self) -> str:
         done, of = self._portfolio.done, "full trainings" if self._full else "trainings"
-        return f"{done:.3g} of at most {done + self._portfolio.left:.3g} {of}, {running} running"
+        return f"{done:.3g} of at most {done + self._portfolio.left:.3g} {of}, {self._load.running} running"
 
     def _print(self, line: str) -> None:
         """Print a line; above the bar if there is one."""

@@ -6,6 +6,7 @@ from typing import Any
 
 import pandas as pd
 
+from trainables.training.setup import Setup
 from trainables.trial import LOOKS
 from tune_cd import results
 from tune_cd.analysis import best_trial, means_over_seeds, on_diagonal
@@ -13,7 +14,7 @@ from tune_cd.analysis.confirmation import RECIPES
 from tune_cd.analysis.scores import searching
 from tune_cd.results.attempts import UNFINISHED, next_attempt
 from tune_cd.results.schema import CONFIRM
-from tune_cd.run.curves import curve_so_far, failed, lengths_of, over_seeds, reaches, whole_length
+from tune_cd.run.curves import curve_so_far, failed, over_seeds, reaches
 from tune_cd.run.portfolio import Asked, Portfolio, Setting
 from tune_cd.run.resources import Resources
 from tune_cd.run.screen import fold
@@ -58,15 +59,13 @@ def portfolio_of(
     return Portfolio(left, study.space, searches[0].seeds, resources.workers, settings, weights)
 
 
-def reported_by(study: Study, search: Search) -> Callable[[Asked, Mapping[str, Any]], Curve]:
-    """`StudySearch`'s `reported`, for trainings of this search's set-up."""
-    lengths = lengths_of(search.setup)
+def reported_by(study: Study, setup: Setup) -> Callable[[Asked, Mapping[str, Any]], Curve]:
+    """`StudySearch`'s `reported`, for trainings of this set-up."""
 
     def curve(asked: Asked, told: Mapping[str, Any]) -> Curve:
-        whole = whole_length(search.setup, int(asked.h.get("batch_size", study.config.batch_size)))
-        seen = told.get("images_seen", asked.until * whole)
-        status = told.get("status", "failed")
-        return curve_so_far(status, told.get("val_score"), told.get(LOOKS, ()), seen, whole, lengths)
+        size, images = int(asked.h.get("batch_size", study.config.batch_size)), asked.until * setup.images_seen
+        status, images = told.get("status", "failed"), told.get("images_seen", images)
+        return curve_so_far(setup, size, status, told.get("val_score"), told.get(LOOKS, ()), images)
 
     return curve
 
@@ -139,17 +138,14 @@ def _settings(
 ) -> dict[Key, Setting]:
     """What is known of the configurations of all searches that share trainings with this one. Each has the origin of
     the row that ended first."""
-    lengths, of_trial = lengths_of(search.setup), {}
-    if curves is not None and len(curves):
-        numbers = ["images_seen", "val_score"]
-        of_trial = {trial: curve[numbers].to_numpy().tolist() for trial, curve in curves.groupby("trial_id")}
+    looks = {} if curves is None else dict(list(curves.groupby("trial_id")[["images_seen", "val_score"]]))
     settings: dict[Key, Setting] = {}
     rows = table[table["search"].isin([other.name for other in study.searches if alike(other, search)])]
     for row in rows.sort_values("ended_at", kind="stable").itertuples():
-        whole, stands = whole_length(search.setup, int(row.batch_size)), row.Index in ended.index
-        images = 0 if pd.isna(row.images_seen) else int(row.images_seen)
+        seen = looks[row.trial_id].to_numpy().tolist() if row.trial_id in looks else ()
+        images, stands = 0 if pd.isna(row.images_seen) else int(row.images_seen), row.Index in ended.index
         status = row.status if stands else "stopped"
-        curve = curve_so_far(status, row.val_score, of_trial.get(row.trial_id, ()), images, whole, lengths)
+        curve = curve_so_far(search.setup, int(row.batch_size), status, row.val_score, seen, images)
         if not stands:
             curve = {share: value for share, value in curve.items() if share < 1}  # its test is missing
         origin = {name: getattr(row, name) for name in ("search", *ORIGIN_FIELDS)}

@@ -56,10 +56,10 @@ class Study:
 
 def store_config(study: Study) -> None:
     """Write the file that `--resume` needs: the study's options, and the set-up that they led to."""
-    setup = asdict(study.setup) | {COEFFICIENTS: study.config.weighted.coefficients}
-    options = study.config.to_json()
+    options = asdict(study.config)
     hidden = json.loads(as_json(options))  # but not names of modules, functions and fields, which are no secrets
     hidden |= {name: options[name] for name in ("loss", "assignments", "start")}
+    setup = asdict(study.setup) | {COEFFICIENTS: study.config.weighted.coefficients}
     content = {"version": STUDY_VERSION, "options": hidden, "setup": setup}
     study.store.write(study.file(OPTIONS), json.dumps(content, allow_nan=False, indent=1).encode())
 
@@ -81,7 +81,7 @@ def stored_study(place: Path | str, call: Call) -> tuple[StudyConfig, dict] | No
         said = f"exists in {store.where()}: continue it with --resume, or choose another --study"
         raise ValueError(f"study {call.study!r} {said}")
     if text is None:
-        known = sorted(name.split("/")[1] for name in store.listing("studies", depth=2) if name.endswith(f"/{OPTIONS}"))
+        known = store.folders("studies")
         raise ValueError(f"--resume: study {call.study!r} needs {where}, which is not there; there are studies {known}")
     try:
         content = json_of(text)
@@ -116,8 +116,7 @@ class RunningFile:
         threading.Thread(target=self._work, name="running", daemon=True).start()
 
     def __call__(self, running: list[dict[str, Any]]) -> None:
-        text = json.dumps(running)
-        if text != self._latest:
+        if (text := json.dumps(running)) != self._latest:
             self._latest = text
             self._changed.set()
 

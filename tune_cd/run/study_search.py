@@ -80,8 +80,7 @@ class StudySearch(Searcher):
     def _next_pack(self) -> list[Asked]:
         pack, self._cut = self._cut[: self._size], self._cut[self._size :]
         while not pack or len(pack) + len(self._portfolio.seeds) <= self._size:
-            asked = self._portfolio.ask()
-            if not asked:
+            if not (asked := self._portfolio.ask()):
                 break
             pack += asked
         return pack

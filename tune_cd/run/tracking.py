@@ -11,7 +11,7 @@ from typing import Any
 from ray.tune import Callback
 
 from trainables.trial import LOOKS
-from tune_cd.balance import WEIGHT
+from tune_cd.run.recorder import weights_in
 from tune_cd.run.study import Study, tune_folder
 from tune_cd.tune.packs import members_of
 
@@ -109,7 +109,7 @@ class TrainingLog(Callback):
             return
         looks = told.get(LOOKS) or []
         if name not in self._open:
-            h = {key: config[key] for key in config if key.startswith(WEIGHT) or key in ("batch_size", "seed")}
+            h = {key: config[key] for key in (*weights_in(config), "batch_size", "seed")}
             self._open[name] = [*self._tracker.begin(name, h, looks[0][0] if looks else 0)]
         run, last = self._open[name]
         for seen, value in looks:

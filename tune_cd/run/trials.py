@@ -44,9 +44,8 @@ def run_searches(
     if not portfolio.searches:
         return
     recorder = Recorder(study, searches[0], resources)
-    searcher = StudySearch(
-        portfolio, resources.pack, resources.processes, reported_by(study, searches[0]), meter, RunningFile(study)
-    )
+    reported, note = reported_by(study, searches[0].setup), RunningFile(study)
+    searcher = StudySearch(portfolio, resources.pack, resources.processes, reported, meter, note)
     failures = ResultsCallback(
         study.results, study.name, metric="val_score", fields=fixed_fields(study),
         identify=recorder.identity, annotate=ORIGIN, record="failures",

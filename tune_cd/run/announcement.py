@@ -5,7 +5,6 @@ from collections.abc import Iterator
 
 from trainables.losses import find_loss
 from trainables.training.setup import without_effect
-from tune_cd.results.schema import CONFIRM
 from tune_cd.run.curves import lengths_of
 from tune_cd.run.resources import Resources
 from tune_cd.run.screen import fold
@@ -29,12 +28,11 @@ def announce(study: Study, resources: Resources) -> None:
 def _announced(study: Study, resources: Resources) -> Iterator[str]:
     config, setup, axes = study.config, study.setup, study.space.axes
     distance = f" ({setup.loss_distance})" if find_loss(setup.loss).pairwise else ""
-    seeds = f"; {resources.replicates} seeds of every setting" if resources.replicates > 1 else ""
     yield f"study {study.name}: results in {study.results}"
     yield f"training: {study.dataset}, {TASKS[setup.task]} ({setup.task}), {setup.loss} loss{distance}"
     yield f"set-up {config.setup}: {setup.network} at {setup.image_size} px, weights: {setup.weights}"
-    yield f"a full training sees {setup.images_seen:,} images{seeds}"
-    yield f"searches: {' + '.join(_search(search) for search in study.searches if search.name != CONFIRM)}"
+    yield f"a full training sees {setup.images_seen:,} images"
+    yield f"searches: {' + '.join(map(_search, study.searches))}"
     if config.baseline and config.experiment == "balance" and setup.optimizer == "adam":
         yield "no baselines: under Adam the joint scale of the weights has no effect, and Adam's own rate is fixed"
     grows = f"; each range may grow by {axes[0].growth:g} octaves" if study.space.grows else ""
@@ -47,10 +45,6 @@ def _announced(study: Study, resources: Resources) -> Iterator[str]:
     if config.pauses and len(lengths := lengths_of(setup)) > 1:
         shares = ", ".join(f"{share:.0%}" for share in lengths[:-1])
         yield f"trainings pause at {shares} of their length and go on where that is worth most"
-    if study.call.budget:
-        yield f"ends after {study.call.budget}, with what leads trained whole"
-    if config.confirm:
-        yield f"then the best setting of each search with {config.confirm} fresh seeds"
     packs = f", up to {resources.pack} in a process" if resources.pack > 1 else ""
     yield f"running: {resources.workers} at a time{packs}; a process has {resources.cpus} CPU, {resources.gpus:g} GPU"
 

@@ -1,9 +1,7 @@
 """Drives a checked study: connects to its cluster, announces it, trains its searches, and prints the summary."""
 
-import os
 import shlex
 import sys
-import threading
 
 import ray
 from ray.exceptions import RayError
@@ -28,7 +26,6 @@ from tune_cd.run.study import Study, store_config, tidy
 from tune_cd.run.trials import run_searches
 
 FAILED, BAD_INPUT = 1, 2  # exit statuses
-LEAVING = 15.0  # seconds that a run which did not come to its end waits for Ray to disconnect
 
 
 def drive(study: Study) -> int:
@@ -39,15 +36,15 @@ def drive(study: Study) -> int:
             if not study.call.dry_run:
                 lock.acquire()
             connection.connect(study.call.address, study.call.verbose)
-            study, resources, meter, growth, nodes = _prepared(study)
-            status = 0 if study.call.dry_run else _run(study, resources, meter, growth, nodes, lock)
+            study, *job = _prepared(study)
+            status = 0 if study.call.dry_run else _run(study, *job, lock)
         except (ValueError, OSError, ImportError) as error:
             print(f"error: {error}", file=sys.stderr, flush=True)
         except KeyboardInterrupt:
             print("interrupted", flush=True)
             status = ENDING.status
         finally:
-            _disconnect(status)
+            ray.shutdown()
             lock.release()
     return status
 
@@ -56,17 +53,14 @@ def _prepared(study: Study) -> tuple[Study, Resources, Meter, capacity.Growth, N
     """Check the study on its cluster and announce it; returns it with its set-up there. Raises ValueError, OSError or
     ImportError naming what is wrong."""
     call, alive, growth = study.call, capacity.alive_nodes(), cluster.growth_of(study.call.address)
-    here = [node["Resources"] for node in alive]
     most = max(search.num_samples for search in study.searches)
-    resources = check_resources(study.config, call, here, growth, most)
+    resources = check_resources(study.config, call, [node["Resources"] for node in alive], growth, most)
     meter = Meter(call.budget, resources.processes, resources.gpus)
     study = preflight.with_form(study, study.config.setup or ("paper" if resources.gpus else "small"))
     announce(study, resources)
-    if call.dry_run:
-        for line in estimate(study, resources, [*here, *(kind.resources for kind in growth.types)]):
-            print(fold(line), flush=True)
     nodes = cluster.nodes_of(study, resources)
-    for line in cluster.look_at(nodes, alive, growth, study.results):
+    estimated = estimate(study, resources) if call.dry_run else ()
+    for line in (*estimated, *cluster.look_at(nodes, alive, growth, study.results)):
         print(fold(line), flush=True)
     return study, resources, meter, growth, nodes
 
@@ -75,12 +69,15 @@ def _run(
     study: Study, resources: Resources, meter: Meter, growth: capacity.Growth, nodes: Nodes, lock: StudyLock
 ) -> int:
     """Train, print the summary, and say how to continue; returns the exit status."""
+
+    def broken() -> str | None:
+        return lock.lost or next(iter(nodes.apart), None)
+
     status = 0
     try:
         store_config(study)
         with cluster.watching(study, resources, growth, nodes) as load:
             for searches in groups_of(study.searches):
-                broken = lambda: lock.lost or next(iter(nodes.apart), None)  # noqa: E731
                 run_searches(study, searches, resources, load, meter, broken)
         tidy(study)
         if lock.check() is not None:
@@ -107,8 +104,7 @@ def _tell(study: Study) -> bool:
     except OSError as error:
         print(f"error: the results cannot be used now: {error}", file=sys.stderr)
         return False
-    found = best_trial(table) is not None
-    made = {"": lambda: summary.summarise(study)}
+    found, made = best_trial(table) is not None, {"": lambda: summary.summarise(study)}
     made |= {"picture: ": lambda: summary.draw(study, table)} if found else {}
     made |= {"report:  ": lambda: writing.write_report(study.results, study.name)}
     for head, make in made.items():
@@ -117,14 +113,3 @@ def _tell(study: Study) -> bool:
         except Exception as error:  # any error
             print(f"{head or 'summary: '}could not be made: {type(error).__name__}: {error}", flush=True)
     return found
-
-
-def _disconnect(status: int) -> None:
-    """Disconnect from Ray. Unless all went well, end the process if that takes longer than LEAVING: a signal to the
-    process group, as by `timeout`, also ends a Ray that was started here. All results are written by then."""
-    late = threading.Timer(LEAVING, os._exit, (status,))
-    late.daemon = True
-    if status != 0:
-        late.start()
-    ray.shutdown()
-    late.cancel()

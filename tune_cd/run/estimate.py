@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from datetime import timedelta
 
 import pandas as pd
@@ -20,13 +20,10 @@ PRICES = {"T4": 0.53, "L4": 0.80, "A10G": 1.01, "L40S": 1.86, "A100": 2.74, "V10
 """Type of GPU -> US dollars an hour, with its share of the smallest instance that has it."""
 PRICED = "prices: AWS, us-east-1, on demand, June 2025; spot nodes cost less"
 
-ACCELERATOR = "accelerator_type:"
-"""The beginning of Ray's resource that names a node's GPU; on AWS also of the types that are still to start."""
 
-
-def estimate(study: Study, resources: Resources, nodes: Iterable[Mapping[str, float]]) -> Iterator[str]:
-    """Lines with the images that are left, then time, GPU-hours and cost on each type of GPU that the cluster has or
-    may get; on all that are measured or have a price, if it does not say which. nodes: their resources.
+def estimate(study: Study, resources: Resources) -> Iterator[str]:
+    """Lines with the images that are left, then time, GPU-hours and cost on each type of GPU that is measured or has a
+    price.
 
     From the median duration of completed trainings in the results, of any study, with the same dataset, KIND and batch
     sizes, on the same type of GPU or on CPUs. Raises OSError if the results cannot be read.
@@ -35,17 +32,16 @@ def estimate(study: Study, resources: Resources, nodes: Iterable[Mapping[str, fl
     left = max(0, round(trainings_of(study.searches) - float(runs["share"][runs["study"] == study.name].sum())))
     yield f"{left} trainings' worth is left at most, {left * study.setup.images_seen:,} images"
     measured = _measured(study, runs)
-    there = {gpu_of(name.removeprefix(ACCELERATOR)) for node in nodes for name in node if name.startswith(ACCELERATOR)}
     if not resources.gpus:
         yield f"on CPUs: {_took(left, measured.get('cpu'), resources)}"
         return
-    for gpu in sorted(there or measured.keys() - {"cpu"} or PRICES):
+    for gpu in sorted({*PRICES, *measured} - {"cpu"}):
         yield f"on {gpu}: {_took(left, measured.get(gpu), resources, PRICES.get(gpu))}"
     yield PRICED
 
 
 def gpu_of(device: str) -> str:
-    """The type of a GPU in PRICES, from its name as torch or Ray has it; the name itself of others."""
+    """The type of a GPU in PRICES, from its name as torch has it; the name itself of others."""
     return next((gpu for gpu in PRICES if re.search(rf"\b{gpu}\b", device)), device)
 
 

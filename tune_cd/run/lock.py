@@ -34,7 +34,8 @@ class StudyLock:
 
     def __init__(self, store: Folder | Bucket, name: str, beat: float = BEAT):
         self._store, self._name, self._beat = store, name, beat
-        who = f"process {os.getpid()} of {user()} on {socket.gethostname()}, since {datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
+        since = f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC"
+        who = f"process {os.getpid()} of {user()} on {socket.gethostname()}, since {since}"
         self._own = {"who": who, "pid": os.getpid(), "machine": _machine(), "token": token_hex(8), "beats": 0}
         self._stop = threading.Event()
         self._beating = threading.Thread(target=self._go_on, name="study-lock", daemon=True)

@@ -4,7 +4,6 @@ import json
 from dataclasses import asdict, replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 from trainables.datasets import pin_source, source_sha256
 from trainables.losses import find_loss
@@ -12,7 +11,7 @@ from trainables.training.checks import check_training
 from tune_cd import results
 from tune_cd.results.merging import merge
 from tune_cd.results.reading import check_whole
-from tune_cd.run.config import FOUND, Request
+from tune_cd.run.config import Request
 from tune_cd.run.options import study_name
 from tune_cd.run.searches import searches_of
 from tune_cd.run.study import COEFFICIENTS, Study, stored_study, tune_folder
@@ -40,15 +39,15 @@ def check_study(request: Request) -> Study:
     setup, source = config.first_form(
         lambda setup: check_training(setup, config.trained_batch_sizes, data_root, call.download)
     )
-    sha256 = source_sha256(data_root) or config.data_sha256
-    found = replace(config, data_sha256=sha256, data_content=source.content or None)
+    found = replace(config, data_found=source_sha256(data_root) or source.content or None)
     if stored is not None:
-        place_of_data = (data_root or source.location).partition("#")[0]
-        for name in (name for name in FOUND if getattr(config, name) is not None):
-            _check_same(f"what is at {place_of_data}", getattr(config, name), getattr(found, name))
         now = asdict(setup) | {COEFFICIENTS: find_loss(setup.loss).coefficients}
-        for name in sorted(now.keys() | stored[1].keys()):
-            _check_same(name, stored[1].get(name), json.loads(json.dumps(now.get(name))))
+        differs = [(name, stored[1].get(name), json.loads(json.dumps(now.get(name)))) for name in now | stored[1]]
+        differs += [((data_root or source.location).partition("#")[0], config.data_found, found.data_found)]
+        for name, was, is_now in differs:  # by a release with other defaults, or in an own loss
+            if was != is_now:
+                said = f"{name} was {was} and is {is_now}; put it back, or name a new --study"
+                raise ValueError(f"--resume: {said}")
     name = study_name(call, setup)
     return Study(name, place, found, call, setup, source.name, data_root, searches_of(found, setup))
 
@@ -63,10 +62,3 @@ def with_form(study: Study, form: str) -> Study:
     if setup != study.setup:  # the study's own has passed already
         check_training(setup, config.trained_batch_sizes, study.data_root, study.call.download)
     return replace(study, config=config, setup=setup, searches=searches_of(config, setup))
-
-
-def _check_same(name: str, was: Any, now: Any) -> None:
-    """Raise ValueError if a study's data or set-up are others now: by a release with other defaults, or because the
-    user's own loss has other terms or coefficients."""
-    if was != now:
-        raise ValueError(f"--resume: {name} was {was} and is {now}; put it back, or name a new --study")

@@ -8,7 +8,6 @@ import pandas as pd
 
 from trainables.training.setup import Setup
 from trainables.trial import LOOKS
-from tune_cd import results
 from tune_cd.analysis import best_trial, means_over_seeds, on_diagonal
 from tune_cd.analysis.confirmation import RECIPES
 from tune_cd.analysis.scores import searching
@@ -71,17 +70,10 @@ def reported_by(study: Study, setup: Setup) -> Callable[[Asked, Mapping[str, Any
 
 
 def say_ended(searches: Mapping[str, Optimiser]) -> None:
-    """Print what each search has trained, and why it ended if it has."""
+    """Print how much each search has trained, and why it ended if it has."""
     for name, search in searches.items():
-        own = [one for one in search.trainings if one.curve and not one.external]
-        failed = sum(one.failed for one in own)
-        whole = sum(one.share == 1 and not one.failed for one in own)
-        parts = {"trained whole": whole, "paused": len(own) - whole - failed, "failed or diverged": failed}
-        counts = ", ".join(f"{number} {kind}" for kind, number in parts.items() if number)
-        settings = f"{len(own)} setting{'s' * (len(own) != 1)}{f' ({counts})' if counts else ''}"
         why = search.ending if search.finished else "it goes on"
-        spent = f"{search.spent:.3g} of {search.budget:.3g} full trainings' worth"
-        print(fold(f"{name}: {settings}, {spent}; {why}"), flush=True)
+        print(fold(f"{name}: {search.spent:.3g} of {search.budget:.3g} full trainings' worth; {why}"), flush=True)
 
 
 def _rebuilt(
@@ -91,10 +83,6 @@ def _rebuilt(
     """A search, continued from its rows; what was cut off, and the trials that are run again, are under way."""
     optimiser = search.make(study.space, start=search.starts or None)
     optimiser.workers, optimiser.budget = search.workers or workers, float(search.num_samples)
-    if search.starts_from is not None:
-        earlier = ended[(ended["search"] == search.starts_from) & (ended["status"] != "stopped")]
-        for one in results.trainings(_with_seeds(earlier, len(search.seeds))):
-            optimiser.tell(one.h, one.last, 1.0, external=True)
     key, unknown = study.space.key, Setting({})
     rows = table[table["search"] == search.name].sort_values("trial_index", kind="stable")
     begun: dict[Key, tuple[Proposal, int]] = {}

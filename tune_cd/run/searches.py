@@ -13,7 +13,7 @@ from tune_cd import balance
 from tune_cd.results.schema import CONFIRM, DECAY
 from tune_cd.run.config import DEFAULT_TRIALS, DEFAULT_WORTH, WORTH_FROM_KNOWN, StudyConfig
 from tune_cd.run.curves import lengths_of
-from tune_cd.run.starts import USUAL, authors, known, recipe, start_of
+from tune_cd.run.starts import authors, known, recipe, start_of
 from tune_cd.search.baselines.listed import grid_cells
 from tune_cd.search.methods import CONFIGURED, OPTIMISERS, given
 from tune_cd.search.protocol import Optimiser
@@ -30,7 +30,6 @@ class Search:
     make: Callable[..., Optimiser]  # (space, start=...)
     start: dict | list[dict] | None
     setup: Setup  # of its trainings
-    starts_from: str | None = None  # an earlier search, whose trials this one is told before it begins
     seeds: tuple[int, ...] = (0,)  # every configuration is trained with each
     workers: int | None = None  # configurations trained at a time; None: as many as the study
     line: bool = False  # searches one line until its best is bracketed
@@ -56,7 +55,7 @@ def searches_of(config: StudyConfig, setup: Setup) -> list[Search]:
     samples = (worth if config.pauses else DEFAULT_TRIALS) if samples is None else samples
     if config.search in CONFIGURED:
         knowledge = balance.of(space, known=from_known) if len(config.weighted.weights) > 1 else {}
-        make = partial(make, **knowledge, lengths=_lengths(config, setup))
+        make = partial(make, **knowledge, lengths=lengths_of(setup) if config.pauses else (1.0,))
     box = space if config.search == "cd" else space.fixed  # of the other searches only the averages' lines grow
     start = None if config.search == "grid" else start_of(config, setup, box)
     asked = Search(config.search, samples, make, start, setup, pauses=config.pauses)
@@ -88,8 +87,8 @@ def groups_of(searches: list[Search]) -> list[list[Search]]:
     another."""
     groups: list[list[Search]] = []
     for search in searches:
-        awaited = {*search.retrains_best_of, search.starts_from}
-        if groups and alike(groups[-1][-1], search) and not awaited & {other.name for other in groups[-1]}:
+        awaited = groups and {*search.retrains_best_of} & {other.name for other in groups[-1]}
+        if groups and alike(groups[-1][-1], search) and not awaited:
             groups[-1].append(search)
         else:
             groups.append([search])
@@ -99,10 +98,6 @@ def groups_of(searches: list[Search]) -> list[list[Search]]:
 def alike(one: Search, other: Search) -> bool:
     """Whether two searches have the same set-up and seeds, so that a common configuration is trained once."""
     return (one.setup, one.seeds) == (other.setup, other.seeds)
-
-
-def _lengths(config: StudyConfig, setup: Setup) -> tuple[float, ...]:
-    return lengths_of(setup) if config.pauses else (1.0,)
 
 
 def averages_of(setup: Setup) -> tuple[str, ...]:
@@ -124,37 +119,31 @@ def _line(name: str, average: str, config: StudyConfig, setup: Setup, space: Spa
 
 
 def _along(directions: dict[str, list[float]], config: StudyConfig, setup: Setup) -> Callable[..., Optimiser]:
-    lengths = _lengths(config, setup)
+    lengths = lengths_of(setup) if config.pauses else (1.0,)
     return partial(CoordinateDescent, rule="line", directions=directions, seed=config.seed, lengths=lengths)
 
 
 def _xbm(asked: Search, config: StudyConfig, space: Space) -> list[Search]:
     """The searches of `table:xbm`, untuned and tuned: without memory, with a variable balance (S1), with a fixed one
-    (S2, S3).
+    (S2, S3). Raises ValueError for another optimizer than the XBM authors'.
 
-    At the XBM authors' balance, k-1 to b-k, one training is made under their Adam, as theirs; under SGD the learning
-    rate is tuned. The search goes on from there. What is chosen in each row is trained once more with learning rate
-    decay: the set-up's if it has any, else the authors'.
+    At the authors' balance, k-1 to b-k, one training is made, as theirs. The search begins there too. What is chosen in
+    each row is trained once more with learning rate decay: the set-up's if it has any, else the authors'.
     """
+    if asked.setup.optimizer != "adam":
+        raise ValueError(f"--set optimizer={asked.setup.optimizer}: --experiment xbm trains under Adam, as its authors")
     constant, decay = XBM_SCHEDULES
     decay = decay if asked.setup.schedule == constant else asked.setup.schedule
     rows = {"none": ("without", "without-tuned"), "variable": ("S1", "S1-tuned"), "fixed": ("S2", "S3")}
     searches, decayed = [], []
     for memory, (untuned, tuned) in rows.items():
         setup = replace(asked.setup, memory=memory, schedule=constant)
-        further = replace(asked, name=tuned, setup=setup)
-        if config.baseline and setup.optimizer == "sgd":
-            searches.append(_line(untuned, "global", config, setup, space))
-            if config.start in USUAL:  # continues from the line's trials
-                further = replace(further, start=None, starts_from=untuned)
-        elif config.baseline:
+        if config.baseline:
             searches.append(Search(untuned, 1, given, space.check(authors(config, setup)), setup))
-        searches.append(further)
-        later = replace(setup, schedule=decay)
+        searches.append(replace(asked, name=tuned, setup=setup))
         among = {untuned: (untuned,), tuned: (untuned, tuned)} if config.baseline else {tuned: (tuned,)}
-        decayed += [
-            Search(f"{name}{DECAY}", 1, given, None, later, retrains_best_of=chosen) for name, chosen in among.items()
-        ]
+        later = partial(Search, num_samples=1, make=given, start=None, setup=replace(setup, schedule=decay))
+        decayed += [later(f"{name}{DECAY}", retrains_best_of=chosen) for name, chosen in among.items()]
     return searches + decayed
 
 

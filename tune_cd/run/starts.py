@@ -2,8 +2,6 @@
 recipe, or weights."""
 
 import re
-from contextlib import suppress
-from math import isfinite
 
 from trainables.losses import Loss, find_loss
 from trainables.training.setup import Setup
@@ -13,8 +11,6 @@ from tune_cd.balance.recipes import parse_h
 from tune_cd.run.config import StudyConfig, usual_rate, usual_weights
 from tune_cd.search.space import Space
 
-USUAL = ("conventional", "known")
-"""Starts at the recipe in use, `known` where nothing is known."""
 SMALL_NETWORK = "small_conv"
 LEFT_OUT = "glyphs"
 """A dataset that does not start from its own bests: it stands for data of which nothing is known yet."""
@@ -60,48 +56,42 @@ def recipe(average: str, config: StudyConfig, setup: Setup) -> dict:
 
 def authors(config: StudyConfig, setup: Setup) -> dict:
     """The XBM authors' balance in the space of this study."""
-    if setup.optimizer == "sgd":
-        return recipe("global", config, setup)
     return xbm_balance(config.batch_size, setup.k) | {"batch_size": config.batch_size}
 
 
 def _named(config: StudyConfig, setup: Setup) -> dict:
     """The configuration that `--start` names. Raises ValueError naming the allowed forms."""
     start, loss, size = config.start, find_loss(setup.loss), config.batch_size
-    if start in USUAL:
+    if start in ("conventional", "known"):  # nothing is known
         usual = "separate" if loss.pairwise else balance.PUBLISHED
         return authors(config, setup) if config.experiment == "xbm" else recipe(usual, config, setup)
     if start == "paper":
         return balance.published(setup.dataset, setup.loss).weights | {"batch_size": size}
-    if start.startswith("lr="):
-        if setup.optimizer != "sgd":
-            raise ValueError(
-                f"--start {start!r}: under {setup.optimizer} the learning rate is no part of the weights: "
-                "--set learning_rate=..., and --start with the weights themselves"
-            )
-        return _of_rate(start, loss, size, setup.k)
-    text = start if re.search(r"\bb(?:atch_size)?\s*=", start) else f"{start},b={size}"
     try:
-        found = parse_h(text, [name.removeprefix(balance.WEIGHT) for name in loss.weights])
+        if start.startswith("lr="):
+            return _of_rate(start, loss, size, setup)
+        text = start if re.search(r"\bb(?:atch_size)?\s*=", start) else f"{start},b={size}"
+        found = parse_h(text, _terms(loss))
+        return {name: value for name, value in found.items() if name != "k"}
     except ValueError as error:
-        raise ValueError(f"--start {start!r}: {error}; {_forms(loss)}") from None
-    return {name: value for name, value in found.items() if name != "k"}
+        raise ValueError(f"--start {start!r}: {error}; allowed are {_forms(loss)}") from None
 
 
-def _of_rate(start: str, loss: Loss, batch_size: int, k: int) -> dict[str, float]:
+def _of_rate(start: str, loss: Loss, batch_size: int, setup: Setup) -> dict[str, float]:
     """The configuration of `--start lr=...[,b=...]`, with an average=... of the pairwise losses, else at the published
-    weights; batches have k items of a class. Raises ValueError naming what is allowed, also for another k."""
-    if loss.pairwise:
-        if (named := balance.assignments(start).get("k", k)) != k:
-            raise ValueError(f"--start {start!r}: k = {named}, and the set-up's batches have k = {k}; --set k={named}")
-        return balance.parse_recipe(start, batch_size, k)
-    found, rate = re.fullmatch(r"lr=([^,=]+)(?:,\s*b=(\d+))?", start), 0.0
-    with suppress(ValueError):
-        rate = float(found[1]) if found else 0.0
-    if not found or not (rate > 0 and isfinite(rate)):
-        raise ValueError(f"--start {start!r}: {_forms(loss)}; a learning rate is a finite number > 0")
-    weights = {name: rate * coefficient for name, coefficient in loss.coefficients.items()}
-    return weights | {"batch_size": int(found[2] or batch_size)}
+    weights. Raises ValueError naming what is allowed, also for batches with another k."""
+    if setup.optimizer != "sgd":
+        said = "the learning rate is no part of the weights: --set learning_rate=..., and --start with weights"
+        raise ValueError(f"under {setup.optimizer} {said}")
+    published = [f",lambda_{term}={loss.coefficients[f'{balance.WEIGHT}{term}']}" for term in _terms(loss)]
+    text = start if loss.pairwise else start + "".join(published)
+    if (named := balance.assignments(text, _terms(loss)).get("k", setup.k)) != setup.k:
+        raise ValueError(f"k = {named}, and the set-up's batches have k = {setup.k}; --set k={named}")
+    return balance.parse_recipe(text, batch_size, setup.k, _terms(loss))
+
+
+def _terms(loss: Loss) -> tuple[str, ...]:
+    return tuple(name.removeprefix(balance.WEIGHT) for name in loss.weights)
 
 
 def _forms(loss: Loss) -> str:

@@ -2,7 +2,6 @@
 
 import json
 import logging
-import os
 import tempfile
 import threading
 from dataclasses import asdict, dataclass
@@ -131,12 +130,7 @@ class RunningFile:
 
 def tune_folder(given: str | None) -> Path:
     """The folder for Ray Tune's own files. Beside the results they could fill the disk, and fail with the store.
-
-    Raises ValueError if it cannot be made or used."""
-    folder = Path(given) if given is not None else Path(tempfile.gettempdir(), f"tune_cd-{user()}")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        os.rmdir(tempfile.mkdtemp(dir=folder))
-    except OSError as error:
-        raise ValueError(f"--tune-dir {folder}: a folder in which files can be made ({error.strerror})") from error
+    Raises OSError if it cannot be made."""
+    folder = Path(given or Path(tempfile.gettempdir(), f"tune_cd-{user()}"))
+    folder.mkdir(parents=True, exist_ok=True)
     return folder

@@ -22,7 +22,7 @@ def store(tmp_path):
 
 def made(store, beat=3600.0) -> StudyLock:
     """Its process is looked for, or nothing is written in the meantime: only some tests wait for a beat."""
-    return StudyLock(store, NAME, beat)
+    return StudyLock(store, "s", beat)
 
 
 def held(store, **fields) -> None:
@@ -65,12 +65,16 @@ def test_a_dead_process_of_this_machine_holds_nothing(store, capsys):
 
 
 @pytest.mark.parametrize("fields", [{}, {"machine": "another", "pid": 2**30}])
-def test_a_driver_that_is_silent_is_gone(store, capsys, fields):
+def test_a_driver_that_is_silent_for_a_minute_is_gone(store, capsys, fields):
     """One of this machine whose number another process has, and one of another, which is not looked for here."""
     held(store, **fields)
-    lock = made(store, BEAT)
+    with pytest.raises(ValueError, match="ada, holds the study.* ends within a minute"):
+        made(store).acquire()
+    before = time.time() - 61
+    os.utime(store.where(NAME), (before, before))
+    lock = made(store)
     lock.acquire()
-    assert "ada, holds the study; watching" in (said := capsys.readouterr().out) and "ada, held" in said
+    assert "ada, held the study and is gone" in capsys.readouterr().out
     lock.release()
 
 
@@ -109,10 +113,10 @@ def test_it_beats_through_a_store_that_is_away_for_a_while(place, proxy):
     store = store_of(place)
     lock = made(store, BEAT)
     lock.acquire()
-    beats, refused = json.loads(store.read(NAME))["beats"], []
+    refused, written = [], []
     proxy.fault = lambda *_: refused.append(True) or 403
     until(lambda: len(refused) >= 3)
-    proxy.fault = lambda *_: None
-    until(lambda: json.loads(store.read(NAME))["beats"] > beats)
+    proxy.fault = lambda method, *_: written.append(True) if method == "PUT" else None
+    until(lambda: written)
     lock.release()
     assert lock.lost is None and NAME not in store.listing("studies")

@@ -18,8 +18,9 @@ def growth_of(address: str | None) -> Growth:
     try:
         return Growth() if address == "local" else cluster_growth()
     except OSError as error:
-        said = f"what the cluster may grow to is not known ({error}): --workers and --gpus-per-trial may say"
-        print(said, flush=True)
+        print(
+            f"what the cluster may grow to is not known ({error}): --workers and --gpus-per-trial may say", flush=True
+        )
     return Growth()
 
 

@@ -12,7 +12,6 @@ from tune_cd.analysis import best_trial
 from tune_cd.cluster import capacity
 from tune_cd.cluster.nodes import Nodes
 from tune_cd.report import writing
-from tune_cd.results.study_files import DRIVER
 from tune_cd.run import cluster, connection, preflight, summary
 from tune_cd.run.announcement import announce
 from tune_cd.run.budget import Meter
@@ -30,7 +29,7 @@ FAILED, BAD_INPUT = 1, 2  # exit statuses
 
 def drive(study: Study) -> int:
     """Run a study; with --dry-run say what would be run. Returns the exit status, see `main`."""
-    lock, status = StudyLock(study.store, study.file(DRIVER)), BAD_INPUT
+    lock, status = StudyLock(study.store, study.name), BAD_INPUT
     with ENDING.heeded():
         try:
             if not study.call.dry_run:

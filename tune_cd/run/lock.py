@@ -1,9 +1,8 @@
 """A lock that gives a study one driver. Two would ask for the same trials, and each would miss the other's results.
 
-The lock is a file that names its holder and has a counter, which goes up while the holder lives. A driver that finds it
-watches the counter, so clocks need not agree, and a dead holder is found out in half a minute; on its own machine at
-once. (Nothing better works on all object stores and network file systems: two drivers begun within the same second may
-both believe to hold it until the first beat, when one of them ends.)
+The lock is a file that names its holder, who writes it again and again (`compaction.has_driver`). So the hold of a dead
+driver ends within a minute; on its own machine at once. (Nothing better works on all object stores and network file
+systems: two drivers begun within the same second may both believe to hold it until the first beat, when one ends.)
 """
 
 import getpass
@@ -11,18 +10,18 @@ import json
 import os
 import socket
 import threading
-import time
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from secrets import token_hex
 from typing import Any
 
+from tune_cd.results.compaction import has_driver
 from tune_cd.results.json_text import json_of
 from tune_cd.results.store import Bucket, Folder
+from tune_cd.results.study_files import DRIVER, file_of
 
 BEAT = 5.0  # seconds between two signs of life
-PATIENCE = 5  # beats without one after which a holder counts as dead
 
 
 class StudyLock:
@@ -32,11 +31,11 @@ class StudyLock:
     standstill of this one, or its file is gone, as with the whole results folder.
     """
 
-    def __init__(self, store: Folder | Bucket, name: str, beat: float = BEAT):
-        self._store, self._name, self._beat = store, name, beat
+    def __init__(self, store: Folder | Bucket, study: str, beat: float = BEAT):
+        self._store, self._study, self._name, self._beat = store, study, file_of(study, DRIVER), beat
         since = f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC"
         who = f"process {os.getpid()} of {user()} on {socket.gethostname()}, since {since}"
-        self._own = {"who": who, "pid": os.getpid(), "machine": _machine(), "token": token_hex(8), "beats": 0}
+        self._own = {"who": who, "pid": os.getpid(), "machine": _machine(), "token": token_hex(8)}
         self._stop = threading.Event()
         self._beating = threading.Thread(target=self._go_on, name="study-lock", daemon=True)
         self.lost: str | None = None
@@ -44,9 +43,12 @@ class StudyLock:
     def acquire(self) -> None:
         """Take the lock. Raises ValueError naming a living holder, OSError if the store refuses."""
         if (other := self._read()) is not None:
-            if self._lives(other):
-                said = "holds the study: two drivers would do the same work twice; end that one first"
-                raise ValueError(f"{other['who']}, {said}")
+            gone = other["machine"] == self._own["machine"] is not None and not Path(f"/proc/{other['pid']}").exists()
+            if not gone and has_driver(self._store, self._study):
+                said = (
+                    "holds the study: two drivers would do the same work twice; end that one first. If it was killed,"
+                )
+                raise ValueError(f"{other['who']}, {said} its hold ends within a minute")
             print(f"{other['who']}, held the study and is gone; this driver goes on", flush=True)
         self._write()
         self._beating.start()
@@ -71,22 +73,11 @@ class StudyLock:
             if (holder := self._read()) is not None and holder["token"] == self._own["token"]:
                 self._store.remove(self._name)
 
-    def _lives(self, other: dict[str, Any]) -> bool:
-        """Whether a holder lives: its process is looked for, then its file is watched for a change."""
-        if other["machine"] == self._own["machine"] is not None and not Path(f"/proc/{other['pid']}").exists():
-            return False
-        print(f"{other['who']}, holds the study; watching whether it lives", flush=True)
-        deadline = time.monotonic() + PATIENCE * self._beat
-        while (now := self._read()) == other and time.monotonic() < deadline:
-            time.sleep(self._beat / 5)
-        return now not in (other, None)
-
     def _go_on(self) -> None:
         while not self._stop.wait(self._beat):
             with suppress(OSError):
                 if self.check() is not None:
                     return
-                self._own["beats"] += 1
                 self._write()
 
     def _write(self) -> None:
@@ -94,11 +85,10 @@ class StudyLock:
 
     def _read(self) -> dict[str, Any] | None:
         """The holder; None if there is none, and if the file is not a lock."""
-        try:
+        with suppress(FileNotFoundError, ValueError):
             holder = json_of(self._store.read(self._name))
-        except (FileNotFoundError, ValueError):
-            return None
-        return holder if isinstance(holder, dict) and self._own.keys() <= holder.keys() else None
+            return holder if isinstance(holder, dict) and self._own.keys() <= holder.keys() else None
+        return None
 
 
 def _machine() -> str | None:

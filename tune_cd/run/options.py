@@ -14,11 +14,8 @@ EPILOG = """\
 examples:
   python -m tune_cd.run
       the default: glyphs, the images of ten whole trainings, two baselines
-  python -m tune_cd.run --dataset omniglot --data-root PATH/TO/omniglot.zip --start Lambda_p=0.25,Lambda_e=0.25
   python -m tune_cd.run --dataset folder --data-root MY/PHOTOS --start lr=0.1,average=global,b=128
       from where you are today
-  python -m tune_cd.run --dataset sop --download --experiment xbm
-      with and without cross-batch memory, table:xbm
   python -m tune_cd.run --study mine --num-samples 20 --resume
       ten whole trainings' worth more for a study of ten
 """

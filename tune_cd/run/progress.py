@@ -103,18 +103,18 @@ class Progress(Callback):
 
     def _row(self, config: Mapping, images: int, outcome: str) -> None:
         """Print a row, the first one below titles. Its columns are those that tell trainings apart."""
-        cells = {"length": (f"{images / self._full:.0%}", 6)} if self._full else {}
-        cells |= {name: (f"{config[name]:.4g}", max(10, len(name) + 1)) for name in weights_in(config)}
-        cells["b"] = str(config["batch_size"]), 5
+        cells = {"search   ": f"{config[ORIGIN]['search']:<9}"}
+        cells |= {"length": f"{images / self._full:>6.0%}"} if self._full else {}
+        cells |= {name: f"{config[name]:>{max(10, len(name) + 1)}.4g}" for name in weights_in(config)}
+        cells["b"] = f"{config['batch_size']:>5}"
         if len(self._portfolio.seeds) > 1 or config[ORIGIN]["search"] == CONFIRM:
-            cells["seed"] = str(config["seed"]), 5
+            cells["seed"] = f"{config['seed']:>5}"
         if not self._titled:
             self._titled = True
-            titles = "".join(f"{title:>{width}}" for title, (_, width) in cells.items())
+            titles = "".join(title.rjust(len(cell)) for title, cell in cells.items())
             self._print(f"scores: {self._metric} on validation; * a new best of its search")
-            self._print(f"{'search':<9}{titles}   score    best      time")
-        values = "".join(f"{value:>{width}}" for value, width in cells.values())
-        self._print(f"{config[ORIGIN]['search']:<9}{values}{outcome}")
+            self._print(f"{titles}   score    best      time")
+        self._print("".join(cells.values()) + outcome)
 
     def _described(self) -> str:
         done, of = self._portfolio.done, "full trainings" if self._full else "trainings"

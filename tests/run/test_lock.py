@@ -85,8 +85,13 @@ def test_whoever_lost_it_is_told_and_leaves_the_new_holder_s_alone(store, conten
     lock.acquire()
     if content == "taken":
         content = json.dumps(json.loads(store.read(NAME)) | {"token": "other", "who": "ada"}).encode()
-    store.remove(NAME) if content is None else store.write(NAME, content)
-    until(lambda: lock.lost)
+
+    def replaced() -> str | None:
+        """Again and again, as its own writing may have come between."""
+        store.remove(NAME) if content is None else store.write(NAME, content)
+        return lock.lost
+
+    until(replaced)
     was_taken = content and b"ada" in content
     assert ("ada, has taken this study over" if was_taken else "studies/s was removed or replaced") in lock.lost
     lock.release()

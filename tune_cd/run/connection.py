@@ -8,7 +8,6 @@ from pathlib import Path
 
 from tune_cd.cluster.ray_internals import recorded_cluster
 from tune_cd.results.location import is_uri
-from tune_cd.run.ending import ENDING
 from tune_cd.run.screen import fold
 
 ANSWER = 20.0  # seconds in which a cluster's port must answer, as it may be starting
@@ -53,7 +52,6 @@ def connect(address: str | None, verbose: bool) -> None:
             raise
         said = f"Ray's folder has too long a name: set RAY_TMPDIR to a short one, as /tmp/ray ({error})"
         raise ValueError(said) from error
-    ENDING.heed()  # after Ray, which sets a handler of its own
 
 
 def _init(address: str | None, verbose: bool) -> None:

@@ -35,6 +35,7 @@ def drive(study: Study) -> int:
             if not study.call.dry_run:
                 lock.acquire()
             connection.connect(study.call.address, study.call.verbose)
+            ENDING.heed()  # after Ray, which sets a handler of its own
             study, *job = _prepared(study)
             status = 0 if study.call.dry_run else _run(study, *job, lock)
         except (ValueError, OSError, ImportError) as error:

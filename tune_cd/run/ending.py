@@ -31,8 +31,8 @@ class Ending:
                 signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
     def heed(self) -> None:
-        """Set the handlers, again after Ray has set one of its own. What is ignored stays so, as SIGINT in the
-        background of a script and SIGHUP under nohup."""
+        """Set the handlers. What is ignored stays so, as SIGINT in the background of a script and SIGHUP under
+        nohup."""
         for number in SIGNALS:
             if signal.getsignal(number) is not signal.SIG_IGN:
                 signal.signal(number, self._handle)

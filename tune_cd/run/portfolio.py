@@ -76,7 +76,7 @@ class Portfolio:
             {"search": name, "params": one.h, "until": one.until, **search.annotation(one.h)}
             for name, search in self.searches.items()
             for one in search.trainings
-            if one.trial_index is not None and (one.until is not None or self._is_of_another(name, self._at(one.h)))
+            if one.trial_index is not None and (one.until is not None or one.external)
         ]
 
     @property
@@ -149,14 +149,11 @@ class Portfolio:
     def _tell(self, name: str, one: Setting) -> None:
         """Tell a search what a configuration has reached, its end alone where nothing pauses."""
         search, curve = self.searches[name], over_seeds([one.curves[seed] for seed in self.seeds])
+        external = one.origin is None or one.origin["search"] != name
         if len(search.lengths) == 1:
             curve = {1.0: curve[max(curve)]}
         for share, value in curve.items():
-            search.tell(one.h, value, share, external=self._is_of_another(name, one))
-
-    def _is_of_another(self, name: str, one: Setting) -> bool:
-        """Whether a configuration is not trained for this search."""
-        return one.origin is None or one.origin["search"] != name
+            search.tell(one.h, value, share, external=external)
 
     def _is_open(self, name: str) -> bool:
         """Whether a search would ask for more if the budget allowed it."""

@@ -86,12 +86,11 @@ def test_a_training_s_error_is_told_without_its_secret(capsys, monkeypatch):
 TERMS = {
     "two": {"Lambda_p": 2.345e-05, "Lambda_e": 1234.5678},
     "vicreg": {"Lambda_sim": 2.345e-05, "Lambda_std": 1234.5678, "Lambda_cov": 0.00012345},
-    "alignment_uniformity": {"Lambda_align": 2.345e-05, "Lambda_uniform": 1234.5678},
 }
 
 
 @pytest.mark.parametrize("weights", TERMS.values(), ids=TERMS)
-@pytest.mark.parametrize("search", ["cd", "separate", "confirm"])
+@pytest.mark.parametrize("search", ["cd", "confirm"])
 def test_rows_fit_into_80_columns(weights, search, capsys):
     """Columns stand under their titles, and a long message goes below."""
     progress = progress_of(full=None if search == "confirm" else 512)

@@ -9,8 +9,6 @@ from dataclasses import replace
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 import torch
 from contract import advance
@@ -24,7 +22,6 @@ from trainables.training import setups
 from trainables.training.setups import find_setup
 from tune_cd import results
 from tune_cd.cluster.capacity import Growth, NodeType, cluster_growth
-from tune_cd.results.schema import FORMAT_VERSION
 from tune_cd.run import preflight
 from tune_cd.run.__main__ import main
 from tune_cd.run.announcement import announce
@@ -483,39 +480,17 @@ def test_a_study_whose_options_are_gone_is_told_from_one_that_never_was(tmp_path
     assert status == 2 and "study.json, which is not there" in said
 
 
-def newer(path):
-    table = pq.read_table(path)
-    metadata = table.schema.metadata | {b"format_version": str(FORMAT_VERSION + 1).encode()}
-    pq.write_table(table.replace_schema_metadata(metadata), path)
-
-
-def twice(path):
-    rows = [one | {"scores": [("a", 1.0), ("a", 2.0)]} for one in pq.read_table(path).to_pylist()]
-    pq.write_table(pa.Table.from_pylist(rows, pq.read_schema(path)), path)
-
-
-UNUSABLE = {
-    "newer": (newer, "another release wrote"),
-    "columns": (lambda path: pq.write_table(pq.read_table(path).drop(["scores"]), path), "lacks the columns"),
-    "damaged": (lambda path: path.write_bytes(path.read_bytes()[:-30]), "cannot be read"),
-    "a name twice": (twice, "has 'a' twice"),
-}
-
-
-@pytest.mark.parametrize("kind", UNUSABLE)
 @pytest.mark.parametrize("table", ["trials", "curves"])
-def test_rows_that_cannot_be_read_are_not_trained_again(tmp_path, capsys, table, kind):
-    spoil, reason = UNUSABLE[kind]
+def test_rows_that_cannot_be_read_are_not_trained_again(tmp_path, capsys, table):
     made = study(tmp_path, "--study", "mine")
     store_config(made)
     results.write_trial(made.results, row(0, study="mine", search="cd"))
     look = {"attempt": 0, "seed": 0, "images_seen": 64, "train_seconds": 1.0, "val_score": 0.5, "scores": {}}
     results.write_curve(made.results, "mine", "cd-00000", [look])
     [path] = made.results.glob(f"{table}/mine/*.parquet")
-    spoil(path)
+    path.write_bytes(path.read_bytes()[:-30])
     status, said = resumed(tmp_path, capsys)
-    assert status == 2 and said.startswith(f"error: study 'mine' cannot go on: {path}") and reason in said
-    assert "move it out of the results, and its trial may be trained again" in said
+    assert status == 2 and said.startswith(f"error: study 'mine' cannot go on: {path}") and "cannot be read" in said
     path.rename(tmp_path / "aside.parquet")
     study(tmp_path, "--study", "mine", "--resume")
 
@@ -528,24 +503,19 @@ LAPTOP, GPU_NODE = {"CPU": 4.0}, {"CPU": 16.0, "GPU": 4.0}
     [
         ([], [LAPTOP], [], 1, 0, 4, 1, 4),
         (["--workers", "2"], [LAPTOP], [], 1, 0, 2, 1, 2),
-        (["--workers", "1"], [LAPTOP], [], 1, 0, 1, 1, 1),
         (["--cpus-per-trial", "2"], [LAPTOP], [], 2, 0, 2, 1, 2),
-        (["--replicates", "3"], [LAPTOP], [], 1, 0, 4, 1, 4),
         (["--replicates", "3"], [GPU_NODE], [], 1, 1, 4, 1, 4),
         (["--pack", "5", "--replicates", "3", "--workers", "4"], [LAPTOP], [], 1, 0, 4, 5, 4),
         (["--gpus-per-trial", "auto", "--search", "grid"], [LAPTOP], [GPU_NODE], 1, 1, 50, 13, 4),
         (["--pack", "3", "--workers", "6"], [LAPTOP], [], 1, 0, 6, 3, 2),
-        (["--gpus-per-trial", "auto"], [LAPTOP], [], 1, 0, 4, 1, 4),
         ([], [LAPTOP, GPU_NODE], [], 1, 1, 4, 1, 4),
         ([], [LAPTOP], [GPU_NODE], 1, 1, 4, 1, 4),
-        (["--workers", "7"], [LAPTOP], [GPU_NODE], 1, 1, 7, 1, 7),
         (["--gpus-per-trial", "0"], [GPU_NODE], [], 1, 0, 10, 1, 10),
         (["--gpus-per-trial", "0.25"], [GPU_NODE], [], 1, 0.75, 10, 3, 4),
         (["--gpus-per-trial", "0.25", "--pack", "1"], [GPU_NODE], [], 1, 0.25, 10, 1, 10),
         (["--gpus-per-trial", "auto"], [GPU_NODE], [], 1, 1, 10, 3, 4),
         (["--gpus-per-trial", "auto", "--search", "random"], [GPU_NODE], [], 1, 1, 50, 13, 4),
         (["--gpus-per-trial", "auto", "--search", "random", "--replicates", "4"], [GPU_NODE], [], 1, 1, 32, 32, 4),
-        (["--pack", "8", "--workers", "16"], [GPU_NODE], [], 1, 1, 16, 8, 2),
     ],
 )  # fmt: skip
 def test_resources(argv, alive, to_come, cpus, gpus, workers, pack, processes):

@@ -2,7 +2,6 @@
 nothing; with unusable data at the first trial."""
 
 from collections.abc import Callable
-from typing import Any
 
 from ray.tune import Callback, Stopper
 
@@ -16,12 +15,6 @@ UNUSABLE = f"{UnusableData.__module__}.{UnusableData.__qualname__}: "
 """The beginning of Tune's message of such an error."""
 LEAST = 3
 """A study stops after so many failures, and more than run at a time: a node takes its trials with it."""
-
-
-def unusable_data(trial: Any) -> str | None:
-    """The reason why the data are unusable, if that was the trial's last failure; else None. trial: Tune's."""
-    error = failure_of(trial, {})[1]
-    return error.removeprefix(UNUSABLE) if error.startswith(UNUSABLE) else None
 
 
 class StudyStopper(Callback, Stopper):
@@ -57,7 +50,9 @@ class StudyStopper(Callback, Stopper):
             self.broken = f"the first {len(self._raising)} settings raised errors; the last: {error}"
 
     def on_trial_recover(self, iteration, trials, trial, **info) -> None:
-        self.broken = self.broken or unusable_data(trial)
+        error = failure_of(trial, {})[1]
+        if self.broken is None and error.startswith(UNUSABLE):
+            self.broken = error.removeprefix(UNUSABLE)
 
     def on_trial_error(self, iteration, trials, trial, **info) -> None:
         self._lost += 1

@@ -48,8 +48,9 @@ def check_resources(config: StudyConfig, call: Call, alive: Nodes, growth: Growt
     room = processes_in_all(alive, growth, call.cpus_per_trial, gpus)
     if not room:
         raise ValueError(
-            f"no node of the cluster can take a trial of {call.cpus_per_trial} CPUs and {gpus:g} GPUs (--cpus-per-trial, "
-            "--gpus-per-trial), and it is not known that others may come (what `ray up` leaves on its head says it)"
+            f"no node of the cluster can take a trial of {call.cpus_per_trial} CPUs and {gpus:g} GPUs "
+            "(--cpus-per-trial, --gpus-per-trial), and it is not known that others may come (what `ray up` leaves on "
+            "its head says it)"
         )
     limit = trials if config.search in ("grid", "random") else trials // ROUNDS
     settings = max(1, pack // replicates)  # configurations in a process

@@ -252,7 +252,7 @@ def test_a_study_under_way_is_refused_to_others_listed_followed_and_stopped(head
     assert "RUNNING" in (line := head.listed()["waits"]) and str(head.results) in line
     said = head.run("stop", "waits")
     assert said.index("STOPPED, 143: stopped") < said.index("continue with: python -m tune_cd.submit start ")
-    assert "last words\n" in head.run("logs", "waits", "-f")
+    assert "last words\n" in head.run("logs", "waits", "-f", expected=143)
     assert "tune_cd~waits~2" in head.run("start", *head.quick("waits", "--resume"))
     head.run("stop", "waits")
     assert "error: no study 'nobody' was submitted" in head.run("stop", "nobody", expected=2)

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
 
-IMPORTED = ["faulty", "listed", *(f"tune_cd.{name}" for name in ("run.__main__", "run.trials", "run.summary"))]
+IMPORTED = ["faulty", "listed", *(f"tune_cd.{name}" for name in ("run.__main__", "run.driver"))]
 IMPORTED += ["tune_cd.report.writing"]
 FORKSERVER = multiprocessing.get_context("forkserver")
 FORKSERVER.set_forkserver_preload(IMPORTED)

@@ -58,9 +58,8 @@ def test_the_main_job_ends_in_a_table_a_picture_a_report_and_a_comparison(uninte
     lines = re.findall(r"^(cd|separate|global) +\d+% ", said, re.MULTILINE)
     assert len(lines) == len(runs) > len(table), "one line a run"
     plainly = " ".join(said.split())  # sentences are broken into lines
-    assert re.search(rf"cd: {counts['cd']} settings \(.*?\), images of [\d.]+ full trainings \(of 4\)", plainly)
-    for average in ("separate", "global"):
-        assert re.search(rf"{average}: {counts[average]} settings \([^()]*\), images of .*? \(of at most 4\)", plainly)
+    for search in ("cd", "separate", "global"):
+        assert re.search(rf"{search}: [\d.]+ of 4 full trainings' worth; [a-z]", plainly)
     assert f"{len(table)} trainings: " in said and max(map(len, said.split("table:")[0].splitlines())) <= 80
     best = table.loc[table[(table["search"] == "cd") & (table["status"] == "completed")]["val_score"].idxmax()]
     assert re.search(
@@ -159,15 +158,14 @@ def test_the_xbm_experiment_resumed_is_as_never_stopped(run, tmp_path):
     run(tmp_path, *XBM_STUDY, "--num-samples", "1")
     first = results.read(tmp_path, "xbm")
     said = run(tmp_path, *XBM_STUDY, "--num-samples", "4", "--resume")
-    assert "without: its setting is in the table already" in said
+    assert "without: 1 of 1 full trainings' worth; " in said
     run(tmp_path / "whole", *XBM_STUDY, "--num-samples", "4")
     tables = [results.read(folder, "xbm") for folder in (tmp_path, tmp_path / "whole")]
     for name in ("without-tuned", "S1-tuned", "S3"):
         assert asked(tmp_path / "whole", "xbm", name) == asked(tmp_path, "xbm", name)
     assert memory_modes(tables[0]).equals(memory_modes(tables[1])) and len(tables[0]) >= len(tables[1])
     assert set(first["trial_id"]) <= set(tables[0]["trial_id"])
-    again = run(tmp_path, *XBM_STUDY, "--num-samples", "4", "--resume")
-    assert len(re.findall(r"its setting is in the table already", again)) == 9
+    run(tmp_path, *XBM_STUDY, "--num-samples", "4", "--resume")
     assert len(results.read(tmp_path, "xbm")) == len(tables[0])
 
 

@@ -543,7 +543,7 @@ def test_what_the_environment_keeps_secret_is_in_no_file_and_no_line(tmp_path, m
     config = {"Lambda_p": 0.1, "Lambda_e": 0.1, "batch_size": 64, "seed": 0, "origin": origin}
     recorder = Recorder(study, study.searches[0], resources)
     recorder.save(config, 320, b"state")
-    lock = StudyLock(study.store, study.file("driver.json"))
+    lock = StudyLock(study.store, study.name)
     lock.acquire()
     stored = texts_below(folder)
     lock.release()

@@ -1,4 +1,4 @@
-"""How a driver is ended: by signals that are heeded or ignored, once or twice, and by its own threads."""
+"""How a driver is ended: by signals that are heeded or ignored, once or twice."""
 
 import signal
 import subprocess
@@ -19,11 +19,11 @@ ending, said = Ending(), []
 with ending.heeded():
     for number in {sent}:
         try:
-            ending.interrupt('lost') if number is None else os.kill(os.getpid(), number)
+            os.kill(os.getpid(), number)
             said.append("goes on")
         except KeyboardInterrupt:
             said.append("interrupted")
-print(*said, ending.status, ending.reason or '')
+print(*said, ending.status)
 """
 INT, TERM, HUP = (int(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP))
 
@@ -37,11 +37,8 @@ INT, TERM, HUP = (int(number) for number in (signal.SIGINT, signal.SIGTERM, sign
         ([], [TERM, TERM, HUP], "interrupted goes on goes on 143"),
         ([], [TERM, INT], "interrupted interrupted 143"),
         ([], [INT, INT, INT, TERM], "interrupted interrupted interrupted goes on 130"),
-        ([], [None, None], "interrupted goes on 130 lost"),
-        ([INT], [INT, None, INT], "goes on interrupted goes on 130 lost"),
         ([INT], [INT, TERM], "goes on interrupted 143"),
-        ([HUP, INT], [HUP, None], "goes on interrupted 130 lost"),
-        ([TERM, HUP, INT], [TERM, HUP, INT, None], "goes on goes on goes on interrupted 130 lost"),
+        ([HUP, INT], [HUP, TERM], "goes on interrupted 143"),
     ],
 )
 def test_the_first_signal_interrupts_and_what_is_ignored_stays_so(ignored, sent, said):
@@ -51,15 +48,8 @@ def test_the_first_signal_interrupts_and_what_is_ignored_stays_so(ignored, sent,
 
 
 def test_handlers_of_before_are_back_afterwards():
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     before = [signal.getsignal(number) for number in numbers]
     with Ending().heeded():
         assert signal.getsignal(signal.SIGTERM) not in before
     assert [signal.getsignal(number) for number in numbers] == before
-
-
-def test_while_nothing_is_held_it_ends_at_once():
-    code = "import os, signal\nfrom tune_cd.run.ending import Ending\nending = Ending()\n"
-    code += "with ending.heeded(), ending.at_once():\n    os.kill(os.getpid(), signal.SIGTERM)\nprint('goes on')"
-    finished = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert (finished.returncode, finished.stdout, finished.stderr) == (143, "", "interrupted\n")

@@ -12,7 +12,6 @@ from tune_cd.run.resources import Resources
 
 NEW = "--study new --setup small --num-samples 10 --no-baseline --confirm 2"
 TWO, ON_GPUS = (Resources(cpus=1, gpus=gpus, workers=2, pack=1) for gpus in (0.0, 0.5))
-L4, H100 = {"GPU": 1, "accelerator_type:L4": 1}, {"GPU": 8, "accelerator_type:H100": 1}
 UNKNOWN = "speed unknown, since no training of this kind is in the results"
 
 
@@ -34,40 +33,36 @@ def store(made, old, seconds, device="cpu", **changed):
 def test_without_a_training_of_its_kind_the_images_are_told(made):
     images = 12 * made.setup.images_seen
     left = f"12 trainings' worth is left at most, {images:,} images"
-    assert [*estimate(made, TWO, [{"CPU": 2}])] == [left, f"on CPUs: {UNKNOWN}"]
-    known = [*estimate(made, ON_GPUS, [{"CPU": 2}, L4, H100, L4])]
-    assert known == [left, f"on H100: {UNKNOWN}; $6.88 an hour", f"on L4: {UNKNOWN}; $0.80 an hour", PRICED]
-    _, prices, _ = estimate(made, ON_GPUS, [{"GPU": 1}])
-    assert prices.startswith("speed unknown; an hour of a GPU costs T4 $0.53, ") and all(
-        gpu in prices for gpu in PRICES
-    )
+    assert [*estimate(made, TWO)] == [left, f"on CPUs: {UNKNOWN}"]
+    first, *known = [*estimate(made, ON_GPUS)]
+    assert first == left and known[-1] == PRICED and len(known) == len(PRICES) + 1
+    assert f"on L4: {UNKNOWN}; $0.80 an hour" in known
 
 
 def test_the_median_of_its_kind_on_its_gpu_tells_time_and_cost(made):
     for number, seconds in enumerate((1200, 1800, 5400)):
         store(made, number, seconds)
         store(made, number, 2 * seconds, "NVIDIA L4")
-    assert [*estimate(made, TWO, [])][1] == "on CPUs: about 3:00:00, as 3 trainings of this kind took 1800 s each"
-    on_l4 = "on L4: about 6:00:00 and 6 GPU-hours, $4.80, as 3 trainings of this kind took 3600 s each"
-    assert [*estimate(made, ON_GPUS, [{"GPU": 1}])][1:] == [on_l4, PRICED], "it has an unknown type"
-    assert [*estimate(made, ON_GPUS, [L4, H100])][1:] == [f"on H100: {UNKNOWN}; $6.88 an hour", on_l4, PRICED]
+    assert [*estimate(made, TWO)][1] == "on CPUs: about 3:00:00; a training of this kind took 1800 s"
+    on_l4 = "on L4: about 6:00:00 and 6 GPU-hours, $4.80; a training of this kind took 3600 s"
+    assert {on_l4, f"on H100: {UNKNOWN}; $6.88 an hour", PRICED} <= {*estimate(made, ON_GPUS)}
 
 
 def test_what_is_in_the_table_is_not_left(made):
     for number in range(5):
         results.write_trial(made.results, row(number, study="new"))
-    assert next(estimate(made, TWO, [])).startswith("7 trainings' worth is left")
+    assert next(estimate(made, TWO)).startswith("7 trainings' worth is left")
     half = {"config": asdict(made.setup), "images_seen": made.setup.images_seen // 2}
     for number in range(2):
         results.write_trial(made.results, row(number, "stopped", study="new", search="cd", **half))
-    assert next(estimate(made, TWO, [])).startswith("6 trainings' worth is left")
+    assert next(estimate(made, TWO)).startswith("6 trainings' worth is left")
 
 
 def test_the_runs_of_a_training_that_paused_count_together(made):
     earlier = {"images_seen": 100, "val_score": 0.1, "started_at": "2026-01-01T00:00:00+00:00",
                "ended_at": "2026-01-01T00:00:40+00:00", "hostname": "a", "device": "cpu"}  # fmt: skip
     store(made, 0, 20, runs=[earlier])
-    assert "1 training of this kind took 60 s each" in [*estimate(made, TWO, [])][1]
+    assert "a training of this kind took 60 s" in [*estimate(made, TWO)][1]
 
 
 def test_gpus_are_known_by_the_names_of_torch_and_of_ray():

@@ -11,7 +11,6 @@ from ray.tune.search import Searcher
 from tune_cd import LENGTHS, CoordinateDescent
 from tune_cd.run.portfolio import ORIGIN
 from tune_cd.run.resumption import say_ended
-from tune_cd.run.searches import Search
 from tune_cd.run.study_search import StudySearch
 from tune_cd.tune.packs import PACK
 
@@ -137,14 +136,14 @@ def test_a_training_goes_on_for_whoever_wants_it_longer_under_the_name_it_has():
 
 @pytest.mark.parametrize("seeds", [(0,), (0, 1)])
 def test_what_is_trained_and_what_is_left_never_exceed_the_budgets(seeds):
-    """But for what is trained of a search's settings for another one, which has its name in the account."""
+    """But for what is trained of a search's settings for another one."""
     asking = portfolio(2, seeds=seeds, cd=pausing(budget=2), one=line([1, 1], budget=2))
     limits = {name: search.budget for name, search in asking.searches.items()}
     trained, running = 0.0, []
     while True:
         running += asking.ask()
         spent = {name: search.spent for name, search in asking.searches.items()}
-        most = sum(max(limit, spent[name]) for name, limit in limits.items()) + sum(asking.lent.values())
+        most = sum(max(limit, spent[name]) for name, limit in limits.items()) + 1 - LENGTHS[0]
         under_way = sum(one.until - one.reached for one in running)
         assert under_way - 1e-9 <= asking.left and trained + asking.left <= len(seeds) * most + 1e-9
         if not running:
@@ -153,27 +152,23 @@ def test_what_is_trained_and_what_is_left_never_exceed_the_budgets(seeds):
         trained += one.until - one.reached
         asking.tell(one, until(one))
         assert asking.done == pytest.approx(trained), "one account, whoever asks"
-    assert asking.finished and asking.left == 0 and asking.lent["cd"] == 1 - LENGTHS[0]
+    assert asking.finished and asking.left == 0
     assert trained == pytest.approx(len(seeds) * sum(search.spent for search in asking.searches.values()))
 
 
-def test_each_search_says_what_it_trained_for_itself_and_for_others_and_why_it_ended(capsys):
+def test_each_search_says_what_it_trained_and_why_it_ended(capsys):
     asking = portfolio(1, cd=pausing(budget=2), one=line([1, 1], budget=2))
     steps(asking)
-    searches = [Search(name, 2, None, None, None, pauses=name == "cd", line=name == "one") for name in ("cd", "one")]
-    say_ended(asking, searches)
+    say_ended(asking.searches)
     said = capsys.readouterr().out
     assert max(map(len, said.splitlines())) <= 80
-    cd, one = re.findall(r"(?:cd|one): .*?goes on", " ".join(said.split()))
-    settings, whole, paused, spent = re.match(
-        r"cd: (\d+) settings \((\d) trained whole, (\d+) paused\), images of ([\d.]+) full trainings \(of 2\), "
-        r"0.875 of it for other searches; its budget of 2 full trainings is spent; a larger one goes on",
-        cd,
+    spent, one = re.match(
+        r"cd: ([\d.]+) of 2 full trainings' worth; its budget of 2 full trainings is spent; a larger one goes on (.*)",
+        " ".join(said.split()),
     ).groups()
     trained = [one for one in asking.searches["cd"].trainings if one.curve]
-    assert int(settings) == int(whole) + int(paused) == len(trained)
     assert float(spent) == pytest.approx(sum(one.share for one in trained), abs=0.005)
-    assert one.startswith("one: 2 settings (2 trained whole), images of 2 full trainings (of at most 2); its budget")
+    assert one.startswith("one: 2 of 2 full trainings' worth")
 
 
 def test_what_another_has_trained_is_told_and_costs_nothing():

@@ -14,7 +14,7 @@ from trainables import trial
 from trainables.training.outcome import Evaluation, Outcome, failure
 from tune_cd import results
 from tune_cd.results.attempts import to_retry
-from tune_cd.run.recorder import Checkpoints, Recorder
+from tune_cd.run.recorder import Recorder
 from tune_cd.run.resources import Resources
 from tune_cd.run.summary import summarise
 from tune_cd.tune import packs
@@ -199,27 +199,6 @@ def test_a_run_that_finds_no_state_of_an_earlier_run_is_told_so(made):
         next(made().saved(run(1)))
 
 
-def test_a_state_that_the_store_refuses_is_held_until_the_next_is_taken(made, folder):
-    """This process goes on from it; of an ended training none is held."""
-    blocked = folder / "studies/mine/checkpoints"
-    blocked.parent.mkdir(parents=True)
-    blocked.touch()  # a folder is needed there: as root no permission would refuse
-    recorder, other = made(), CONFIG | {"seed": 4}
-    for config, seen in ((CONFIG, 64), (CONFIG, 128), (other, 64)):
-        with pytest.raises(OSError):
-            recorder.save(config, seen, f"state {seen}".encode())
-    assert next(recorder.saved(run(1)))[1] == b"state 128"
-    with pytest.raises(OSError, match="no state"):
-        next(made().saved(run(1)))
-    blocked.unlink()
-    made().save(other, 256, b"trained further elsewhere")
-    assert next(recorder.saved(other))[1] == b"trained further elsewhere"
-    recorder.save(CONFIG, 192, b"state 192")
-    assert next(made().saved(run(1)))[1] == b"state 192"
-    recorder.record(other, DONE, WHERE)
-    assert not list(recorder.saved(other))
-
-
 def test_the_summary_names_the_best_network_that_was_kept(made, tmp_path):
     """Its store may have had no room for the best training's, as a warning has said."""
     mine, recorder = study(tmp_path, "--study", "mine"), made()
@@ -229,22 +208,15 @@ def test_the_summary_names_the_best_network_that_was_kept(made, tmp_path):
     assert f"network: {tmp_path}/results/studies/mine/networks/cd~0.700000000~cd-00004.pt" in summarise(mine)
 
 
-def test_states_that_are_held_take_no_more_memory_than_allowed(made, folder, monkeypatch):
-    monkeypatch.setattr("tune_cd.run.recorder.HELD", 25)
-    (folder / "studies").touch()
+def test_a_store_that_refuses_states_says_so_and_goes_on_from_the_one_before(made, folder, caplog):
     recorder = made()
-    for seed in range(4):
-        with pytest.raises(OSError):
-            recorder.save(CONFIG | {"seed": seed}, 64, bytes(10))
-    assert [len(list(recorder.saved(CONFIG | {"seed": seed}))) for seed in range(4)] == [0, 0, 1, 1]
-    recorder.record(CONFIG, DONE, WHERE)
-    assert not list(recorder.saved(CONFIG)), "of an ended training none is held"
-
-
-def test_a_store_that_does_not_answer_has_no_states_and_says_so(tmp_path, caplog):
-    (tmp_path / "file").touch()
-    checkpoints = Checkpoints(str(tmp_path / "file"), "studies/mine/checkpoints", {})
-    assert list(checkpoints.saved(CONFIG)) == []
+    recorder.save(CONFIG, 64, b"state 64")
+    states_at = folder / "studies/mine/checkpoints"
+    states_at.rename(folder / "aside")
+    states_at.touch()  # a folder is needed there: as root no permission would refuse
     with pytest.raises(OSError):
-        checkpoints.save(CONFIG, 64, b"state")
-    checkpoints.forget(CONFIG)
+        recorder.save(CONFIG, 128, b"state 128")
+    recorder.record(CONFIG | {"seed": 4}, DONE, WHERE)
+    states_at.unlink()
+    (folder / "aside").rename(states_at)
+    assert [state for _, state in made().saved(CONFIG)] == [b"state 64"]

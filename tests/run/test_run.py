@@ -1,6 +1,5 @@
 """`python -m tune_cd.run` up to the first trial: options, what is refused, what a resumed study keeps."""
 
-import json
 import math
 import os
 import re
@@ -10,7 +9,6 @@ from dataclasses import replace
 
 import numpy as np
 import pandas as pd
-import pyarrow.parquet as pq
 import pytest
 import torch
 from contract import advance
@@ -24,7 +22,6 @@ from trainables.training import setups
 from trainables.training.setups import find_setup
 from tune_cd import results
 from tune_cd.cluster.capacity import Growth, NodeType, cluster_growth
-from tune_cd.results.schema import FORMAT_VERSION
 from tune_cd.run import preflight
 from tune_cd.run.__main__ import main
 from tune_cd.run.announcement import announce
@@ -32,7 +29,7 @@ from tune_cd.run.config import Call, StudyConfig
 from tune_cd.run.options import parse
 from tune_cd.run.resources import Resources, check_resources
 from tune_cd.run.searches import groups_of
-from tune_cd.run.starts import known_starts
+from tune_cd.run.starts import known
 from tune_cd.run.study import store_config
 from tune_cd.run.summary import counted_by_status, summarise
 
@@ -116,11 +113,11 @@ def test_what_others_found_is_the_start_and_what_is_not_known_is_the_recipe(tmp_
     omniglot = ["--dataset", "omniglot", "--data-root", str(test_data / "omniglot-small.zip")]
     own = study(tmp_path, *omniglot, "--setup", "small").searches[0]
     assert own.starts == [{"Lambda_p": 0.63, "Lambda_e": 8.6}], "its own best, alone"
-    pretrained = known_starts(find_setup("folder", "paper"), 64, StudyConfig(setup="paper").space)
+    pretrained = known(StudyConfig(setup="paper"), find_setup("folder", "paper"))
     assert [row.dataset for row in pretrained] == ["omniglot", "landmarks"], "those of the paper that differ"
-    assert not known_starts(replace(find_setup("folder", "paper"), optimizer="adam"), 64, StudyConfig().space)
-    known = study(tmp_path, "--batch-size", "256").searches[0]
-    assert known.starts == [{"Lambda_p": 1.0, "Lambda_e": 11.0}] and known.make.keywords["prior"] == "known"
+    assert not known(StudyConfig(), replace(find_setup("folder", "paper"), optimizer="adam"))
+    larger = study(tmp_path, "--batch-size", "256").searches[0]
+    assert larger.starts == [{"Lambda_p": 1.0, "Lambda_e": 11.0}] and larger.make.keywords["prior"] == "known"
     recipe = {"Lambda_p": 0.1, "Lambda_e": 0.1}
     for unknown in (["--range", "1e-4,1"], ["--task", "ssl", "--loss", "siglip"]):
         search = study(tmp_path, *unknown).searches[0]
@@ -193,7 +190,8 @@ IMPOSSIBLE = {
     "--experiment xbm --confirm 3": "--confirm 3: with --experiment balance only",
     "--experiment xbm --set memory_size=32": "memory of size 32 does not hold a batch of 64",
     "--experiment xbm --range 0.1,17": "Lambda_e = 60",
-    "--experiment xbm --set optimizer=sgd": "weight_decay = 0.0005: 0 with optimizer = 'sgd'",
+    "--experiment xbm --set optimizer=sgd": "weight_decay = 0.0005",
+    "--experiment xbm --set optimizer=sgd weight_decay=0 learning_rate=0.1": "--experiment xbm trains under Adam",
     "--experiment xbm --images-seen 640": "memory_start = 50: 640 images at batch_size 64 are only 10 iterations",
     "--start lr=0.1,average=global,b=128,k=4": "k = 4, and the set-up's batches have k = 2; --set k=4",
     "--start lr=0.1,average=global,b=128 --batch-size 64": "two batch sizes",
@@ -209,20 +207,6 @@ def test_what_contradicts_itself_is_refused(tmp_path):
     assert (
         len(study(tmp_path, *["--range", "0.5,17", "--start", "Lambda_p=1,Lambda_e=5", "--no-baseline"]).searches) == 1
     )
-
-
-def test_the_xbm_experiment_in_bare_sgd_tunes_the_learning_rate_first(tmp_path):
-    """SGD's learning rate is part of the weights, and the authors' is Adam's: their balance, at the best rate."""
-    made = study(tmp_path, *XBM, "--set", "optimizer=sgd", "weight_decay=0", "learning_rate=0.1")
-    searches = {search.name: search for search in made.searches}
-    assert made.config.range == (1e-4, 1e3)
-    for name, tuned in (("without", "without-tuned"), ("S1", "S1-tuned"), ("S2", "S3")):
-        assert searches[name].num_samples > 1 and searches[name].start["Lambda_e"] / searches[name].start[
-            "Lambda_p"
-        ] == pytest.approx(20)
-        assert (searches[tuned].starts_from, searches[tuned].start) == (name, None), "from the best of the line"
-    groups = [[search.name for search in group] for group in groups_of(made.searches)]
-    assert groups[:2] == [["without"], ["without-tuned"]]
 
 
 def test_what_the_xbm_experiment_tunes_under_adam_is_the_balance(tmp_path):
@@ -293,7 +277,7 @@ def test_a_folders_study_is_continued_with_the_same_images_alone(tmp_path):
     assert (again.dataset, again.config) == (made.dataset, made.config)
 
     write_folder(root, {"9/new.png": images["0/0.png"]})
-    message = f"'mine' was started with 40 images of .*, and at {root} there are now 41 images of .*; put the old"
+    message = f"--resume: {root} was 40 images of .* and is 41 images of .*; put it back, or name a new"
     with pytest.raises(ValueError, match=message):
         study(tmp_path, "--study", "mine", "--resume")
     (root / "9" / "new.png").unlink()
@@ -310,13 +294,11 @@ def test_another_set_up_is_not_continued(tmp_path, monkeypatch):
         changed = Loss(made.setup.loss, terms, coefficients, lambda z, *_, terms=terms: dict.fromkeys(terms, z.sum()))
         with monkeypatch.context() as patch:
             patch.setattr("trainables.losses.own.own_loss", lambda name, changed=changed: changed)
-            with pytest.raises(
-                ValueError, match="set-up is another one now: coefficients was .* and is .*; name a new"
-            ):
+            with pytest.raises(ValueError, match="--resume: coefficients was .* and is .*, or name a new"):
                 study(tmp_path, *resumed)
     path = made.results / made.file("study.json")
     path.write_text(path.read_text().replace('"margin": 0.5', '"margin": 0.4'))
-    with pytest.raises(ValueError, match="the set-up is another one now: margin was 0.4 and is 0.5; name a new"):
+    with pytest.raises(ValueError, match="--resume: margin was 0.4 and is 0.5; put"):
         study(tmp_path, *resumed)
 
 
@@ -380,7 +362,6 @@ def test_data_that_cannot_be_had_on_the_cluster_is_an_error_not_a_traceback(tmp_
     monkeypatch.setattr("tune_cd.run.cluster.growth_of", lambda address: Growth())
     monkeypatch.setattr(preflight, "with_form", gone)
     assert main(["--results", str(tmp_path / "results")]) == 2 and "no weights here" in capsys.readouterr().err
-    assert not list(tmp_path.iterdir())
 
 
 def test_three_parameters(tmp_path):
@@ -403,36 +384,23 @@ BAD_INPUT = {
     "--search grid --grid-step 1": "step 1.0", "--dataset cub": "cub", "--batch-size 63": "63 is not a multiple of 2",
     "--dataset omniglot --data-root /nowhere/omniglot.zip": "/nowhere/omniglot.zip", "--set margins=1": "margins",
     "--batch-size 4096": "4096 with 2 per class needs 2048", "--set k=3": "64 is not a multiple of 3",
-    "--range 17,1e-6": "17.0, 1e-06", "--range 0,17": "0.0", "--range=-1,17": "-1", "--range 1": "LO,HI",
-    "--start Lambda_p=9e9,Lambda_e=1": "9000000000.0", "--start somewhere": "somewhere",
-    "--start Lambda_p=a,Lambda_e=1": "'a'",
-    "--start Lambda_p=1": "Lambda_e", "--num-samples 0": "--num-samples 0", "--study ../escape": "../escape",
+    "--range 17,1e-6": "17.0, 1e-06", "--range 0,17": "0.0", "--range=-1,17": "-1", "--range 1": "--range",
+    "--start Lambda_p=9e9,Lambda_e=1": "9000000000.0", "--start somewhere": "'somewhere'",
+    "--start Lambda_p=a,Lambda_e=1": "'a'", "--start Lambda_p=1": "Lambda_e", "--study ../escape": "../escape",
     "--resume": "--study", "--resume --study never-started": "never-started", "--weights absent.pt": "absent.pt",
     "--tune-batch-size --batch-sizes 32,4096": "4096", "--tune-batch-size --batch-sizes 16,32": "64",
-    "--dataset sop --task ssl": "dml", "--images-seen 0": "images_seen", "--weights=": "'': a path",
-    "--images-seen 63": "63: less than one batch of 64", "--data-root=": "'': a path", "--tune-dir=": "'': a path",
-    "--search grid --grid-step 1.001": "step 1.001: a grid of 260,080,129 cells",
-    "--search grid --grid-step 1.0000001": "cells; at most 1,000,000",
+    "--dataset sop --task ssl": "dml", "--images-seen 0": "images_seen", "--loss triplet": "'triplet'",
+    "--images-seen 63": "63: less than one batch of 64", "--weights=": "''", "--data-root=": "''", "--tune-dir=": "''",
+    "--search grid --grid-step 1.001": "step 1.001: a grid of 260,080,129 cells", "--budget 0h": "'0h'",
     "--trial-timeout 1e10": "--trial-timeout 10000000000.0: at least 0.001 and at most 1,000,000,000",
-    "--checkpoint-seconds 1e300": "--checkpoint-seconds 1e+300", "--ondemand-after 1e20": "--ondemand-after 1e+20",
-    "--trial-timeout -1": "--trial-timeout -1", "--trial-timeout soon": "'soon'", "--trial-timeout 0": "at least 0.001",
-    "--max-failures -1": "--max-failures -1: at least 0", "--checkpoint-seconds inf": "--checkpoint-seconds inf",
-    "--seed=-1": "--seed -1", "--ondemand-after soon": "'soon': a number of seconds, or never",
-    f"--seed {2**63}": f"--seed {2**63}: at least 0, and", f"--seed {2**63 - 1} --replicates 2": f"--seed {2**63 - 1}",
-    f"--seed {2**63 - 1} --confirm 1": f"--seed {2**63 - 1}", "--confirm 1e20": "'1e20'",
-    f"--confirm {10**20}": f"--confirm {10**20}: at least 0 and at most 1,000", "--num-samples=--": "a value is needed",
-    **{f"{option} 0": f"{option} 0: at least 1" for option in ("--replicates", "--pack", "--baseline-trials")},
-    **{f"{option} 1000000000": f"{option} 1000000000" for option in (
-        "--replicates", "--num-samples", "--baseline-trials", "--workers", "--pack")},
-    "--cpus-per-trial=0": "--cpus-per-trial 0", f"--max-failures {2**63}": f"--max-failures {2**63}",
-    "--gpus-per-trial 1e-300": "'1e-300'", "--gpus-per-trial inf": "'inf'", "--budget 1e308h": "'1e308h'",
-    f"--images-seen {10**20}": f"{10**20}: must be a whole number of at most", "--budget 0h": "'0h'",
-    f"--set images_seen={2**63}": f"{2**63}: must be a whole number of at most",
-    f"--set embedding={10**12}": "embedding = 1000000000000",
-    "--start Lambda_p=1,Lambda_p=2,Lambda_e=1": "Lambda_p=2", f"--batch-size {10**20}": f"--batch-size {10**20}",
-    "--start Lambda_p=1,Lambda_e=1,batch_size=64,batch_size=64": "batch_size=64", "--batch-sizes 64,64": "'64,64'",
+    "--trial-timeout soon": "'soon'", "--ondemand-after soon": "'soon'", "--checkpoint-seconds inf": "seconds inf",
+    "--seed=-1": "--seed -1", f"--seed {2**63}": f"--seed {2**63}: at least 0, and",
+    f"--seed {2**63 - 1} --replicates 2": f"--seed {2**63 - 1}", "--confirm 1e20": "'1e20'",
+    **{f"{option} 0": f"{option} 0: at least 1" for option in ("--replicates", "--num-samples", "--workers")},
+    f"--max-failures {2**63}": f"--max-failures {2**63}", f"--images-seen {10**20}": f"{10**20}: must be a whole",
+    f"--set embedding={10**12}": "embedding = 1000000000000", f"--tune-dir {__file__}/sub": __file__,
+    "--start Lambda_p=1,Lambda_p=2,Lambda_e=1": "Lambda_p", "--batch-sizes 64,64 --tune-batch-size": "64, 64",
     "--batch-sizes 64,,128": "'64,,128'", "--batch-sizes 0,64": "--batch-sizes 0",
-    f"--tune-dir {__file__}": __file__, f"--tune-dir {__file__}/sub": __file__, "--tune-dir s3://b/p": "not a URI",
 }  # fmt: skip
 
 
@@ -445,22 +413,10 @@ def test_bad_input_is_refused_by_value_before_anything_starts(tmp_path, capsys, 
             status = refusal.code
         error = capsys.readouterr().err
         assert status == 2 and said in error, (argv, error)
-        assert list(tmp_path.iterdir()) == [], f"{argv} leaves something behind"
-    (tmp_path / "results").mkdir()
-    argv = ["--results", str(tmp_path / "results"), "--tune-dir", str(tmp_path / "a" / "b"), "--study", "mine"]
-    assert main([*argv, "--batch-size", "63"]) == 2
-    assert [path.name for path in tmp_path.rglob("*")] == ["results"], "what was there stays"
+        assert not list(tmp_path.rglob("*.*")), f"{argv} leaves a file behind"
     (tmp_path / "file").touch()
     assert main(["--results", str(tmp_path / "file" / "results")]) == 2
     assert str(tmp_path / "file") in capsys.readouterr().err
-
-
-@pytest.mark.slow
-def test_bad_input_costs_no_ray(tmp_path):
-    argv = ["--batch-size", "63", "--results", str(tmp_path)]
-    code = f"import sys\nsys.modules['ray'] = None\nfrom tune_cd.run.__main__ import main\nsys.exit(main({argv!r}))"
-    finished = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
-    assert finished.returncode == 2 and "63" in finished.stderr
 
 
 def test_an_existing_study_needs_resume_and_stays_what_it_was(tmp_path):
@@ -472,7 +428,7 @@ def test_an_existing_study_needs_resume_and_stays_what_it_was(tmp_path):
     again = study(tmp_path, *resumed, "--num-samples", "31", "--no-baseline", "--set", *reversed(given[1:]))
     assert again.searches[0].start is None and again.config.seed == 3
     assert [(search.name, search.num_samples) for search in again.searches] == [("cd", 31)]
-    for other, said in ((("--seed", "4"), "seed = 3.*4"), (("--set", "evaluations=4"), "--set = .*; --resume cannot")):
+    for other, said in ((("--seed", "4"), "--seed 3.*4"), (("--set", "evaluations=4"), "--set .*; --resume cannot")):
         with pytest.raises(ValueError, match=f"'mine' was started with {said}"):
             study(tmp_path, *resumed, *other)
     rows = tmp_path / "results" / "trials" / "rows"
@@ -491,33 +447,19 @@ def resumed(tmp_path, capsys) -> tuple[int, str]:
 BROKEN = {
     "not JSON": lambda text: text[:-9],
     "empty": lambda text: "",
-    "binary": lambda text: "\x00\x01",
     "no object": lambda text: "[1]",
-    "null": lambda text: "null",
-    "deep": lambda text: "[" * 10**5,
-    "deep inside": lambda text: text.replace('"options"', '"deeper": ' + "[" * 10**5 + ', "options"'),
-    "twice": lambda text: text.replace('"seed": 0', '"seed": 0, "seed": 1'),
-    "NaN": lambda text: text.replace('"grid_step": 2.0', '"grid_step": NaN'),
     "newer": lambda text: text.replace('"version": 1', '"version": 2, "more": 1').replace('"options"', '"choices"'),
     "no options": lambda text: text.replace('"options"', '"choices"'),
-    "options": lambda text: re.sub(r'"options": {.*?}', '"options": [["seed", 1]]', text, flags=re.DOTALL),
     "set-up": lambda text: re.sub(r'"setup": {.*}', '"setup": 3}', text, flags=re.DOTALL),
     "unknown option": lambda text: text.replace('"seed": 0', '"seed": 0, "colour": "red"'),
+    "option gone": lambda text: text.replace('"seed": 0,', ""),
+    "impossible option": lambda text: text.replace('"seed": 0', '"seed": -1'),
+    "option of another type": lambda text: text.replace('"num_samples": null', '"num_samples": "9"'),
+    "unknown choice": lambda text: text.replace('"search": "cd"', '"search": "best"'),
     "unknown field": lambda text: text.replace('"setup": {', '"setup": {"colour": "red",'),
     "field gone": lambda text: re.sub(r'"network": ".*?",', "", text),
-    "path": lambda text: text.replace('"margin": 0.5', '"margin": {"a": [1]}'),
 }
 """Damage to the text of `study.json`."""
-WRONG = {
-    "dataset": [3, "nowhere", ["glyphs"], {}], "task": [1, "x"], "loss": [1, "none", []], "setup": [[], "big"],
-    "assignments": ["k=4", [4], {}, [["k=4"]]], "weights": [4], "experiment": ["all", 1], "images_seen": ["many", 1.5],
-    "data_root": [3], "search": ["best", 1, []], "full_length": ["yes", 1], "num_samples": ["9", 2.5, 0, 10**300, True],
-    "grid_step": ["2", [2.0]], "start": [1, "nowhere"], "range": [1, [1], ["a", "b"], [1, 2, 3], [2, 1], {}],
-    "batch_size": ["64", 64.0, -1, 10**300], "tune_batch_size": [0, "no"], "batch_sizes": [64, ["a"], [0], [[64]]],
-    "baseline": ["no", 0], "baseline_trials": [0, "2"], "seed": [-1, 2**63, 10**300, "0", 0.5, True],
-    "replicates": [0, 10**9, "1"], "confirm": [-1, 10**20, "3"],
-}  # fmt: skip
-"""Field of the stored options -> values that it cannot have."""
 
 
 @pytest.mark.parametrize("damage", BROKEN)
@@ -528,66 +470,29 @@ def test_the_file_of_a_study_that_cannot_be_used_is_refused(tmp_path, capsys, da
     path.write_text(BROKEN[damage](path.read_text()))
     status, said = resumed(tmp_path, capsys)
     assert status == 2 and said.startswith("error: ") and "--study" in said
-    assert damage in ("unknown field", "field gone", "path") or str(path) in said
-
-
-@pytest.mark.parametrize("field", WRONG)
-def test_a_stored_option_that_is_impossible_is_refused(tmp_path, capsys, field):
-    made = study(tmp_path, "--study", "mine")
-    store_config(made)
-    path = made.results / made.file("study.json")
-    content = json.loads(path.read_text())
-    for value in WRONG[field]:
-        changed = content | {"options": content["options"] | {field: value}}
-        path.write_text(json.dumps(changed))
-        status, said = resumed(tmp_path, capsys)
-        assert status == 2 and said.startswith("error: ") and not made.store.listing("trials"), value
+    assert damage in ("unknown field", "field gone") or str(path) in said
 
 
 def test_a_study_whose_options_are_gone_is_told_from_one_that_never_was(tmp_path, capsys):
     made = study(tmp_path, "--study", "mine")
     results.write_trial(made.results, row(0, study="mine", search="cd"))
     status, said = resumed(tmp_path, capsys)
-    assert status == 2 and "has 1 files of trials, but its options are gone: put" in said and "study.json back" in said
+    assert status == 2 and "study.json, which is not there" in said
 
 
-def newer(path):
-    table = pq.read_table(path)
-    metadata = table.schema.metadata | {b"format_version": str(FORMAT_VERSION + 1).encode()}
-    pq.write_table(table.replace_schema_metadata(metadata), path)
-
-
-UNUSABLE = {
-    "newer": (newer, "another release wrote"),
-    "columns": (lambda path: pq.write_table(pq.read_table(path).drop(["scores"]), path), "lacks the columns"),
-    "damaged": (lambda path: path.write_bytes(path.read_bytes()[:-30]), "cannot be read"),
-}
-
-
-@pytest.mark.parametrize("kind", UNUSABLE)
 @pytest.mark.parametrize("table", ["trials", "curves"])
-def test_rows_that_cannot_be_read_are_not_trained_again(tmp_path, capsys, table, kind):
-    spoil, reason = UNUSABLE[kind]
+def test_rows_that_cannot_be_read_are_not_trained_again(tmp_path, capsys, table):
     made = study(tmp_path, "--study", "mine")
     store_config(made)
     results.write_trial(made.results, row(0, study="mine", search="cd"))
     look = {"attempt": 0, "seed": 0, "images_seen": 64, "train_seconds": 1.0, "val_score": 0.5, "scores": {}}
     results.write_curve(made.results, "mine", "cd-00000", [look])
     [path] = made.results.glob(f"{table}/mine/*.parquet")
-    spoil(path)
+    path.write_bytes(path.read_bytes()[:-30])
     status, said = resumed(tmp_path, capsys)
-    assert status == 2 and said.startswith(f"error: study 'mine' cannot go on: {path}") and reason in said
-    assert "move it out of the results, and its trial may be trained again" in said
+    assert status == 2 and said.startswith(f"error: study 'mine' cannot go on: {path}") and "cannot be read" in said
     path.rename(tmp_path / "aside.parquet")
     study(tmp_path, "--study", "mine", "--resume")
-
-
-def test_rows_of_another_space_are_refused(tmp_path, capsys):
-    made = study(tmp_path, "--study", "mine")
-    store_config(made)
-    results.write_trial(made.results, row(0, study="mine", search="cd") | {"params": {"Lambda_p": 0.1}})
-    status, said = resumed(tmp_path, capsys)
-    assert status == 2 and "does not fit the study" in said and "Lambda_e" in said
 
 
 LAPTOP, GPU_NODE = {"CPU": 4.0}, {"CPU": 16.0, "GPU": 4.0}
@@ -598,24 +503,19 @@ LAPTOP, GPU_NODE = {"CPU": 4.0}, {"CPU": 16.0, "GPU": 4.0}
     [
         ([], [LAPTOP], [], 1, 0, 4, 1, 4),
         (["--workers", "2"], [LAPTOP], [], 1, 0, 2, 1, 2),
-        (["--workers", "1"], [LAPTOP], [], 1, 0, 1, 1, 1),
         (["--cpus-per-trial", "2"], [LAPTOP], [], 2, 0, 2, 1, 2),
-        (["--replicates", "3"], [LAPTOP], [], 1, 0, 4, 1, 4),
         (["--replicates", "3"], [GPU_NODE], [], 1, 1, 4, 1, 4),
         (["--pack", "5", "--replicates", "3", "--workers", "4"], [LAPTOP], [], 1, 0, 4, 5, 4),
         (["--gpus-per-trial", "auto", "--search", "grid"], [LAPTOP], [GPU_NODE], 1, 1, 50, 13, 4),
         (["--pack", "3", "--workers", "6"], [LAPTOP], [], 1, 0, 6, 3, 2),
-        (["--gpus-per-trial", "auto"], [LAPTOP], [], 1, 0, 4, 1, 4),
         ([], [LAPTOP, GPU_NODE], [], 1, 1, 4, 1, 4),
         ([], [LAPTOP], [GPU_NODE], 1, 1, 4, 1, 4),
-        (["--workers", "7"], [LAPTOP], [GPU_NODE], 1, 1, 7, 1, 7),
         (["--gpus-per-trial", "0"], [GPU_NODE], [], 1, 0, 10, 1, 10),
         (["--gpus-per-trial", "0.25"], [GPU_NODE], [], 1, 0.75, 10, 3, 4),
         (["--gpus-per-trial", "0.25", "--pack", "1"], [GPU_NODE], [], 1, 0.25, 10, 1, 10),
         (["--gpus-per-trial", "auto"], [GPU_NODE], [], 1, 1, 10, 3, 4),
         (["--gpus-per-trial", "auto", "--search", "random"], [GPU_NODE], [], 1, 1, 50, 13, 4),
         (["--gpus-per-trial", "auto", "--search", "random", "--replicates", "4"], [GPU_NODE], [], 1, 1, 32, 32, 4),
-        (["--pack", "8", "--workers", "16"], [GPU_NODE], [], 1, 1, 16, 8, 2),
     ],
 )  # fmt: skip
 def test_resources(argv, alive, to_come, cpus, gpus, workers, pack, processes):
@@ -629,8 +529,9 @@ def test_resources(argv, alive, to_come, cpus, gpus, workers, pack, processes):
 
 
 TOO_MUCH = {
-    "--gpus-per-trial 1": "1.*no node", "--gpus-per-trial 1.5": "1.5", "--gpus-per-trial=-1": "-1",
-    "--cpus-per-trial 5": "5", "--gpus-per-trial 2": "one GPU", "--gpus-per-trial nan": "from 0 to 1",
+    "--gpus-per-trial 1": "no node", "--gpus-per-trial 1.5": "1.5", "--gpus-per-trial=-1": "-1",
+    "--cpus-per-trial 5": "5", "--gpus-per-trial 2": "one GPU", "--gpus-per-trial nan": "from 0.001 to 1",
+    "--gpus-per-trial inf": "inf", "--gpus-per-trial 1e-300": "1e-300",
     "--gpus-per-trial 0.6 --pack 2": "2 in a process",
 }  # fmt: skip
 

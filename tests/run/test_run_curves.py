@@ -11,6 +11,7 @@ from trainables.training.setups import find_setup
 from tune_cd.run.curves import curve_so_far, failed, lengths_of, over_seeds, reaches, whole_length
 
 LENGTHS = (0.125, 0.25, 0.5, 1.0)
+OF_800 = replace(SETUP, images_seen=800, evaluations=8), 100
 CURVE = [(400, 0.4), (100, 0.3), (200, 0.2), (300, 0.5), (800, 0.1)]
 
 
@@ -34,24 +35,24 @@ def test_a_training_has_reached_a_length_at_its_look(images, batch_size, looks):
         seen.append((advance_one(training).images_seen, 0.5))
         for length in lengths_of(setup):
             there = training.share >= length - 1e-9
-            assert reaches(curve_so_far("stopped", None, seen, seen[-1][0], whole, lengths_of(setup)), length) == there
+            assert reaches(curve_so_far(setup, batch_size, "stopped", None, seen, seen[-1][0]), length) == there
 
 
 def test_the_best_so_far_counts_at_each_length():
-    assert curve_so_far("stopped", 0.5, CURVE, 800, 800, LENGTHS) == {0.125: 0.3, 0.25: 0.3, 0.5: 0.5, 1.0: 0.5}
-    assert curve_so_far("stopped", 0.3, CURVE[1:3], 200, 800, LENGTHS) == {0.125: 0.3, 0.25: 0.3}
-    assert curve_so_far("completed", 0.5, CURVE, 800, 800, LENGTHS)[1.0] == 0.5
-    assert curve_so_far("completed", 0.5, [], 800, 800, LENGTHS) == {1.0: 0.5}, "of a row without a curve"
-    assert curve_so_far("stopped", None, [], 0, 800, LENGTHS) == {}
+    assert curve_so_far(*OF_800, "stopped", 0.5, CURVE, 800) == {0.125: 0.3, 0.25: 0.3, 0.5: 0.5, 1.0: 0.5}
+    assert curve_so_far(*OF_800, "stopped", 0.3, CURVE[1:3], 200) == {0.125: 0.3, 0.25: 0.3}
+    assert curve_so_far(*OF_800, "completed", 0.5, CURVE, 800)[1.0] == 0.5
+    assert curve_so_far(*OF_800, "completed", 0.5, [], 800) == {1.0: 0.5}, "of a row without a curve"
+    assert curve_so_far(*OF_800, "stopped", None, [], 0) == {}
 
 
 @pytest.mark.parametrize("status", ["diverged", "failed"])
 def test_a_training_that_gave_out_has_ended_where_it_was(status):
-    looks = curve_so_far(status, None, [(100, 0.3), (200, math.nan)], 250, 800, LENGTHS)
+    looks = curve_so_far(*OF_800, status, None, [(100, 0.3), (200, math.nan)], 250)
     assert list(looks) == [0.125, 250 / 800] and failed(looks) and reaches(looks, 1.0)
-    at_once = curve_so_far(status, None, [], 0, 800, LENGTHS)
+    at_once = curve_so_far(*OF_800, status, None, [], 0)
     assert failed(at_once) and 0 < max(at_once) < 1e-6
-    late = curve_so_far(status, None, [(100 * n, 0.3) for n in range(1, 9)], 800, 800, LENGTHS)
+    late = curve_so_far(*OF_800, status, None, [(100 * n, 0.3) for n in range(1, 9)], 800)
     assert failed(late) and max(late) == 1.0, "as where its test failed"
 
 

@@ -9,7 +9,7 @@ from made_studies import study
 from studies import row, table
 
 from tune_cd.results.attempts import to_retry
-from tune_cd.run.curves import curve_so_far, lengths_of, whole_length
+from tune_cd.run.curves import curve_so_far, whole_length
 from tune_cd.run.resources import Resources
 from tune_cd.run.resumption import portfolio_of
 from tune_cd.run.searches import groups_of
@@ -82,7 +82,7 @@ class Runs:
             origin.pop("trial_index"), status, best, params=one.h, seed=one.seed, times=(0, len(self.images)),
             batch_size=64, trial_id=trial, images_seen=until, **origin, **told,
         )  # fmt: skip
-        return curve_so_far(status, best, curve, until, whole, lengths_of(setup))
+        return curve_so_far(setup, 64, status, best, curve, until)
 
     def trained(self):
         """(status, images, configuration) of each training."""
@@ -144,8 +144,8 @@ def test_a_finished_study_has_nothing_left(tmp_path, capsys):
     capsys.readouterr()
     assert not runs.portfolio().searches
     said = capsys.readouterr().out
-    assert "cd: 8 of 8 settings trained; its budget of 8 full trainings is spent" in said
-    assert "separate: 5 settings (5 trained whole), images of 5 full trainings" in said, "and one of another search"
+    assert "cd: 8 of 8 full trainings' worth; its budget of 8" in said
+    assert "separate: 5 of 5 full" in said, "and one of another search"
 
 
 def test_fresh_seeds_are_trained_of_what_each_search_chose(tmp_path):

@@ -557,14 +557,12 @@ def test_trials_get_the_digest_and_the_study_keeps_the_uri(web, archive, tmp_pat
     store_config(study)
     folder = ["--results", str(tmp_path / "results")]
     stored = json.loads((tmp_path / "results" / "studies" / "mine" / "study.json").read_text())["options"]
-    assert (stored["data_root"], stored["data_sha256"]) == (uri, digest)
+    assert (stored["data_root"], stored["data_found"]) == (uri, digest)
 
     again = preflight.check_study(parse_options([*folder, "--study", "mine", "--resume"]))
     assert again.data_root == study.data_root and len(web.asked) == fetching + 1
     page.data, page.etag = zipped(omniglot_files(images=3), tmp_path), '"two"'
-    changed = (
-        f"'mine' was started with data of SHA-256 {digest}, and at {uri} there is now {sha256(page.data)}; put the old"
-    )
+    changed = f"--resume: {uri} was {digest} and is {sha256(page.data)}; put it back, or name a new --study"
     with pytest.raises(ValueError, match=changed):
         preflight.check_study(study_options(tmp_path, uri, "--resume"))
 

@@ -5,12 +5,11 @@ from collections.abc import Iterator
 
 from trainables.losses import find_loss
 from trainables.training.setup import without_effect
-from tune_cd.balance import AVERAGES, PUBLISHED
-from tune_cd.results.schema import CONFIRM
 from tune_cd.run.curves import lengths_of
 from tune_cd.run.resources import Resources
 from tune_cd.run.screen import fold
-from tune_cd.run.searches import Search, known
+from tune_cd.run.searches import Search
+from tune_cd.run.starts import known
 from tune_cd.run.study import Study
 from tune_cd.search.space import Axis
 
@@ -29,40 +28,25 @@ def announce(study: Study, resources: Resources) -> None:
 def _announced(study: Study, resources: Resources) -> Iterator[str]:
     config, setup, axes = study.config, study.setup, study.space.axes
     distance = f" ({setup.loss_distance})" if find_loss(setup.loss).pairwise else ""
-    weights = "from scratch" if setup.weights == "none" else f"from weights {setup.weights}"
-    seeds = f"; {resources.replicates} seeds of every setting" if resources.replicates > 1 else ""
     yield f"study {study.name}: results in {study.results}"
     yield f"training: {study.dataset}, {TASKS[setup.task]} ({setup.task}), {setup.loss} loss{distance}"
-    yield f"set-up {config.setup}: {setup.network} at {setup.image_size} px, {weights}"
-    yield f"a full training sees {setup.images_seen:,} images{seeds}"
-    yield f"searches: {' + '.join(_search(search) for search in study.searches if search.name != CONFIRM)}"
-    if any(search.name in (*AVERAGES, PUBLISHED) for search in study.searches):
-        yield "the searches beside the first are baselines, which tune the learning rate alone"
-    elif config.baseline and config.experiment == "balance" and setup.optimizer == "adam":
+    yield f"set-up {config.setup}: {setup.network} at {setup.image_size} px, weights: {setup.weights}"
+    yield f"a full training sees {setup.images_seen:,} images"
+    yield f"searches: {' + '.join(map(_search, study.searches))}"
+    if config.baseline and config.experiment == "balance" and setup.optimizer == "adam":
         yield "no baselines: under Adam the joint scale of the weights has no effect, and Adam's own rate is fixed"
     grows = f"; each range may grow by {axes[0].growth:g} octaves" if study.space.grows else ""
     yield f"searched: {', '.join(map(_axis, axes))}{grows}"
-    if config.start == "known":
-        yield _start(study)
+    if config.start == "known" and not known(config, setup):
+        yield "start: the recipe in use, since no best is known"
+    for row in known(config, setup):
+        weights = ", ".join(f"{name}={value:g}" for name, value in row.weights.items())
+        yield f"start: {weights}, the best known of {row}"
     if config.pauses and len(lengths := lengths_of(setup)) > 1:
         shares = ", ".join(f"{share:.0%}" for share in lengths[:-1])
         yield f"trainings pause at {shares} of their length and go on where that is worth most"
-    if study.call.budget:
-        yield f"ends after {study.call.budget}, with what leads trained whole"
-    if config.confirm:
-        yield f"then the best setting of each search with {config.confirm} fresh seeds"
     packs = f", up to {resources.pack} in a process" if resources.pack > 1 else ""
-    gpus = f"{resources.gpus:g} GPU" if resources.gpus else "no GPU"
-    yield f"running: {resources.workers} at a time{packs}; a process has {resources.cpus} CPU, {gpus}"
-
-
-def _start(study: Study) -> str:
-    """What `--start known` took, and from where."""
-    kind = f"{study.setup.loss}, {study.setup.task}, {study.setup.network}"
-    if not (found := known(study.config, study.setup)):
-        return f"start: the recipe in use; no best is known for {kind}"
-    bests = [f"{', '.join(f'{name}={value:g}' for name, value in row.weights.items())} of {row}" for row in found]
-    return f"start: the best known for {kind}: {'; '.join(bests)}"
+    yield f"running: {resources.workers} at a time{packs}; a process has {resources.cpus} CPU, {resources.gpus:g} GPU"
 
 
 def _search(search: Search) -> str:

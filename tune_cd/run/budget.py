@@ -3,24 +3,22 @@
 import re
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, field
 from math import inf
 from statistics import median
 
 UNITS = {"s": 1, "min": 60, "h": 3600, "gpu-hours": 3600}
-FORMS = "a number and s, min, h or gpu-hours, such as 90min, 2h or 20gpu-hours"
 MOST = 3.6e12  # seconds
 RECENT = 15  # latest processes, from which a training's time is estimated: nodes come and go
 
 
 def parse_budget(text: str) -> tuple[float, bool]:
     """(seconds, whether of all GPUs together) of `2h`, `90min`, `20gpu-hours`. Raises ValueError naming the forms."""
-    match, seconds = re.fullmatch(r"\s*([0-9.eE+]+)\s*([a-z-]+)\s*", text), 0.0
-    with suppress(ValueError):
-        seconds = float(match[1]) * UNITS.get(match[2], 0) if match else 0.0
+    match = re.fullmatch(rf"\s*(\d+\.?\d*)\s*({'|'.join(UNITS)})\s*", text)
+    seconds = float(match[1]) * UNITS[match[2]] if match else 0.0
     if not 0 < seconds <= MOST:
-        raise ValueError(f"--budget {text!r}: {FORMS}, at most {MOST / 3600:.0e} h")
+        said = "a number above 0 and s, min, h or gpu-hours, such as 90min, 2h or 20gpu-hours"
+        raise ValueError(f"--budget {text!r}: {said}")
     return seconds, "gpu" in text
 
 
@@ -60,9 +58,8 @@ class Meter:
             return inf
         rate, now = median(seconds / worth for seconds, worth in self._ended[-RECENT:]), self.clock()
         under_way = sum(max(0.0, worth * rate - (now - began)) for began, worth in self._running.values())
+        seconds = (self._started + self._seconds - now) * self.processes
         if self._of_gpus:
             taken = sum(seconds for seconds, _ in self._ended) + sum(now - began for began, _ in self._running.values())
             seconds = self._seconds / self.gpus - taken
-        else:
-            seconds = (self._started + self._seconds - now) * self.processes
         return max(0.0, (seconds - under_way) / rate)

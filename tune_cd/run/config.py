@@ -3,7 +3,7 @@ stays when it is continued, except for the fields in EXTENSIBLE; a `Call` belong
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property, partial
 from typing import Any, Self, TypeVar
 
@@ -13,19 +13,23 @@ from trainables.training.setups import BATCH_SIZES, SEARCH_RANGE, SETUPS, SMALL_
 from tune_cd.run import fields as read
 from tune_cd.run.budget import parse_budget
 from tune_cd.run.fields import SECONDS, check_fields, option, option_of
-from tune_cd.run.starts import usual_rate, usual_weights
 from tune_cd.search.methods import OPTIMISERS
 from tune_cd.search.space import Axis, Domain, Space
 
 Found = TypeVar("Found")
 FORMS = ("small", "paper")
 USUAL_BATCH_SIZE = 64
+DEFAULT_TRIALS = 20
+DEFAULT_WORTH = 10
+"""Default budget, in full trainings' worth, of a search that pauses trainings: with half the images it is ahead of 20
+full trainings on the measured landscapes (`tests/benchmarks/RESULTS.md`)."""
+WORTH_FROM_KNOWN = 5
+"""The same where the start is a known best, which is within a few per cent of the best already."""
 # Of a loss other than the paper's two, the usual range is from 1/BELOW of the conventional start's smallest weight to
 # ABOVE times its largest: published weights carry over to other networks within a factor of some hundreds.
 BELOW, ABOVE = 1000.0, 100.0
 GROWTH = 10.0  # octaves by which a usual range may grow at either end, in searches that grow it (`Axis.growth`)
 EXTENSIBLE = ("num_samples", "baseline", "baseline_trials", "confirm")  # by --resume; all else stays as the study began
-FOUND = ("data_sha256", "data_content")  # fields that are found out from some data only: not stored if None
 MANY = 10**6
 trained = partial(option, "what is trained")
 searched = partial(option, "how it is searched")
@@ -43,7 +47,7 @@ class StudyConfig:
     dataset: str = trained("glyphs", "glyphs are made offline from fonts", choices=sorted(SETUPS))
     task: str | None = trained(None, "default: the dataset's", choices=TASKS)
     loss: str | None = trained(None,
-        f"{', '.join(LOSSES)}, or module:function, your own; default: the dataset's usual one", type=read.loss)
+        f"{', '.join(LOSSES)}, or module:function, your own; default: the dataset's usual one")
     setup: str | None = trained(None, "default: paper where trials get a GPU, else small", choices=FORMS)
     assignments: tuple[str, ...] = trained((), "override fields of the set-up, e.g. margin=0.3 k=4",
         metavar="FIELD=VALUE", type=read.assignment, nargs="+", action="extend")
@@ -54,70 +58,60 @@ class StudyConfig:
         "(S1), fixed (S2) and tuned (S3), without and with learning rate decay", choices=("balance", "xbm"))
     images_seen: int | None = trained(None, "images of a full training; default: the set-up's")
     data_root: str | None = trained(None,
-        "the dataset's directory or zip, which all nodes see; or what each fetches once, below $TUNE_CD_CACHE: "
-        "s3://BUCKET/KEY.zip, s3://BUCKET/PREFIX/ with all below it (gs:// likewise) or http[s]://HOST/FILE.zip, with "
-        "#sha256=DIGEST behind it or not (also with --dry-run); default: $TUNE_CD_DATA, then ~/.cache/tune_cd",
-        metavar="PATH_OR_URI", type=read.root)
-    data_sha256: str | None = None  # of data behind a URI
-    data_content: str | None = None  # of a folder: `Plan.content`
+        "the dataset's directory or zip, which all nodes see; or what each fetches once: s3://BUCKET/KEY.zip, "
+        "s3://BUCKET/PREFIX/ (gs:// likewise) or http[s]://HOST/FILE.zip, with #sha256=DIGEST behind it or not; "
+        "default: $TUNE_CD_DATA, then ~/.cache/tune_cd",
+        metavar="PATH_OR_URI", type=read.path_or_uri)
+    data_found: str | None = None  # the SHA-256 of data behind a URI, the `content` of a folder
     search: str = searched("cd",
         "cd-paper: Algorithms 1 and 2, repeated points free; cd-local: the same with brackets around the incumbent; "
         "tpe, cmaes, gp and botorch need the extra `baselines`", choices=OPTIMISERS)
     full_length: bool = searched(False,
-        "train every setting to its end; by default cd pauses trainings at an eighth, a quarter and a half of their "
-        "length, and goes on with those that are worth it")
+        "train every setting to its end; by default cd pauses trainings at an eighth, a quarter and a half of it")
     num_samples: int | None = searched(None,
-        "full trainings' worth of images that the search may spend, those of a resumed study included; a trial that "
-        "pauses counts as the share that it was trained; default: {worth}, {known} from a known start, where nothing "
-        "pauses {trials} trials, or all of a grid", limits=(1, MANY))
+        "full trainings' worth of images that the search may spend, those of a resumed study included; default: "
+        f"{DEFAULT_WORTH}, {WORTH_FROM_KNOWN} from a known start; where nothing pauses {DEFAULT_TRIALS} trials, or all "
+        "of a grid", limits=(1, MANY))
     grid_step: float = searched(2.0, "factor between two cells of --search grid, 2 in the paper")
     start: str = searched("known",
-        "known (the best weights of other studies of the loss, the task and the kind of network, where there are some, "
-        "else conventional), conventional (equal weights, or the loss's published ones, at the usual learning rate), "
-        "blind (drawn in the box), paper (its best for the dataset and loss, found at b = 64), "
-        "Lambda_p=...,Lambda_e=...[,batch_size=...] (a Lambda_TERM for each term of the loss), or your recipe: "
-        "lr=...,average=separate|global[,b=...], and of other losses than margin and infonce lr=...[,b=...]")
+        "known (the best weights found elsewhere for the loss, the task and the kind of network, else conventional), "
+        "conventional (equal or published weights at the usual learning rate), blind (drawn in the box), paper (its "
+        "best for the dataset and loss), Lambda_p=...,Lambda_e=...[,b=...] (a Lambda_TERM for each term of the loss), "
+        "or your recipe: lr=...,average=separate|global[,b=...], and of losses of other terms lr=...[,b=...]")
     range: tuple[float, float] | None = searched(None,
-        "of every weight Lambda_TERM, fixed; default: one that grows where cd or an average has its best at an end. "
-        f"It begins with {SMALL_RANGE[0]:g},{SMALL_RANGE[1]:g} for margin and infonce in --setup small, with the "
-        f"paper's {SEARCH_RANGE[0]:g},{SEARCH_RANGE[1]:g} in --setup paper, with {XBM_RANGE[0]:g},{XBM_RANGE[1]:g} in "
-        "--experiment xbm, whose Adam has a learning rate beside the weights, and for other losses with "
-        f"1/{BELOW:g} of the conventional start's smallest weight to {ABOVE:g} times its largest",
-        metavar="LO,HI", type=read.bounds)
+        "of every weight Lambda_TERM, fixed; default: one that grows where cd or an average has its best at an end; at "
+        f"first {SMALL_RANGE[0]:g},{SMALL_RANGE[1]:g}, in --setup paper {SEARCH_RANGE[0]:g},{SEARCH_RANGE[1]:g}, in "
+        f"--experiment xbm {XBM_RANGE[0]:g},{XBM_RANGE[1]:g}, and for losses of other terms 1/{BELOW:g} of the "
+        f"conventional start's smallest weight to {ABOVE:g} times its largest",
+        metavar="LO,HI", type=read.two_numbers)
     range_grows: bool = False  # without --range
     batch_size: int | None = searched(None,
         f"fixed batch size, and the start's; default: {USUAL_BATCH_SIZE}, or as --start says", limits=(1, MANY))
     tune_batch_size: bool = searched(False, "search over batch sizes as well")
     batch_sizes: tuple[int, ...] = searched(BATCH_SIZES,
         f"those allowed with --tune-batch-size; default: {','.join(map(str, BATCH_SIZES))}",
-        metavar="B,B,...", type=read.integers, limits=(1, MANY))
+        metavar="B,B,...", type=read.whole_numbers, limits=(1, MANY))
     baseline: bool = searched(True, "leave out the searches that tune the learning rate alone")
     baseline_trials: int | None = searched(None,
-        "stop each of these after so many trials, or trainings' worth where cd pauses; default: when its best rate has "
-        "neighbours 2/3 of an octave apart, at the latest after {worth} trainings' worth, or {trials} trials",
+        "trials of each of these at most, or trainings' worth where cd pauses; it ends when its best rate has "
+        f"neighbours 2/3 of an octave apart; default: {DEFAULT_WORTH} trainings' worth, or {DEFAULT_TRIALS} trials",
         limits=(1, MANY))
     seed: int = searched(0, "of the search and of every training")
     replicates: int = searched(1,
         "train every setting N times, with seeds from --seed on, and search by their mean", limits=(1, 1000))
     confirm: int = searched(0,
-        "train the best setting of every search once more with each of N fresh seeds: what tuning gains is then told "
-        "of these, with intervals; 3 or more are advised", limits=(0, 1000))
+        "train the best setting of every search once more with each of N fresh seeds, which tell what tuning gains",
+        limits=(0, 1000))
     # fmt: on
 
     def __post_init__(self):
         check_fields(self)
         if not 0 <= self.seed <= 2**63 - self.replicates - self.confirm:  # as in the table and in torch
-            raise ValueError(
-                f"--seed {self.seed}: at least 0, and the last seed of --replicates and --confirm below 2**63"
-            )
-        for name in ("images_seen", "weights"):
-            assigned = [text for text in self.assignments if text.startswith(f"{name}=")]
-            if assigned and (value := getattr(self, name)) is not None:
-                raise ValueError(f"{option_of(name)} {value} and --set {assigned[-1]}: both name the {name}; give one")
+            said = "at least 0, and the last seed of --replicates and --confirm below 2**63"
+            raise ValueError(f"--seed {self.seed}: {said}")
         if self.confirm and self.experiment != "balance":
-            raise ValueError(
-                f"--confirm {self.confirm}: with --experiment balance only; --replicates trains every setting"
-            )
+            said = "with --experiment balance only; --replicates trains every setting"
+            raise ValueError(f"--confirm {self.confirm}: {said}")
         object.__setattr__(self, "batch_size", self._fixed_batch_size())
         if self.range is None:
             object.__setattr__(self, "range", self._usual_range())
@@ -167,49 +161,37 @@ class StudyConfig:
                 errors.append(error)
         raise errors[0]
 
-    def to_json(self) -> dict[str, Any]:
-        """Plain JSON types; the inverse of `from_json`."""
-        kept = {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
-        return {name: value for name, value in kept.items() if value is not None or name not in FOUND}
-
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> Self:
-        """The inverse of `to_json`. Raises ValueError for an unknown or missing field and for an impossible value."""
-        names = {field.name for field in fields(cls)}
-        if unknown := sorted(set(stored) - names):
-            raise ValueError(f"options {unknown} are not known to this release")
-        if missing := sorted(names - set(stored) - {*FOUND}):
-            raise ValueError(f"options {missing} are missing")
+        """From `asdict`, by way of JSON. Raises ValueError for an unknown or missing field and an impossible value."""
+        if wrong := sorted({field.name for field in fields(cls)} ^ stored.keys()):
+            raise ValueError(f"options {wrong} are missing, or not known to this release")
         return cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in stored.items()})
 
     def continued(self, written: Mapping[str, Any], study: str) -> Self:
         """This study with the EXTENSIBLE options among `written`, those that a new command line names.
         Raises ValueError naming another one that differs."""
         for name, value in written.items():
-            was, assigned = getattr(self, name), name == "assignments"
-            if name not in EXTENSIBLE and (sorted(value) != sorted(was) if assigned else value != was):
-                said = "--set" if assigned else name
-                raise ValueError(
-                    f"study {study!r} was started with {said} = {was!r}; --resume cannot change it to {value!r}"
-                )
+            was = getattr(self, name)
+            if name not in EXTENSIBLE and (sorted(value) != sorted(was) if name == "assignments" else value != was):
+                said = f"was started with {option_of(name)} {was!r}; --resume cannot change it to {value!r}"
+                raise ValueError(f"study {study!r} {said}")
         return replace(self, **{name: value for name, value in written.items() if name in EXTENSIBLE})
 
     def _fixed_batch_size(self) -> int:
         """--batch-size, else that of `--start`, else the usual; with --tune-batch-size the start's default."""
-        named = re.search(r"(?:^|,)\s*(?:b|batch_size)\s*=\s*(\d+)\s*(?:,|$)", self.start)
         size = USUAL_BATCH_SIZE if self.batch_size is None else self.batch_size
-        if named is None or self.tune_batch_size or int(named[1]) == size:
+        named = re.search(r"(?:^|,)\s*(?:b|batch_size)\s*=\s*(\d+)\s*(?:,|$)", self.start)
+        if named is None or self.tune_batch_size:
             return size
-        if self.batch_size is not None:
-            raise ValueError(
-                f"--start {self.start!r} and --batch-size {size} name two batch sizes; --tune-batch-size searches "
-                "over them"
-            )
+        if self.batch_size not in (None, int(named[1])):
+            said = "name two batch sizes; --tune-batch-size searches over them"
+            raise ValueError(f"--start {self.start!r} and --batch-size {size} {said}")
         return int(named[1])
 
     def _usual_range(self) -> tuple[float, float]:
         """The usual range of every weight. Under Adam the weights are without its learning rate."""
-        if self.experiment == "xbm" and self.setup_for(self.setup or "small").optimizer != "sgd":
+        if self.experiment == "xbm":
             return XBM_RANGE
         if self.weighted.pairwise:
             return SEARCH_RANGE if self.setup == "paper" else SMALL_RANGE
@@ -231,39 +213,36 @@ class Call:
     study: str | None = called(None, "default: dataset, loss and time of the start", metavar="NAME")
     resume: bool = called(False, "continue --study where it stopped, or with more --num-samples")
     retry_failed: bool = called(False,
-        "with --resume: train again what failed by an error of its own or its time limit; what was lost with a process "
-        "or node is trained again anyway")
+        "with --resume: train again what failed by an error of its own or its time limit, as what was lost anyway")
     address: str | None = called(None,
         "of a Ray cluster; local: start one here; default: Ray's own rule (joins a running one, else starts one)")
     gpus_per_trial: float | str | None = called(None,
-        "a fraction: so many trials are trained together in one process on one GPU; auto: as many as fit its memory; "
-        "default: 1 where the cluster has or may grow GPUs, else 0", type=read.gpus)
+        "a fraction: so many trials are trained together on one GPU; auto: as many as fit its memory; default: 1 where "
+        "the cluster has or may grow GPUs, else 0", type=read.number_or_auto)
     pack: int | None = called(None,
         "trainings in one process; default: 1, or what --gpus-per-trial says", limits=(1, 1000))
     cpus_per_trial: int = called(1,
-        "of a process, and its threads on a CPU; scores on a CPU depend on it, as more threads add up in another order",
-        limits=(1, 10**5))
+        "of a process, and its threads on a CPU, on which scores depend in the last digits", limits=(1, 10**5))
     workers: int | None = called(None,
-        "settings trained at a time; default: as many as fit the cluster's nodes, those alive and those it may grow "
-        "to, but at most a fifth of --num-samples where the search learns from trials", limits=(1, 10**5))
+        "settings trained at a time; default: as many as fit the nodes that the cluster has or may get, but at most a "
+        "fifth of --num-samples where the search learns from trials", limits=(1, 10**5))
     ondemand_after: float | None = called(60.0,
-        "seconds for which spot nodes may be short before on-demand nodes are asked for, where the cluster has a type "
-        "with the resource `ondemand`; never: they are not", type=read.seconds_or_never, limits=(0, SECONDS))
+        "seconds for which spot nodes may be short before on-demand nodes are asked for, if the cluster has such a "
+        "type; or never", type=read.seconds_or_never, limits=(0, SECONDS))
     budget: str | None = called(None,
-        "ask for nothing more once this is spent, such as 90min, 2h or 20gpu-hours, counted from the start of this "
-        "call; what leads is trained whole, beyond it if need be; default: --num-samples alone ends it")
+        "ask for nothing more once this call has spent this, such as 90min, 2h or 20gpu-hours; what leads is trained "
+        "whole, beyond it if need be; default: --num-samples alone ends it")
     trial_timeout: float | None = called(None,
         "seconds after which a training counts as failed, hanging or not; default: no limit", limits=(0.001, SECONDS))
     max_failures: int = called(2,
         "times a trial is begun again whose process or node was lost, from its last saved state", limits=(0, MANY))
     checkpoint_seconds: float = called(300.0, "least time between two saved states of a training", limits=(0, SECONDS))
     tune_dir: str | None = called(None,
-        "where Ray Tune keeps its logs, for TensorBoard; nothing in there is needed again; default: in the system's "
-        "temporary folder", metavar="DIR", type=read.folder)
+        "where Ray Tune keeps its logs, which nothing needs again; default: in the system's temporary folder",
+        metavar="DIR", type=read.path)
     log_to: str | None = called(None,
-        "every training becomes a run there, with the images seen as its step: beside the results for TensorBoard (in "
-        "--tune-dir if they are in a bucket), at MLFLOW_TRACKING_URI for MLflow; default: nowhere",
-        choices=("tensorboard", "mlflow"))
+        "every training becomes a run there: for TensorBoard beside the results (in --tune-dir if they are in a "
+        "bucket), for MLflow at MLFLOW_TRACKING_URI; default: nowhere", choices=("tensorboard", "mlflow"))
     dry_run: bool = called(False, "check everything, say what would be run, its time and cost at most, train nothing")
     verbose: bool = called(False, "show Ray's own tables and messages as well")
     # fmt: on
@@ -281,3 +260,14 @@ class Request:
     config: StudyConfig
     call: Call
     written: Mapping[str, Any]
+
+
+def usual_weights(loss: Loss, rate: float) -> dict[str, float]:
+    """Weights in the published ratios; the largest is the rate, the usual one of a loss of weight 1. Plain SGD diverges
+    with VICReg's published 25 times 0.1."""
+    return {name: rate / max(loss.published) * coefficient for name, coefficient in loss.coefficients.items()}
+
+
+def usual_rate(setup: Setup) -> float:
+    """The learning rate that the usual weights contain; 1 under Adam, which has its own."""
+    return setup.learning_rate if setup.optimizer == "sgd" else 1.0

@@ -3,19 +3,14 @@
 import logging
 import os
 import socket
-import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 from tune_cd.cluster.ray_internals import recorded_cluster
 from tune_cd.results.location import is_uri
-from tune_cd.results.redaction import redact
-from tune_cd.run.ending import ENDING
 from tune_cd.run.screen import fold
 
 ANSWER = 20.0  # seconds in which a cluster's port must answer, as it may be starting
-PATIENCE = 60.0  # seconds in which it must take the driver; Ray itself tries for nine minutes
 WORKERS = {
     "env_vars": {"GOMP_SPINCOUNT": "3000", "MALLOC_MMAP_THRESHOLD_": "268435456", "MALLOC_TRIM_THRESHOLD_": "268435456"}
 }
@@ -28,51 +23,50 @@ blocks below 256 MB makes a step of the small network 4 % shorter.
 """
 
 
-def connect(address: str | None, verbose: bool, give_up: Callable[[str], None]) -> None:
+def connect(address: str | None, verbose: bool) -> None:
     """Join the Ray cluster at the address, or of RAY_ADDRESS; else the one on this machine, or start one.
 
-    verbose: show Ray's messages. give_up: is told, in a thread, that the cluster does not take the driver in PATIENCE.
-    Raises ConnectionError if no cluster answers at the address, ValueError if Ray cannot be started here.
+    verbose: show Ray's messages. Raises ConnectionError if no cluster answers at the address, ValueError if Ray cannot
+    be started here.
     """
     given = address or os.environ.get("RAY_ADDRESS") or None
     named = f"{given} (RAY_ADDRESS)" if given != address else f"{given} (--address)"
     if given is None and (recorded := recorded_cluster()) is not None and answers(recorded):
         given, named = recorded, f"{recorded} (of this machine)"
-    late = threading.Timer(PATIENCE, give_up, (_unanswered(named, PATIENCE),))
-    late.daemon = True
     if given in (None, "local"):
         print("starting Ray ...", flush=True)
     else:
-        print(fold(redact(f"connecting to Ray at {named} ...")), flush=True)
+        print(fold(f"connecting to Ray at {named} ..."), flush=True)
         end = time.monotonic() + ANSWER
-        while not answers(given):
+        while not answers(given):  # Ray itself would try for nine minutes
             if time.monotonic() > end:
-                raise ConnectionError(_unanswered(named, ANSWER))
+                raise ConnectionError(
+                    f"no Ray cluster answers at {named} within {ANSWER:.0f} s: start it there (`ray start --head`), "
+                    "name another, or take a Ray of this study's own with --address local"
+                )
             time.sleep(0.5)
-        late.start()
     try:
         _init(given, verbose)
     except OSError as error:
         if "AF_UNIX" not in str(error):
             raise
-        raise ValueError(
-            f"Ray's folder has too long a name: set RAY_TMPDIR to a short one, as /tmp/ray ({error})"
-        ) from error
-    finally:
-        late.cancel()
-    ENDING.heed()  # after Ray, which sets a handler of its own
+        said = f"Ray's folder has too long a name: set RAY_TMPDIR to a short one, as /tmp/ray ({error})"
+        raise ValueError(said) from error
 
 
 def _init(address: str | None, verbose: bool) -> None:
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    import ray  # not with this module, whose `answers` is used without Ray
+
     for name in ("TUNE_CD_DATA", "TUNE_CD_CACHE"):  # trials of a Ray started here inherit them, in other folders
         if os.environ.get(name) and not is_uri(os.environ[name]):
             os.environ[name] = str(Path(os.path.expanduser(os.environ[name])).absolute())
     os.environ["TUNE_DISABLE_SIGINT_HANDLER"] = "1"  # Ctrl-C ends the study here, after a summary
-    os.environ.setdefault("TUNE_PRINT_ALL_TRIAL_ERRORS", "0")  # `Progress` prints where they are
-    os.environ.setdefault("RAY_AIR_NEW_OUTPUT", "0")  # Ray's plain status table, not a box for every trial and result
-    import ray
-
+    usual = {
+        "RAY_USAGE_STATS_ENABLED": "0",
+        "TUNE_PRINT_ALL_TRIAL_ERRORS": "0",  # `Progress` prints where they are
+        "RAY_AIR_NEW_OUTPUT": "0",  # Ray's plain status table, not a box for every trial and result
+    }
+    os.environ.update({name: value for name, value in usual.items() if name not in os.environ})
     own = own_cpus() if address in (None, "local") else {}
     if address == "local":
         own |= {"include_dashboard": False}
@@ -97,10 +91,3 @@ def answers(address: str) -> bool:
     except OSError:
         return False
     return True
-
-
-def _unanswered(named: str, seconds: float) -> str:
-    return (
-        f"no Ray cluster answers at {named} within {seconds:.0f} s: start it there (`ray start --head`), name another, "
-        "or take a Ray of this study's own with --address local"
-    )

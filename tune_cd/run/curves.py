@@ -24,21 +24,21 @@ def whole_length(setup: Setup, batch_size: int) -> int:
 
 
 def curve_so_far(
-    status: str, score: float | None, evaluations: Iterable[Sequence[float]], images: int, whole: int,
-    lengths: Sequence[float],
+    setup: Setup, batch_size: int, status: str, score: float | None, evaluations: Iterable[Sequence[float]],
+    images: float,
 ) -> Curve:  # fmt: skip
     """The learning curve of a training, from its row or report; FAILED at the end of one that failed or diverged.
 
     status: the table's; `stopped` for a row that does not count as an end. score: val_score. evaluations: (images seen,
-    score) of each. images: seen in all. whole, lengths: from the functions above.
+    score) of each. images: seen in all.
     """
     reached: dict[float, float] = {}
-    best = FAILED
+    best, whole = FAILED, whole_length(setup, batch_size)
     for seen, value in sorted(evaluations):
         if isnan(value):
             break
         best = max(best, value)
-        for share in lengths:
+        for share in lengths_of(setup):
             if share not in reached and seen >= (share - ROUNDING) * whole:
                 reached[share] = best
     if status == "completed":

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from datetime import timedelta
 
 import pandas as pd
@@ -20,13 +20,10 @@ PRICES = {"T4": 0.53, "L4": 0.80, "A10G": 1.01, "L40S": 1.86, "A100": 2.74, "V10
 """Type of GPU -> US dollars an hour, with its share of the smallest instance that has it."""
 PRICED = "prices: AWS, us-east-1, on demand, June 2025; spot nodes cost less"
 
-ACCELERATOR = "accelerator_type:"
-"""The beginning of Ray's resource that names a node's GPU; on AWS also of the types that are still to start."""
 
-
-def estimate(study: Study, resources: Resources, nodes: Iterable[Mapping[str, float]]) -> Iterator[str]:
-    """Lines with the images that are left, then time, GPU-hours and cost on each type of GPU that the cluster has or
-    may get; on all that are measured or have a price, if it does not say which. nodes: their resources.
+def estimate(study: Study, resources: Resources) -> Iterator[str]:
+    """Lines with the images that are left, then time, GPU-hours and cost on each type of GPU that is measured or has a
+    price.
 
     From the median duration of completed trainings in the results, of any study, with the same dataset, KIND and batch
     sizes, on the same type of GPU or on CPUs. Raises OSError if the results cannot be read.
@@ -34,49 +31,39 @@ def estimate(study: Study, resources: Resources, nodes: Iterable[Mapping[str, fl
     runs = runs_of(results.read(study.results))
     left = max(0, round(trainings_of(study.searches) - float(runs["share"][runs["study"] == study.name].sum())))
     yield f"{left} trainings' worth is left at most, {left * study.setup.images_seen:,} images"
-    alike = _alike(study, runs)
-    measured = {device: _seconds(alike[alike["device"] == device]) for device in alike["device"].unique()}
+    measured = _measured(study, runs)
     if not resources.gpus:
-        yield f"on CPUs: {_took(left, measured.get('cpu', pd.Series()), resources)}"
+        yield f"on CPUs: {_took(left, measured.get('cpu'), resources)}"
         return
-    measured = {gpu_of(device): seconds for device, seconds in measured.items() if device != "cpu"}
-    there = {name.removeprefix(ACCELERATOR) for node in nodes for name in node if name.startswith(ACCELERATOR)}
-    types = {gpu_of(name) for name in there} or measured.keys()
-    for gpu in sorted(types):
-        yield f"on {gpu}: {_took(left, measured.get(gpu, pd.Series()), resources, PRICES.get(gpu))}"
-    if not types:
-        yield f"speed unknown; an hour of a GPU costs {', '.join(f'{gpu} ${PRICES[gpu]:.2f}' for gpu in PRICES)}"
+    for gpu in sorted({*PRICES, *measured} - {"cpu"}):
+        yield f"on {gpu}: {_took(left, measured.get(gpu), resources, PRICES.get(gpu))}"
     yield PRICED
 
 
 def gpu_of(device: str) -> str:
-    """The type of a GPU in PRICES, from its name as torch or Ray has it; the name itself of others."""
+    """The type of a GPU in PRICES, from its name as torch has it; the name itself of others."""
     return next((gpu for gpu in PRICES if re.search(rf"\b{gpu}\b", device)), device)
 
 
-def _took(left: int, seconds: pd.Series, resources: Resources, price: float | None = None) -> str:
-    """Time, GPU-hours and cost if a training takes so many seconds. price: of an hour; None: it is not known."""
-    if seconds.empty:
-        cost = f"; ${price:.2f} an hour" if price else ""
-        return f"speed unknown, since no training of this kind is in the results{cost}"
-    whole = left * float(seconds.median()) / min(resources.processes * resources.pack, max(1, left))
+def _took(left: int, seconds: float | None, resources: Resources, price: float | None = None) -> str:
+    """Time, GPU-hours and cost if a training takes so many seconds, and an hour has this price; None: not known."""
+    if seconds is None:
+        said = "speed unknown, since no training of this kind is in the results"
+        return said + (f"; ${price:.2f} an hour" if price else "")
+    whole = left * seconds / min(resources.processes * resources.pack, max(1, left))
     hours = whole * resources.processes * resources.gpus / 3600
-    gpus = f" and {hours:.2g} GPU-hours" + (f", ${hours * price:,.2f}" if price else "") if resources.gpus else ""
-    took = f"{len(seconds)} training{'s' * (len(seconds) != 1)} of this kind took {seconds.median():.0f} s each"
-    return f"about {timedelta(seconds=round(whole))}{gpus}, as {took}"
+    cost = f", ${hours * price:,.2f}" if price else ""
+    gpus = f" and {hours:.2g} GPU-hours{cost}" if resources.gpus else ""
+    return f"about {timedelta(seconds=round(whole))}{gpus}; a training of this kind took {seconds:.0f} s"
 
 
-def _alike(study: Study, runs: pd.DataFrame) -> pd.DataFrame:
-    """The runs of trainings that last as long as this study's."""
+def _measured(study: Study, runs: pd.DataFrame) -> dict[str, float]:
+    """Type of device -> median seconds of a completed training, in all its runs, that lasts as long as this study's."""
     kind, sizes = {name: getattr(study.setup, name) for name in KIND}, study.config.trained_batch_sizes
     configs = runs["config"].map(json.loads)
-    alike = configs.map(lambda config: config.get("batch_size") in sizes and kind.items() <= config.items())
-    return runs[alike.astype(bool) & (runs["dataset"] == study.dataset)]
-
-
-def _seconds(runs: pd.DataFrame) -> pd.Series:
-    """Of each completed training, in all its runs."""
-    busy = (runs["ended_at"] - runs["started_at"]).dt.total_seconds()
-    trial = [runs["study"], runs["trial_id"]]
-    completed = (runs["status"] == "completed").groupby(trial).any()
-    return busy.groupby(trial).sum(min_count=1)[completed].dropna()
+    same = configs.map(lambda config: config.get("batch_size") in sizes and kind.items() <= config.items())
+    alike = runs[same.astype(bool) & (runs["dataset"] == study.dataset)]
+    busy = (alike["ended_at"] - alike["started_at"]).dt.total_seconds()
+    trials = alike.assign(busy=busy, done=alike["status"] == "completed").groupby(["study", "trial_id"])
+    each = trials.agg({"busy": "sum", "done": "any", "device": "last"})
+    return each[each["done"].astype(bool)].groupby(each["device"].map(gpu_of))["busy"].median().to_dict()

@@ -5,9 +5,9 @@ each seed, for the search that asks first; others that ask for it are told the s
 trained further, the training continues under its first name.
 """
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 from tune_cd.run.curves import over_seeds, reaches
@@ -39,9 +39,7 @@ class Setting:
     origin: dict[str, Any] | None = None  # the search it is trained for, and that search's annotation; None: not begun
     curves: dict[int, Curve] = field(default_factory=dict)  # seed -> learning curve
     runs: dict[int, int] = field(default_factory=dict)  # seed -> number of runs so far
-    training: set[int] = field(default_factory=set)  # seeds that are trained now
-    wanted: dict[str, float] = field(default_factory=dict)  # search to be told -> the share that it waits for
-    asked_by: set[str] = field(default_factory=set)  # searches
+    training: dict[int, float] = field(default_factory=dict)  # seed that is trained now -> the share to reach
 
     def reached(self, seed: int) -> float:
         return max(self.curves.get(seed, {}), default=0.0)
@@ -63,27 +61,23 @@ class Portfolio:
         self._space, self._workers, self._weights = space, workers, dict(weights or {})
         self._settings = dict(settings or {})
         self._budgets = {name: search.budget for name, search in searches.items()}
-        self.lent: dict[str, float] = defaultdict(float)  # what was trained of a search's settings for others
         self._last: dict[str, Key | None] = {}  # the training of a search that may exceed its budget
 
     @property
     def finished(self) -> bool:
         """Whether nothing is left to ask for, now or after further results."""
-        waiting = any(one.wanted for one in self._settings.values())
-        return not waiting and all(search.finished for search in self.searches.values())
+        return all(search.finished and not search.live for search in self.searches.values())
 
     @property
     def unrecorded(self) -> list[dict[str, Any]]:
         """What the searches have asked for and has no row of theirs: search, params, until (None: it was trained for
         another search), and their annotation."""
-        rows = []
-        for name, search in self.searches.items():
-            live = {self._space.key(h) for h in search.live}
-            for key, one in self._settings.items():
-                if name in one.asked_by and (key in live or one.origin is None or one.origin["search"] != name):
-                    until = search.until(one.h) if key in live else None
-                    rows.append({"search": name, "params": one.h, "until": until, **search.annotation(one.h)})
-        return rows
+        return [
+            {"search": name, "params": one.h, "until": one.until, **search.annotation(one.h)}
+            for name, search in self.searches.items()
+            for one in search.trainings
+            if one.trial_index is not None and (one.until is not None or one.external)
+        ]
 
     @property
     def done(self) -> float:
@@ -93,8 +87,8 @@ class Portfolio:
     @property
     def left(self) -> float:
         """The most that is still to be trained, in full trainings: what runs, and what the searches may ask for."""
-        settings = self._settings.values()
-        running = sum(max(one.wanted.values()) - one.reached(seed) for one in settings for seed in one.training)
+        every = self._settings.values()
+        running = sum(until - one.reached(seed) for one in every for seed, until in one.training.items())
         open_ones = (search for search in self.searches.values() if not search.finished)
         return running + len(self.seeds) * sum(max(0.0, search.budget - search.spent) for search in open_ones)
 
@@ -103,10 +97,30 @@ class Portfolio:
         or all workers are busy, and at the end."""
         if sum(bool(one.training) for one in self._settings.values()) >= self._workers:
             return []
-        for one in self._settings.values():
-            if one.wanted and not one.training:  # trained for another search, but not as far
-                return self._begin(next(iter(one.wanted)), one)
-        return next((asked for name in self.searches if (asked := self._next(name))), [])
+        waiting = ((name, h) for name, search in self.searches.items() for h in search.live)
+        new = ((name, h) for name, search in self.searches.items() for h in iter(search.ask, None))
+        for name, h in chain(waiting, new):
+            one, until = self._at(h), self.searches[name].until(h)
+            if not self._missing(one, until):
+                self._tell(name, one)
+            elif not one.training:
+                return self._begin(name, one, until)
+        return []
+
+    def tell(self, asked: Asked, curve: Curve) -> None:
+        """Report the learning curve of a training that has paused or ended. The searches are told means over seeds."""
+        one = self._at(asked.h)
+        one.curves[asked.seed], one.runs[asked.seed] = curve, asked.origin["attempt"] + 1
+        one.training.pop(asked.seed, None)
+        if one.training or not all(one.curves.get(seed) for seed in self.seeds):
+            return
+        for name, search in self.searches.items():
+            known = search.training(one.h)
+            if known is None or known.trial_index is None:  # it has not asked for it
+                continue
+            # each that pauses knows what it would read from the table
+            if len(search.lengths) > 1 or known.until is None or not self._missing(one, known.until):
+                self._tell(name, one)
 
     def allow(self, worth: float) -> None:
         """Divide a budget, in full trainings' worth still to come, among the searches by their weights. Earlier
@@ -117,62 +131,29 @@ class Portfolio:
         for name, weight in limited.items():
             self._allow(name, total * weight / sum(limited.values()) - self.searches[name].spent)
 
-    def tell(self, asked: Asked, curve: Curve) -> None:
-        """Report the learning curve of a training that has paused or ended. The searches are told means over seeds."""
-        one = self._setting(asked.h)
-        one.curves[asked.seed], one.runs[asked.seed] = curve, asked.origin["attempt"] + 1
-        one.training.discard(asked.seed)
-        if one.training:
-            return
-        one.wanted = {name: until for name, until in one.wanted.items() if self._missing(one, until)}
-        if all(one.curves.get(seed) for seed in self.seeds):
-            for name, search in self.searches.items():  # each that pauses knows what it would read from the table
-                if name in one.asked_by and (len(search.lengths) > 1 or name not in one.wanted):
-                    self._tell(name, one)
-
-    def _setting(self, h: Configuration) -> Setting:
+    def _at(self, h: Configuration) -> Setting:
         return self._settings.setdefault(self._space.key(h), Setting(h))
-
-    def _next(self, name: str) -> list[Asked]:
-        """The trainings of a search's next configuration that is neither trained nor in training so far. Those that are
-        trained are told at once."""
-        search = self.searches[name]
-        live = (h for h in search.live if name not in self._setting(h).asked_by)
-        while (h := next(live, None) or search.ask()) is not None:  # first what an earlier run was training at its end
-            one, until = self._setting(h), search.until(h)
-            one.asked_by.add(name)
-            if not self._missing(one, until):
-                self._tell(name, one)
-                continue
-            one.wanted[name] = until
-            if not one.training:
-                return self._begin(name, one)
-        return []
-
-    def _begin(self, name: str, one: Setting) -> list[Asked]:
-        until = one.wanted[name]
-        origin = one.origin = one.origin or {**self.searches[name].annotation(one.h), "search": name}
-        one.training = set(self._missing(one, until))
-        asked = [
-            Asked(one.h, seed, {**origin, "attempt": one.runs.get(seed, 0)}, one.reached(seed), until)
-            for seed in sorted(one.training)
-        ]
-        if origin["search"] != name:
-            self.lent[origin["search"]] += sum(each.until - each.reached for each in asked) / len(self.seeds)
-        return asked
-
-    def _tell(self, name: str, one: Setting) -> None:
-        """Tell a search what a configuration has reached, its end alone where nothing pauses."""
-        search, curve = self.searches[name], over_seeds([one.curves[seed] for seed in self.seeds])
-        if len(search.lengths) == 1:
-            curve = {1.0: curve[max(curve)]}
-        external = one.origin is None or one.origin["search"] != name
-        for share, value in curve.items():
-            search.tell(one.h, value, share, external=external)
 
     def _missing(self, one: Setting, until: float) -> list[int]:
         """The seeds with which the configuration is still to be trained."""
         return [seed for seed in self.seeds if not reaches(one.curves.get(seed), until)]
+
+    def _begin(self, name: str, one: Setting, until: float) -> list[Asked]:
+        origin = one.origin = one.origin or {**self.searches[name].annotation(one.h), "search": name}
+        one.training = dict.fromkeys(self._missing(one, until), until)
+        return [
+            Asked(one.h, seed, {**origin, "attempt": one.runs.get(seed, 0)}, one.reached(seed), until)
+            for seed in one.training
+        ]
+
+    def _tell(self, name: str, one: Setting) -> None:
+        """Tell a search what a configuration has reached, its end alone where nothing pauses."""
+        search, curve = self.searches[name], over_seeds([one.curves[seed] for seed in self.seeds])
+        external = one.origin is None or one.origin["search"] != name
+        if len(search.lengths) == 1:
+            curve = {1.0: curve[max(curve)]}
+        for share, value in curve.items():
+            search.tell(one.h, value, share, external=external)
 
     def _is_open(self, name: str) -> bool:
         """Whether a search would ask for more if the budget allowed it."""

@@ -10,11 +10,10 @@ until it has ended.
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from hashlib import sha256
 from json import dumps
 from math import nan
-from typing import Any
 
 from trainables.losses import find_loss
 from trainables.training.outcome import Outcome
@@ -34,79 +33,8 @@ from tune_cd.run.searches import Search
 from tune_cd.run.study import CHECKPOINTS, Study
 
 KEPT = 2
-HELD = 2**30
-"""Largest size, in bytes, of the states that a process holds because the store refused them."""
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class Checkpoints:
-    """The checkpoints of one study's trainings with one set-up. folder: its name in the store."""
-
-    results: str
-    folder: str
-    setup: Mapping[str, Any]
-    held: dict[str, tuple[str, bytes]] = field(default_factory=dict, compare=False)
-    """`key` -> (name, state) of a training's latest checkpoint if the store has refused it. This process alone can
-    resume from it."""
-
-    def save(self, config: Mapping[str, Any], images_seen: int, state: bytes) -> None:
-        """Keep a state, then remove all but the latest of the earlier ones. Raises OSError if the store refuses it; the
-        state is then held."""
-        store, start = store_of(self.results), self.key(config)
-        name = f"{start}{images_seen:012d}~sha256-{digest(state)}.pt"
-        self.held.pop(start, None)
-        self.held[start] = name, state
-        while sum(len(held) for _, held in self.held.values()) > HELD:
-            del self.held[next(iter(self.held))]
-        earlier = [other for other in self._files(start) if other < name]
-        store.write(name, state)
-        self.held.pop(start, None)
-        for other in earlier[: -(KEPT - 1)]:
-            store.remove(other)
-
-    def saved(self, config: Mapping[str, Any]) -> Iterator[tuple[str, bytes]]:
-        """(name, state) of the kept checkpoints that are undamaged, the latest first. Raises OSError if the store does
-        not answer, and after the last for a damaged one."""
-        store, start, problem, files = store_of(self.results), self.key(config), None, []
-        held = dict([self.held[start]] if start in self.held else [])
-        try:
-            files = self._files(start)
-        except OSError as error:
-            problem = error
-        for name in sorted({*held, *files}, reverse=True):
-            try:
-                state = held.get(name) or store.read(name)
-                if not name.endswith(f"~sha256-{digest(state)}.pt"):
-                    raise OSError(f"{store.where(name)} is damaged")
-            except OSError as error:
-                log.warning("%s; the one before it is tried", error)
-                problem = error
-            else:
-                yield str(store.where(name)), state
-        if problem is not None:
-            raise problem
-
-    def forget(self, config: Mapping[str, Any]) -> None:
-        """Remove the checkpoints of an ended training."""
-        start = self.key(config)
-        self.held.pop(start, None)
-        try:
-            for name in self._files(start):
-                store_of(self.results).remove(name)
-        except OSError as error:
-            log.warning("saved states are left behind: %s", error)
-
-    def key(self, config: Mapping[str, Any]) -> str:
-        """The beginning of the names of a training's checkpoints: a hash of set-up, weights, batch size and seed."""
-        trained = [name for name in config if name.startswith(WEIGHT)]
-        identity = {name: config[name] for name in (*trained, "batch_size", "seed")}
-        key = sha256(dumps([self.setup, identity], sort_keys=True).encode()).hexdigest()[:20]
-        return f"{self.folder}/{key}-"
-
-    def _files(self, start: str) -> list[str]:
-        return [name for name in store_of(self.results).listing(self.folder, depth=1) if name.startswith(start)]
 
 
 class Recorder:
@@ -120,11 +48,10 @@ class Recorder:
         self._fields, self._gpus = fixed_fields(study), resources.gpus
         self._several = len(search.seeds) > 1 or search.name == CONFIRM
         self._setup, self._searched = asdict(search.setup), study.space.names
-        self._known = {DIGEST: search.setup.digest, SPACE: study.space.to_json()}
         loss = find_loss(search.setup.loss)
-        self._published = {} if loss.pairwise else {PUBLISHED: loss.coefficients}
-        self._checkpoints = Checkpoints(self._results, study.file(CHECKPOINTS), self._setup)
-        self._networks = Networks(self._results, study.name)
+        self._known = {DIGEST: search.setup.digest, SPACE: study.space.to_json()}
+        self._known |= {} if loss.pairwise else {PUBLISHED: loss.coefficients}
+        self._checkpoints = study.file(CHECKPOINTS)
 
     def identity(self, config: Mapping) -> dict:
         """The fields of the table that identify a run: origin, attempt, trial_id and seed."""
@@ -140,10 +67,8 @@ class Recorder:
         if row is None or not has_ended(row, identity["attempt"]):
             return None
         if (row["params"], row["seed"]) != (self._params(config), config["seed"]):
-            raise ValueError(
-                f"{identity['trial_id']} of study {self._study} is on record with {row['params']}, and was asked "
-                f"for with {self._params(config)}: another driver is at work"
-            )
+            said = f"is on record with {row['params']}, and was asked for with {self._params(config)}"
+            raise ValueError(f"{identity['trial_id']} of study {self._study} {said}: another driver is at work")
         curve = read_curve(self._results, self._study, identity["trial_id"], row["attempt"])
         looks = [[look["images_seen"], nan if look["val_score"] is None else look["val_score"]] for look in curve]
         score = nan if row["val_score"] is None else row["val_score"]
@@ -166,32 +91,74 @@ class Recorder:
             log.warning("not written yet: %s", error)
             return told
         if outcome.status not in UNFINISHED:
-            self._checkpoints.forget(config)
+            self._forget(config)
         return None
+
+    def save(self, config: Mapping, images_seen: int, state: bytes) -> None:
+        """Keep a state, then remove all but the latest of the earlier ones. Raises OSError if the store refuses it."""
+        store, start = store_of(self._results), self.key(config)
+        name = f"{start}{images_seen:012d}~sha256-{digest(state)}.pt"
+        earlier = [other for other in self._states(start) if other < name]
+        store.write(name, state)
+        for other in earlier[: -(KEPT - 1)]:
+            store.remove(other)
+
+    def saved(self, config: Mapping) -> Iterator[tuple[str, bytes]]:
+        """(name, state) of the kept checkpoints that are undamaged, the latest first. Raises OSError if the store does
+        not answer, and after the last for a damaged one, or if an earlier run has left none."""
+        store, problem = store_of(self._results), None
+        for name in reversed(self._states(self.key(config))):
+            try:
+                state = store.read(name)
+                if not name.endswith(f"~sha256-{digest(state)}.pt"):
+                    raise OSError(f"{store.where(name)} is damaged")
+                yield str(store.where(name)), state
+            except OSError as error:
+                log.warning("%s; the one before it is tried", error)
+                problem = error
+        if problem is not None:
+            raise problem
+        if self.identity(config)["attempt"]:
+            raise FileNotFoundError("no state of its earlier run is saved")
+
+    def keep(self, config: Mapping, val_score: float, network: Callable[[], bytes]) -> None:
+        identity = self.identity(config)
+        Networks(self._results, self._study).keep(identity["search"], identity["trial_id"], val_score, network)
+
+    def key(self, config: Mapping) -> str:
+        """The beginning of the names of a training's checkpoints: a hash of set-up, weights, batch size and seed."""
+        identity = {name: config[name] for name in (*weights_in(config), "batch_size", "seed")}
+        key = sha256(dumps([self._setup, identity], sort_keys=True).encode()).hexdigest()[:20]
+        return f"{self._checkpoints}/{key}-"
+
+    def _states(self, start: str) -> list[str]:
+        files = store_of(self._results).listing(self._checkpoints, depth=1)
+        return [name for name in files if name.startswith(start)]
+
+    def _forget(self, config: Mapping) -> None:
+        """Remove the checkpoints of an ended training."""
+        try:
+            for name in self._states(self.key(config)):
+                store_of(self._results).remove(name)
+        except OSError as error:
+            log.warning("saved states are left behind: %s", error)
 
     def _held(self, identity: Mapping) -> Held:
         return look(store_of(self._results), "trials", self._study, identity["trial_id"], identity["attempt"])
 
-    def saved(self, config: Mapping) -> Iterator[tuple[str, bytes]]:
-        yield from self._checkpoints.saved(config)
-        if self.identity(config)["attempt"]:
-            raise FileNotFoundError("no state of its earlier run is saved")
-
-    def save(self, config: Mapping, images_seen: int, state: bytes) -> None:
-        self._checkpoints.save(config, images_seen, state)
-
-    def keep(self, config: Mapping, val_score: float, network: Callable[[], bytes]) -> None:
-        identity = self.identity(config)
-        self._networks.keep(identity["search"], identity["trial_id"], val_score, network)
-
     def _row(self, config: Mapping, outcome: Outcome, where: Mapping) -> dict:
-        asked = {**self._setup, **self._known, **self._published, **_without(config, ORIGIN, UNTIL)}
+        asked = {**self._setup, **self._known, **_without(config, ORIGIN, UNTIL)}
         machine = {"gpus": self._gpus * where["share"], **_without(where, "share")}
         identity, ended = {"study": self._study, **self.identity(config)}, _without(vars(outcome), "curve")
         return trial_row(identity, self._params(config), asked, ended, machine, self._fields)
 
     def _params(self, config: Mapping) -> dict:
         return {name: float(config[name]) for name in self._searched}
+
+
+def weights_in(config: Mapping) -> list[str]:
+    """The names of a configuration's weights."""
+    return [name for name in config if name.startswith(WEIGHT)]
 
 
 def _without(told: Mapping, *names: str) -> dict:

@@ -38,32 +38,24 @@ def check_resources(config: StudyConfig, call: Call, alive: Nodes, growth: Growt
         share = 1 / MOST if most_gpus else 0.0
     elif share is None:
         share = float(min(1, most_gpus)) / (call.pack or 1)
-    pack = call.pack or (max(1, int(1 / share + 1e-9)) if 0 < share < 1 else 1)
+    pack = call.pack or (max(1, int(1 / share + 1e-9)) if 1e-3 <= share < 1 else 1)
     gpus = share * pack if call.gpus_per_trial not in (None, "auto") else float(min(1, most_gpus))
-    if not 0 <= gpus <= 1:
+    if not 0 <= gpus <= 1 or 0 < share < 1e-3:
         raise ValueError(
-            f"--gpus-per-trial {call.gpus_per_trial}, {pack} in a process: from 0 to 1 in all, since a training uses "
-            "one GPU (tune_cd/tune/README.md has trials over several, of your own)"
+            f"--gpus-per-trial {call.gpus_per_trial}, {pack} in a process: 0, or from 0.001 to 1 in all, since a "
+            "training uses one GPU (tune_cd/tune/README.md has trials over several, of your own)"
         )
-    fitting = [node for node in nodes if node.get("GPU", 0) >= gpus]
-    if not fitting:
-        raise ValueError(
-            f"--gpus-per-trial {call.gpus_per_trial}: no node of the cluster has or may get more than {most_gpus:g}"
-        )
-    most_cpus = int(max(node.get("CPU", 0) for node in fitting))
-    cpus = call.cpus_per_trial
-    if 0 < most_cpus < cpus:
-        raise ValueError(f"--cpus-per-trial {cpus}: from 1 to the {most_cpus} CPUs of the largest node that fits")
-    limit = trials if config.search in ("grid", "random") else trials // ROUNDS
-    room = processes_in_all(alive, growth, cpus, gpus)
+    room = processes_in_all(alive, growth, call.cpus_per_trial, gpus)
     if not room:
         raise ValueError(
-            "no node of the cluster can take a trial, and it is not known that others may come (what `ray up` "
-            "leaves on its head says it)"
+            f"no node of the cluster can take a trial of {call.cpus_per_trial} CPUs and {gpus:g} GPUs "
+            "(--cpus-per-trial, --gpus-per-trial), and it is not known that others may come (what `ray up` leaves on "
+            "its head says it)"
         )
+    limit = trials if config.search in ("grid", "random") else trials // ROUNDS
     settings = max(1, pack // replicates)  # configurations in a process
     workers = call.workers or int(max(1, min(room * settings, limit)))
     if call.pack is None and pack > 1:
         pack = min(pack, replicates * math.ceil(workers / room))  # evenly over the GPUs there are or may be
         gpus = share * pack if call.gpus_per_trial != "auto" else gpus
-    return Resources(cpus, gpus, workers, pack, replicates)
+    return Resources(call.cpus_per_trial, gpus, workers, pack, replicates)

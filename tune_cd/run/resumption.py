@@ -6,14 +6,14 @@ from typing import Any
 
 import pandas as pd
 
+from trainables.training.setup import Setup
 from trainables.trial import LOOKS
-from tune_cd import results
 from tune_cd.analysis import best_trial, means_over_seeds, on_diagonal
 from tune_cd.analysis.recipes import RECIPES
 from tune_cd.analysis.scores import searching
 from tune_cd.results.attempts import UNFINISHED, next_attempt
 from tune_cd.results.schema import CONFIRM
-from tune_cd.run.curves import curve_so_far, failed, lengths_of, over_seeds, reaches, whole_length
+from tune_cd.run.curves import curve_so_far, failed, over_seeds, reaches
 from tune_cd.run.portfolio import Asked, Portfolio, Setting
 from tune_cd.run.resources import Resources
 from tune_cd.run.screen import fold
@@ -46,39 +46,34 @@ def portfolio_of(
     for search in searches:
         if search.retrains_best_of:
             search = replace(search, start=_chosen(study, search, ended))
-        if search.make is given and search.start is None:
-            reason = f"nothing to train: no trial of {' or '.join(search.retrains_best_of)} has completed"
-        else:
-            cut_off = [one for one in running if one["search"] == search.name]
-            optimiser = _rebuilt(study, search, table, ended, settings, resources.workers, cut_off)
-            if not optimiser.finished:
-                begun[search.name] = optimiser
+            if search.start is None:
+                none = f"no trial of {' or '.join(search.retrains_best_of)} has completed"
+                print(fold(f"{search.name}: nothing to train: {none}"), flush=True)
                 continue
-            reason = _account(search, optimiser)
-        print(fold(f"{search.name}: {reason}"), flush=True)
+        cut_off = [one for one in running if one["search"] == search.name]
+        begun[search.name] = _rebuilt(study, search, table, ended, settings, resources.workers, cut_off)
+    say_ended({name: search for name, search in begun.items() if search.finished})
+    left = {name: search for name, search in begun.items() if not search.finished}
     weights = {search.name: LINE_WEIGHT if search.line else float(search.make is not given) for search in searches}
-    return Portfolio(begun, study.space, searches[0].seeds, resources.workers, settings, weights)
+    return Portfolio(left, study.space, searches[0].seeds, resources.workers, settings, weights)
 
 
-def reported_by(study: Study, search: Search) -> Callable[[Asked, Mapping[str, Any]], Curve]:
-    """`StudySearch`'s `reported`, for trainings of this search's set-up."""
-    lengths = lengths_of(search.setup)
+def reported_by(study: Study, setup: Setup) -> Callable[[Asked, Mapping[str, Any]], Curve]:
+    """`StudySearch`'s `reported`, for trainings of this set-up."""
 
     def curve(asked: Asked, told: Mapping[str, Any]) -> Curve:
-        whole = whole_length(search.setup, int(asked.h.get("batch_size", study.config.batch_size)))
-        seen = told.get("images_seen", asked.until * whole)
-        status = told.get("status", "failed")
-        return curve_so_far(status, told.get("val_score"), told.get(LOOKS, ()), seen, whole, lengths)
+        size, images = int(asked.h.get("batch_size", study.config.batch_size)), asked.until * setup.images_seen
+        status, images = told.get("status", "failed"), told.get("images_seen", images)
+        return curve_so_far(setup, size, status, told.get("val_score"), told.get(LOOKS, ()), images)
 
     return curve
 
 
-def say_ended(portfolio: Portfolio, searches: list[Search]) -> None:
-    """After a run, print what each search has trained, and why it ended."""
-    print(flush=True)
-    for search in searches:
-        if (optimiser := portfolio.searches.get(search.name)) is not None:
-            print(fold(f"{search.name}: {_account(search, optimiser, portfolio.lent[search.name])}"), flush=True)
+def say_ended(searches: Mapping[str, Optimiser]) -> None:
+    """Print how much each search has trained, and why it ended if it has."""
+    for name, search in searches.items():
+        why = search.ending if search.finished else "it goes on"
+        print(fold(f"{name}: {search.spent:.3g} of {search.budget:.3g} full trainings' worth; {why}"), flush=True)
 
 
 def _rebuilt(
@@ -88,16 +83,9 @@ def _rebuilt(
     """A search, continued from its rows; what was cut off, and the trials that are run again, are under way."""
     optimiser = search.make(study.space, start=search.starts or None)
     optimiser.workers, optimiser.budget = search.workers or workers, float(search.num_samples)
-    if search.starts_from is not None:
-        earlier = ended[(ended["search"] == search.starts_from) & (ended["status"] != "stopped")]
-        for one in results.trainings(_with_seeds(earlier, len(search.seeds))):
-            optimiser.tell(one.h, one.last, 1.0, external=True)
     key, unknown = study.space.key, Setting({})
     rows = table[table["search"] == search.name].sort_values("trial_index", kind="stable")
     begun: dict[Key, tuple[Proposal, int]] = {}
-    if len(rows) or search.make is given:  # a start that was trained for another search has no row of this one
-        elsewhere = [h for h in search.starts if {*search.seeds} <= settings.get(key(h), unknown).curves.keys()]
-        begun = {key(h): (Proposal(h, "start", 0.0), 0) for h in elsewhere}
     for one in [*rows.to_dict("records"), *cut_off]:
         h = study.space.check(one["params"])
         begun.setdefault(key(h), (Proposal(h, one["direction"], one["line_position"]), int(one["trial_index"])))
@@ -138,17 +126,14 @@ def _settings(
 ) -> dict[Key, Setting]:
     """What is known of the configurations of all searches that share trainings with this one. Each has the origin of
     the row that ended first."""
-    lengths, of_trial = lengths_of(search.setup), {}
-    if curves is not None and len(curves):
-        numbers = ["images_seen", "val_score"]
-        of_trial = {trial: curve[numbers].to_numpy().tolist() for trial, curve in curves.groupby("trial_id")}
+    looks = {} if curves is None else dict(list(curves.groupby("trial_id")[["images_seen", "val_score"]]))
     settings: dict[Key, Setting] = {}
     rows = table[table["search"].isin([other.name for other in study.searches if alike(other, search)])]
     for row in rows.sort_values("ended_at", kind="stable").itertuples():
-        whole, stands = whole_length(search.setup, int(row.batch_size)), row.Index in ended.index
-        images = 0 if pd.isna(row.images_seen) else int(row.images_seen)
+        seen = looks[row.trial_id].to_numpy().tolist() if row.trial_id in looks else ()
+        images, stands = 0 if pd.isna(row.images_seen) else int(row.images_seen), row.Index in ended.index
         status = row.status if stands else "stopped"
-        curve = curve_so_far(status, row.val_score, of_trial.get(row.trial_id, ()), images, whole, lengths)
+        curve = curve_so_far(search.setup, int(row.batch_size), status, row.val_score, seen, images)
         if not stands:
             curve = {share: value for share, value in curve.items() if share < 1}  # its test is missing
         origin = {name: getattr(row, name) for name in ("search", *ORIGIN_FIELDS)}
@@ -164,23 +149,3 @@ def _with_seeds(table: pd.DataFrame, seeds: int) -> pd.DataFrame:
     if seeds == 1 or table.empty:
         return table
     return table[table.groupby(["search", "trial_index"])["seed"].transform("nunique") >= seeds]
-
-
-def _account(search: Search, optimiser: Optimiser, lent: float = 0.0) -> str:
-    """What a search has trained, and why it ended if it has. lent: `Portfolio.lent`."""
-    why = optimiser.ending if optimiser.finished else "it goes on"
-    if search.make is given:
-        return "its settings are trained" if optimiser.spent else "its setting was trained by another search"
-    if not (search.pauses or search.line):
-        return f"{optimiser.spent:.0f} of {search.num_samples} settings trained; {why}"
-    own = [one for one in optimiser.trainings if one.curve and not one.external]
-    failed = sum(one.failed for one in own)
-    whole = sum(one.share == 1 and not one.failed for one in own)
-    parts = {"trained whole": whole, "paused": len(own) - whole - failed, "failed or diverged": failed}
-    counts = ", ".join(f"{number} {kind}" for kind, number in parts.items() if number)
-    limit = f"{'at most ' * search.line}{search.num_samples}"
-    if optimiser.budget < search.num_samples:
-        limit += f", {optimiser.budget:.3g} within its share of --budget"
-    elsewhere = f", {lent:.3g} of it for other searches" if lent else ""
-    settings = f"{len(own)} setting{'s' * (len(own) != 1)} ({counts})"
-    return f"{settings}, images of {optimiser.spent:.3g} full trainings (of {limit}){elsewhere}; {why}"

@@ -8,27 +8,17 @@ import numpy as np
 
 from trainables.losses import find_loss
 from trainables.training.setup import Setup
-from trainables.training.setups import XBM_SCHEDULES, xbm_balance
+from trainables.training.setups import XBM_SCHEDULES
 from tune_cd import balance
 from tune_cd.results.schema import CONFIRM, DECAY
-from tune_cd.run.config import StudyConfig
+from tune_cd.run.config import DEFAULT_TRIALS, DEFAULT_WORTH, WORTH_FROM_KNOWN, StudyConfig
 from tune_cd.run.curves import lengths_of
-from tune_cd.run.starts import known_starts, recipe_at, starts_for, usual_rate, usual_weights
+from tune_cd.run.starts import authors, known, recipe, start_of
 from tune_cd.search.baselines.listed import grid_cells
 from tune_cd.search.methods import CONFIGURED, OPTIMISERS, given
 from tune_cd.search.protocol import Optimiser
 from tune_cd.search.search import CoordinateDescent
 from tune_cd.search.space import Space
-
-USUAL = ("conventional", "known")
-"""Starts at the recipe in use, `known` where nothing is known."""
-
-DEFAULT_TRIALS = 20
-DEFAULT_WORTH = 10
-"""Default budget, in full trainings' worth, of a search that pauses trainings: with half the images it is ahead of 20
-full trainings on the measured landscapes (`tests/benchmarks/RESULTS.md`)."""
-WORTH_FROM_KNOWN = 5
-"""The same where the start is a known best, which is within a few per cent of the best already."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +30,6 @@ class Search:
     make: Callable[..., Optimiser]  # (space, start=...)
     start: dict | list[dict] | None
     setup: Setup  # of its trainings
-    starts_from: str | None = None  # an earlier search, whose trials this one is told before it begins
     seeds: tuple[int, ...] = (0,)  # every configuration is trained with each
     workers: int | None = None  # configurations trained at a time; None: as many as the study
     line: bool = False  # searches one line until its best is bracketed
@@ -66,7 +55,7 @@ def searches_of(config: StudyConfig, setup: Setup) -> list[Search]:
     samples = (worth if config.pauses else DEFAULT_TRIALS) if samples is None else samples
     if config.search in CONFIGURED:
         knowledge = balance.of(space, known=from_known) if len(config.weighted.weights) > 1 else {}
-        make = partial(make, **knowledge, lengths=_lengths(config, setup))
+        make = partial(make, **knowledge, lengths=lengths_of(setup) if config.pauses else (1.0,))
     box = space if config.search == "cd" else space.fixed  # of the other searches only the averages' lines grow
     start = None if config.search == "grid" else start_of(config, setup, box)
     asked = Search(config.search, samples, make, start, setup, pauses=config.pauses)
@@ -98,8 +87,8 @@ def groups_of(searches: list[Search]) -> list[list[Search]]:
     another."""
     groups: list[list[Search]] = []
     for search in searches:
-        awaited = {*search.retrains_best_of, search.starts_from}
-        if groups and alike(groups[-1][-1], search) and not awaited & {other.name for other in groups[-1]}:
+        awaited = groups and {*search.retrains_best_of} & {other.name for other in groups[-1]}
+        if groups and alike(groups[-1][-1], search) and not awaited:
             groups[-1].append(search)
         else:
             groups.append([search])
@@ -111,110 +100,50 @@ def alike(one: Search, other: Search) -> bool:
     return (one.setup, one.seeds) == (other.setup, other.seeds)
 
 
-def _lengths(config: StudyConfig, setup: Setup) -> tuple[float, ...]:
-    return lengths_of(setup) if config.pauses else (1.0,)
-
-
 def averages_of(setup: Setup) -> tuple[str, ...]:
     """The averages of the set-up's loss (`balance.averages_of`); none for a single term."""
     loss = find_loss(setup.loss)
     return balance.averages_of(setup.loss, loss.pairwise) if len(loss.terms) > 1 else ()
 
 
-def start_of(config: StudyConfig, setup: Setup, space: Space) -> dict | list[dict] | None:
-    """The first configuration, or those that others ended at, which a search that pauses tries short; None for blind.
-    Raises ValueError for an unknown form, or a value outside the box."""
-    if config.start == "blind":
-        return None
-    if found := known(config, setup):
-        starts = [space.check(row.weights | {"batch_size": config.batch_size}) for row in found]
-        return starts if config.pauses else starts[0]
-    start = _named_start(config, setup)
-    try:
-        return space.check(start)
-    except ValueError as error:
-        raise ValueError(f"--start {config.start}: {error}; --range LO,HI is that of every weight") from None
-
-
-def known(config: StudyConfig, setup: Setup) -> list[balance.Known]:
-    """Where `--start known` begins; [] where nothing is known, or another start is asked for."""
-    asked = config.start == "known" and config.experiment == "balance"
-    return known_starts(setup, config.batch_size, config.space.fixed) if asked else []
-
-
-def _named_start(config: StudyConfig, setup: Setup) -> dict:
-    """The configuration that `--start` names. Raises ValueError naming the allowed forms."""
-    loss = find_loss(setup.loss)
-    if config.start in USUAL:
-        usual = "separate" if loss.pairwise else balance.PUBLISHED
-        return _authors(config, setup) if config.experiment == "xbm" else _recipe(usual, config, setup)
-    if config.start == "paper":
-        return balance.published(setup.dataset, setup.loss).weights | {"batch_size": config.batch_size}
-    if config.start.startswith("lr="):
-        if setup.optimizer != "sgd":
-            raise ValueError(
-                f"--start {config.start!r}: under {setup.optimizer} the learning rate is no part of the weights: "
-                "--set learning_rate=..., and --start with the weights themselves"
-            )
-        return recipe_at(config.start, loss, config.batch_size, setup.k)
-    start: dict = {"batch_size": config.batch_size}
-    for assignment in config.start.split(","):
-        name, _, text = (part.strip() for part in assignment.partition("="))
-        if name not in (*loss.weights, "batch_size") or f",{config.start}".replace(" ", "").count(f",{name}=") > 1:
-            raise ValueError(f"--start {config.start!r}: {starts_for(loss)}")
-        try:
-            start[name] = int(text) if name == "batch_size" else float(text)
-        except ValueError:
-            raise ValueError(f"--start {config.start!r}: {text!r} is not a number") from None
-    return start
-
-
 def _line(name: str, average: str, config: StudyConfig, setup: Setup, space: Space) -> Search:
     """A search of the learning rate alone, on the recipe's diagonal."""
     try:
-        start = space.check(_recipe(average, config, setup))
+        start = space.check(recipe(average, config, setup))
     except ValueError as error:
-        raise ValueError(
-            f"the search {name!r} starts at the usual learning rate: {error}; widen --range, or leave it out with "
-            "--no-baseline"
-        ) from None
+        said = f"the search {name!r} starts at the usual learning rate: {error}; widen --range, or --no-baseline"
+        raise ValueError(said) from None
     joint = {"joint": [float(name != "batch_size") for name in space.names]}
     samples = config.baseline_trials or (DEFAULT_WORTH if config.pauses else DEFAULT_TRIALS)
     return Search(name, samples, _along(joint, config, setup), start, setup, workers=1, line=True, pauses=config.pauses)
 
 
 def _along(directions: dict[str, list[float]], config: StudyConfig, setup: Setup) -> Callable[..., Optimiser]:
-    lengths = _lengths(config, setup)
+    lengths = lengths_of(setup) if config.pauses else (1.0,)
     return partial(CoordinateDescent, rule="line", directions=directions, seed=config.seed, lengths=lengths)
 
 
 def _xbm(asked: Search, config: StudyConfig, space: Space) -> list[Search]:
     """The searches of `table:xbm`, untuned and tuned: without memory, with a variable balance (S1), with a fixed one
-    (S2, S3).
+    (S2, S3). Raises ValueError for another optimizer than the XBM authors'.
 
-    At the XBM authors' balance, k-1 to b-k, one training is made under their Adam, as theirs; under SGD the learning
-    rate is tuned. The search goes on from there. What is chosen in each row is trained once more with learning rate
-    decay: the set-up's if it has any, else the authors'.
+    At the authors' balance, k-1 to b-k, one training is made, as theirs. The search begins there too. What is chosen in
+    each row is trained once more with learning rate decay: the set-up's if it has any, else the authors'.
     """
+    if asked.setup.optimizer != "adam":
+        raise ValueError(f"--set optimizer={asked.setup.optimizer}: --experiment xbm trains under Adam, as its authors")
     constant, decay = XBM_SCHEDULES
     decay = decay if asked.setup.schedule == constant else asked.setup.schedule
     rows = {"none": ("without", "without-tuned"), "variable": ("S1", "S1-tuned"), "fixed": ("S2", "S3")}
     searches, decayed = [], []
     for memory, (untuned, tuned) in rows.items():
         setup = replace(asked.setup, memory=memory, schedule=constant)
-        further = replace(asked, name=tuned, setup=setup)
-        if config.baseline and setup.optimizer == "sgd":
-            searches.append(_line(untuned, "global", config, setup, space))
-            if config.start in USUAL:  # continues from the line's trials
-                further = replace(further, start=None, starts_from=untuned)
-        elif config.baseline:
-            searches.append(Search(untuned, 1, given, space.check(_authors(config, setup)), setup))
-        searches.append(further)
-        later = replace(setup, schedule=decay)
+        if config.baseline:
+            searches.append(Search(untuned, 1, given, space.check(authors(config, setup)), setup))
+        searches.append(replace(asked, name=tuned, setup=setup))
         among = {untuned: (untuned,), tuned: (untuned, tuned)} if config.baseline else {tuned: (tuned,)}
-        decayed += [
-            Search(f"{name}{DECAY}", 1, given, None, later, retrains_best_of=chosen) for name, chosen in among.items()
-        ]
+        later = partial(Search, num_samples=1, make=given, start=None, setup=replace(setup, schedule=decay))
+        decayed += [later(f"{name}{DECAY}", retrains_best_of=chosen) for name, chosen in among.items()]
     return searches + decayed
 
 
@@ -229,17 +158,3 @@ def _balance_line(asked: Search, config: StudyConfig, space: Space) -> Search:
     start = asked.start or space.sample(np.random.default_rng(config.seed))
     make = _along({"balance": balance.A_O["balance"][:2]}, config, asked.setup)
     return replace(asked, make=make, start=start, line=True)
-
-
-def _authors(config: StudyConfig, setup: Setup) -> dict:
-    """The XBM authors' balance in the space of this study."""
-    if setup.optimizer == "sgd":
-        return _recipe("global", config, setup)
-    return xbm_balance(config.batch_size, setup.k) | {"batch_size": config.batch_size}
-
-
-def _recipe(average: str, config: StudyConfig, setup: Setup) -> dict:
-    rate, size = usual_rate(setup), config.batch_size
-    if average == balance.PUBLISHED:
-        return usual_weights(find_loss(setup.loss), rate) | {"batch_size": size}
-    return balance.from_recipe(rate, average, size, setup.k) | {"batch_size": size}

@@ -2,7 +2,6 @@
 
 import json
 import logging
-import os
 import tempfile
 import threading
 from dataclasses import asdict, dataclass
@@ -56,10 +55,10 @@ class Study:
 
 def store_config(study: Study) -> None:
     """Write the file that `--resume` needs: the study's options, and the set-up that they led to."""
-    setup = asdict(study.setup) | {COEFFICIENTS: study.config.weighted.coefficients}
-    options = study.config.to_json()
+    options = asdict(study.config)
     hidden = json.loads(as_json(options))  # but not names of modules, functions and fields, which are no secrets
     hidden |= {name: options[name] for name in ("loss", "assignments", "start")}
+    setup = asdict(study.setup) | {COEFFICIENTS: study.config.weighted.coefficients}
     content = {"version": STUDY_VERSION, "options": hidden, "setup": setup}
     study.store.write(study.file(OPTIONS), json.dumps(content, allow_nan=False, indent=1).encode())
 
@@ -67,30 +66,30 @@ def store_config(study: Study) -> None:
 def stored_study(place: Path | str, call: Call) -> tuple[StudyConfig, dict] | None:
     """(options, set-up) of the study to be continued, as stored; None for a new study.
 
-    Raises ValueError if a new study's name is taken, if the study to be continued is missing, and for a damaged file,
-    also of its tables.
+    Raises ValueError if a new study's name is taken, and if the file of the study to be continued is missing, damaged,
+    or another release's.
     """
     if call.study is None:
         return None
     results.check_name(call.study)
     store = store_of(place)
     text, where = text_of(store, call.study, OPTIONS), store.where(file_of(call.study, OPTIONS))
-    rows = store.listing(f"trials/{call.study}", depth=1)
     if not call.resume:
-        if text is None and not rows:
+        if text is None and not store.listing(f"trials/{call.study}", depth=1):
             return None
-        raise ValueError(
-            f"study {call.study!r} exists in {store.where()}: continue it with --resume, or choose another --study"
-        )
-    if text is not None:
-        return _stored(text, where)
-    if rows:
-        raise ValueError(
-            f"--resume: study {call.study!r} has {len(rows)} files of trials, but its options are gone: put "
-            f"{where} back, or name a new --study; the rows stay"
-        )
-    known = sorted(name.split("/")[1] for name in store.listing("studies", depth=2) if name.endswith(f"/{OPTIONS}"))
-    raise ValueError(f"--resume: no study {call.study!r} in {store.where()}; there are {known}")
+        said = f"exists in {store.where()}: continue it with --resume, or choose another --study"
+        raise ValueError(f"study {call.study!r} {said}")
+    if text is None:
+        known = store.folders("studies")
+        raise ValueError(f"--resume: study {call.study!r} needs {where}, which is not there; there are studies {known}")
+    try:
+        content = json_of(text)
+        if (version := content["version"]) != STUDY_VERSION:
+            raise ValueError(f"version {version!r} is another release's; this one reads version {STUDY_VERSION}")
+        return StudyConfig.from_json(content["options"]), dict(content["setup"])
+    except (ValueError, TypeError, KeyError, ImportError) as error:
+        said = "put the file back as it was, or give the options again with another --study; the rows stay"
+        raise ValueError(f"{where} cannot be used ({type(error).__name__}: {error}); {said}") from error
 
 
 def tidy(study: Study) -> None:
@@ -104,12 +103,7 @@ def tidy(study: Study) -> None:
 
 def running_of(study: Study) -> list[dict[str, Any]]:
     """What the study trained when it was cut off, as `Portfolio.unrecorded`; [] if nothing is known."""
-    text = text_of(study.store, study.name, RUNNING)
-    try:
-        return [] if text is None else list(json_of(text))
-    except (ValueError, TypeError) as error:
-        log.warning("%s cannot be read (%s); what ran is asked for anew", study.store.where(study.file(RUNNING)), error)
-        return []
+    return json_of(text_of(study.store, study.name, RUNNING) or b"[]")
 
 
 class RunningFile:
@@ -121,8 +115,7 @@ class RunningFile:
         threading.Thread(target=self._work, name="running", daemon=True).start()
 
     def __call__(self, running: list[dict[str, Any]]) -> None:
-        text = json.dumps(running)
-        if text != self._latest:
+        if (text := json.dumps(running)) != self._latest:
             self._latest = text
             self._changed.set()
 
@@ -137,29 +130,7 @@ class RunningFile:
 
 def tune_folder(given: str | None) -> Path:
     """The folder for Ray Tune's own files. Beside the results they could fill the disk, and fail with the store.
-
-    Raises ValueError if it cannot be made or used."""
-    folder = Path(given) if given is not None else Path(tempfile.gettempdir(), f"tune_cd-{user()}")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        os.rmdir(tempfile.mkdtemp(dir=folder))
-    except OSError as error:
-        raise ValueError(f"--tune-dir {folder}: a folder in which files can be made ({error.strerror})") from error
+    Raises OSError if it cannot be made."""
+    folder = Path(given or Path(tempfile.gettempdir(), f"tune_cd-{user()}"))
+    folder.mkdir(parents=True, exist_ok=True)
     return folder
-
-
-def _stored(text: bytes, where: Path | str) -> tuple[StudyConfig, dict]:
-    """Parse the file of a study. Raises ValueError for one that is damaged, or of another version."""
-    try:
-        content = json_of(text)
-        if isinstance(content, dict) and (version := content.get("version")) != STUDY_VERSION:
-            raise ValueError(f"version {version!r} is another release's; this one reads version {STUDY_VERSION}")
-        options, setup = (content.get(part) if isinstance(content, dict) else None for part in ("options", "setup"))
-        if not (isinstance(options, dict) and isinstance(setup, dict)):
-            raise ValueError("an object with the objects options and setup is needed")
-        return StudyConfig.from_json(options), setup
-    except (ValueError, ImportError) as error:
-        raise ValueError(
-            f"{where} cannot be used ({error}); put the file back as it was, go on with the release that wrote it, or "
-            "give the options again with another --study; the rows stay"
-        ) from error

@@ -22,9 +22,8 @@ class StudySearch(Searcher):
     """Hands out a portfolio's trainings, up to `size` as a trial, `packs` trials at a time.
 
     All trainings of a configuration begin in one trial, even beyond `size`. reported: (training, its last report, {} if
-    it was lost) -> its learning curve. meter: of the
-    --budget. note: is told what the table does not know of the searches. It keeps no state: `--resume` continues from
-    the results table, which knows more than any snapshot.
+    it was lost) -> its learning curve. meter: of the --budget. note: is told what the table does not know of the
+    searches. It keeps no state: `--resume` continues from the results table, which knows more than any snapshot.
     """
 
     def __init__(
@@ -81,8 +80,7 @@ class StudySearch(Searcher):
     def _next_pack(self) -> list[Asked]:
         pack, self._cut = self._cut[: self._size], self._cut[self._size :]
         while not pack or len(pack) + len(self._portfolio.seeds) <= self._size:
-            asked = self._portfolio.ask()
-            if not asked:
+            if not (asked := self._portfolio.ask()):
                 break
             pack += asked
         return pack

@@ -51,7 +51,7 @@ def _balance_table(trials: pd.DataFrame, study: Study) -> list[str]:
     best = found.best if found.best["search"] == study.config.search else None
     recipes = [recipe for recipe in found.recipes if recipe.average in averages_of(study.setup)]
     rows = [("best balance found", best), *((f"best with {recipe_words(one.average)}", one.best) for one in recipes)]
-    lines = ["", *_table(names, rows), "", *(_fresh(found) if best is not None else [])]
+    lines = ["", *_table(names, rows).splitlines(), "", *(_fresh(found) if best is not None else [])]
     lines += [f"{recipe_words(recipe.average)}: {tuned(recipe)}" for recipe in recipes]
     lines += _growth(trials, study)
     if found.edges and best is not None:
@@ -59,18 +59,17 @@ def _balance_table(trials: pd.DataFrame, study: Study) -> list[str]:
     return lines
 
 
-def _table(names: Sequence[str], rows: Sequence[tuple[str, pd.Series | None]]) -> list[str]:
-    """Lines with a heading, and a label, the weights, b and scores of each row; None: no trial of it has completed."""
-    widths = [max(10, len(name) + 2) for name in names]
-    lines = [f"{'':<28}{''.join(map(str.rjust, names, widths))}{'b':>5}{'validation':>12}{'test':>8}"]
+def _table(names: Sequence[str], rows: Sequence[tuple[str, pd.Series | None]]) -> str:
+    """A label, the weights, b and scores of each row; None: no trial of it has completed."""
+    table = {}
     for label, row in rows:
-        if row is None:
-            lines.append(f"{label:<28}{'no completed trial':>{sum(widths) + 25}}")
-            continue
-        h = "".join(f"{parameter_of(row, name):>{width}.4g}" for name, width in zip(names, widths, strict=True))
-        spread = f" ±{row['test_std']:.4f}" if row["seeds"] > 1 else ""
-        lines.append(f"{label:<28}{h}{row['batch_size']:>5}{row['val_score']:>12.4f}{row['test_score']:>8.4f}{spread}")
-    return lines
+        cells = {name: "" if row is None else f"{parameter_of(row, name):.4g}" for name in names}
+        if row is not None:
+            spread = {"±": f"{row['test_std']:.4f}"} if row["seeds"] > 1 else {}
+            scores = {"validation": f"{row['val_score']:.4f}", "test": f"{row['test_score']:.4f}"}
+            cells |= {"b": f"{row['batch_size']}", **scores, **spread}
+        table[label] = cells
+    return pd.DataFrame.from_dict(table, orient="index").to_string(na_rep="-", col_space=9)
 
 
 def _reached(study: Study, trials: pd.DataFrame) -> dict[str, tuple[float, float]]:
@@ -104,27 +103,21 @@ def _fresh(found: Findings) -> list[str]:
 def _memory_table(table: pd.DataFrame) -> list[str]:
     """Lines with each balance mode's best by validation and its recall at 1 on the test split, then all of
     `table:xbm`."""
-    heads = {"Lambda_p": "{:.4g}", "Lambda_e": "{:.4g}", "validation": "{:.4f}", "test": "{:.4f}", "R@1": "{:.4f}",
-             "best at": "{:,.0f}"}  # fmt: skip
-    modes = memory_modes(table).iloc[:, : len(heads)].set_axis(list(heads), axis=1)
-    shown = modes.to_string(na_rep="-", formatters={head: form.format for head, form in heads.items()})
-    said = (
-        "R@1 without / with learning rate decay; then iterations until the best score on validation (≥: the last look)"
-    )
-    return ["", *shown.splitlines(), "", said, "", *markdown(memory(table)).splitlines()]
+    modes = memory_modes(table).iloc[:, :6].to_string(na_rep="-", float_format="{:.6g}".format)
+    said = "R@1 without / with decay of the learning rate; iterations until the best on validation (≥: the last look)"
+    return ["", *modes.splitlines(), "", said, "", *markdown(memory(table)).splitlines()]
 
 
 def draw(study: Study, table: pd.DataFrame) -> Path | str:
     """Draw the study's picture beside its options; returns the place of the PNG."""
     from tune_cd.plots import search_figure, standard  # the summary does not depend on matplotlib
 
-    rows = searching(table)
+    rows, weights, name = searching(table), study.config.weighted.weights, study.file("search.png")
     settings = means_over_seeds(counted(runs_of(rows)).iloc[: len(rows)])
-    averages, weights = averages_of(study.setup), study.config.weighted.weights
     lows, highs = zip(*_reached(study, rows).values(), strict=True)
-    box, size, picture = (min(lows), max(highs)), study.config.batch_size, io.BytesIO()
+    of, picture = (averages_of(study.setup), study.config.batch_size, study.setup.k), io.BytesIO()
     with standard():
-        figure = search_figure(settings, averages, size, study.setup.k, box, runs=rows, weights=weights)
+        figure = search_figure(settings, *of, (min(lows), max(highs)), runs=rows, weights=weights)
         figure.savefig(picture, format="png", dpi=150)
-    study.store.write(study.file("search.png"), picture.getvalue())
-    return study.store.where(study.file("search.png"))
+    study.store.write(name, picture.getvalue())
+    return study.store.where(name)

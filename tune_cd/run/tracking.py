@@ -1,86 +1,80 @@
 """`--log-to`: every training is one run of TensorBoard or MLflow, h its hyper-parameters, images seen its step.
 
-A training that pauses continues its run, also in a later call. Ray's own loggers would make a run of each Tune trial.
+A training is logged when it pauses or ends, and continues its run, also in a later call. Ray's own loggers would make a
+run of each Tune trial.
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from ray.tune import Callback
 
 from trainables.trial import LOOKS
-from tune_cd.balance import WEIGHT
-from tune_cd.results.redaction import redact
+from tune_cd.run.recorder import weights_in
 from tune_cd.run.study import Study, tune_folder
 from tune_cd.tune.packs import members_of
 
+Log = Callable[[str, Mapping[str, float], Mapping[str, Any]], None]
+"""Logs a training under a name: its h, and its last report, which has all its evaluations."""
 
-class TensorBoard:
+
+def tensorboard(study: Study) -> Log:
     """Runs as folders of event files: among the results, or in --tune-dir where these are in a bucket."""
+    from torch.utils.tensorboard import SummaryWriter
+    from torch.utils.tensorboard.summary import hparams
 
-    def __init__(self, study: Study):
-        beside = Path(study.results, study.file("")) if isinstance(study.results, Path) else None
-        self._folder = (beside or tune_folder(study.call.tune_dir) / study.name) / "tensorboard"
+    beside = Path(study.results, study.file("")) if isinstance(study.results, Path) else None
+    folder = (beside or tune_folder(study.call.tune_dir) / study.name) / "tensorboard"
 
-    def begin(self, name: str, h: Mapping[str, float], step: int) -> tuple[Any, int]:
-        """Begin or continue a run; returns it, and its last step that stays of an earlier call."""
-        from torch.utils.tensorboard import SummaryWriter
-        from torch.utils.tensorboard.summary import hparams
+    def log(name: str, h: Mapping[str, float], told: Mapping[str, Any]) -> None:
+        new = not (folder / name).exists()
+        with SummaryWriter(folder / name, purge_step=None if new else 0) as writer:  # what it had is written again
+            for summary in hparams(dict(h), {"val_score": 0.0}):  # `add_hparams` would make a run of its own
+                writer.file_writer.add_summary(summary)
+            for seen, value in told[LOOKS]:
+                writer.add_scalar("val_score", value, seen)
+            if told.get("test_score") is not None:
+                writer.add_scalar("test_score", told["test_score"], told["images_seen"])
 
-        new = not (self._folder / name).exists()
-        writer = SummaryWriter(self._folder / name, purge_step=None if new else step)
-        for summary in hparams(dict(h), {"val_score": 0.0}) * new:  # `add_hparams` would make a run of its own
-            writer.file_writer.add_summary(summary)
-        return writer, step - 1
-
-    def log(self, run: Any, metric: str, value: float, step: int) -> None:
-        run.add_scalar(metric, value, step)
-        run.flush()
-
-    def end(self, run: Any, status: str) -> None:
-        run.close()
+    return log
 
 
-class MLflow:
+def mlflow(study: Study) -> Log:
     """Runs of the experiment with the study's name, at MLFLOW_TRACKING_URI, or where MLflow has them by default."""
+    from mlflow import MlflowClient
 
-    def __init__(self, study: Study):
-        from mlflow import MlflowClient
+    client, known = MlflowClient(), {"completed": "FINISHED", "stopped": "SCHEDULED"}
+    found = client.get_experiment_by_name(study.name)
+    experiment = found.experiment_id if found else client.create_experiment(study.name)
 
-        self._client = MlflowClient()
-        found = self._client.get_experiment_by_name(study.name)
-        self._experiment = found.experiment_id if found else self._client.create_experiment(study.name)
+    def log(name: str, h: Mapping[str, float], told: Mapping[str, Any]) -> None:
+        earlier = client.search_runs([experiment], f"attributes.run_name = '{name}'", max_results=1)
+        run = (earlier or [client.create_run(experiment, run_name=name)])[0].info.run_id
+        for parameter, value in {} if earlier else h.items():
+            client.log_param(run, parameter, value)
+        last = max((one.step for one in client.get_metric_history(run, "val_score")), default=-1)
+        for seen, value in told[LOOKS]:
+            if seen > last:
+                client.log_metric(run, "val_score", value, step=seen)
+        if told.get("test_score") is not None:
+            client.log_metric(run, "test_score", told["test_score"], step=told["images_seen"])
+        client.update_run(run, status=known.get(told.get("status"), "FAILED"))
 
-    def begin(self, name: str, h: Mapping[str, float], step: int) -> tuple[Any, int]:
-        found = self._client.search_runs([self._experiment], f"attributes.run_name = '{name}'", max_results=1)
-        run = (found or [self._client.create_run(self._experiment, run_name=name)])[0].info.run_id
-        self._client.update_run(run, status="RUNNING")
-        for parameter, value in {} if found else h.items():
-            self._client.log_param(run, parameter, value)
-        return run, max((one.step for one in self._client.get_metric_history(run, "val_score")), default=-1)
-
-    def log(self, run: Any, metric: str, value: float, step: int) -> None:
-        self._client.log_metric(run, metric, value, step=step)
-
-    def end(self, run: Any, status: str) -> None:
-        known = {"completed": "FINISHED", "stopped": "SCHEDULED", "interrupted": "KILLED"}
-        self._client.update_run(run, status=known.get(status, "FAILED"))
+    return log
 
 
 class TrainingLog(Callback):
-    """Logs the evaluations that trainings report, then their test scores. The first error is told, and ends the log.
+    """Logs trainings that pause or end. The first error is told, and ends the log.
 
     identify: the table's trial_id of a configuration is the name of its run.
     """
 
     def __init__(self, study: Study, identify: Callable[[Mapping[str, Any]], dict]):
-        self._identify, self._tracker = identify, None
-        self._open: dict[str, list] = {}  # name -> the tracker's run, the last step logged
+        self._study, self._identify = study, identify
+        self._log: Log | None = None
+        self._broken = False
         self._ended: set[tuple[str, str]] = set()  # (Tune's trial, name)
-        with self._told():
-            self._tracker = (MLflow if study.call.log_to == "mlflow" else TensorBoard)(study)
 
     def __getstate__(self) -> dict:
         """Empty: Tune pickles a copy with a Tuner, and never reads it."""
@@ -89,50 +83,13 @@ class TrainingLog(Callback):
     def on_trial_result(self, iteration, trials, trial, result, **info) -> None:
         for config, told in members_of(trial.config, result):
             name = self._identify(config)["trial_id"]
-            if (trial.trial_id, name) not in self._ended:
-                with self._told():
-                    self._log(name, config, told)
-                self._ended |= {(trial.trial_id, name)} if told.get("done") else set()
-
-    def on_trial_complete(self, iteration, trials, trial, **info) -> None:
-        self.on_trial_result(iteration, trials, trial, trial.last_result)
-
-    def on_trial_error(self, iteration, trials, trial, **info) -> None:
-        for config, _ in members_of(trial.config, None):
-            self._end(self._identify(config)["trial_id"], "failed")
-
-    def on_experiment_end(self, trials, **info) -> None:
-        for name in list(self._open):
-            self._end(name, "interrupted")
-
-    def _log(self, name: str, config: Mapping[str, Any], told: Mapping[str, Any]) -> None:
-        if self._tracker is None or not (told.get(LOOKS) or told.get("done")):
-            return
-        looks = told.get(LOOKS) or []
-        if name not in self._open:
-            h = {key: config[key] for key in config if key.startswith(WEIGHT) or key in ("batch_size", "seed")}
-            self._open[name] = [*self._tracker.begin(name, h, looks[0][0] if looks else 0)]
-        run, last = self._open[name]
-        for seen, value in looks:
-            if seen > last:
-                self._tracker.log(run, "val_score", value, seen)
-                self._open[name][1] = seen
-        if told.get("done"):
-            if told.get("test_score") is not None:
-                self._tracker.log(run, "test_score", told["test_score"], told["images_seen"])
-            self._end(name, told.get("status", "failed"))
-
-    def _end(self, name: str, status: str) -> None:
-        if name in self._open:
-            with self._told():
-                self._tracker.end(self._open.pop(name)[0], status)
-
-    @contextmanager
-    def _told(self) -> Iterator[None]:
-        """Tells an error of the tracker, of any type, as it is foreign; the study goes on without it."""
-        try:
-            yield
-        except Exception as error:
-            self._tracker, self._open = None, {}
-            said = redact(f"{type(error).__name__}: {error}").splitlines()[0]
-            print(f"warning: --log-to: {said}; nothing more is logged", flush=True)
+            if self._broken or not told.get("done") or (trial.trial_id, name) in self._ended:
+                continue
+            self._ended.add((trial.trial_id, name))
+            try:
+                self._log = self._log or (mlflow if self._study.call.log_to == "mlflow" else tensorboard)(self._study)
+                self._log(name, {key: config[key] for key in (*weights_in(config), "batch_size", "seed")}, told)
+            except Exception as error:  # of any type, as it is foreign; the study goes on without it
+                self._broken = True
+                said = f"{type(error).__name__}: {error}".splitlines()[0]
+                print(f"warning: --log-to: {said}; nothing more is logged", flush=True)

@@ -1,6 +1,7 @@
 """The searches of a study as Ray Tune runs: trials wired to their trainable and to the results table."""
 
 import tempfile
+from collections.abc import Callable
 from dataclasses import asdict
 
 from ray import tune
@@ -18,7 +19,7 @@ from tune_cd.run.recorder import Recorder, fixed_fields
 from tune_cd.run.resources import Resources
 from tune_cd.run.resumption import portfolio_of, reported_by, say_ended
 from tune_cd.run.searches import Search
-from tune_cd.run.stopper import LossesInARow
+from tune_cd.run.stopper import StudyStopper
 from tune_cd.run.study import RunningFile, Study, running_of, tune_folder
 from tune_cd.run.study_search import StudySearch
 from tune_cd.run.tracking import TrainingLog
@@ -28,9 +29,12 @@ from tune_cd.tune.packs import PACK
 PATIENCE = 10.0  # seconds to wait, after an interrupt, for rows that the store has not taken
 
 
-def run_searches(study: Study, searches: list[Search], resources: Resources, load: Load, meter: Meter) -> None:
+def run_searches(
+    study: Study, searches: list[Search], resources: Resources, load: Load, meter: Meter,
+    broken: Callable[[], str | None],
+) -> None:  # fmt: skip
     """Train what is left of searches that share a set-up; trainings with a row are not repeated. load: kept up to date.
-    meter: of the run's --budget."""
+    meter: of the run's --budget. broken: the reason why the run must end. Raises OSError where it ends early."""
     table = results.read(study.results, study.name)
     # where nothing but failures is known, what they raised is mended by now
     again = table[to_retry(table, failed=study.call.retry_failed or bool((table["status"] == "failed").all()))]
@@ -40,7 +44,7 @@ def run_searches(study: Study, searches: list[Search], resources: Resources, loa
     if not portfolio.searches:
         return
     recorder = Recorder(study, searches[0], resources)
-    reported, note = reported_by(study, searches[0]), RunningFile(study)
+    reported, note = reported_by(study, searches[0].setup), RunningFile(study)
     searcher = StudySearch(portfolio, resources.pack, resources.processes, reported, meter, note)
     failures = ResultsCallback(
         study.results, study.name, metric="val_score", fields=fixed_fields(study),
@@ -48,26 +52,27 @@ def run_searches(study: Study, searches: list[Search], resources: Resources, loa
     )  # fmt: skip
     full = searches[0].setup.images_seen if searches[0].pauses else None
     progress = Progress(portfolio, ended, study.setup.metric, full, load)
-    losses = LossesInARow(resources.processes, resources.workers, worked=bool((ended["status"] != "failed").any()))
+    stopper = StudyStopper(resources, bool((ended["status"] != "failed").any()), broken)
     logs = [TrainingLog(study, recorder.identity)] if study.call.log_to else []
-    trained = _trainable(study, searches[0], resources, recorder)
+    trainable = _trainable(study, searches[0], resources, recorder)
     try:
-        callbacks = [progress, failures, *logs, losses]
-        _tuner(study, trained, "-".join(portfolio.searches), searcher, callbacks, resources).fit()
+        _tuner(study, trainable, searcher, [progress, failures, *logs, stopper], resources).fit()
     finally:
         failures.close(PATIENCE)
-    if losses.broken is not None:
-        raise OSError(losses.broken)
-    say_ended(portfolio, searches)
+    if stopper.broken is not None:
+        raise OSError(stopper.broken)
+    print(flush=True)
+    say_ended(portfolio.searches)
 
 
 def _tuner(
-    study: Study, trained: type[tune.Trainable], name: str, searcher: StudySearch, callbacks: list[tune.Callback],
+    study: Study, trainable: type[tune.Trainable], searcher: StudySearch, callbacks: list[tune.Callback],
     resources: Resources,
 ) -> tune.Tuner:  # fmt: skip
     """Tune, from the first suggestion to the last trial. Its own files are not needed to resume."""
+    place = tempfile.mkdtemp(prefix=tune_prefix(study.results, study.name), dir=tune_folder(study.call.tune_dir))
     return tune.Tuner(
-        trained,
+        trainable,
         param_space={"batch_size": study.config.batch_size},
         tune_config=tune.TuneConfig(
             metric="val_score",
@@ -80,12 +85,10 @@ def _tuner(
             trial_dirname_creator=_trial_name,
         ),
         run_config=tune.RunConfig(
-            name=name,
-            storage_path=tempfile.mkdtemp(
-                prefix=tune_prefix(study.results, study.name), dir=tune_folder(study.call.tune_dir)
-            ),
+            name=study.name,
+            storage_path=place,
             callbacks=callbacks,
-            stop=callbacks[-1],  # `LossesInARow`
+            stop=callbacks[-1],  # the stopper
             checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),
             failure_config=tune.FailureConfig(max_failures=study.call.max_failures),
             progress_reporter=tune.CLIReporter(parameter_columns=[]),
@@ -102,15 +105,10 @@ def _trial_name(trial) -> str:
 
 def _trainable(study: Study, search: Search, resources: Resources, recorder: Recorder):
     """The trainable class with its fixed parameters and resources bound."""
+    call = study.call
     bound = tune.with_parameters(
-        TrainTrial,
-        setup_fields=asdict(search.setup),
-        data_root=study.data_root,
-        threads=resources.cpus,
-        recorder=recorder,
-        download=study.call.download,
-        gpus=resources.gpus,
-        limit=study.call.trial_timeout,
-        checkpoint_seconds=study.call.checkpoint_seconds,
-    )
+        TrainTrial, setup_fields=asdict(search.setup), data_root=study.data_root, threads=resources.cpus,
+        recorder=recorder, download=call.download, gpus=resources.gpus, limit=call.trial_timeout,
+        checkpoint_seconds=call.checkpoint_seconds,
+    )  # fmt: skip
     return tune.with_resources(bound, {"cpu": resources.cpus, "gpu": resources.gpus})

@@ -16,7 +16,7 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Any
 
-from tune_cd.results.compaction import has_driver
+from tune_cd.results.study_files import has_driver
 from tune_cd.results.json_text import json_of
 from tune_cd.results.store import Bucket, Folder
 from tune_cd.results.study_files import DRIVER, file_of

@@ -1,8 +1,8 @@
 """A lock that gives a study one driver. Two would ask for the same trials, and each would miss the other's results.
 
-The lock is a file that names its holder, who writes it again and again (`compaction.has_driver`). So the hold of a dead
-driver ends within a minute; on its own machine at once. (Nothing better works on all object stores and network file
-systems: two drivers begun within the same second may both believe to hold it until the first beat, when one ends.)
+The lock is a file that names its holder, who writes it again and again (`study_files.has_driver`). So the hold of a
+dead driver ends within a minute; on its own machine at once. (Nothing better works on all object stores and network
+file systems: two drivers begun within the same second may both believe to hold it until the first beat, when one ends.)
 """
 
 import getpass
@@ -16,10 +16,9 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Any
 
-from tune_cd.results.study_files import has_driver
 from tune_cd.results.json_text import json_of
 from tune_cd.results.store import Bucket, Folder
-from tune_cd.results.study_files import DRIVER, file_of
+from tune_cd.results.study_files import DRIVER, file_of, has_driver
 
 BEAT = 5.0  # seconds between two signs of life
 

@@ -18,7 +18,7 @@ from tune_cd.run.recorder import Checkpoints, Recorder
 from tune_cd.run.resources import Resources
 from tune_cd.run.summary import summarise
 from tune_cd.tune import packs
-from tune_cd.tune.callback import results_callback as tune
+from tune_cd.tune.callback import failures_callback as tune
 from tune_cd.tune.callback.writer import write
 
 CONFIG = {
@@ -134,8 +134,8 @@ def test_a_training_lost_after_a_pause_keeps_its_runs_and_its_set_up(made, folde
     recorder.record(CONFIG | {"until": 0.125}, PAUSED, WHERE)
     paused = json.loads(silent(results.read, folder)["config"][0])
     assert not {"until", "origin"} & paused.keys(), "they are no part of its set-up"
-    failures = tune.ResultsCallback(
-        folder, "mine", metric="val_score", identify=recorder.identity, annotate="origin", record="failures"
+    failures = tune.FailuresCallback(
+        folder, "mine", fields={"metric_name": "val_score"}, identify=recorder.identity, origin="origin"
     )
     failures.setup()
     member = run(1) | {"until": 0.5}

@@ -173,10 +173,8 @@ def test_a_mistyped_length_is_named_at_the_first_report(caplog):
     search.suggest("a")
     search.on_trial_result("a", {"acc": 0.1, "epoch": 1, "training_iteration": 1, "pid": 12, "date": "today"})
     said = "full_length names 'epochs', and a result has no such number but ['acc', 'epoch', 'training_iteration']"
-    assert [record.getMessage() for record in caplog.records] == [
-        f"{said}; did you mean 'epoch'?: trials that end early count as whole ones"
-    ]
+    assert [record.getMessage() for record in caplog.records] == [f"{said}: trials that end early count as whole ones"]
     pausing = CoordinateDescentSearch(SPACE, "acc", "max", full_length=("epochs", 8), lengths=(0.5, 1.0))
     pausing.suggest("a")
-    with pytest.raises(ValueError, match="full_length names 'epochs'.*did you mean 'epoch'"):
+    with pytest.raises(ValueError, match="full_length names 'epochs'"):
         pausing.schedule().report("a", {"acc": 0.1, "epoch": 1})

@@ -153,7 +153,7 @@ def test_in_a_new_experiment_what_was_stopped_early_still_never_wins():
     searcher.on_trial_complete("a", {"acc": 0.5, "training_iteration": 3})
     again = make()
     again.set_state(searcher.get_state())
-    with pytest.raises(ValueError, match="was told values under 'max'"):
+    with pytest.raises(ValueError, match="the Tuner has mode 'min', and the search 'max'"):
         searcher.set_search_properties("acc", "min", {}, num_samples=1)
     assert again.set_search_properties("acc", "max", {}, num_samples=1)
     assert again.search.best is None and again.search.history[0][1] == 0.5
@@ -408,16 +408,16 @@ def test_a_trial_of_less_than_full_length_never_wins(result, kept, caplog):
     assert searcher.search.best[1] == kept
 
 
-@pytest.mark.parametrize("full_length, best", [(None, 0.5), (("training_iteration", 10), 0.9)])
-def test_a_paused_trial_that_a_scheduler_ends_counts_as_it_last_reported(full_length, best):
-    """Tune tells no result then, as under HyperBand. Without full_length it was stopped early; a trial that never
-    reported has failed."""
+@pytest.mark.parametrize("full_length, best", [(None, 0.9), (("training_iteration", 10), 0.5)])
+def test_a_paused_trial_that_a_scheduler_ends_counts_as_it_last_reported(full_length, best, caplog):
+    """Tune tells no result then, as under HyperBand. Without full_length it counts as whole, with a warning; a trial
+    that never reported has failed."""
     searcher = make(workers=None, full_length=full_length)
     for trial_id in "abcd":
         searcher.suggest(trial_id)
     searcher.on_trial_complete("a", {"acc": 0.5, "training_iteration": 10})
-    searcher.on_trial_result("b", {"acc": 0.9, "training_iteration": 10})
-    searcher.on_trial_result("c", {"acc": 0.4, "training_iteration": 3})
+    searcher.on_trial_result("b", {"acc": 0.9, "training_iteration": 3})
+    searcher.on_trial_result("c", {"acc": 0.4, "training_iteration": 10})
     restored = make(workers=None, full_length=full_length)
     restored.set_state(json.loads(json.dumps(searcher.get_state())))
     for one in (searcher, restored):
@@ -425,21 +425,17 @@ def test_a_paused_trial_that_a_scheduler_ends_counts_as_it_last_reported(full_le
             one.on_trial_complete(trial_id)
         assert [value for _, value in one.search.history] == [0.5, 0.9, 0.4, None]
         assert one.search.best[1] == best
+    assert ("both count as whole" in caplog.text) == (full_length is None)
 
 
 def test_a_range_or_a_mode_that_the_search_has_otherwise_is_refused():
     space = {"lr": tune.loguniform(1e-4, 1e-2)}
     searcher = CoordinateDescentSearch(space, "acc", "max")
-    with pytest.raises(ValueError, match="lr: param_space has .*1.* in both, or one alone"):
+    with pytest.raises(ValueError, match="param_space has .*lr.* the same ranges in both, or in one alone"):
         searcher.set_search_properties("acc", "max", {"lr": tune.loguniform(1e-6, 1.0)}, num_samples=3)
     assert CoordinateDescentSearch(space).set_search_properties("acc", "max", space, num_samples=3)
-    rewarded = {"points_to_evaluate": [{"lr": 1e-3}], "evaluated_rewards": [1.0]}
-    told = CoordinateDescentSearch(space, "acc", "min", **rewarded)
-    later = CoordinateDescentSearch(space, "acc", "min")
-    later.add_evaluated_point({"lr": 1e-3}, 1.0)
-    for one in (told, later):
-        with pytest.raises(ValueError, match="mode 'max': the search was told values under 'min'"):
-            one.set_search_properties("acc", "max", {}, num_samples=3)
+    with pytest.raises(ValueError, match="the Tuner has mode 'max', and the search 'min'"):
+        CoordinateDescentSearch(space, "acc", "min").set_search_properties("acc", "max", {}, num_samples=3)
 
 
 def test_results_that_cannot_be_continued_are_refused_and_strangers_left_out(tmp_path):

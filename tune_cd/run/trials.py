@@ -22,7 +22,7 @@ from tune_cd.run.stopper import LossesInARow
 from tune_cd.run.study import RunningFile, Study, running_of, tune_folder
 from tune_cd.run.study_search import StudySearch
 from tune_cd.run.tracking import TrainingLog
-from tune_cd.tune.callback import ResultsCallback
+from tune_cd.tune.callback import FailuresCallback
 from tune_cd.tune.packs import PACK
 
 PATIENCE = 10.0  # seconds to wait, after an interrupt, for rows that the store has not taken
@@ -42,10 +42,9 @@ def run_searches(study: Study, searches: list[Search], resources: Resources, loa
     recorder = Recorder(study, searches[0], resources)
     reported, note = reported_by(study, searches[0]), RunningFile(study)
     searcher = StudySearch(portfolio, resources.pack, resources.processes, reported, meter, note)
-    failures = ResultsCallback(
-        study.results, study.name, metric="val_score", fields=fixed_fields(study),
-        identify=recorder.identity, annotate=ORIGIN, record="failures",
-    )  # fmt: skip
+    failures = FailuresCallback(
+        study.results, study.name, fields=fixed_fields(study), identify=recorder.identity, origin=ORIGIN
+    )
     full = searches[0].setup.images_seen if searches[0].pauses else None
     progress = Progress(portfolio, ended, study.setup.metric, full, load)
     losses = LossesInARow(resources.processes, resources.workers, worked=bool((ended["status"] != "failed").any()))

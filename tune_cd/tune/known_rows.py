@@ -1,11 +1,8 @@
 """Rows of the results table that a searcher starts from."""
 
-import logging
 import os
 import warnings
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from datetime import datetime
 from pathlib import Path
 
 import pandas as pd
@@ -15,31 +12,24 @@ from tune_cd.results.attempts import to_retry
 from tune_cd.results.location import check_location
 from tune_cd.results.merging import merge
 from tune_cd.results.reading import check_whole
-from tune_cd.results.redaction import redact
 from tune_cd.results.rows import finite, searched_in
 from tune_cd.search.search import CoordinateDescent
 from tune_cd.search.training import Proposal, Training
-
-logger = logging.getLogger(__name__)
-
-Rows = tuple[str, str | None]
-"""(place, study) of rows that a searcher starts from; study None: all studies there."""
-
-STARTED_FROM: set[Rows] = set()
-"""Those of all searchers of this process, for callbacks that were made beside them."""
 
 
 @dataclass
 class Earlier:
     """Trials of a results folder that a search knows before its first suggestion.
 
-    rows: of the table. resumes: they are of this same search, which goes on from their end. at: where they are.
-    scores: their metric and mode, until compared with the search's; None: no row has a value.
+    rows: of the table. resumes: they are of this same search, which goes on from their end. place: where they are.
+    study: None: all studies there. scores: their metric and mode, until compared with the search's; None: no row has a
+    value.
     """
 
     rows: pd.DataFrame
     resumes: bool
-    at: Rows
+    place: str | Path
+    study: str | None
     scores: tuple[str, str] | None
 
     @classmethod
@@ -49,8 +39,6 @@ class Earlier:
         resume: a missing results folder gives an empty table and a warning. pauses: stopped trials have values too.
         """
         rows = _of_one_search(path, study) if resume else results.read(path, study)
-        at = rows_at(path, study)
-        STARTED_FROM.add(at)
         statuses = ("completed", "stopped") if pauses else ("completed",)
         of_use = rows[rows["status"].isin(statuses)]
         if (of_use.empty and not resume) or of_use["metric_name"].nunique() > 1:
@@ -60,12 +48,16 @@ class Earlier:
                 f"{names}; one metric is needed"
             )
         scores = [(one.metric_name, "min" if one.mode == "min" else "max") for one in of_use.head(1).itertuples()]
-        return cls(rows, resume, at, scores[0] if scores else None)
+        return cls(rows, resume, _place(path), study, scores[0] if scores else None)
 
     @property
     def recalled(self) -> int:
         """Number of trials that are not run again."""
         return int((~to_retry(self.rows)).sum()) if self.resumes else 0
+
+    def of(self, path: str | Path, study: str) -> bool:
+        """Whether they are the rows of a study."""
+        return self.place == _place(path) and self.study in (study, None)
 
     def check(self, metric: str, mode: str) -> None:
         """Compare the rows' scores with those of a search of this metric and mode, once.
@@ -129,31 +121,9 @@ def recall(search: CoordinateDescent, rows: pd.DataFrame, full_length: tuple[str
     search.recall(sorted(trainings, key=lambda one: one.trial_index))
 
 
-def warn_of_unknown(path: str, study: str, since: datetime, known: Iterable[Rows]) -> None:
-    """Log one warning if the study has rows from before `since` that are not among the known ones.
-
-    Raises nothing if the store does not answer.
-    """
-    try:
-        if {rows_at(path, study), rows_at(path, None)} & set(known):
-            return
-        rows = results.read(path, study)
-    except FileNotFoundError:
-        return
-    except (OSError, ValueError, Warning) as error:  # the rows of this experiment wait for the store, see `retries`
-        logger.info("whether study %s has rows already is not known: %s", study, redact(str(error)))
-        return
-    if n := int((~(rows["started_at"].fillna(rows["ended_at"]) >= since)).sum()):
-        logger.warning(
-            "study %r in %s has %d row%s already, which this search does not know: it begins anew and may repeat their "
-            "trials. To go on from them: CoordinateDescentSearch.from_results(%r, %r, resume=True, ...). To keep them "
-            "apart: another study name.", study, path, n, "s" * (n > 1), path, study,
-        )  # fmt: skip
-
-
-def rows_at(path: str | Path, study: str | None) -> Rows:
+def _place(path: str | Path) -> str | Path:
     place = check_location(path)
-    return os.path.realpath(place) if isinstance(place, Path) else place, study
+    return Path(os.path.realpath(place)) if isinstance(place, Path) else place
 
 
 def _of_one_search(path: str | Path, study: str | None) -> pd.DataFrame:

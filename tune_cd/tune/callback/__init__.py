@@ -1,13 +1,16 @@
-"""Writes rows of the results table from Tune's events, for trainables that do not write their own.
+"""Writes rows of the results table from Tune's events.
 
-results_callback   ResultsCallback, which takes Tune's events
-rows               the outcome fields of a row, from a trial's results
-curves             the learning curves, from its reports
-failures           failure_kind and error of a failed trial
-writer             stores a row under a free number and attempt
-retries            the writing thread, which retries while the store does not answer
+results_callback    ResultsCallback: a row for each trial, for trainables that do not write their own
+failures_callback   FailuresCallback: rows of failed trials, for packs of trainings that do
+row_callback        what both share: rows go to the writing thread
+rows                the outcome fields of a row, from a trial's results
+curves              the learning curves, from its reports
+failures            failure_kind and error of a failed trial
+writer              stores a row under a free number and attempt
+retries             the writing thread, which retries while the store does not answer
 """
 
+from tune_cd.tune.callback.failures_callback import FailuresCallback
 from tune_cd.tune.callback.results_callback import ResultsCallback
 
-__all__ = ["ResultsCallback"]
+__all__ = ["FailuresCallback", "ResultsCallback"]

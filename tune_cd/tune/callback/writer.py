@@ -12,12 +12,10 @@ from tune_cd import results
 from tune_cd.results.attempts import has_ended, is_final, next_attempt
 from tune_cd.results.lookup import Held, attempts_in, look
 from tune_cd.results.merging import merge
-from tune_cd.results.parquet import file_name, is_compacted
 from tune_cd.results.reading import rows_in
 from tune_cd.results.redaction import redact
 from tune_cd.results.rows import ASKED, next_run, trial_name
 from tune_cd.results.store import store_of
-from tune_cd.results.study_files import COMPACTION, text_of
 from tune_cd.results.waiting import keep
 from tune_cd.results.writing import write
 
@@ -29,13 +27,12 @@ TRIES = 20  # attempts to find a free number while other runs write into the stu
 
 @dataclass(frozen=True)
 class Entry:
-    """A row to be stored, and which parts of its name are fixed.
+    """A row to be stored.
 
     since: start of the run; rows that started before it, and their numbers, belong to earlier runs.
-    number: the trial's place in the order of asking, from 0; None if the row's name is fixed.
+    number: the trial's place in the order of asking, from 0; the row's attempt is then the next free one. None: the
+    row's trial_id and attempt are fixed.
     counted: whether the place was counted in this run alone; else the searcher gave it, which may know earlier runs.
-    suffix: the end of the trial_id, after the number.
-    own_attempt: whether the row's attempt is fixed as well; else it is the next free one.
     curve: the trial's learning curve, the rows of `results.write_curve`, which get the row's attempt.
     """
 
@@ -43,13 +40,10 @@ class Entry:
     since: datetime
     number: int | None = None
     counted: bool = False
-    suffix: str = ""
-    own_attempt: bool = False
     curve: Sequence[dict[str, Any]] = ()
 
     def numbered(self, number: int) -> dict[str, Any]:
-        trial_id = trial_name(self.row["search"], number) + self.suffix
-        return {**self.row, "trial_index": number, "trial_id": trial_id}
+        return {**self.row, "trial_index": number, "trial_id": trial_name(self.row["search"], number)}
 
 
 class RowWriter:
@@ -57,12 +51,19 @@ class RowWriter:
 
     The row of a trial that failed before becomes its next attempt. A training that Tune repeated, because its snapshot
     was older than the row, changes nothing. If a row of another run has the name, the row gets a higher number.
+
+    begins_anew: whether the search does not know the rows that the study has already, which is logged.
     """
 
-    def __init__(self, location: str | Path, firsts: dict[tuple, int] | None = None):
-        self._location = str(location)
+    def __init__(
+        self,
+        location: str | Path,
+        begins_anew: bool = False,
+        firsts: dict[tuple[str, str, datetime], int] | None = None,
+    ):
+        self._location, self._begins_anew = str(location), begins_anew
         # (study, search, since) -> the first number after those of earlier runs
-        self._firsts: dict[tuple, int] = {} if firsts is None else firsts
+        self._firsts: dict[tuple[str, str, datetime], int] = {} if firsts is None else firsts
         self._attempts: dict[str, dict[str, int]] = {}  # study -> trial_id -> its latest attempt that is known
 
     def __call__(self, entry: Entry) -> None:
@@ -79,7 +80,7 @@ class RowWriter:
     def keep(self, entry: Entry) -> Path:
         """Store an entry in the second results folder (`results.waiting`), which is returned, while the store does not
         take it. Does not read the store. Raises OSError if no place takes it."""
-        return keep(self._location, lambda folder: RowWriter(folder, self._firsts)(entry))
+        return keep(self._location, lambda folder: RowWriter(folder, firsts=self._firsts)(entry))
 
     def settle(self) -> None:
         """Empty the second results folder."""
@@ -87,37 +88,14 @@ class RowWriter:
 
     def _store(self, entry: Entry) -> None:
         """Store a row and then its curve: one under a number only once that is its own."""
-        statement = self._statement(entry.row["study"]) if entry.number is not None else None
         row, held = self._placed(entry)
         curve = [{**point, "attempt": row["attempt"]} for point in entry.curve]
         if held is not None:
             self._attempts[row["study"]][row["trial_id"]] = row["attempt"]
-        if entry.number is None:
-            if held is not None:
-                write(self._location, row, curve, held)
-            return
-        if held is not None:
-            write(self._location, row, (), held)
-            self._require_own(row, statement)
-        if curve:
+            write(self._location, row, () if entry.number is not None else curve, held)
+        if curve and entry.number is not None:
             with suppress(results.ConflictingRow):  # it was compacted: another attempt's follows
                 results.write_curve(self._location, row["study"], row["trial_id"], curve)
-
-    def _require_own(self, row: Mapping[str, Any], statement: bytes | None) -> None:
-        """Raise ConflictingRow, and take the row away, if a run beside this one has stored another row of this name and
-        compacted it since the lookup. statement: about compactions, from before."""
-        store, study = store_of(self._location), row["study"]
-        if self._statement(study) == statement:
-            return
-        store.compactions.pop(study, None)
-        for file, other in look(store, "trials", study, row["trial_id"], row["attempt"], own=False).rows:
-            if is_compacted(file) and _run(other) != _run(row) and other["attempt"] == row["attempt"]:
-                store.remove(file_name("trials", study, row["trial_id"], row["attempt"]))
-                raise results.ConflictingRow(f"{file} holds another {row['trial_id']}")
-
-    def _statement(self, study: str) -> bytes | None:
-        """What a study says of its compactions."""
-        return text_of(store_of(self._location), study, COMPACTION)
 
     def _placed(self, entry: Entry) -> tuple[dict[str, Any], Held | None]:
         """The row under its name and attempt, and what is stored of its trial; None: the row is stored already."""
@@ -130,7 +108,7 @@ class RowWriter:
             if alike and _times(stored) == _times(row):
                 return stored, None
             if alike and not is_final(stored):
-                if not entry.own_attempt:
+                if entry.number is not None:
                     row |= {"attempt": next_attempt(stored)}
                 elif has_ended(stored, row["attempt"]):
                     return stored, None
@@ -161,9 +139,18 @@ class RowWriter:
         yield entry.numbered(written[0] if written else _behind(stored))
 
     def _first(self, entry: Entry) -> int:
-        key = (entry.row["study"], entry.row["search"], entry.since)
+        """The first number after those of earlier runs, whose rows are warned of if the search does not know them."""
+        key = study, _, _ = (entry.row["study"], entry.row["search"], entry.since)
         if key not in self._firsts:
-            self._firsts[key] = _behind([row for row in self._stored(entry) if _began(row) < entry.since])
+            earlier = [row for row in self._stored(entry) if _began(row) < entry.since]
+            self._firsts[key] = _behind(earlier)
+            if earlier and self._begins_anew:
+                log.warning(
+                    "study %r in %s has %d rows already, which this search does not know: it began anew and may repeat "
+                    "their trials. To go on from them: CoordinateDescentSearch.from_results(%r, %r, resume=True, ...). "
+                    "To keep them apart: another study name.",
+                    study, self._location, len(earlier), self._location, study,
+                )  # fmt: skip
         return self._firsts[key]
 
     def _stored(self, entry: Entry) -> list[dict[str, Any]]:

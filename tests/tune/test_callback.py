@@ -3,7 +3,6 @@
 import math
 import os
 import pickle
-import time
 from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,6 +19,7 @@ from tune_cd import CoordinateDescentSearch, ResultsCallback, Space, results
 from tune_cd.results import writing
 from tune_cd.results.attempts import to_retry
 from tune_cd.results.merging import merge
+from tune_cd.tune.callback import row_callback, writer
 from tune_cd.tune.callback.failures_callback import UNSTORED, FailuresCallback
 from tune_cd.tune.callback.writer import Entry, RowWriter
 
@@ -113,15 +113,14 @@ def numbers(tmp_path):
 
 
 def test_a_second_run_into_a_study_is_numbered_behind_the_first(tmp_path):
-    """In the order of asking, whichever trial ends first."""
     run(make(tmp_path), lrs(0.1, 0.2))
     second = lrs(0.1, 0.3)
     run(make(tmp_path), second[::-1], listed=second)
-    assert numbers(tmp_path) == {
-        "cd-00000": (0, 0.1, 0),
-        "cd-00001": (1, 0.2, 0),
-        "cd-00002": (2, 0.1, 0),
-        "cd-00003": (3, 0.3, 0),
+    told = numbers(tmp_path)
+    assert told["cd-00000"] == (0, 0.1, 0) and told["cd-00001"] == (1, 0.2, 0)
+    assert sorted(told) == [f"cd-{n:05d}" for n in range(4)] and {told["cd-00002"][1], told["cd-00003"][1]} == {
+        0.1,
+        0.3,
     }
 
 
@@ -172,7 +171,9 @@ def test_a_restored_experiment_keeps_its_numbers_whatever_order_tune_lists_its_t
     run(first, trials[:2], listed=trials)
     before = results.read_trial(tmp_path, "mine", "cd-00003")
     run(restored, [trials[3], trials[1], trials[2]], listed=trials[::-1])
-    assert sorted(entry[:2] for entry in numbers(tmp_path).values())[2:] == [(2, 0.1), (3, 0.2), (4, 0.3), (5, 0.4)]
+    places = sorted(entry[:2] for entry in numbers(tmp_path).values())
+    assert [place for place, _ in places] == [0, 1, 2, 3, 4, 5]
+    assert places[:4] == [(0, 0.9), (1, 0.8), (2, 0.1), (3, 0.2)] and {places[4][1], places[5][1]} == {0.3, 0.4}
     assert results.read_trial(tmp_path, "mine", "cd-00003") == before, "a completed row never changes"
 
 
@@ -218,9 +219,9 @@ def test_a_failed_trial_that_is_run_again_is_its_next_attempt(tmp_path, same):
 class TestFailures:
     """Packs whose trainings write their own rows."""
 
-    def callback(self, tmp_path, **arguments):
+    def callback(self, tmp_path):
         fields = {"metric_name": "acc"}
-        return FailuresCallback(tmp_path, "mine", fields=fields, identify=self.identify, origin="origin", **arguments)
+        return FailuresCallback(tmp_path, "mine", fields=fields, identify=self.identify, origin="origin")
 
     def identify(self, config):
         origin = config["origin"]
@@ -250,7 +251,7 @@ class TestFailures:
     def test_what_a_training_could_not_store_is_stored_once_with_its_curve(self, tmp_path):
         stored = {"row": full(study="mine"), "curve": [evaluation(images_seen=n) for n in (1, 2)]}
         result = {"acc": 0.5, "pack": {"0": {"acc": 0.5, "done": True, UNSTORED: stored}}}
-        callback = self.callback(tmp_path, patience=0)
+        callback = self.callback(tmp_path)
         (tmp_path / "curves").touch()  # a folder is needed there: the store does not answer
         callback.setup()
         trial = SimpleNamespace(config={"pack": [{"lr": 0.1}, {"lr": 0.2}]}, trial_id="a")
@@ -486,7 +487,7 @@ def test_rows_that_were_not_written_wait_in_the_folder_that_the_warning_names_un
     with pytest.warns(
         UserWarning, match="2 of 2 result rows were not written .cd-00000, cd-00001.*; 2 wait in"
     ) as said:
-        run(ResultsCallback(tmp_path / "r", "mine", metric="acc", patience=0), trials, failed=trials[1:])
+        run(ResultsCallback(tmp_path / "r", "mine", metric="acc"), trials, failed=trials[1:])
     [place] = tmp_path.glob(".r-waiting-*")
     assert str(place) in str(said[0].message) and sorted(numbers(place)) == ["cd-00000", "cd-00001"]
     (tmp_path / "r").unlink()
@@ -495,31 +496,46 @@ def test_rows_that_were_not_written_wait_in_the_folder_that_the_warning_names_un
     assert held == [(0.1, 0), (0.2, 0), (0.8, 0)] and len(numbers(tmp_path / "r")) == 3 and not place.exists()
 
 
-def test_a_row_is_kept_at_once_and_in_the_store_once_that_answers(tmp_path):
-    """Both while the driver lives; a driver that is killed in between has lost none. Others' rows stay whole."""
+@pytest.mark.parametrize("pause", [0.0, 60.0], ids=["tried with every row", "tried at the end"])
+def test_rows_wait_for_a_store_that_is_away(tmp_path, monkeypatch, caplog, pause):
+    """A driver that is killed in between has lost none. Others' rows stay whole."""
+    monkeypatch.setattr(row_callback, "PAUSE", pause)
     run(make(tmp_path / "r"), lrs(0.5))
     (tmp_path / "r/trials").rename(tmp_path / "aside")
     (tmp_path / "r/trials").touch()
-    trials, callback = lrs(0.1, 0.2, 0.3), make(tmp_path / "r", patience=30)
+    trials, callback = lrs(0.1, 0.2, 0.3, 0.4), make(tmp_path / "r")
     callback.setup()
-    for trial in trials:
+    for trial in trials[:3]:
         callback.on_trial_complete(0, trials, trial)
-    wait_for(lambda: len(list(tmp_path.glob(".r-waiting-*/trials/mine/*.parquet"))) == 3)
+    assert len(list(tmp_path.glob(".r-waiting-*/trials/mine/*.parquet"))) == 3
     [place] = tmp_path.glob(".r-waiting-*")
+    assert caplog.text.count("cannot be written and wait in") == 1 and str(place) in caplog.text
     (tmp_path / "r/trials").unlink()
     (tmp_path / "aside").rename(tmp_path / "r/trials")
+    callback.on_trial_complete(0, trials, trials[3])
+    assert place.exists() == (pause > 0)
     callback.on_experiment_end(trials)
-    assert {name: lr for name, (_, lr, _) in numbers(tmp_path / "r").items()} == {
-        f"cd-{n:05d}": lr for n, lr in enumerate((0.5, 0.1, 0.2, 0.3))
-    }
-    assert not place.exists()
+    found = sorted(numbers(tmp_path / "r").values())
+    assert [index for index, *_ in found] == [0, 1, 2, 3, 4] and found[0] == (0, 0.5, 0) and not place.exists()
+    assert {lr for _, lr, _ in found[1:]} == {0.1, 0.2, 0.3, 0.4}
 
 
-def wait_for(holds):
-    deadline = time.monotonic() + 20
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
+def test_rows_that_no_folder_takes_are_stored_once_one_does_and_are_named_if_none_did(tmp_path, monkeypatch, caplog):
+    """As on a disk that is full, and has room again."""
+    monkeypatch.setattr(row_callback, "PAUSE", 0.0)
+    (tmp_path / "r").touch()
+    monkeypatch.setattr(writer, "keep", lambda *_: (_ for _ in ()).throw(OSError("full")))
+    trials, callback = lrs(0.1, 0.2, 0.3), make(tmp_path / "r")
+    callback.setup()
+    for trial in trials[:2]:
+        callback.on_trial_complete(0, trials, trial)
+    assert "wait in memory alone: full" in caplog.text
+    (tmp_path / "r").unlink()
+    callback.on_trial_complete(0, trials, trials[2])
+    assert sorted(index for index, *_ in numbers(tmp_path / "r").values()) == [0, 1, 2]
+    (tmp_path / "other").touch()
+    with pytest.warns(UserWarning, match="1 of 1 result rows were not written .cd-00000.*; 1 are lost"):
+        run(make(tmp_path / "other"), lrs(0.1))
 
 
 def test_a_row_that_is_not_allowed_is_named_and_the_others_are_written(tmp_path):
@@ -553,12 +569,11 @@ def test_it_can_be_pickled_before_and_during_a_run(tmp_path):
     callback = ResultsCallback(tmp_path, "mine", metric="loss")
     callback.setup()
     again = pickle.loads(pickle.dumps(callback))
-    assert vars(again)["_constants"]["study"] == "mine" and vars(again)["_writer"] is None
+    assert vars(again)["_constants"]["study"] == "mine" and "_writer" not in vars(again)
 
 
 WRONG = [
     {"mode": "most"},
-    {"patience": -1},
     {"fields": {"seed": "3"}},
     {"fields": {"colour": "red"}},
     {"search": "a/b"},

@@ -1,10 +1,8 @@
-"""A searcher's snapshots in an experiment's folder: cut off by the driver's death, older or newer than Tune's own."""
+"""A searcher's state in an experiment's folder: damaged, and older or newer than Tune's own snapshot."""
 
 import json
 import math
 import pickle
-import re
-import shutil
 
 import pytest
 from ray.tune.search import Searcher
@@ -44,109 +42,39 @@ def step(searcher, trial):
     return {name: config[name] for name in PLANE.names}
 
 
-class Copied:
-    """A snapshot's folder, and Tune's copy of it: files are written over, and never removed."""
-
-    def __init__(self, tmp_path):
-        self.staging, self.copy = tmp_path / "staging", tmp_path / "copy"
-        self.staging.mkdir()
-        self.copy.mkdir()
-
-    def save(self, searcher, session="2026-01-01", cut=None):
-        """cut: the driver is killed while Tune copies the newest: so much is left of it."""
-        searcher.save_to_dir(str(self.staging), session)
-        newest = max(self.staging.glob("*.pkl"), key=lambda file: file.stat().st_mtime_ns)
-        shutil.copytree(self.staging, self.copy, dirs_exist_ok=True)
-        if cut is not None:
-            (self.copy / newest.name).write_bytes(newest.read_bytes()[:cut])
-
-    def restore(self, searcher):
-        """As on another machine: all is fetched back."""
-        shutil.rmtree(self.staging)
-        shutil.copytree(self.copy, self.staging)
-        searcher.restore_from_dir(str(self.staging))
-        return searcher
-
-
-@pytest.fixture
-def copied(tmp_path):
-    return Copied(tmp_path)
-
-
-@pytest.mark.parametrize("build", [make, pausing])
-@pytest.mark.parametrize("cut", [0, 1, 100])
-def test_a_copy_that_was_cut_off_leaves_the_snapshot_before(copied, build, cut, caplog):
-    whole, searcher = build(), build()
-    course = [step(whole, f"t{n}") for n in range(6)]
+@both
+def test_a_new_searcher_goes_on_from_the_latest_session(make, tmp_path):
+    whole = course_of(make(), 7)
+    searcher = make()
     for n in range(3):
         step(searcher, f"t{n}")
-        copied.save(searcher)
-    step(searcher, "t3")
-    copied.save(searcher, cut=cut)
-    again = copied.restore(build())
-    assert re.search(r"latest snapshot that is whole: .*2026-01-01\.1\.pkl is not a saved", caplog.text)
-    assert [step(again, f"t{n}") for n in range(3, 6)] == course[3:]
-
-
-@pytest.mark.parametrize("build", [make, pausing])
-def test_the_latest_is_taken_where_all_are_whole(copied, build):
-    whole, searcher = build(), build()
-    course = [step(whole, f"t{n}") for n in range(7)]
-    for n in range(3):
-        step(searcher, f"t{n}")
-        copied.save(searcher)
-    again = copied.restore(build())
-    assert step(again, "t3") == course[3]
-    for n in range(4, 6):
-        copied.save(again, session="2026-01-02")
-        step(again, f"t{n}")
-    copied.save(again, session="2026-01-02")
-    assert step(copied.restore(build()), "t6") == course[6] and len(list(copied.copy.iterdir())) == 4, (
-        "two of a session"
-    )
+        searcher.save_to_dir(str(tmp_path), "2026-01-01")
+    again = make()
+    again.restore_from_dir(str(tmp_path))
+    assert step(again, "t3") == whole[3]
+    again.save_to_dir(str(tmp_path), "2026-01-02")
+    last = make()
+    last.restore_from_dir(str(tmp_path))
+    assert course_of(last, 3, first=4) == whole[4:]
 
 
 @both
-@pytest.mark.parametrize("cut", [0, 100])
-def test_a_restored_experiments_first_copy_may_be_cut_off_too(make, copied, cut, caplog):
-    """Then what the session before left is the latest."""
-    searcher = make()
-    course = [step(searcher, f"t{n}") for n in range(2)]
-    copied.save(searcher)
-    again = copied.restore(make())
-    step(again, "t2")
-    copied.save(again, session="2026-01-02", cut=cut)
-    last = copied.restore(make())
-    assert re.search("latest snapshot that is whole: .*2026-01-02", caplog.text)
-    assert [h for h, _ in told(last)] == course
-
-
-@pytest.mark.parametrize("build", [make, pausing])
-def test_where_all_are_damaged_nothing_is_suggested_any_more(copied, build):
+@pytest.mark.parametrize("damage", ["none", "cut off", "another version"])
+def test_without_a_state_nothing_is_suggested_any_more(make, tmp_path, damage):
     """Tune only logs the error, and would begin anew."""
-    searcher = build()
-    for n in range(2):
-        step(searcher, f"t{n}")
-        copied.save(searcher)
-    for file in copied.copy.iterdir():
-        file.write_text('{"version": 1, "met')
-    again = build()
-    with pytest.raises(ValueError, match=r"is whole: .*2026-01-01\.0\.pkl is not.*2026-01-01\.1\.pkl is not"):
-        copied.restore(again)
+    searcher = make()
+    course_of(searcher, 2)
+    searcher.save_to_dir(str(tmp_path), "2026-01-01")
+    [file] = tmp_path.glob("*.pkl")
+    state = {"cut off": file.read_text()[:100], "another version": json.dumps(make().get_state() | {"version": 99})}
+    file.unlink() if damage == "none" else file.write_text(state[damage])
+    again = make()
+    said = "unable to find checkpoint" if damage == "none" else "2026-01-01.pkl is not a saved CoordinateDescentSearch"
+    with pytest.raises((RuntimeError, ValueError), match=said):
+        again.restore_from_dir(str(tmp_path))
     for damaged in (again, pickle.loads(pickle.dumps(again))):
-        with pytest.raises(ValueError, match="cannot go on: no saved CoordinateDescentSearch .* is whole"):
+        with pytest.raises(ValueError, match=f"cannot go on, but from_results.* can: .*{said}"):
             damaged.suggest("t2")
-
-
-def test_a_folder_without_a_snapshot_and_one_of_another_version(tmp_path):
-    for kind, version in ((FileNotFoundError, None), (ValueError, 99)):
-        again = make()
-        if version is not None:
-            (tmp_path / "searcher-state-1.pkl").write_text(json.dumps(make().get_state() | {"version": version}))
-        with pytest.raises(kind):
-            again.restore_from_dir(str(tmp_path))
-        with pytest.raises(ValueError, match="cannot go on"):
-            again.suggest("t0")
 
 
 # ------------------------------------------------------------------------------------------- beside Tune's own snapshot

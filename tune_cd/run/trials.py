@@ -25,8 +25,6 @@ from tune_cd.run.tracking import TrainingLog
 from tune_cd.tune.callback import FailuresCallback
 from tune_cd.tune.packs import PACK
 
-PATIENCE = 10.0  # seconds to wait, after an interrupt, for rows that the store has not taken
-
 
 def run_searches(study: Study, searches: list[Search], resources: Resources, load: Load, meter: Meter) -> None:
     """Train what is left of searches that share a set-up; trainings with a row are not repeated. load: kept up to date.
@@ -54,7 +52,7 @@ def run_searches(study: Study, searches: list[Search], resources: Resources, loa
         callbacks = [progress, failures, *logs, losses]
         _tuner(study, trained, "-".join(portfolio.searches), searcher, callbacks, resources).fit()
     finally:
-        failures.close(PATIENCE)
+        failures.close()
     if losses.broken is not None:
         raise OSError(losses.broken)
     say_ended(portfolio, searches)

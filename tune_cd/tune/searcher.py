@@ -8,9 +8,11 @@
 This class converts Tune's `param_space` and what is known beforehand, and saves its state as JSON.
 """
 
+import json
 import logging
 import warnings
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,7 @@ from ray.tune.search import UNDEFINED_METRIC_MODE, UNDEFINED_SEARCH_SPACE, Searc
 from ray.tune.utils import flatten_dict
 from ray.tune.utils.util import unflatten_dict
 
+from tune_cd import results
 from tune_cd.results.observations import UNKNOWN_SHARE
 from tune_cd.search.bracket import FAILED
 from tune_cd.search.directions import Directions
@@ -32,7 +35,6 @@ from tune_cd.tune.known_rows import Earlier
 from tune_cd.tune.param_space import configurations, points, space_from_tune, space_of
 from tune_cd.tune.reports import Reports
 from tune_cd.tune.scheduler import PausingScheduler
-from tune_cd.tune.state import JsonState
 from tune_cd.tune.trials import Trials
 
 log = logging.getLogger(__name__)
@@ -42,7 +44,7 @@ STATE_VERSION = 3
 Start = Mapping[str, Any] | Sequence[Mapping[str, Any]] | None
 
 
-class CoordinateDescentSearch(JsonState, Searcher):
+class CoordinateDescentSearch(Searcher):
     """Reparameterised coordinate descent over a few parameters.
 
         tuner = tune.Tuner(
@@ -380,6 +382,26 @@ class CoordinateDescentSearch(JsonState, Searcher):
         if self._earlier is not None:
             self._earlier.scores = None
 
+    def save(self, checkpoint_path: str) -> None:
+        """Write the state as JSON (Tune names the file .pkl; it holds no pickle)."""
+        results.publish(Path(checkpoint_path), json.dumps(self.get_state()).encode())
+
+    def restore(self, checkpoint_path: str) -> None:
+        """Read a file of `save`. Raises ValueError naming the file if it is not one."""
+        try:
+            self.set_state(json.loads(Path(checkpoint_path).read_text(encoding="utf-8")))
+        except (ValueError, TypeError, KeyError) as error:
+            raise ValueError(f"{checkpoint_path} is not a saved {type(self).__name__}: {error!r}") from error
+
+    def restore_from_dir(self, checkpoint_dir: str) -> None:
+        """Restore the latest state in an experiment's folder. After an error Tune goes on with a blank searcher, which
+        would train everything again; so `suggest` raises it as well."""
+        try:
+            super().restore_from_dir(checkpoint_dir)
+        except Exception as error:
+            self.suggest = partial(_refuse, error)
+            raise
+
     # ----------------------------------------------------------------------------------------------------------
 
     def _begin_if_known(self) -> None:
@@ -427,6 +449,10 @@ class CoordinateDescentSearch(JsonState, Searcher):
         """A value with its sign turned if smaller is better; None: a failure. ValueError for what is no number."""
         number = FAILED if value is None else value_of(value)
         return None if number == FAILED else self._sign * number
+
+
+def _refuse(error: Exception, trial_id: str) -> None:
+    raise ValueError(f"this search cannot go on, but from_results(..., resume=True) can: {error}") from error
 
 
 def _check(metric: str | None, mode: str | None) -> None:

@@ -2,12 +2,11 @@
 
 results_callback    ResultsCallback: a row for each trial, for trainables that do not write their own
 failures_callback   FailuresCallback: rows of failed trials, for packs of trainings that do
-row_callback        what both share: rows go to the writing thread
+row_callback        what both share: rows are stored, or wait while the store does not take them
 rows                the outcome fields of a row, from a trial's results
 curves              the learning curves, from its reports
 failures            failure_kind and error of a failed trial
 writer              stores a row under a free number and attempt
-retries             the writing thread, which retries while the store does not answer
 """
 
 from tune_cd.tune.callback.failures_callback import FailuresCallback

@@ -25,16 +25,15 @@ class FailuresCallback(RowCallback):
 
     results, study: destination of the rows. fields: constant fields of the row. origin: key of a configuration that is
     no parameter. identify: (a training's configuration) -> the fields that identify its row, its attempt included.
-    patience: seconds to wait, at the end of the experiment, for a store that does not answer.
     """
 
     def __init__(
         self, results: str | Path, study: str, *, fields: dict[str, Any], identify: Callable[[Mapping], dict],
-        origin: str, patience: float = 600.0,
+        origin: str,
     ):  # fmt: skip
         self._identify, self._no_parameters = identify, (origin, SEED, UNTIL)
         self._started: dict[str, datetime] = {}
-        super().__init__(results, {"study": study, "search": "cd", "mode": "max", **fields}, patience)
+        super().__init__(results, {"study": study, "search": "cd", "mode": "max", **fields})
 
     def _begin(self) -> None:
         super()._begin()

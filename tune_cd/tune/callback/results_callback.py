@@ -33,7 +33,6 @@ class ResultsCallback(RowCallback):
     search: the name of the search method. fields: constant fields of the row, e.g. dataset, task, loss, seed.
     full_length: (key, amount) as in the searcher; trials that end below are "stopped", not "completed".
     use_result: as in the searcher: a row has the "best" value of the metric or the "last".
-    patience: seconds to wait, at the end of the experiment, for a store that does not answer.
     searcher: the searcher of these trials (`search.callback`). Rows then have direction, position and order of asking,
         and their config has the space under "space".
 
@@ -56,7 +55,6 @@ class ResultsCallback(RowCallback):
         fields: dict[str, Any] | None = None,
         full_length: tuple[str, float] | None = None,
         use_result: str = "best",
-        patience: float = 600.0,
         searcher: "CoordinateDescentSearch | None" = None,
     ):
         if mode not in ("min", "max"):
@@ -64,7 +62,7 @@ class ResultsCallback(RowCallback):
         self._search, self.searcher, self._study, self._resumed = search, searcher, study, False
         self._told_as = full_length, use_result, metric, 1 if mode == "max" else -1, searcher is not None
         constants = {"study": study, "search": search, "metric_name": metric, "mode": mode, **(fields or {})}
-        super().__init__(results, constants, patience)
+        super().__init__(results, constants)
 
     def _begin(self) -> None:
         super()._begin()
@@ -133,7 +131,7 @@ class ResultsCallback(RowCallback):
         config, machine = with_own(trial.config, self._knowledge), {"started_at": started} | machine_of(trial)
         row = trial_row(identity, params, config, told, machine, self._constants, choices)
         curve = self._curves.rows(trial.trial_id, row.get("seed"))
-        yield Entry(row, self._since, number, counted=not origin, curve=curve)
+        yield Entry(row, self._since, number, curve)
 
     def _is_news(self, trial: Any) -> bool:
         """Whether the trial has reported a result since the row of its last pause."""

@@ -1,5 +1,7 @@
-"""The part of both callbacks that hands rows to the writing thread."""
+"""The part of both callbacks that stores rows, also while the store does not take them."""
 
+import logging
+import time
 import warnings
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -12,78 +14,113 @@ from tune_cd import results
 from tune_cd.results.merging import merge
 from tune_cd.results.redaction import redact
 from tune_cd.results.rows import trial_name
-from tune_cd.tune.callback.retries import RetryingWriter
 from tune_cd.tune.callback.writer import Entry, RowWriter
+
+PAUSE = 60.0
+"""Seconds after which a store that did not take a row is tried again."""
+
+log = logging.getLogger(__name__)
 
 
 class RowCallback(Callback):
-    """Passes rows to a thread that writes them, so Tune neither stops nor waits. While the store does not answer, rows
-    wait in order, in a second results folder too (`results.waiting`); a warning at the end names those not written.
+    """Stores rows as they come. Rows that the store does not take (OSError) wait in a second results folder
+    (`results.waiting`): the next row after a minute, the end of the experiment, or the next run moves them.
 
-    constants: fields that all rows have. patience: seconds to wait, at the end of the experiment, for a store that does
-    not answer. Raises ValueError for constants that are not allowed in a row.
+    constants: fields that all rows have. Raises ValueError for constants that are not allowed in a row.
     """
 
-    def __init__(self, location: str | Path, constants: dict[str, Any], patience: float):
-        if patience < 0:
-            raise ValueError(f"patience {patience!r}: at least 0")
-        row = {
-            "trial_id": trial_name(constants["search"], 0),
-            "trial_index": 0,
-            "attempt": 0,
-            "params": {},
-            "status": "failed",
-            "scores": {},
-        }
-        results.check_trial(row | {"config": "{}", "software": "{}"} | constants)
-        self._results, self._constants, self._patience = str(location), constants, patience
-        self._writer: RetryingWriter | None = None
+    def __init__(self, location: str | Path, constants: dict[str, Any]):
+        row = {"trial_id": trial_name(constants["search"], 0), "trial_index": 0, "attempt": 0, "params": {}}
+        results.check_trial(row | {"status": "failed", "scores": {}, "config": "{}", "software": "{}"} | constants)
+        self._results, self._constants = str(location), constants
         self._begin()
 
     def _begin(self) -> None:
         """Begin a run. Tune pickles callbacks when the Tuner is made, so a restored one keeps `_since` and recognises
         its own rows."""
         self._since, self._rows = datetime.now(UTC), 0
-        self._broken: list[tuple[str, Exception]] = []  # ids of trials whose row could not be made, with the reason
+        self._kept: dict[str, Path] = {}  # trial id of a row that waits in a second folder -> the folder
+        self._unkept: list[Entry] = []  # rows that no folder took
+        self._problem: OSError | None = None  # why the store did not take the last row
+        self._tried_at = 0.0  # when it did not, on time.monotonic's clock
+        self._refused: list[tuple[str, Exception]] = []  # ids of trials without a row, with the reason
+
+    def setup(self, **info: Any) -> None:
+        merge(self._results)
+        self._writer = RowWriter(self._results, self._begins_anew)
 
     @property
     def _begins_anew(self) -> bool:
         """Whether rows that the study has already are unknown to the search."""
         return False
 
-    def setup(self, **info: Any) -> None:
-        merge(self._results)
-        self._writer = RetryingWriter(RowWriter(self._results, self._begins_anew), self._patience)
-
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "_writer": None}
+        return {name: value for name, value in vars(self).items() if name != "_writer"}
 
     def _write(self, trial: Any, entries: Iterator[Entry]) -> None:
-        """Pass on the rows of a trial; an error here would end Tune's experiment."""
+        """Store the rows of a trial, after those that no folder took; an error here would end Tune's experiment."""
         try:
+            waiting, self._unkept = self._unkept, []
+            for entry in waiting:
+                self._store(entry)
             for entry in entries:
                 self._rows += 1
-                self._writer.put(entry)
+                self._store(entry)
         except Exception as problem:
             self._rows += 1
-            self._broken.append((trial.trial_id, problem))
+            self._refused.append((trial.trial_id, problem))
+
+    def _store(self, entry: Entry) -> None:
+        trial_id = entry.row["trial_id"]
+        try:
+            if self._problem is not None and time.monotonic() - self._tried_at < PAUSE:
+                raise self._problem
+            self._settle()
+            self._writer(entry)
+        except OSError as problem:
+            try:
+                where = self._kept[trial_id] = self._writer.keep(entry)
+            except OSError as full:
+                self._unkept.append(entry)
+                where = f"memory alone: {full}"
+            if self._problem is None:
+                log.warning(
+                    "result rows cannot be written and wait in %s: %s", redact(f"{where}"), redact(f"{problem}")
+                )
+            if problem is not self._problem:
+                self._problem, self._tried_at = problem, time.monotonic()
+        except Exception as problem:  # of any kind, since the next row may be allowed
+            self._refused.append((trial_id, problem))
+
+    def _settle(self) -> None:
+        """Move the rows that wait in a second folder. Raises OSError if the store does not take them."""
+        if self._kept:
+            self._writer.settle()
+            self._kept = {}
+        self._problem = None
 
     def on_experiment_end(self, trials, **info) -> None:
         self.close()
 
-    def close(self, patience: float | None = None) -> None:
-        """End the run: wait for the last rows, and warn of those that could not be written.
-
-        Called at the end of the experiment. A caller that catches an interrupt of `Tuner.fit` may call it with a
-        shorter patience [s].
-        """
-        if self._writer is None:
-            return
-        left, where = self._writer.close(patience)
-        lost = [(entry.row["trial_id"], reason) for entry, reason in left] + self._broken
-        if lost:
-            some = ", ".join(name for name, _ in lost[:5]) + (", …" if lost[5:] else "")
-            said = f"{len(lost)} of {self._rows} result rows were not written ({some})"
-            warnings.warn(f"{said}; the first: {redact(str(lost[0][1]))}{where and f'; {where}'}", stacklevel=2)
-        self._writer = None
+    def close(self) -> None:
+        """End the run, and warn of rows that are not in the store. Also for a caller that catches an interrupt of
+        `Tuner.fit`."""
+        waiting, self._unkept, self._problem = self._unkept, [], None
+        try:
+            self._settle()
+        except OSError as problem:
+            self._problem, self._tried_at = problem, time.monotonic()
+        for entry in waiting:
+            self._store(entry)
+        lost = [(entry.row["trial_id"], self._problem) for entry in self._unkept]
+        missing = [*self._refused, *((name, self._problem) for name in self._kept), *lost]
+        if missing:
+            some = ", ".join(name for name, _ in missing[:5]) + (", …" if missing[5:] else "")
+            said = f"{len(missing)} of {self._rows} result rows were not written ({some})"
+            places = ", ".join(sorted({str(place) for place in self._kept.values()}))
+            said += f"; the first: {redact(str(missing[0][1]))}"
+            said += f"; {len(self._kept)} wait in {places}, and the next run into these results moves them" * bool(
+                places
+            )
+            warnings.warn(said + f"; {len(lost)} are lost" * bool(lost), stacklevel=2)
         self._begin()  # in case the callback is used for another run

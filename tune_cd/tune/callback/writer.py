@@ -16,7 +16,7 @@ from tune_cd.results.reading import rows_in
 from tune_cd.results.redaction import redact
 from tune_cd.results.rows import ASKED, next_run, trial_name
 from tune_cd.results.store import store_of
-from tune_cd.results.waiting import keep
+from tune_cd.results.waiting import folders, keep
 from tune_cd.results.writing import write
 
 log = logging.getLogger(__name__)
@@ -29,17 +29,15 @@ TRIES = 20  # attempts to find a free number while other runs write into the stu
 class Entry:
     """A row to be stored.
 
-    since: start of the run; rows that started before it, and their numbers, belong to earlier runs.
+    since: start of the run; rows that started before it belong to earlier runs.
     number: the trial's place in the order of asking, from 0; the row's attempt is then the next free one. None: the
     row's trial_id and attempt are fixed.
-    counted: whether the place was counted in this run alone; else the searcher gave it, which may know earlier runs.
     curve: the trial's learning curve, the rows of `results.write_curve`, which get the row's attempt.
     """
 
     row: dict[str, Any]
     since: datetime
     number: int | None = None
-    counted: bool = False
     curve: Sequence[dict[str, Any]] = ()
 
     def numbered(self, number: int) -> dict[str, Any]:
@@ -50,21 +48,15 @@ class RowWriter:
     """Stores entries under names that are not taken by other rows.
 
     The row of a trial that failed before becomes its next attempt. A training that Tune repeated, because its snapshot
-    was older than the row, changes nothing. If a row of another run has the name, the row gets a higher number.
+    was older than the row, changes nothing. If a row of another run has the name, the row gets the number behind all.
 
     begins_anew: whether the search does not know the rows that the study has already, which is logged.
     """
 
-    def __init__(
-        self,
-        location: str | Path,
-        begins_anew: bool = False,
-        firsts: dict[tuple[str, str, datetime], int] | None = None,
-    ):
+    def __init__(self, location: str | Path, begins_anew: bool = False):
         self._location, self._begins_anew = str(location), begins_anew
-        # (study, search, since) -> the first number after those of earlier runs
-        self._firsts: dict[tuple[str, str, datetime], int] = {} if firsts is None else firsts
         self._attempts: dict[str, dict[str, int]] = {}  # study -> trial_id -> its latest attempt that is known
+        self._others: dict[tuple[str, str], list[dict[str, Any]]] = {}  # (study, search) -> rows, once a name was taken
 
     def __call__(self, entry: Entry) -> None:
         """Store an entry. Raises OSError if the store does not answer, ValueError for a row that is not allowed, and
@@ -74,25 +66,29 @@ class RowWriter:
                 self._store(entry)
                 return
             except results.ConflictingRow:  # another run took the number after it was found free
+                self._others = {}
                 if entry.number is None or not left:
                     raise
 
     def keep(self, entry: Entry) -> Path:
         """Store an entry in the second results folder (`results.waiting`), which is returned, while the store does not
         take it. Does not read the store. Raises OSError if no place takes it."""
-        return keep(self._location, lambda folder: RowWriter(folder, firsts=self._firsts)(entry))
+        return keep(self._location, lambda folder: RowWriter(folder)(entry))
 
     def settle(self) -> None:
-        """Empty the second results folder."""
+        """Empty the second results folder. Raises OSError if rows still wait there."""
         merge(self._location)
+        if left := folders(self._location):
+            raise OSError(f"rows still wait in {left[0]}")
 
     def _store(self, entry: Entry) -> None:
         """Store a row and then its curve: one under a number only once that is its own."""
         row, held = self._placed(entry)
         curve = [{**point, "attempt": row["attempt"]} for point in entry.curve]
         if held is not None:
-            self._attempts[row["study"]][row["trial_id"]] = row["attempt"]
             write(self._location, row, () if entry.number is not None else curve, held)
+            self._attempts[row["study"]][row["trial_id"]] = row["attempt"]
+            self._others.get((row["study"], row["search"]), []).append(row)
         if curve and entry.number is not None:
             with suppress(results.ConflictingRow):  # it was compacted: another attempt's follows
                 results.write_curve(self._location, row["study"], row["trial_id"], curve)
@@ -104,7 +100,7 @@ class RowWriter:
             stored = held.row
             if stored is None:
                 break
-            alike = all(stored[name] == row.get(name) for name in ASKED)
+            alike = _is_alike(stored, row)
             if alike and _times(stored) == _times(row):
                 return stored, None
             if alike and not is_final(stored):
@@ -127,36 +123,33 @@ class RowWriter:
         return look(store_of(self._location), "trials", study, trial_id, attempt)
 
     def _candidates(self, entry: Entry) -> Iterator[dict[str, Any]]:
-        """The row under each name that it may have, in order of preference."""
+        """The row under each name that it may have: its place in the order of asking, the one that this run gave its
+        configuration before, and the one behind all."""
         if entry.number is None:
             yield dict(entry.row)
             return
-        if not entry.counted:
-            yield entry.numbered(entry.number)
-        yield entry.numbered(self._first(entry) + entry.number)
-        stored, its = self._stored(entry), _run(entry.row)
-        written = [row["trial_index"] for row in stored if _run(row) == its]
-        yield entry.numbered(written[0] if written else _behind(stored))
+        yield entry.numbered(entry.number)
+        others = self._stored(entry)
+        own = [row["trial_index"] for row in others if _is_alike(row, entry.row) and _began(row) >= entry.since]
+        if own:
+            yield entry.numbered(own[0])
+        yield entry.numbered(1 + max((row["trial_index"] for row in others), default=-1))
 
-    def _first(self, entry: Entry) -> int:
-        """The first number after those of earlier runs, whose rows are warned of if the search does not know them."""
-        key = study, _, _ = (entry.row["study"], entry.row["search"], entry.since)
-        if key not in self._firsts:
-            earlier = [row for row in self._stored(entry) if _began(row) < entry.since]
-            self._firsts[key] = _behind(earlier)
+    def _stored(self, entry: Entry) -> list[dict[str, Any]]:
+        """The stored rows of the entry's study and search. Those that the search does not know are warned of once."""
+        key = study, search = entry.row["study"], entry.row["search"]
+        if key not in self._others:
+            self._others[key] = [row for row in rows_in(self._location, study) if row["search"] == search]
+            earlier = sum(_began(row) < entry.since for row in self._others[key])
             if earlier and self._begins_anew:
+                self._begins_anew = False
                 log.warning(
                     "study %r in %s has %d rows already, which this search does not know: it began anew and may repeat "
                     "their trials. To go on from them: CoordinateDescentSearch.from_results(%r, %r, resume=True, ...). "
                     "To keep them apart: another study name.",
-                    study, self._location, len(earlier), self._location, study,
+                    study, self._location, earlier, self._location, study,
                 )  # fmt: skip
-        return self._firsts[key]
-
-    def _stored(self, entry: Entry) -> list[dict[str, Any]]:
-        """The stored rows of the entry's study and search."""
-        rows = rows_in(self._location, entry.row["study"])
-        return [row for row in rows if row["search"] == entry.row["search"]]
+        return self._others[key]
 
 
 def compact(location: str, study: str) -> None:
@@ -167,13 +160,9 @@ def compact(location: str, study: str) -> None:
         log.info("study %s is not compacted: %s", study, redact(str(problem)))
 
 
-def _behind(rows: list[dict[str, Any]]) -> int:
-    return 1 + max((row["trial_index"] for row in rows), default=-1)
-
-
-def _run(row: Mapping[str, Any]) -> tuple[Any, ...]:
-    """What tells the run of a training from others."""
-    return row["params"], row.get("choices"), _times(row)
+def _is_alike(row: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether two rows are of the same configuration and seed."""
+    return all(row.get(name) == other.get(name) for name in ASKED)
 
 
 def _times(row: Mapping[str, Any]) -> list[datetime]:

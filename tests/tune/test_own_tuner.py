@@ -170,7 +170,7 @@ def plain(config):
 
 def test_rows_of_a_store_that_stayed_away_are_known_to_the_next_run(ray_session, tmp_path):
     (tmp_path / "results").touch()
-    with pytest.warns(UserWarning, match="3 of 3 result rows were not written"):
+    with pytest.warns(UserWarning, match="3 result rows were not written"):
         tuner(plain, tmp_path, search(), num_samples=3).fit()
     (tmp_path / "results").unlink()
     again = CoordinateDescentSearch.from_results(tmp_path / "results", "mine", resume=True, start=START)

@@ -527,13 +527,6 @@ def test_known_points_cost_none_of_the_budget_and_replace_the_blind_start(search
     assert PLANE.key(blind) not in {key for key, _ in course(tuner)}
 
 
-def test_of_a_pruned_trial_it_is_not_known_how_far_it_was(search):
-    Tuner(search)
-    with pytest.warns(UserWarning, match="pruned trial is left out"):
-        search.add_evaluated_point(GIVEN[0], 1.0, pruned=True)
-    assert search.search.trainings == ()
-
-
 def stored(folder, tuner, lost=()):
     """A row a trial of a Tuner, those with these numbers lost."""
     for n, trial in enumerate(tuner.trials):

@@ -1,6 +1,5 @@
 """Rows of the results table that a searcher starts from."""
 
-import os
 import warnings
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -9,7 +8,6 @@ import pandas as pd
 
 from tune_cd import results
 from tune_cd.results.attempts import to_retry
-from tune_cd.results.location import check_location
 from tune_cd.results.merging import merge
 from tune_cd.results.reading import check_whole
 from tune_cd.results.rows import finite, searched_in
@@ -21,14 +19,12 @@ from tune_cd.search.training import Proposal, Training
 class Earlier:
     """Trials of a results folder that a search knows before its first suggestion.
 
-    rows: of the table. resumes: they are of this same search, which goes on from their end. place: where they are.
-    study: None: all studies there. scores: their metric and mode, until compared with the search's; None: no row has a
-    value.
+    rows: of the table. resumes: they are of this same search, which goes on from their end. study: None: all studies
+    there. scores: their metric and mode, until compared with the search's; None: no row has a value.
     """
 
     rows: pd.DataFrame
     resumes: bool
-    place: str | Path
     study: str | None
     scores: tuple[str, str] | None
 
@@ -48,16 +44,12 @@ class Earlier:
                 f"{names}; one metric is needed"
             )
         scores = [(one.metric_name, "min" if one.mode == "min" else "max") for one in of_use.head(1).itertuples()]
-        return cls(rows, resume, _place(path), study, scores[0] if scores else None)
+        return cls(rows, resume, study, scores[0] if scores else None)
 
     @property
     def recalled(self) -> int:
         """Number of trials that are not run again."""
         return int((~to_retry(self.rows)).sum()) if self.resumes else 0
-
-    def of(self, path: str | Path, study: str) -> bool:
-        """Whether they are the rows of a study."""
-        return self.place == _place(path) and self.study in (study, None)
 
     def check(self, metric: str, mode: str) -> None:
         """Compare the rows' scores with those of a search of this metric and mode, once.
@@ -119,11 +111,6 @@ def recall(search: CoordinateDescent, rows: pd.DataFrame, full_length: tuple[str
         asked.begin(Proposal(h, "resumed", 0.0), asked.length_after(h))
     trainings = [placed(one) for one in asked.trainings if key(one.h) in places]
     search.recall(sorted(trainings, key=lambda one: one.trial_index))
-
-
-def _place(path: str | Path) -> str | Path:
-    place = check_location(path)
-    return Path(os.path.realpath(place)) if isinstance(place, Path) else place
 
 
 def _of_one_search(path: str | Path, study: str | None) -> pd.DataFrame:

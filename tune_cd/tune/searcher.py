@@ -10,7 +10,6 @@ This class converts Tune's `param_space` and what is known beforehand, and saves
 
 import json
 import logging
-import warnings
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -23,7 +22,6 @@ from ray.tune.utils import flatten_dict
 from ray.tune.utils.util import unflatten_dict
 
 from tune_cd import results
-from tune_cd.results.observations import UNKNOWN_SHARE
 from tune_cd.search.bracket import FAILED
 from tune_cd.search.directions import Directions
 from tune_cd.search.protocol import check_version, check_workers
@@ -138,9 +136,9 @@ class CoordinateDescentSearch(Searcher):
         """Number of trials of an earlier run that are not run again, see `from_results`."""
         return 0 if self._earlier is None else self._earlier.recalled
 
-    def knows(self, results: str | Path, study: str) -> bool:
+    def knows(self, study: str) -> bool:
         """Whether it goes on from a saved state, or from the rows of a study."""
-        return self._saved or (self._earlier is not None and self._earlier.of(results, study))
+        return self._saved or (self._earlier is not None and self._earlier.study in (study, None))
 
     @property
     def pauses(self) -> bool:
@@ -338,20 +336,13 @@ class CoordinateDescentSearch(Searcher):
     ) -> None:
         """Tell a value measured elsewhere. Before the first suggestion it is a starting point, later a known value.
 
-        A pruned trial's value is `value`, else the last of `intermediate_values`; without either the trial is ignored,
-        and where trials pause it is too, with a warning, since its trained length is not known.
+        A trial that was pruned is left out, since its trained length is not known.
         Raises RuntimeError while `space` or `mode` are unknown.
         """
         self._require_known()
-        if pruned and value is None:
-            if not intermediate_values:
-                return
-            value = intermediate_values[-1]
-        if pruned and self.pauses:
-            warnings.warn(f"a pruned trial is left out, whose length is not known: {parameters}", stacklevel=2)
-            return
-        told, share = None if error else self._signed(value), UNKNOWN_SHARE if pruned else 1.0
-        self.search.tell(flatten_dict(parameters), told, share, left=pruned, external=True)
+        if not pruned:
+            told = None if error else self._signed(value)
+            self.search.tell(flatten_dict(parameters), told, 1.0, external=True)
 
     # State ----------------------------------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ from tune_cd.results.schema import CUT
 from tune_cd.tune.callback.curves import Curves
 from tune_cd.tune.callback.failures import failure_of
 from tune_cd.tune.callback.row_callback import RowCallback
-from tune_cd.tune.callback.rows import machine_of, outcome, place_of
+from tune_cd.tune.callback.rows import machine_of, outcome
 from tune_cd.tune.callback.writer import Entry, compact
 from tune_cd.tune.reports import Reports
 
@@ -125,7 +125,7 @@ class ResultsCallback(RowCallback):
         origin = {}
         if self.searcher is not None and REPETITION not in trial.config:
             origin = self.searcher.origin_of(trial.trial_id)
-        number = origin.get("trial_index", place_of(trial, trials))
+        number = origin.get("trial_index", trials.index(trial))
         identity = {"trial_id": trial_name(self._search, number), "trial_index": number, "attempt": 0}
         identity |= {name: origin.get(name) for name in ("direction", "line_position")}
         config, machine = with_own(trial.config, self._knowledge), {"started_at": started} | machine_of(trial)
@@ -150,7 +150,7 @@ class ResultsCallback(RowCallback):
 
     @property
     def _begins_anew(self) -> bool:
-        return self.searcher is not None and not (self._resumed or self.searcher.knows(self._results, self._study))
+        return self.searcher is not None and not (self._resumed or self.searcher.knows(self._study))
 
     def __getstate__(self) -> dict[str, Any]:
         return {**super().__getstate__(), "_resumed": True}  # Tuner.restore reads it

@@ -38,9 +38,8 @@ class RowCallback(Callback):
     def _begin(self) -> None:
         """Begin a run. Tune pickles callbacks when the Tuner is made, so a restored one keeps `_since` and recognises
         its own rows."""
-        self._since, self._rows = datetime.now(UTC), 0
+        self._since = datetime.now(UTC)
         self._kept: dict[str, Path] = {}  # trial id of a row that waits in a second folder -> the folder
-        self._unkept: list[Entry] = []  # rows that no folder took
         self._problem: OSError | None = None  # why the store did not take the last row
         self._tried_at = 0.0  # when it did not, on time.monotonic's clock
         self._refused: list[tuple[str, Exception]] = []  # ids of trials without a row, with the reason
@@ -58,39 +57,27 @@ class RowCallback(Callback):
         return {name: value for name, value in vars(self).items() if name != "_writer"}
 
     def _write(self, trial: Any, entries: Iterator[Entry]) -> None:
-        """Store the rows of a trial, after those that no folder took; an error here would end Tune's experiment."""
+        """Store the rows of a trial; an error here would end Tune's experiment, and the next row may be allowed."""
         try:
-            waiting, self._unkept = self._unkept, []
-            for entry in waiting:
-                self._store(entry)
             for entry in entries:
-                self._rows += 1
                 self._store(entry)
         except Exception as problem:
-            self._rows += 1
             self._refused.append((trial.trial_id, problem))
 
     def _store(self, entry: Entry) -> None:
-        trial_id = entry.row["trial_id"]
         try:
             if self._problem is not None and time.monotonic() - self._tried_at < PAUSE:
                 raise self._problem
             self._settle()
             self._writer(entry)
         except OSError as problem:
-            try:
-                where = self._kept[trial_id] = self._writer.keep(entry)
-            except OSError as full:
-                self._unkept.append(entry)
-                where = f"memory alone: {full}"
+            where = self._kept[entry.row["trial_id"]] = self._writer.keep(entry)
             if self._problem is None:
                 log.warning(
-                    "result rows cannot be written and wait in %s: %s", redact(f"{where}"), redact(f"{problem}")
+                    "result rows cannot be written and wait in %s: %s", redact(str(where)), redact(str(problem))
                 )
             if problem is not self._problem:
                 self._problem, self._tried_at = problem, time.monotonic()
-        except Exception as problem:  # of any kind, since the next row may be allowed
-            self._refused.append((trial_id, problem))
 
     def _settle(self) -> None:
         """Move the rows that wait in a second folder. Raises OSError if the store does not take them."""
@@ -105,22 +92,17 @@ class RowCallback(Callback):
     def close(self) -> None:
         """End the run, and warn of rows that are not in the store. Also for a caller that catches an interrupt of
         `Tuner.fit`."""
-        waiting, self._unkept, self._problem = self._unkept, [], None
+        self._problem = None
         try:
             self._settle()
         except OSError as problem:
-            self._problem, self._tried_at = problem, time.monotonic()
-        for entry in waiting:
-            self._store(entry)
-        lost = [(entry.row["trial_id"], self._problem) for entry in self._unkept]
-        missing = [*self._refused, *((name, self._problem) for name in self._kept), *lost]
+            self._problem = problem
+        missing = [*self._refused, *((trial_id, self._problem) for trial_id in self._kept)]
         if missing:
-            some = ", ".join(name for name, _ in missing[:5]) + (", …" if missing[5:] else "")
-            said = f"{len(missing)} of {self._rows} result rows were not written ({some})"
-            places = ", ".join(sorted({str(place) for place in self._kept.values()}))
-            said += f"; the first: {redact(str(missing[0][1]))}"
-            said += f"; {len(self._kept)} wait in {places}, and the next run into these results moves them" * bool(
-                places
-            )
-            warnings.warn(said + f"; {len(lost)} are lost" * bool(lost), stacklevel=2)
+            some = ", ".join(trial_id for trial_id, _ in missing[:5]) + (", …" if missing[5:] else "")
+            said = f"{len(missing)} result rows were not written ({some}); the first: {redact(str(missing[0][1]))}"
+            if self._kept:
+                places = ", ".join(sorted({str(place) for place in self._kept.values()}))
+                said += f"; {len(self._kept)} wait in {places}, and the next run into these results moves them"
+            warnings.warn(said, stacklevel=2)
         self._begin()  # in case the callback is used for another run

@@ -1,22 +1,11 @@
 """Converts a Tune trial's results to the outcome fields of its row in the results table."""
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from tune_cd.results.rows import finite
 from tune_cd.search.number import number_of
 from tune_cd.tune.reports import Reports, Seen, is_score
-
-
-def place_of(trial: Any, trials: Sequence[Any]) -> int:
-    """The trial's place in the experiment, from 0, in the order of asking.
-
-    Tune numbers trials in their tags and, unlike their order in its list, keeps these when it restores an experiment.
-    """
-    counts = [re.match(r"\d+", str(other.experiment_tag or "")) for other in [trial, *trials]]
-    numbers = [int(count[0]) for count in counts if count]
-    return numbers[0] - min(numbers[1:]) if len(numbers) == len(counts) else trials.index(trial)
 
 
 def outcome(

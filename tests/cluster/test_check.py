@@ -94,7 +94,6 @@ MAKES_TOKEN = "  - umask 077 && ~/venv/bin/ray get-auth-token --generate > /dev/
 PIN = f"-q -c ~/constraints.txt 'ray[default,tune]=={RAY}'"
 JOINS = "--address=$RAY_HEAD_IP"
 START, WORKER_START = "head_start_ray_commands[1]", "worker_start_ray_commands[1]"
-PROVIDER = "provider:\n  type:"
 # text of the file, text in its place, place of the finding, its message
 COMMON = [
     ("cluster_name: tune-cd\n", "cluster_name: tune-cd\nmax_wokers: 8\n", "", "('max_wokers' was unexpected)"),
@@ -118,7 +117,6 @@ COMMON = [
     ("--autoscaling-config=~/ray_bootstrap_config.yaml", "", START, "no worker would be started"),
     (PIN, "-q -c ~/constraints.txt 'ray[default,tune]'", "", "no version of Ray is named"),
     ("\nauth:", "\n# AKIAABCDEFGHIJKLMNOP\nauth:", "line ", "looks like an AWS access key"),
-    (PROVIDER, "provider:\n  regoin: x\n  type:", "provider.regoin", "do not read it"),
 ]
 KINDS, HEAD = "available_node_types", "available_node_types.head"
 TWIN = "resources: {CPU: 8, GPU: 1, ondemand: 1}"
@@ -183,7 +181,6 @@ GCP = [
     ("diskSizeGb: 150", "diskSizeGb: 8", "gpu-spot.node_config", SMALL),
     ("diskSizeGb: 150", "diskSizeGb: '8'", "head.node_config", SMALL),
     ("zone: us-central1-a", "zone: us-east1-a", "", "us-east1-a"),
-    ("zone: us-central1-a", "zone: us-central1-b", "initializeParams.diskType", "of us-central1-a, but nodes start in"),
     ("zone: us-central1-a", "zone: us-central10-a", "provider.availability_zone", "us-central10-a"),
 ]
 LOCAL = [("RAY_enable_autoscaler_v2=0 ", "", START, "autoscaler v2 starts no worker here")]
@@ -202,7 +199,6 @@ KUBERAY = [
     ('num-cpus: "0"', 'num-cpus: "2"', "headGroupSpec", "or trials run on the head"),
     (IMAGE, "mine:latest", "headGroupSpec.template.spec.containers[0].image", "from day to day"),
     (f'rayVersion: "{RAY}"', 'rayVersion: "2.41.0"', f"{CLUSTER}.rayVersion", f"Ray 2.41.0, but {RAY} in"),
-    ("image: *image", f"image: rayproject/ray:{RAY}-py311-gpu", "image", "Python py312, but py311 in"),
     (ONDEMAND, "num-gpus: '1'", "workerGroupSpecs[0]", "no on-demand twin: the same machine, not spot"),
     ("rayStartParams: {}", f"rayStartParams: {{{LOWER}}}", "rayStartParams.resources", "gpu is another resource"),
     ("idleTimeoutSeconds: 600", "idleTimeoutSeconds: 0", "autoscalerOptions.idleTimeoutSeconds", "pods would end"),
@@ -210,7 +206,6 @@ KUBERAY = [
     (AFFINITY, ON_SPOT + AFFINITY, "headGroupSpec", "a spot head"),
     ("mountPath: /dev/shm", "mountPath: /scratch", WORKER, "no volume in memory at /dev/shm"),
     ("medium: Memory, ", "", WORKER, "no volume in memory at /dev/shm"),
-    ("'the pod is taken away'", "the pod's taken away", "lifecycle.preStop.exec.command", "no valid shell"),
     ("--study mine", "--study 'mine", "spec.entrypoint", "no valid shell"),
     (RESULTS, "--results /home/ray/results", "spec: entrypoint", "lies in a pod and is lost with it"),
     (RESULTS, "", "spec: entrypoint", "--results results lies in a pod"),
@@ -328,22 +323,19 @@ def test_what_is_not_checked_is_said(check, tmp_path):
 
 
 BOMB = "a0: &a0 [x, x]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 9))
-MERGED = BOMB.replace("[", "{<<: [").replace("]", "]}").replace("{<<: [x, x]}", "{x: 1}")
 TWICE = "no YAML: line 3: cluster_name is given twice"
-MANY = "no YAML: line 1: more than 100,000 values, aliases written out"
+MANY, DEEP = "more than 100,000 values, aliases written out", "too many levels, or an alias within its own anchor"
 
 
 @pytest.mark.parametrize(
     ("content", "words"),
     [
         ("a: [1, 2", "no YAML: line"), ("- 1\n- 2\n", "no cluster file"), ("name: mine\non: push\n", "no cluster file"),
-        ("apiVersion: v1\nkind: ConfigMap\n", "no cluster file"), ("provider: &p\n  type: *p\n", "no YAML: line 1"),
-        (f"cluster_name: a\n{BOMB}", MANY), (f"cluster_name: a\n{MERGED}", MANY),
-        ("[" * 5000, "no YAML: nested in more than"),
-        (f"cluster_name: {'[' * 60}{']' * 60}", "no YAML: line 1: nested in more than 50 levels"),
-        ("a: !!int ''\n", "no YAML: line 1: "), ("? {a: 1}\n: 1\n", "no YAML: line 1"),
+        ("apiVersion: v1\nkind: ConfigMap\n", "no cluster file"), ("provider: &p\n  type: *p\n", DEEP),
+        (f"cluster_name: a\n{BOMB}", MANY), ("[" * 5000, DEEP),
+        ("a: !!int ''\n", "no YAML: "), ("? {a: 1}\n: 1\n", "no YAML: line 1"),
         ("cluster_name: a\nx: {cluster_name: a}\ncluster_name: b", TWICE),
-        ("a: 2026-13-01", "no YAML: line 1: ValueError: month must be in 1..12"),
+        ("a: 2026-13-01", "no YAML: month must be in 1..12"),
         ("", "no cluster file"), (b"\xff\xfe\x00", "cannot be read: 'utf-8' codec can't decode"),
         (None, "cannot be read: No such file or directory"),
     ],
@@ -397,14 +389,6 @@ def test_no_file_however_wrong_makes_the_check_itself_fail(check, tmp_path, name
         content = edited(name, {"/".join(map(str, place)): rng.choice([OUT, *JUNK])})
         status, lines, errors = check(written(tmp_path, content), "--template")
         assert status in (0, 1, 2) and lines + errors, place
-
-
-def test_the_provider_keys_are_those_that_rays_providers_read():
-    folder = Path(pytest.importorskip("ray.autoscaler._private").__path__[0])
-    read = re.compile(r"""(?:provider_config|\["provider"\]|provider_cfg)(?:\.get\(|\[)\s*"([a-z]\w+)\"""")
-    sources = [path for kind in ("aws", "gcp", "local") for path in (folder / kind).rglob("*.py")]
-    found = {key for path in [*sources, *folder.glob("*.py")] for key in read.findall(path.read_text())}
-    assert {"type", "region", "head_ip"} < found <= ray_up.PROVIDER_KEYS
 
 
 def test_the_gpus_of_ec2s_types_are_those_that_amazon_lists():

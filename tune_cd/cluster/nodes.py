@@ -1,7 +1,7 @@
 """Checks every node before a trial runs there: its view of the results, its software, its data and its GPUs.
 
-The driver writes a token among the results. A task on each node reads it and writes a token of its own, which the
-driver reads. So a folder that only the head has is found before any GPU time is spent.
+The driver writes a token among the results. A task on each node reads it, and writes one of its own. So a folder that
+only the head has is found before any GPU time is spent.
 """
 
 import hashlib
@@ -237,15 +237,8 @@ class Nodes:
         except ray.exceptions.RayError as error:
             gone = node["NodeID"] not in {other["NodeID"] for other in alive_nodes()}
             return {}, [] if gone else [f"could not be checked: {_line(getattr(error, 'cause', None) or error)}"]
-        found["results"] = found["results"] or self._read_back(self._own(node))
         apart = [f"results {self._store.where()} {found['results']}"] if found["results"] else []
         return found, [*apart, *found["wrong"]]
-
-    def _read_back(self, name: str) -> str | None:
-        try:
-            return None if self._store.read(name) == name.encode() else "written there is another here"
-        except OSError as error:
-            return f"written there is not read here: {_line(error)}"
 
     def _own(self, node: dict) -> str:
         return f"{self._token}-{node['NodeID'][:12]}"

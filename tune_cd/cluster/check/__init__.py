@@ -6,13 +6,11 @@ is written. Nothing is contacted. Sources in `file_mounts` are looked for from t
 
 import logging
 import sys
-import textwrap
 
 from . import kuberay, ray_up, rules
 from .documents import KUBERNETES, RAY_UP, Document, Finding, load, written
 
 GOOD, WRONG, UNREADABLE = 0, 1, 2
-LONGEST = 300  # characters of a message: Ray's quote whole parts of a file
 
 
 def findings(document: Document) -> list[Finding]:
@@ -40,7 +38,7 @@ def check(file: str, template: bool = False) -> int:
     try:
         documents = load(file)
         found = dict.fromkeys(finding for document in documents for finding in findings(document))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         print(f"{file}: {error}", file=sys.stderr)
         return UNREADABLE
     except ModuleNotFoundError as error:
@@ -50,8 +48,7 @@ def check(file: str, template: bool = False) -> int:
     shown = [finding for finding in found if not (finding.edit and template)]
     for finding in shown:
         place = f"{written(finding.place)}: " if finding.place else ""
-        text = textwrap.shorten(finding.message, LONGEST, placeholder="...")
-        print(f"{file}: {'to be edited: ' if finding.edit else ''}{place}{text}")
+        print(f"{file}: {'to be edited: ' if finding.edit else ''}{place}{finding.message}")
     for note in dict.fromkeys(filter(None, map(unchecked, documents))):
         print(f"{file}: not checked: {note}")
     if not shown:

@@ -17,20 +17,14 @@ SPOT = {
 }  # fmt: skip
 """Label -> value of spot nodes on GKE, EKS, Karpenter and AKS."""
 PLACEMENT = ("nodeSelector", "tolerations", "affinity")  # the fields in which a spot group and its twin differ
-REQUIRED = "affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms.*.matchExpressions.*"
 GROUPS, SHM = ("headGroupSpec", "workerGroupSpecs.*"), "/dev/shm"
-CONTAINERS, MOUNTS = "template.spec.containers|initContainers.*", "containers.0.volumeMounts.*"
+MOUNTS = "containers.0.volumeMounts.*"
 
 
 def shares_memory(pod: Any) -> bool:
     mounts = [at(mount, "name") for _, mount in matches(pod, MOUNTS) if at(mount, "mountPath") == SHM]
     volumes = [volume for _, volume in matches(pod, "volumes.*") if at(volume, "emptyDir", "medium") == "Memory"]
     return any(at(volume, "name") in mounts for volume in volumes)
-
-
-def bad_hook(command: Any) -> str:
-    """The error in a command such as `[bash, -c, TEXT]`. A hook that fails says nothing."""
-    return rules.shell_error(f"{at(command, 2)}") if at(command, 1) in ("-c", "-lc") else ""
 
 
 def lost_results(job: Any) -> str | None:
@@ -64,18 +58,13 @@ CLUSTER: list[Rule] = [
      "mode: token is missing: without it whoever reaches the head may run anything"),
     ("", lambda cluster: at(cluster, "authOptions") and not at(cluster, "rayVersion"),
      "rayVersion is missing: KubeRay makes no token without it"),
-    *((f"{group}.{CONTAINERS}.{path}", wrong, sentence) for group in GROUPS for path, wrong, sentence in [
-        ("image", rules.moves, rules.MOVES),
-        ("lifecycle.preStop|postStart.exec.command", bad_hook, "no valid shell: {}")]),
+    *((f"{group}.template.spec.containers.*.image", rules.moves, rules.MOVES) for group in GROUPS),
 ]  # fmt: skip
 
 
 def group_of(name: str, resources: dict, place: Place, group: Any) -> Group:
     pod = at(group, "template", "spec", default={})
-    asked = list(at(pod, "nodeSelector", default={}).items())
-    for _, expression in matches(pod, REQUIRED):
-        if at(expression, "operator") == "In":
-            asked += [(f"{at(expression, 'key')}", value) for value in at(expression, "values", default=[])]
+    asked = at(pod, "nodeSelector", default={}).items()
     machine = {key: value for key, value in pod.items() if key not in PLACEMENT}
     return Group(name, place, rules.spelt(resources), any(SPOT.get(key) == value for key, value in asked), machine)
 

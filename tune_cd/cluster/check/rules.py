@@ -19,10 +19,8 @@ SECRETS = {
     "a token": r"(?i)(token|password|secret)\W{1,4}['\"]?[0-9a-f]{32,}",
 }
 NUMBER = r"(\d+\.\d+\.\d+\w*)"
-PINS = {  # where commands and image tags name a version
-    "Ray": rf"\bray(?:\[[^\]]*\])?\s*==\s*{NUMBER}|\brayproject/ray[\w-]*:{NUMBER}",
-    "Python": r"\brayproject/ray[\w-]*:[\w.]+-(py\d+)",
-}
+PIN = rf"\bray(?:\[[^\]]*\])?\s*==\s*{NUMBER}|\brayproject/ray[\w-]*:{NUMBER}"
+"""Where commands and image tags name a version of Ray."""
 SPELT = {"cpu": "CPU", "gpu": "GPU"}
 
 Rule = tuple[str, Callable[[Any], Any], str]
@@ -76,22 +74,17 @@ MOVES = "{} changes from day to day: name a version"
 
 
 def versions(document: Document) -> Iterator[Finding]:
-    """Nodes of two versions of Ray or Python do not work together, and `ray up` needs the nodes' Ray."""
+    """Nodes of two versions of Ray do not work together, and `ray up` needs the nodes' Ray."""
     texts = list(strings(document.data))
-    for what, pattern in PINS.items():
-        pins = [
-            (place, next(filter(None, one.groups()))) for place, text in texts for one in re.finditer(pattern, text)
-        ]
-        if what == "Ray":
-            pins += [(place, text) for place, text in texts if place[-1] == "rayVersion" and re.fullmatch(NUMBER, text)]
-            missing = "no version of Ray is named: every node must have the same one, 'ray[default]==2.x.y'"
-            yield from said((), {missing: not pins})
-        installed = what == "Ray" and document.kind == RAY_UP
-        numbers = [number for _, number in pins]
-        usual = version("ray") if installed else max(numbers, key=numbers.count, default="")
-        where = next((f"in {written(place)}" for place, number in pins if number == usual), "is installed here")
-        for place, number in pins:
-            yield from said(place, {f"{what} {number}, but {usual} {where}": number != usual})
+    pins = [(place, one[1] or one[2]) for place, text in texts for one in re.finditer(PIN, text)]
+    pins += [(place, text) for place, text in texts if place[-1] == "rayVersion" and re.fullmatch(NUMBER, text)]
+    missing = "no version of Ray is named: every node must have the same one, 'ray[default]==2.x.y'"
+    yield from said((), {missing: not pins})
+    installed, numbers = document.kind == RAY_UP, [number for _, number in pins]
+    usual = version("ray") if installed else max(numbers, key=numbers.count, default="")
+    where = "is installed here" if installed else f"in {written(pins[numbers.index(usual)][0])}" if pins else ""
+    for place, number in pins:
+        yield from said(place, {f"Ray {number}, but {usual} {where}": number != usual})
 
 
 class Group(NamedTuple):

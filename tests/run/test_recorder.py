@@ -14,12 +14,12 @@ from trainables import trial
 from trainables.training.outcome import Evaluation, Outcome, failure
 from tune_cd import results
 from tune_cd.results.attempts import to_retry
+from tune_cd.results.writing import write
 from tune_cd.run.recorder import Checkpoints, Recorder
 from tune_cd.run.resources import Resources
 from tune_cd.run.summary import summarise
 from tune_cd.tune import packs
 from tune_cd.tune.callback import failures_callback as tune
-from tune_cd.tune.callback.writer import write
 
 CONFIG = {
     "Lambda_p": 0.5, "Lambda_e": 2.0, "batch_size": 64, "seed": 3,

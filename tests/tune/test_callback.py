@@ -2,7 +2,6 @@
 
 import math
 import pickle
-from datetime import timedelta
 from types import SimpleNamespace
 
 import numpy as np
@@ -17,9 +16,8 @@ from tune_cd import CoordinateDescentSearch, ResultsCallback, Space, results
 from tune_cd.results import writing
 from tune_cd.results.attempts import to_retry
 from tune_cd.results.merging import merge
-from tune_cd.tune.callback import row_callback, writer
+from tune_cd.tune.callback import row_callback
 from tune_cd.tune.callback.failures_callback import UNSTORED, FailuresCallback
-from tune_cd.tune.callback.writer import Entry, RowWriter
 
 
 def objective(config):
@@ -245,6 +243,15 @@ class TestFailures:
         )  # fmt: skip
         assert row["gpus"] == 0.25 and row["scores"] == {"acc": 0.1}
 
+    @pytest.mark.parametrize("recorded, stored", [(0, 2), (1, 2), (2, 2), (3, 3)])
+    def test_a_failure_that_the_training_has_recorded_itself_is_no_second_attempt(self, tmp_path, recorded, stored):
+        row = minimal(study="mine", trial_id="cd-1-seed3", status="failed", error="timeout", attempt=recorded)
+        results.write_trial(tmp_path, row)
+        trial = self.trial(tmp_path)
+        run(self.callback(tmp_path), [trial], failed=[trial])
+        held = results.read_trial(tmp_path, "mine", "cd-1-seed3")
+        assert (held["attempt"], held["error"] == "timeout") == (stored, recorded >= 2)
+
     def test_what_a_training_could_not_store_is_stored_once_with_its_curve(self, tmp_path):
         stored = {"row": full(study="mine"), "curve": [evaluation(images_seen=n) for n in (1, 2)]}
         result = {"acc": 0.5, "pack": {"0": {"acc": 0.5, "done": True, UNSTORED: stored}}}
@@ -254,7 +261,7 @@ class TestFailures:
         trial = SimpleNamespace(config={"pack": [{"lr": 0.1}, {"lr": 0.2}]}, trial_id="a")
         for _ in range(3):
             callback.on_trial_result(0, [], trial, result)
-        with pytest.warns(UserWarning, match="1 result rows were not written .t0.*; 1 wait in"):
+        with pytest.warns(UserWarning, match="1 result rows were not written .a.*; 1 wait in"):
             callback.on_experiment_end([])
         (tmp_path / "curves").unlink()
         merge(tmp_path)
@@ -481,7 +488,7 @@ def test_rows_that_were_not_written_wait_in_the_folder_that_the_warning_names_un
     (tmp_path / "r").touch()
     trials = lrs(0.1, 0.2)
     trials[1].fail(tmp_path, TRACEBACK.format("RuntimeError: no"))
-    with pytest.warns(UserWarning, match="2 result rows were not written .cd-00000, cd-00001.*; 2 wait in") as said:
+    with pytest.warns(UserWarning, match="2 result rows were not written .tune1, tune2.*; 2 wait in") as said:
         run(ResultsCallback(tmp_path / "r", "mine", metric="acc"), trials, failed=trials[1:])
     [place] = tmp_path.glob(".r-waiting-*")
     assert str(place) in str(said[0].message) and sorted(numbers(place)) == ["cd-00000", "cd-00001"]
@@ -517,7 +524,7 @@ def test_rows_wait_for_a_store_that_is_away(tmp_path, monkeypatch, caplog, pause
 
 def test_rows_that_no_folder_takes_are_named(tmp_path, monkeypatch):
     (tmp_path / "r").touch()
-    monkeypatch.setattr(writer, "keep", lambda *_: (_ for _ in ()).throw(OSError("full")))
+    monkeypatch.setattr(row_callback, "keep", lambda *_: (_ for _ in ()).throw(OSError("full")))
     with pytest.warns(UserWarning, match="2 result rows were not written .tune1, tune2.; the first: full"):
         run(make(tmp_path / "r"), lrs(0.1, 0.2))
 
@@ -541,19 +548,11 @@ def test_a_trial_of_which_no_row_can_be_made_is_named(tmp_path):
         callback.on_experiment_end([trial])
 
 
-def test_a_failure_that_the_trainable_has_recorded_itself_is_no_second_attempt(tmp_path):
-    write, since = RowWriter(tmp_path), full()["started_at"]
-    failed = minimal(status="failed", error="timeout: not done after 5 s", attempt=1)
-    for attempt, stored in ((1, 1), (0, 1), (2, 2)):
-        write(Entry(failed | {"attempt": attempt, "ended_at": since + timedelta(minutes=attempt)}, since))
-        assert results.read_trial(tmp_path, "demo", "t0")["attempt"] == stored
-
-
 def test_it_can_be_pickled_before_and_during_a_run(tmp_path):
     callback = ResultsCallback(tmp_path, "mine", metric="loss")
     callback.setup()
     again = pickle.loads(pickle.dumps(callback))
-    assert vars(again)["_constants"]["study"] == "mine" and "_writer" not in vars(again)
+    assert vars(again)["_constants"]["study"] == "mine" and vars(again)["_writer"] is None
 
 
 WRONG = [

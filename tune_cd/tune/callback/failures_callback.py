@@ -1,18 +1,22 @@
 """Writes the rows of trainings that failed in Tune, for packs of trainings that write their own rows otherwise."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ray.tune.utils import flatten_dict
 
-from tune_cd.results.rows import finite, split, trial_row
+from tune_cd.results.attempts import has_ended
+from tune_cd.results.lookup import look
+from tune_cd.results.rows import finite, next_run, split, trial_row
 from tune_cd.results.schema import LOST
+from tune_cd.results.store import store_of
+from tune_cd.results.writing import write
 from tune_cd.tune.callback.failures import failure_of
 from tune_cd.tune.callback.row_callback import RowCallback
 from tune_cd.tune.callback.rows import machine_of, scores_in
-from tune_cd.tune.callback.writer import Entry
 from tune_cd.tune.packs import PACK, SEED, UNTIL, members_of
 
 UNSTORED = "unstored"
@@ -48,15 +52,19 @@ class FailuresCallback(RowCallback):
             told = member.get(UNSTORED)
             if isinstance(told, dict) and {"row", "curve"} <= set(told) and (trial.trial_id, place) not in self._taken:
                 self._taken.add((trial.trial_id, place))
-                self._write(trial, iter([Entry(told["row"], self._since, curve=told["curve"])]))
+                with self._noting(trial):
+                    self._store(trial, partial(_write, row=told["row"], curve=told["curve"]))
 
     def on_trial_complete(self, iteration, trials, trial, **info) -> None:
         self._started.pop(trial.trial_id, None)
 
     def on_trial_error(self, iteration, trials, trial, **info) -> None:
-        self._write(trial, self._entries(trial, self._started.pop(trial.trial_id, None)))
+        started = self._started.pop(trial.trial_id, None)
+        with self._noting(trial):
+            for row in self._rows(trial, started):
+                self._store(trial, partial(_write, row=row))
 
-    def _entries(self, trial: Any, started: datetime | None) -> Iterator[Entry]:
+    def _rows(self, trial: Any, started: datetime | None) -> Iterator[dict[str, Any]]:
         """The rows of the trainings in a trial's pack that were not done."""
         packed = trial.config[PACK]
         for suggested, (config, result) in zip(packed, members_of(trial.config, trial.last_result)):
@@ -71,4 +79,11 @@ class FailuresCallback(RowCallback):
             constants = self._constants | self._identify(config)
             machine = {"started_at": started} | machine_of(trial, share=1 / len(packed))
             asked = {name: value for name, value in config.items() if name != self._no_parameters[0]}
-            yield Entry(trial_row({}, params, asked, told, machine, constants, choices), self._since)
+            yield trial_row({}, params, asked, told, machine, constants, choices)
+
+
+def _write(location: str | Path, row: dict[str, Any], curve: Sequence[Mapping[str, Any]] = ()) -> None:
+    """Store the row of an attempt and its curve, unless that attempt, or a later one, has a row."""
+    held = look(store_of(location), "trials", row["study"], row["trial_id"], row["attempt"])
+    if not has_ended(held.row, row["attempt"]):
+        write(location, next_run(row, held.row), curve, held)

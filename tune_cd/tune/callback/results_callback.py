@@ -1,6 +1,6 @@
 """Writes rows of the results table from Tune's events, for trainables that do not write their own."""
 
-from collections.abc import Iterator
+import logging
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,17 +10,22 @@ from ray.tune.result import TRAINING_ITERATION
 from ray.tune.search.repeater import TRIAL_INDEX as REPETITION
 from ray.tune.utils import flatten_dict
 
+from tune_cd import results
+from tune_cd.results.redaction import redact
 from tune_cd.results.rows import FULL_LENGTH, LENGTHS, SPACE, split, trial_name, trial_row, with_own
 from tune_cd.results.schema import CUT
 from tune_cd.tune.callback.curves import Curves
 from tune_cd.tune.callback.failures import failure_of
 from tune_cd.tune.callback.row_callback import RowCallback
 from tune_cd.tune.callback.rows import machine_of, outcome
-from tune_cd.tune.callback.writer import Entry, compact
+from tune_cd.tune.callback.writer import RowWriter
 from tune_cd.tune.reports import Reports
 
 if TYPE_CHECKING:
     from tune_cd.tune.searcher import CoordinateDescentSearch
+
+
+log = logging.getLogger(__name__)
 
 
 class ResultsCallback(RowCallback):
@@ -68,6 +73,7 @@ class ResultsCallback(RowCallback):
         super()._begin()
         self._started: dict[str, datetime] = {}
         self._paused: dict[str, Any] = {}  # trial id -> training_iteration at the pause of its last row
+        self._writer: RowWriter | None = None
         self._reports = Reports(*self._told_as)
         self._curves = Curves(self._reports.metric, self._reports.full_length and self._reports.counter)
 
@@ -88,28 +94,47 @@ class ResultsCallback(RowCallback):
         for trial in trials if self.searcher is not None and self.searcher.pauses else ():
             if trial.status == Trial.PAUSED and trial.last_result and self._is_news(trial):
                 self._paused[trial.trial_id] = trial.last_result.get(TRAINING_ITERATION)
-                self._write(trial, self._entries(trials, trial))
+                self._write(trials, trial)
 
     def on_trial_complete(self, iteration, trials, trial, **info) -> None:
         if self._is_news(trial):
-            self._write(trial, self._entries(trials, trial))
+            self._write(trials, trial)
         self._reports.forget(trial.trial_id)
         self._curves.points.pop(trial.trial_id, None)
 
     def on_trial_error(self, iteration, trials, trial, **info) -> None:
-        self._write(trial, self._entries(trials, trial, failed=True))
+        self._write(trials, trial, failed=True)
 
     def on_experiment_end(self, trials, **info) -> None:
         for trial in [trial for trial in trials if trial.trial_id in self._started and self._is_news(trial)]:
             if TRAINING_ITERATION in trial.last_result:  # else Tune filled it in before the first report
-                self._write(trial, self._entries(trials, trial, cut=True))
+                self._write(trials, trial, cut=True)
         self.close()
-        compact(self._results, self._study)
+        try:
+            results.compact(self._results, self._study)
+        except (OSError, ValueError) as problem:  # the files stay as they are
+            log.info("study %s is not compacted: %s", self._study, redact(str(problem)))
 
     # ----------------------------------------------------------------------------------------------------------
 
-    def _entries(self, trials: list, trial: Any, failed: bool = False, cut: bool = False) -> Iterator[Entry]:
-        """The row of a trial; none for one that was cut off without a value. cut: the experiment ended before it."""
+    def _write(self, trials: list, trial: Any, failed: bool = False, cut: bool = False) -> None:
+        """Store the row of a trial, if it has one. cut: the experiment ended before it."""
+        with self._noting(trial):
+            if (row := self._row(trials, trial, failed, cut)) is not None:
+                curve = self._curves.rows(trial.trial_id, row.get("seed"))
+                self._store(trial, lambda place: self._writer_of(place)(row, curve))
+
+    def _writer_of(self, place: str | Path) -> RowWriter:
+        """The writer of a results folder; a second one is read anew."""
+        if place != self._results:
+            return RowWriter(place, self._since)
+        if self._writer is None:
+            begins_anew = self.searcher is not None and not (self._resumed or self.searcher.knows(self._study))
+            self._writer = RowWriter(place, self._since, begins_anew)
+        return self._writer
+
+    def _row(self, trials: list, trial: Any, failed: bool, cut: bool) -> dict[str, Any] | None:
+        """The row of a trial; None for one that was cut off without a value."""
         started, result = self._started.pop(trial.trial_id, None), flatten_dict(trial.last_result)
         suggested = {name: value for name, value in trial.evaluated_params.items() if name != REPETITION}
         search = None if self.searcher is None else self.searcher.search
@@ -120,7 +145,7 @@ class ResultsCallback(RowCallback):
         told = outcome(result, self._reports, seen, failure_of(trial, params) if failed else None)
         if cut:
             if told["val_score"] is None:
-                return
+                return None
             told |= {"status": "stopped", "error": CUT}
         origin = {}
         if self.searcher is not None and REPETITION not in trial.config:
@@ -129,9 +154,7 @@ class ResultsCallback(RowCallback):
         identity = {"trial_id": trial_name(self._search, number), "trial_index": number, "attempt": 0}
         identity |= {name: origin.get(name) for name in ("direction", "line_position")}
         config, machine = with_own(trial.config, self._knowledge), {"started_at": started} | machine_of(trial)
-        row = trial_row(identity, params, config, told, machine, self._constants, choices)
-        curve = self._curves.rows(trial.trial_id, row.get("seed"))
-        yield Entry(row, self._since, number, curve)
+        return trial_row(identity, params, config, told, machine, self._constants, choices)
 
     def _is_news(self, trial: Any) -> bool:
         """Whether the trial has reported a result since the row of its last pause."""
@@ -148,12 +171,8 @@ class ResultsCallback(RowCallback):
             known |= {LENGTHS: list(search.lengths)} if len(search.lengths) > 1 else {}
         return known
 
-    @property
-    def _begins_anew(self) -> bool:
-        return self.searcher is not None and not (self._resumed or self.searcher.knows(self._study))
-
     def __getstate__(self) -> dict[str, Any]:
-        return {**super().__getstate__(), "_resumed": True}  # Tuner.restore reads it
+        return {**vars(self), "_writer": None, "_resumed": True}  # Tuner.restore reads it
 
     def get_state(self) -> dict[str, Any]:
         """What Tune's snapshot keeps: of a trial, Tune itself knows only its last report."""

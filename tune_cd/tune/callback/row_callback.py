@@ -3,7 +3,8 @@
 import logging
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from tune_cd import results
 from tune_cd.results.merging import merge
 from tune_cd.results.redaction import redact
 from tune_cd.results.rows import trial_name
-from tune_cd.tune.callback.writer import Entry, RowWriter
+from tune_cd.results.waiting import folders, keep
 
 PAUSE = 60.0
 """Seconds after which a store that did not take a row is tried again."""
@@ -39,50 +40,42 @@ class RowCallback(Callback):
         """Begin a run. Tune pickles callbacks when the Tuner is made, so a restored one keeps `_since` and recognises
         its own rows."""
         self._since = datetime.now(UTC)
-        self._kept: dict[str, Path] = {}  # trial id of a row that waits in a second folder -> the folder
+        self._kept: dict[str, Path] = {}  # id of a trial whose row waits in a second folder -> the folder
         self._problem: OSError | None = None  # why the store did not take the last row
         self._tried_at = 0.0  # when it did not, on time.monotonic's clock
         self._refused: list[tuple[str, Exception]] = []  # ids of trials without a row, with the reason
 
     def setup(self, **info: Any) -> None:
         merge(self._results)
-        self._writer = RowWriter(self._results, self._begins_anew)
 
-    @property
-    def _begins_anew(self) -> bool:
-        """Whether rows that the study has already are unknown to the search."""
-        return False
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "_writer"}
-
-    def _write(self, trial: Any, entries: Iterator[Entry]) -> None:
-        """Store the rows of a trial; an error here would end Tune's experiment, and the next row may be allowed."""
+    @contextmanager
+    def _noting(self, trial: Any) -> Iterator[None]:
+        """What makes and stores the row of a trial; an error there would end Tune's experiment."""
         try:
-            for entry in entries:
-                self._store(entry)
+            yield
         except Exception as problem:
             self._refused.append((trial.trial_id, problem))
 
-    def _store(self, entry: Entry) -> None:
+    def _store(self, trial: Any, write: Callable[[str | Path], None]) -> None:
+        """Store a row of a trial. write: writes it into a results folder or store, or raises OSError."""
         try:
             if self._problem is not None and time.monotonic() - self._tried_at < PAUSE:
                 raise self._problem
             self._settle()
-            self._writer(entry)
+            write(self._results)
         except OSError as problem:
-            where = self._kept[entry.row["trial_id"]] = self._writer.keep(entry)
+            where = self._kept[trial.trial_id] = keep(self._results, write)
             if self._problem is None:
-                log.warning(
-                    "result rows cannot be written and wait in %s: %s", redact(str(where)), redact(str(problem))
-                )
+                log.warning("result rows cannot be written and wait in %s: %s", where, redact(str(problem)))
             if problem is not self._problem:
                 self._problem, self._tried_at = problem, time.monotonic()
 
     def _settle(self) -> None:
         """Move the rows that wait in a second folder. Raises OSError if the store does not take them."""
         if self._kept:
-            self._writer.settle()
+            merge(self._results)
+            if left := folders(self._results):
+                raise self._problem or OSError(f"rows still wait in {left[0]}")
             self._kept = {}
         self._problem = None
 
@@ -92,7 +85,6 @@ class RowCallback(Callback):
     def close(self) -> None:
         """End the run, and warn of rows that are not in the store. Also for a caller that catches an interrupt of
         `Tuner.fit`."""
-        self._problem = None
         try:
             self._settle()
         except OSError as problem:

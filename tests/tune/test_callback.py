@@ -2,7 +2,6 @@
 
 import math
 import pickle
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -10,14 +9,11 @@ import pytest
 from fake_trials import FakeTrial
 from ray import tune
 from ray.tune.search.repeater import TRIAL_INDEX as REPETITION
-from rows import evaluation, full, minimal
 
-from tune_cd import CoordinateDescentSearch, ResultsCallback, Space, results
+from tune_cd import CoordinateDescentSearch, Space, results
 from tune_cd.results import writing
 from tune_cd.results.attempts import to_retry
-from tune_cd.results.merging import merge
 from tune_cd.tune.callback import row_callback
-from tune_cd.tune.callback.failures_callback import UNSTORED, FailuresCallback
 
 
 def objective(config):
@@ -90,7 +86,13 @@ def told(lr, index):
 
 
 def make(tmp_path, **arguments):
-    return ResultsCallback(tmp_path, "mine", metric="acc", **arguments)
+    return of_a_search(tmp_path, "mine", **arguments)
+
+
+def of_a_search(folder, study="mine", metric="acc", mode="max", fields=None, search="cd", **arguments):
+    """The callback of a search, which these tests do not ask for anything."""
+    searcher = CoordinateDescentSearch(Space(lr=(1e-4, 1.0)), metric, mode, **arguments)
+    return searcher.callback(folder, study, fields=fields, search=search)
 
 
 def asked(tmp_path, trials):
@@ -143,7 +145,7 @@ def test_a_study_with_rows_that_the_search_does_not_know_is_said_once(tmp_path, 
     [said] = warned(caplog, begun())
     way = f"CoordinateDescentSearch.from_results('{tmp_path}', 'mine', resume=True, ...)"
     assert f"study 'mine' in {tmp_path} has 1 rows already" in said and way in said and "another study name" in said
-    assert warned(caplog, restored) == warned(caplog, make(tmp_path)) == warned(caplog, begun("another")) == []
+    assert warned(caplog, restored) == warned(caplog, begun("another")) == []
     assert warned(caplog, begun(**CoordinateDescentSearch(**named).get_state())) == []
     for study, knows in (("mine", True), (None, True), ("another", False)):
         known = CoordinateDescentSearch.from_results(tmp_path, study, **named).callback(tmp_path, "mine")
@@ -209,64 +211,6 @@ def test_a_failed_trial_that_is_run_again_is_its_next_attempt(tmp_path, same):
     assert numbers(tmp_path) == {"cd-00000": (0, 0.1, 0), "cd-00001": (1, 0.2, 2)} and set(
         results.read(tmp_path, "mine")["status"]
     ) == {"completed"}
-
-
-class TestFailures:
-    """Packs whose trainings write their own rows."""
-
-    def callback(self, tmp_path):
-        fields = {"metric_name": "acc"}
-        return FailuresCallback(tmp_path, "mine", fields=fields, identify=self.identify, origin="origin")
-
-    def identify(self, config):
-        origin = config["origin"]
-        seed = config["seed"]
-        return origin | {"search": "cd", "trial_id": f"cd-{origin['trial_index']}-seed{seed}", "seed": seed}
-
-    def trial(self, tmp_path):
-        """One process trained two; it failed when one was done."""
-        origins = [{"trial_index": n, "attempt": 2 * n} for n in range(2)]
-        pack = [{"lr": lr, "origin": origin, "seed": 3} for origin, lr in zip(origins, (0.1, 0.2))]
-        trial = FakeTrial(1, {}, {"pack": {"0": {"acc": 0.7, "done": True}, "1": {"acc": 0.1}}, "done": False})
-        trial.config = {"pack": pack}
-        return trial.fail(tmp_path, TRACEBACK.format("RuntimeError: all of them"))
-
-    def test_only_what_was_not_done_has_failed_and_that_is_the_machines_fault(self, tmp_path):
-        trial = self.trial(tmp_path)
-        for _ in range(2):
-            run(self.callback(tmp_path), [trial], failed=[trial])
-        run(self.callback(tmp_path), [trial])
-        [row] = results.read(tmp_path, "mine").to_dict("records")
-        assert (row["trial_id"], row["attempt"], row["seed"], row["params"]) == ("cd-1-seed3", 2, 3, {"lr": 0.2})
-        assert (row["status"], row["failure_kind"], row["error"]) == (
-            "failed", "lost", "lost: RuntimeError: all of them",
-        )  # fmt: skip
-        assert row["gpus"] == 0.25 and row["scores"] == {"acc": 0.1}
-
-    @pytest.mark.parametrize("recorded, stored", [(0, 2), (1, 2), (2, 2), (3, 3)])
-    def test_a_failure_that_the_training_has_recorded_itself_is_no_second_attempt(self, tmp_path, recorded, stored):
-        row = minimal(study="mine", trial_id="cd-1-seed3", status="failed", error="timeout", attempt=recorded)
-        results.write_trial(tmp_path, row)
-        trial = self.trial(tmp_path)
-        run(self.callback(tmp_path), [trial], failed=[trial])
-        held = results.read_trial(tmp_path, "mine", "cd-1-seed3")
-        assert (held["attempt"], held["error"] == "timeout") == (stored, recorded >= 2)
-
-    def test_what_a_training_could_not_store_is_stored_once_with_its_curve(self, tmp_path):
-        stored = {"row": full(study="mine"), "curve": [evaluation(images_seen=n) for n in (1, 2)]}
-        result = {"acc": 0.5, "pack": {"0": {"acc": 0.5, "done": True, UNSTORED: stored}}}
-        callback = self.callback(tmp_path)
-        (tmp_path / "curves").touch()  # a folder is needed there: the store does not answer
-        callback.setup()
-        trial = SimpleNamespace(config={"pack": [{"lr": 0.1}, {"lr": 0.2}]}, trial_id="a")
-        for _ in range(3):
-            callback.on_trial_result(0, [], trial, result)
-        with pytest.warns(UserWarning, match="1 result rows were not written .a.*; 1 wait in"):
-            callback.on_experiment_end([])
-        (tmp_path / "curves").unlink()
-        merge(tmp_path)
-        assert results.read_trial(tmp_path, "mine", "t0")["val_score"] == full()["val_score"]
-        assert len(results.read_curves(tmp_path, "mine")) == 2
 
 
 TRACEBACK = """\x1b[36mray::ImplicitFunc.train()\x1b[39m (pid=1, ip=10.0.0.1, actor_id=2, repr=f)
@@ -380,7 +324,7 @@ def test_whatever_a_trial_reports_is_a_row(tmp_path, value, status, says):
 
 
 def test_a_metric_may_be_nested_and_a_config_need_not_be_json(tmp_path):
-    callback = ResultsCallback(tmp_path, "mine", metric="val/acc")
+    callback = of_a_search(tmp_path, metric="val/acc")
     run(callback, [FakeTrial(1, {"lr": 0.1}, {"val": {"acc": 0.5}}, options={("a", 1): {1, 2}})])
     row = results.read_trial(tmp_path, "mine", "cd-00000")
     assert row["val_score"] == 0.5 and row["scores"] == {"val/acc": 0.5} and "('a', 1)" in row["config"]
@@ -438,7 +382,7 @@ def test_trials_that_the_end_of_the_experiment_cuts_off_have_rows(tmp_path, said
 def test_a_metric_that_tune_fills_in_is_no_report(tmp_path):
     trial = FakeTrial(1, {"lr": 0.1})
     trial.last_result = UNHEARD
-    callback = ResultsCallback(tmp_path, "mine", metric="time_total_s", mode="min")
+    callback = of_a_search(tmp_path, metric="time_total_s", mode="min")
     callback.setup()
     callback.on_trial_start(0, [trial], trial)
     callback.on_experiment_end([trial])
@@ -449,7 +393,7 @@ def test_a_metric_that_tune_fills_in_is_no_report(tmp_path):
 def test_the_best_value_counts_where_it_does_for_the_searcher(tmp_path, mode, kept):
     trial = FakeTrial(1, {"lr": 0.1}, {"acc": 0.5})
     for use_result, said in (("last", 0.5), ("best", kept)):
-        callback = ResultsCallback(tmp_path, use_result, metric="acc", mode=mode, use_result=use_result)
+        callback = of_a_search(tmp_path, use_result, mode=mode, use_result=use_result)
         callback.setup()
         callback.on_trial_start(0, [trial], trial)
         for value in (0.4, math.nan, 0.9, 0.5):
@@ -489,7 +433,7 @@ def test_rows_that_were_not_written_wait_in_the_folder_that_the_warning_names_un
     trials = lrs(0.1, 0.2)
     trials[1].fail(tmp_path, TRACEBACK.format("RuntimeError: no"))
     with pytest.warns(UserWarning, match="2 result rows were not written .tune1, tune2.*; 2 wait in") as said:
-        run(ResultsCallback(tmp_path / "r", "mine", metric="acc"), trials, failed=trials[1:])
+        run(of_a_search(tmp_path / "r"), trials, failed=trials[1:])
     [place] = tmp_path.glob(".r-waiting-*")
     assert str(place) in str(said[0].message) and sorted(numbers(place)) == ["cd-00000", "cd-00001"]
     (tmp_path / "r").unlink()
@@ -549,7 +493,7 @@ def test_a_trial_of_which_no_row_can_be_made_is_named(tmp_path):
 
 
 def test_it_can_be_pickled_before_and_during_a_run(tmp_path):
-    callback = ResultsCallback(tmp_path, "mine", metric="loss")
+    callback = of_a_search(tmp_path, metric="loss")
     callback.setup()
     again = pickle.loads(pickle.dumps(callback))
     assert vars(again)["_constants"]["study"] == "mine" and vars(again)["_writer"] is None
@@ -566,11 +510,11 @@ WRONG = [
 @pytest.mark.parametrize("wrong", WRONG)
 def test_arguments_are_checked_before_a_trial_runs_for_a_row_that_is_not_allowed(tmp_path, wrong):
     with pytest.raises(ValueError):
-        ResultsCallback(tmp_path, "mine", metric="loss", **wrong)
+        of_a_search(tmp_path, metric="loss", **wrong)
 
 
 def test_rows_have_the_gpus_that_their_trials_hold(tmp_path):
     trials = lrs(0.1, 0.2)
     trials[1].fail(tmp_path, "Error: no")
-    run(ResultsCallback(tmp_path / "r", "mine", metric="acc"), trials, failed=trials[1:])
+    run(of_a_search(tmp_path / "r"), trials, failed=trials[1:])
     assert results.read(tmp_path / "r", "mine")["gpus"].tolist() == [0.5, 0.5]

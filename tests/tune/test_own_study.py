@@ -7,7 +7,7 @@ import pytest
 from contract import exactly
 from fake_trials import FakeTrial
 
-from tune_cd import CoordinateDescentSearch, ResultsCallback, Space, results
+from tune_cd import CoordinateDescentSearch, Space, results
 from tune_cd.analysis import best_trial
 from tune_cd.analysis.believed import believed
 from tune_cd.analysis.runs import runs_of
@@ -141,7 +141,7 @@ def test_a_long_curve_is_thinned_and_keeps_its_end(monkeypatch):
 
 def test_looks_outlast_a_restored_experiment(tmp_path):
     def callback():
-        made = ResultsCallback(tmp_path, "mine", metric="acc")
+        made = CoordinateDescentSearch(SPACE, "acc", "max").callback(tmp_path, "mine")
         made.setup()
         return made
 
@@ -155,17 +155,6 @@ def test_looks_outlast_a_restored_experiment(tmp_path):
     second.on_trial_complete(0, [trial], trial)
     second.on_experiment_end([])
     assert results.read_curves(tmp_path, "mine")["val_score"].tolist() == [0.1, 0.2]
-
-
-def test_without_a_searcher_anything_but_a_number_is_a_category(tmp_path):
-    callback = ResultsCallback(tmp_path, "mine", metric="acc")
-    callback.setup()
-    trial = FakeTrial(1, {"lr": 0.1, "opt": "adam", "layers": [1, 2], "flag": True}, {"acc": 0.5})
-    callback.on_trial_start(0, [trial], trial)
-    callback.on_trial_complete(0, [trial], trial)
-    callback.on_experiment_end([])
-    row = results.read(tmp_path, "mine").iloc[0]
-    assert row["params"] == {"lr": 0.1} and row["choices"] == {"opt": "adam", "flag": "true"}
 
 
 def test_a_mistyped_length_is_named_at_the_first_report(caplog):

@@ -14,7 +14,7 @@ from ray import tune
 from ray.tune.experiment import Trial
 from ray.tune.schedulers import TrialScheduler
 
-from tune_cd import LENGTHS, CoordinateDescentSearch, ResultsCallback, Space, results
+from tune_cd import LENGTHS, CoordinateDescentSearch, Space, results
 from tune_cd.results.rows import sign_of
 
 LINE = Space(lr=(1e-4, 1.0))
@@ -198,15 +198,6 @@ def test_what_is_no_number_is_refused_with_one_warning(tmp_path, caplog, value, 
     assert [record.getMessage().partition(";")[0] for record in caplog.records] == [
         f"acc = {value!r} ({type(value).__name__}) is no number"
     ]
-
-
-def test_a_callback_alone_warns_too(tmp_path, caplog):
-    callback = ResultsCallback(tmp_path, "s", metric="acc")
-    callback.setup()
-    for trial_id in ("a", "b"):
-        callback.on_trial_result(0, [], SimpleNamespace(trial_id=trial_id, config={}), {"acc": "0.5"})
-    callback.close()
-    assert [record.getMessage().count("acc = '0.5' (str)") for record in caplog.records] == [1]
 
 
 @pytest.mark.parametrize("reward", ["0.5", True, np.array([1.0, 2.0])])

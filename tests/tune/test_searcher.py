@@ -11,7 +11,7 @@ import pytest
 from ray import tune
 from ray.tune.search import Searcher
 
-from tune_cd import LENGTHS, CoordinateDescent, CoordinateDescentSearch, ResultsCallback, Space, results
+from tune_cd import LENGTHS, CoordinateDescent, CoordinateDescentSearch, Space, results
 from tune_cd.tune.param_space import space_from_tune
 
 PLANE = Space(lr=(1e-6, 1.0), wd=(1e-8, 1.0))
@@ -282,8 +282,6 @@ def test_numpys_numbers_are_as_good_as_any(tmp_path):
 def test_a_full_length_is_a_key_and_an_amount(wrong):
     with pytest.raises(ValueError, match="full_length .*: the key of a result, and its value above 0"):
         CoordinateDescentSearch(full_length=wrong)
-    with pytest.raises(ValueError, match="full_length"):
-        ResultsCallback("results", "own", metric="acc", full_length=wrong)
 
 
 def test_rewards_in_min_mode_are_losses_even_if_tune_says_so_later():

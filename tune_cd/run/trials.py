@@ -12,6 +12,7 @@ from tune_cd.results.attempts import to_retry
 from tune_cd.results.clean import tune_prefix
 from tune_cd.results.rows import trial_name
 from tune_cd.run.budget import Meter
+from tune_cd.run.failures import FailuresCallback
 from tune_cd.run.portfolio import ORIGIN
 from tune_cd.run.progress import Progress
 from tune_cd.run.recorder import Recorder, fixed_fields
@@ -22,7 +23,6 @@ from tune_cd.run.stopper import LossesInARow
 from tune_cd.run.study import RunningFile, Study, running_of, tune_folder
 from tune_cd.run.study_search import StudySearch
 from tune_cd.run.tracking import TrainingLog
-from tune_cd.tune.callback import FailuresCallback
 from tune_cd.tune.packs import PACK
 
 
@@ -40,9 +40,7 @@ def run_searches(study: Study, searches: list[Search], resources: Resources, loa
     recorder = Recorder(study, searches[0], resources)
     reported, note = reported_by(study, searches[0]), RunningFile(study)
     searcher = StudySearch(portfolio, resources.pack, resources.processes, reported, meter, note)
-    failures = FailuresCallback(
-        study.results, study.name, fields=fixed_fields(study), identify=recorder.identity, origin=ORIGIN
-    )
+    failures = FailuresCallback(study.results, study.name, fields=fixed_fields(study), identify=recorder.identity)
     full = searches[0].setup.images_seen if searches[0].pauses else None
     progress = Progress(portfolio, ended, study.setup.metric, full, load)
     losses = LossesInARow(resources.processes, resources.workers, worked=bool((ended["status"] != "failed").any()))

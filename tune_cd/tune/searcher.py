@@ -195,19 +195,28 @@ class CoordinateDescentSearch(Searcher):
         return True
 
     def callback(
-        self, results: str | Path, study: str, *, metric: str | None = None, mode: str | None = None, **options: Any
+        self,
+        results: str | Path,
+        study: str,
+        *,
+        metric: str | None = None,
+        mode: str | None = None,
+        search: str = "cd",
+        fields: Mapping[str, Any] | None = None,
     ) -> ResultsCallback:
         """The callback that writes the rows of this search; a Tuner with another metric or mode is then refused.
 
-        metric, mode: as in `TuneConfig`; not needed if the searcher has them. options: other arguments of
-        `ResultsCallback`; full_length and use_result are the searcher's. Raises ValueError as that does.
+        metric, mode: as in `TuneConfig`; not needed if the searcher has them. search, fields: see `ResultsCallback`.
+        Raises ValueError as that does.
         """
         metric, mode = metric or self._metric, mode or self._mode
+        _check(metric, mode)
         if metric is None or mode is None:
             raise ValueError(f"callback(metric={metric!r}, mode={mode!r}): both are required, as in TuneConfig")
         self._scores_told = metric, mode
-        own = {"full_length": self.full_length, "use_result": self._reports.use_result}
-        return ResultsCallback(results, study, metric=metric, mode=mode, searcher=self, **own | options)
+        sign = -1.0 if mode == "min" else 1.0
+        reports = Reports(self.full_length, self._reports.use_result, metric, sign, quiet=True)
+        return ResultsCallback(results, study, self, reports, search=search, fields=dict(fields or {}))
 
     def origin_of(self, trial_id: str) -> dict[str, Any]:
         """direction, line_position and trial_index of a trial; {} for one that the search did not ask for."""

@@ -1,6 +1,7 @@
 """Writes rows of the results table from Tune's events, for trainables that do not write their own."""
 
 import logging
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,44 +30,37 @@ log = logging.getLogger(__name__)
 
 
 class ResultsCallback(RowCallback):
-    """Writes one row for each trial to RESULTS/trials/<study>/, when it ends and whenever it pauses.
+    """Writes one row for each trial to RESULTS/trials/<study>/, when it ends and whenever it pauses. Made by
+    `CoordinateDescentSearch.callback`.
 
-        tune.RunConfig(callbacks=[ResultsCallback("results", "my-study", metric="accuracy", mode="max")])
-
-    results, study: destination of the rows. metric, mode: as in `TuneConfig`; rows have the metric as it was reported,
-    and the mode beside it.
+    results, study: destination of the rows. searcher: the searcher of these trials. Rows have direction, position and
+        order of asking from it, and their config has the space under "space".
+    reports: the metric, full_length and use_result of these trials, without any report. Rows have the metric as it was
+        reported, and the mode beside it; trials that end below full_length are "stopped", not "completed".
     search: the name of the search method. fields: constant fields of the row, e.g. dataset, task, loss, seed.
-    full_length: (key, amount) as in the searcher; trials that end below are "stopped", not "completed".
-    use_result: as in the searcher: a row has the "best" value of the metric or the "last".
-    searcher: the searcher of these trials (`search.callback`). Rows then have direction, position and order of asking,
-        and their config has the space under "space".
 
     A second run into a study continues the numbering of the stored rows, a restored experiment keeps its numbers, and a
     failed trial that is run again becomes its row's next attempt (`writer`). Trials that have reported the metric but
     were still open when the experiment ended, e.g. by Ctrl-C or Tune's time_budget_s, are "stopped"; others have no
     row. Every report is a point of the trial's learning curve (`curves`), and the study is compacted at the end.
 
-    Raises ValueError for arguments that are not allowed, including those in `fields`.
+    Raises ValueError for fields that are not allowed.
     """
 
     def __init__(
         self,
         results: str | Path,
         study: str,
+        searcher: "CoordinateDescentSearch",
+        reports: Reports,
         *,
-        metric: str,
-        mode: str = "max",
         search: str = "cd",
         fields: dict[str, Any] | None = None,
-        full_length: tuple[str, float] | None = None,
-        use_result: str = "best",
-        searcher: "CoordinateDescentSearch | None" = None,
     ):
-        if mode not in ("min", "max"):
-            raise ValueError(f"mode {mode!r}: 'min' or 'max'")
         self._search, self.searcher, self._study, self._resumed = search, searcher, study, False
-        self._told_as = full_length, use_result, metric, 1 if mode == "max" else -1, searcher is not None
-        constants = {"study": study, "search": search, "metric_name": metric, "mode": mode, **(fields or {})}
+        self._no_reports = reports
+        mode = "max" if reports.sign > 0 else "min"
+        constants = {"study": study, "search": search, "metric_name": reports.metric, "mode": mode, **(fields or {})}
         super().__init__(results, constants)
 
     def _begin(self) -> None:
@@ -74,14 +68,13 @@ class ResultsCallback(RowCallback):
         self._started: dict[str, datetime] = {}
         self._paused: dict[str, Any] = {}  # trial id -> training_iteration at the pause of its last row
         self._writer: RowWriter | None = None
-        self._reports = Reports(*self._told_as)
+        self._reports = replace(self._no_reports, seen={})
         self._curves = Curves(self._reports.metric, self._reports.full_length and self._reports.counter)
 
     # Tune's events --------------------------------------------------------------------------------------------
 
     def on_step_begin(self, iteration, trials, **info) -> None:
-        if self.searcher is not None:
-            self.searcher.agree(trials)
+        self.searcher.agree(trials)
 
     def on_trial_start(self, iteration, trials, trial, **info) -> None:
         self._started.setdefault(trial.trial_id, datetime.now(UTC))
@@ -91,7 +84,7 @@ class ResultsCallback(RowCallback):
         self._curves.observe(trial.trial_id, flatten_dict(result))
 
     def on_step_end(self, iteration, trials, **info) -> None:
-        for trial in trials if self.searcher is not None and self.searcher.pauses else ():
+        for trial in trials if self.searcher.pauses else ():
             if trial.status == Trial.PAUSED and trial.last_result and self._is_news(trial):
                 self._paused[trial.trial_id] = trial.last_result.get(TRAINING_ITERATION)
                 self._write(trials, trial)
@@ -129,16 +122,14 @@ class ResultsCallback(RowCallback):
         if place != self._results:
             return RowWriter(place, self._since)
         if self._writer is None:
-            begins_anew = self.searcher is not None and not (self._resumed or self.searcher.knows(self._study))
-            self._writer = RowWriter(place, self._since, begins_anew)
+            self._writer = RowWriter(place, self._since, not (self._resumed or self.searcher.knows(self._study)))
         return self._writer
 
     def _row(self, trials: list, trial: Any, failed: bool, cut: bool) -> dict[str, Any] | None:
         """The row of a trial; None for one that was cut off without a value."""
         started, result = self._started.pop(trial.trial_id, None), flatten_dict(trial.last_result)
         suggested = {name: value for name, value in trial.evaluated_params.items() if name != REPETITION}
-        search = None if self.searcher is None else self.searcher.search
-        params, choices = split(suggested, None if search is None else search.space)
+        params, choices = split(suggested, self.searcher.search.space)
         seen = self._reports.end(trial.trial_id, result)
         share = self._reports.share(seen)
         cut = cut and not result.get("done") and share != 1
@@ -147,9 +138,7 @@ class ResultsCallback(RowCallback):
             if told["val_score"] is None:
                 return None
             told |= {"status": "stopped", "error": CUT}
-        origin = {}
-        if self.searcher is not None and REPETITION not in trial.config:
-            origin = self.searcher.origin_of(trial.trial_id)
+        origin = {} if REPETITION in trial.config else self.searcher.origin_of(trial.trial_id)
         number = origin.get("trial_index", trials.index(trial))
         identity = {"trial_id": trial_name(self._search, number), "trial_index": number, "attempt": 0}
         identity |= {name: origin.get(name) for name in ("direction", "line_position")}
@@ -164,12 +153,10 @@ class ResultsCallback(RowCallback):
     @property
     def _knowledge(self) -> dict[str, Any]:
         """What a row's config says of the search: the space, and the length of a whole training."""
-        search, full_length = None if self.searcher is None else self.searcher.search, self._reports.full_length
-        known: dict[str, Any] = {} if full_length is None else {FULL_LENGTH: list(full_length)}
-        if search is not None:
-            known |= {SPACE: search.space.to_json()}
-            known |= {LENGTHS: list(search.lengths)} if len(search.lengths) > 1 else {}
-        return known
+        search, full_length = self.searcher.search, self._reports.full_length
+        known: dict[str, Any] = {SPACE: search.space.to_json()}
+        known |= {} if full_length is None else {FULL_LENGTH: list(full_length)}
+        return known | ({LENGTHS: list(search.lengths)} if self.searcher.pauses else {})
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_writer": None, "_resumed": True}  # Tuner.restore reads it

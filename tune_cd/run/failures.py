@@ -1,4 +1,4 @@
-"""Writes the rows of trainings that failed in Tune, for packs of trainings that write their own rows otherwise."""
+"""Writes the rows of trainings whose trial failed in Tune; trainings write their own rows otherwise."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -14,6 +14,7 @@ from tune_cd.results.rows import finite, next_run, split, trial_row
 from tune_cd.results.schema import LOST
 from tune_cd.results.store import store_of
 from tune_cd.results.writing import write
+from tune_cd.run.portfolio import ORIGIN
 from tune_cd.tune.callback.failures import failure_of
 from tune_cd.tune.callback.row_callback import RowCallback
 from tune_cd.tune.callback.rows import machine_of, scores_in
@@ -27,15 +28,14 @@ class FailuresCallback(RowCallback):
     """Writes a row for each training whose trial fails. The trainable writes all others, also of failed trainings, so
     Tune's failures are the machine's.
 
-    results, study: destination of the rows. fields: constant fields of the row. origin: key of a configuration that is
-    no parameter. identify: (a training's configuration) -> the fields that identify its row, its attempt included.
+    results, study: destination of the rows. fields: constant fields of the row. identify: (a training's configuration)
+    -> the fields that identify its row, its attempt included.
     """
 
     def __init__(
-        self, results: str | Path, study: str, *, fields: dict[str, Any], identify: Callable[[Mapping], dict],
-        origin: str,
+        self, results: str | Path, study: str, *, fields: dict[str, Any], identify: Callable[[Mapping], dict]
     ):  # fmt: skip
-        self._identify, self._no_parameters = identify, (origin, SEED, UNTIL)
+        self._identify = identify
         self._started: dict[str, datetime] = {}
         super().__init__(results, {"study": study, "search": "cd", "mode": "max", **fields})
 
@@ -70,7 +70,7 @@ class FailuresCallback(RowCallback):
         for suggested, (config, result) in zip(packed, members_of(trial.config, trial.last_result)):
             if result.get("done"):
                 continue
-            searched = {name: value for name, value in suggested.items() if name not in self._no_parameters}
+            searched = {name: value for name, value in suggested.items() if name not in (ORIGIN, SEED, UNTIL)}
             params, choices = split(searched)
             kind, error = failure_of(trial, params)
             told = {"status": "failed", "val_score": None, "scores": scores_in(flatten_dict(result))}
@@ -78,7 +78,7 @@ class FailuresCallback(RowCallback):
             told |= {"failure_kind": LOST, "error": error if kind == LOST else f"lost: {error}"}
             constants = self._constants | self._identify(config)
             machine = {"started_at": started} | machine_of(trial, share=1 / len(packed))
-            asked = {name: value for name, value in config.items() if name != self._no_parameters[0]}
+            asked = {name: value for name, value in config.items() if name != ORIGIN}
             yield trial_row({}, params, asked, told, machine, constants, choices)
 
 

@@ -116,7 +116,6 @@ COMMON = [
     ("ray start --head", "ray start --head --block", START, "--block never ends"),
     ("--autoscaling-config=~/ray_bootstrap_config.yaml", "", START, "no worker would be started"),
     (PIN, "-q -c ~/constraints.txt 'ray[default,tune]'", "", "no version of Ray is named"),
-    ("\nauth:", "\n# AKIAABCDEFGHIJKLMNOP\nauth:", "line ", "looks like an AWS access key"),
 ]
 KINDS, HEAD = "available_node_types", "available_node_types.head"
 TWIN = "resources: {CPU: 8, GPU: 1, ondemand: 1}"
@@ -172,7 +171,7 @@ GCP = [
     ("instanceTerminationAction: DELETE, ", "", "gpu-spot.node_config", DELETES),
     ("    resources: {CPU: 8, GPU: 1", "    resources: {CPU: 8", "gpu-spot", "GPU: 0, but a g2-standard-8 has 1"),
     (E2, f"{E2}\n      {SPOT_HEAD}", HEAD, "a spot head"),
-    ("config: *gpu_node", "config: {<<: *gpu_node, machineType: g2-x}", "gpu-spot", "gpu-ondemand differs in machine"),
+    ("config: *gpu_node", "config: {<<: *gpu_node, machineType: g2-x}", "gpu-spot", "no on-demand twin"),
     (ENDS, "scheduling: {}", "gpu-ondemand.node_config", KEEPS),
     (f"    {ENDS}", "    labels: {}", "gpu-ondemand.node_config", KEEPS),
     (" onHostMaintenance: TERMINATE,", "", "gpu-spot.node_config", KEEPS),
@@ -243,8 +242,6 @@ ENTRYPOINT = {"spec/entrypoint": "python -m tune_cd.run --results /shared/result
 PODS = [f"spec/rayClusterSpec/{group}/template/spec/containers/0/volumeMounts"
         for group in ("headGroupSpec", "workerGroupSpecs/0", "workerGroupSpecs/1")]  # fmt: skip
 SHM, NFS = {"mountPath": "/dev/shm", "name": "shm"}, {"mountPath": "/shared", "name": "nfs"}
-FROM_SECRET = "env[0].value: the cluster's token, readable by all"
-ENV = "spec/rayClusterSpec/headGroupSpec/template/spec/containers/0/env"
 RAYCLUSTER = {"kind": "RayCluster", "spec": parsed("kuberay.yaml")["spec"]["rayClusterSpec"]}
 ROOT_DISK = {"DeviceName": "/dev/sda1", "Ebs": {"VolumeSize": 150}}
 DATA_DISK = {"DeviceName": "/dev/sdf", "Ebs": {"VolumeSize": 8, "DeleteOnTermination": True}}
@@ -280,7 +277,6 @@ def docker(image: str) -> dict:
         ("gpu.yaml", docker("registry:5000/mine:1.2"), ""), ("gpu.yaml", docker("mine@sha256:0123"), ""),
         ("kuberay.yaml", ENTRYPOINT | dict(zip(PODS, [[NFS], [SHM, NFS], [SHM]])), "--results /shared/results lies in"),
         ("kuberay.yaml", ENTRYPOINT | dict(zip(PODS, [[NFS], [SHM, NFS], [SHM, NFS]])), ""),
-        ("kuberay.yaml", {ENV: [{"name": "RAY_AUTH_TOKEN", "value": "tea-for-two"}]}, FROM_SECRET),
         ("kuberay.yaml", RAYCLUSTER, ""),
         ("kuberay.yaml", RAYCLUSTER | {"spec/authOptions": OUT}, "spec.authOptions: mode: token is missing"),
     ],
@@ -290,24 +286,6 @@ def test_files_of_other_forms(check, tmp_path, name, changes, words):
     status, lines, errors = check(written(tmp_path, edited(name, changes)), "--template")
     assert (status, errors) == (bool(words), []) and any(words in line for line in lines), lines
     assert words or lines[-1].endswith((": ok", ": ok, once it is edited"))
-    assert "tea-for-two" not in "".join(lines)
-
-
-@pytest.mark.parametrize(
-    ("line", "name"),
-    [
-        ("# token=0123456789abcdef0123456789abcdef", "a token"),
-        ("aws_secret_access_key: 0123456789abcdefghij0123456789abcdefghij", "an AWS secret key"),
-        ("x: -----BEGIN RSA PRIVATE KEY-----", "a private key"),
-        ("url: https://ghp_0123456789abcdefghijABCDEFGHIJ012345@github.com", "a GitHub token"),
-        ("commit: 0123456789abcdef0123456789abcdef01234567", None),
-    ],
-)
-def test_secrets_are_told_from_long_words_and_never_printed(check, tmp_path, line, name):
-    text = shipped("gpu.yaml").replace("  image: &image", f"  {line}\n  image: &image")
-    status, lines, _ = check(written(tmp_path, text))
-    assert (status, len(lines)) == (0 if name is None else 1, 1)
-    assert name is None or (f"looks like {name}:" in lines[0] and line.split()[-1] not in lines[0])
 
 
 def test_what_is_not_checked_is_said(check, tmp_path):
@@ -315,10 +293,9 @@ def test_what_is_not_checked_is_said(check, tmp_path):
     secret = "apiVersion: v1\nkind: Secret\nmetadata: {name: mine}\nstringData: {auth_token: abc}\n---\n"
     both = written(tmp_path, secret + shipped("kuberay.yaml"), "both.yaml")
     status, lines, _ = check(azure, both, "--template")
-    assert status == 1 and lines == [
+    assert status == 0 and lines == [
         f"{azure}: not checked: provider 'azure': its fields and node_config", f"{azure}: ok, once it is edited",
-        f"{both}: kind: a Secret with its values: make it with `kubectl create secret` instead",
-        f"{both}: not checked: Secret, but for secrets",
+        f"{both}: not checked: Secret", f"{both}: ok, once it is edited",
     ]  # fmt: skip
 
 

@@ -3,7 +3,6 @@
 import math
 import pickle
 
-import numpy as np
 import pandas as pd
 import pytest
 from fake_trials import FakeTrial
@@ -152,13 +151,6 @@ def test_a_study_with_rows_that_the_search_does_not_know_is_said_once(tmp_path, 
         assert (warned(caplog, known) == []) == knows
 
 
-def test_a_callback_that_is_used_for_two_runs_numbers_them_as_two(tmp_path):
-    callback = make(tmp_path)
-    run(callback, lrs(0.1, 0.2))
-    run(callback, lrs(0.1, 0.3))
-    assert sorted(numbers(tmp_path)) == [f"cd-{n:05d}" for n in range(4)]
-
-
 def test_a_restored_experiment_keeps_its_numbers_whatever_order_tune_lists_its_trials_in(tmp_path):
     """Two of a second run were in flight when the driver died; the second is run again, since the snapshot is older."""
     run(make(tmp_path), lrs(0.9, 0.8))
@@ -294,35 +286,6 @@ def test_the_error_of_a_failed_trial_says_what_can_be_done_about_it(tmp_path, te
     )
 
 
-def test_a_failed_trial_without_files_is_a_row_too(tmp_path):
-    trial = FakeTrial(1, {"lr": 0.1})
-    run(make(tmp_path), [trial], failed=[trial])
-    assert "no message" in results.read_trial(tmp_path, "mine", "cd-00000")["error"]
-
-
-@pytest.mark.parametrize("value, status, says", [
-    (0.5, "completed", None), (np.float32(0.5), "completed", None), (1, "completed", None),
-    (math.nan, "diverged", None), (-math.inf, "diverged", None),
-    ("0.5", "failed", "acc = '0.5' (str), which is no number"), (None, "failed", "acc = None"),
-    (True, "failed", "acc = True (bool)"),
-    (np.array([1.0, 2.0]), "failed", "(ndarray)"), (..., "failed", "it reported no acc"),
-])  # fmt: skip
-def test_whatever_a_trial_reports_is_a_row(tmp_path, value, status, says):
-    trial = FakeTrial(1, {"lr": 0.1}, {"loss": 1.0} if value is ... else {"acc": value, "loss": 1.0})
-    run(make(tmp_path), [trial])
-    row = results.read_trial(tmp_path, "mine", "cd-00000")
-    assert row["failure_kind"] == ("error" if status == "failed" else None)
-    assert (
-        row["status"] == status
-        and (row["error"] is None if says is None else says in row["error"])
-        and row["scores"]["loss"] == 1.0
-    )
-    searcher = CoordinateDescentSearch(Space(lr=(1e-4, 1.0)), "acc", "max", start={"lr": 0.1})
-    searcher.suggest("a")
-    searcher.on_trial_complete("a", trial.last_result)
-    assert (searcher.search.best is not None) == (status == "completed"), "table and search are of one mind"
-
-
 def test_a_metric_may_be_nested_and_a_config_need_not_be_json(tmp_path):
     callback = of_a_search(tmp_path, metric="val/acc")
     run(callback, [FakeTrial(1, {"lr": 0.1}, {"val": {"acc": 0.5}}, options={("a", 1): {1, 2}})])
@@ -377,30 +340,6 @@ def test_trials_that_the_end_of_the_experiment_cuts_off_have_rows(tmp_path, said
     assert rows["val_score"].fillna(-1).tolist() == [0.1, *{None: [], "diverged": [-1]}.get(status, [0.2])]
     assert rows["status"].tolist()[1:] == ([status] if status else []) and pd.notna(rows["started_at"]).all()
     assert to_retry(rows).tolist() == [False, *([status == "stopped"] if status else [])], "it is run again"
-
-
-def test_a_metric_that_tune_fills_in_is_no_report(tmp_path):
-    trial = FakeTrial(1, {"lr": 0.1})
-    trial.last_result = UNHEARD
-    callback = of_a_search(tmp_path, metric="time_total_s", mode="min")
-    callback.setup()
-    callback.on_trial_start(0, [trial], trial)
-    callback.on_experiment_end([trial])
-    assert not (tmp_path / "trials").exists()
-
-
-@pytest.mark.parametrize("mode, kept", [("max", 0.9), ("min", 0.4)])
-def test_the_best_value_counts_where_it_does_for_the_searcher(tmp_path, mode, kept):
-    trial = FakeTrial(1, {"lr": 0.1}, {"acc": 0.5})
-    for use_result, said in (("last", 0.5), ("best", kept)):
-        callback = of_a_search(tmp_path, use_result, mode=mode, use_result=use_result)
-        callback.setup()
-        callback.on_trial_start(0, [trial], trial)
-        for value in (0.4, math.nan, 0.9, 0.5):
-            callback.on_trial_result(0, [trial], trial, {"acc": value})
-        callback.on_trial_complete(0, [trial], trial)
-        callback.on_experiment_end([trial])
-        assert results.read(tmp_path, use_result)["val_score"].tolist() == [said]
 
 
 def test_repetitions_of_a_setting_are_one_setting(tmp_path):

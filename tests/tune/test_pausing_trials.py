@@ -332,15 +332,6 @@ def test_a_trial_is_trained_on_until_it_has_a_score(search):
     assert search.search.spent == sum(trial.epoch for trial in tuner.trials) / WHOLE <= 4.25
 
 
-def test_a_trial_that_never_has_a_score_has_failed_at_its_end(search):
-    tuner = Tuner(search)
-    tuner.add(0)
-    [trial] = tuner.trials
-    said = [search.schedule().report("t0", {"epoch": epoch}) for epoch in range(1, WHOLE + 1)]
-    assert said == [TrialScheduler.CONTINUE] * (WHOLE - 1) + [TrialScheduler.STOP]
-    assert curve(search, trial.config) == {1.0: -inf}
-
-
 @pytest.mark.parametrize("samples", [1, 2, 4])
 def test_with_a_number_of_trials_these_alone_go_on_and_the_best_is_trained_whole(search, samples):
     tuner = Tuner(search)
@@ -356,13 +347,6 @@ def test_a_trial_without_a_number_is_stopped(search):
     tuner = Tuner(search, lambda config, epoch: nan if log2(config["lr"]) < -9 else score(config, epoch)).run()
     lost = [trial for trial in tuner.trials if log2(trial.config["lr"]) < -9]
     assert lost and all(trial.epoch == 1 for trial in lost)
-
-
-def test_so_it_is_where_the_metric_is_nested():
-    search = pausing(space=PLANE, metric="eval/acc", mode="max")
-    h = search.suggest("t0")
-    said = [search.schedule().report("t0", {"epoch": 1, "eval": {"acc": value}}) for value in (0.5, nan)]
-    assert said == [TrialScheduler.CONTINUE, TrialScheduler.STOP] and curve(search, h) == {1 / WHOLE: -inf}
 
 
 def test_a_trial_that_ends_early_is_no_whole_training_and_never_goes_on(search, caplog):
@@ -409,18 +393,6 @@ def test_restored_it_goes_on_as_if_it_had_never_stopped(search, cut):
     whole = uninterrupted()
     before = Tuner(search).run(most=cut)
     assert course(restored(before.trials, search.get_state()).run()) == course(whole)
-
-
-def test_a_searcher_that_knows_nothing_is_as_the_saved_one(search, tmp_path):
-    """Lengths, full length, budget and all that was reported."""
-    before = Tuner(search).run(most=20)
-    search.save(str(tmp_path / "state"))
-    blank = CoordinateDescentSearch()
-    blank.restore(str(tmp_path / "state"))
-    assert blank.get_state() == json.loads(json.dumps(search.get_state())) and blank.full_length == FULL
-    after = Tuner(pausing())
-    after.search, after.scheduler, after.trials, after.epochs = blank, blank.scheduler(), before.trials, before.epochs
-    assert course(after.run()) == course(uninterrupted())
 
 
 def until_the_winner_pauses(tuner):
@@ -515,18 +487,6 @@ def test_points_to_evaluate_are_trained_short_first():
     assert course(tuner) == [(PLANE.key(h), LENGTHS[0] * WHOLE) for h in GIVEN]
 
 
-def test_known_points_cost_none_of_the_budget_and_replace_the_blind_start(search):
-    known = pausing(points_to_evaluate=GIVEN, evaluated_rewards=[score(h, WHOLE) for h in GIVEN])
-    late = Tuner(pausing())
-    for h in GIVEN:
-        late.search.add_evaluated_point(h, score(h, WHOLE))
-    tuner = Tuner(known).run()
-    assert course(tuner) == course(late.run())
-    assert tuner.epochs == 4 * WHOLE and not {PLANE.key(h) for h in GIVEN} & {key for key, _ in course(tuner)}
-    blind = Tuner(search).run(most=1).trials[0].config
-    assert PLANE.key(blind) not in {key for key, _ in course(tuner)}
-
-
 def stored(folder, tuner, lost=()):
     """A row a trial of a Tuner, those with these numbers lost."""
     for n, trial in enumerate(tuner.trials):
@@ -554,15 +514,6 @@ def test_a_search_begins_with_what_another_has_found(tmp_path, given):
     assert after.search.search.spent == 0
     after.run()
     assert all(epoch > reached.get(key, 0) for key, epoch in course(after)) and after.epochs >= WHOLE
-
-
-def test_rows_outside_the_space_are_left_out_and_one_metric_is_needed(tmp_path):
-    rows = stored(tmp_path, uninterrupted())
-    hot = sum(params["lr"] > 0.05 for params in rows["params"])
-    with pytest.warns(UserWarning, match=f"{hot} of {len(rows)} known trials lie outside"):
-        from_results(tmp_path, None, space=Space(lr=(1e-5, 0.05), decay=(1e-4, 10.0)), metric="acc", mode="max")
-    with pytest.raises(ValueError, match="0 of 0 trials completed or stopped"):
-        from_results(tmp_path, "none")
 
 
 def test_resumed_from_its_rows_it_spends_what_is_left(search, tmp_path):
@@ -689,12 +640,6 @@ def test_tune_may_pickle_it_with_its_scheduler(search):
     assert scheduler._search is other and other.get_state() == search.get_state()
 
 
-def test_a_limit_of_tune_s_counts_what_is_trained(search):
-    assert search.set_max_concurrency(2)
-    Tuner(search)
-    assert [isinstance(search.suggest(f"t{n}"), dict) for n in range(3)] == [True, True, False]
-
-
 def test_a_repeater_around_it_is_refused_and_a_limiter_is_not(search):
     """Of the repetitions of a setting Tune would pause the first alone."""
     tuner = Tuner(search)
@@ -703,19 +648,6 @@ def test_a_repeater_around_it_is_refused_and_a_limiter_is_not(search):
     tuner.search_alg.searcher = ConcurrencyLimiter(Repeater(search, repeat=2), max_concurrent=2)
     with pytest.raises(ValueError, match="Repeater around a search whose trials pause.*ConcurrencyLimiter"):
         tuner.add(1)
-
-
-@pytest.mark.parametrize(
-    "wrong", [{"full_length": ("epoch", 0)}, {"full_length": (3, 16)}, {"workers": 0}, {"mode": "up"}]
-)
-def test_bad_arguments_are_refused(wrong):
-    with pytest.raises(ValueError):
-        pausing(**wrong)
-
-
-def test_before_it_knows_what_is_searched_it_says_so(search):
-    with pytest.raises(RuntimeError, match="space"):
-        search.suggest("t0")
 
 
 class Bowl(tune.Trainable):

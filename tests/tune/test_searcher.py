@@ -99,16 +99,6 @@ def test_an_error_and_then_success_counts_as_success_and_repeats_are_harmless():
     assert drive(searcher, 6, first=1) == drive(plain, 7)[1:]
 
 
-def test_last_or_best_of_the_reported_values():
-    for use_result, expected in (("last", 0.2), ("best", 0.8)):
-        searcher = make(use_result=use_result)
-        searcher.suggest("t0")
-        for value in (0.3, 0.8, math.nan, 0.5):
-            searcher.on_trial_result("t0", {"acc": value})
-        searcher.on_trial_complete("t0", {"acc": 0.2})
-        assert searcher.search.best[1] == expected
-
-
 def test_saved_is_json_and_a_blank_searcher_continues_it(tmp_path):
     searcher = make(seed=3)
     head = drive(searcher, 6)
@@ -120,18 +110,6 @@ def test_saved_is_json_and_a_blank_searcher_continues_it(tmp_path):
     assert blank.suggest("waits") is None, "the live trial is Tune's to resume"
     blank.on_trial_complete("t6", {"acc": bowl(live)})
     assert [*head, live, *drive(blank, 6, first=7)] == drive(make(), 13)
-
-
-def test_restore_after_set_search_properties_as_tuner_restore_does(tmp_path):
-    searcher = make()
-    drive(searcher, 5)
-    searcher.save(str(tmp_path / "s"))
-    again = CoordinateDescentSearch()
-    assert again.set_search_properties(
-        "acc", "max", {"lr": tune.loguniform(1e-3, 1), "wd": tune.loguniform(1e-3, 1)}, num_samples=1
-    )
-    again.restore(str(tmp_path / "s"))
-    assert drive(again, 5, first=5) == drive(make(), 10)[5:], "the saved space wins"
 
 
 def test_a_new_experiment_with_a_restored_searcher_runs_the_orphans_again(tmp_path):
@@ -160,15 +138,6 @@ def test_in_a_new_experiment_what_was_stopped_early_still_never_wins():
     again.suggest("b")
     again.on_trial_complete("b", {"acc": 0.1, "training_iteration": 10})
     assert again.search.best[1] == 0.1 == again.best[1]
-
-
-def test_a_damaged_or_foreign_state_is_refused(tmp_path):
-    (tmp_path / "cut").write_text('{"version": 1, "met')
-    (tmp_path / "old").write_text('{"version": 0}')
-    (tmp_path / "pickle").write_bytes(pickle.dumps({"a": 1}))
-    for name in ("cut", "old", "pickle"):
-        with pytest.raises(ValueError):
-            CoordinateDescentSearch().restore(str(tmp_path / name))
 
 
 def test_conversion_of_tunes_domains():
@@ -231,13 +200,6 @@ def test_domains_without_an_answer_are_refused_by_name_with_a_hint(domain, hint)
 def test_a_key_that_looks_nested_is_refused():
     with pytest.raises(ValueError, match="opt/lr: a key with '/'.*rename"):
         space_from_tune({"opt/lr": tune.loguniform(1e-3, 1)})
-
-
-def test_a_domain_outside_the_given_space_is_refused():
-    with pytest.raises(ValueError, match="momentum"):
-        make().set_search_properties(
-            "acc", "max", {"lr": tune.loguniform(1e-6, 1), "momentum": tune.loguniform(0.1, 1)}, num_samples=1
-        )
 
 
 def test_metric_and_mode_must_be_possible():
@@ -366,29 +328,6 @@ def test_scores_of_another_metric_are_said(tmp_path):
     with pytest.warns(UserWarning, match="scores are 'r_map', and count as 'acc'"):
         known = CoordinateDescentSearch.from_results(tmp_path, space=PLANE, metric="acc", mode="max")
     assert known.suggest("a") is not None
-
-
-def test_rows_of_stopped_trials_are_known_but_never_the_best(tmp_path):
-    stored(tmp_path, drive(make(), 4))
-    results.write_trial(
-        tmp_path,
-        {
-            "study": "before",
-            "search": "cd",
-            "trial_id": "cd-9",
-            "trial_index": 9,
-            "attempt": 0,
-            "params": {"lr": 0.5, "wd": 0.5},
-            "metric_name": "acc",
-            "scores": {},
-            "config": "{}",
-            "software": "{}",
-            "status": "stopped",
-            "val_score": 9.0,
-        },
-    )
-    searcher = CoordinateDescentSearch.from_results(tmp_path, space=PLANE, metric="acc", mode="max")
-    assert searcher.search.best[1] < 1 and len(searcher.search.history) == 5
 
 
 @pytest.mark.parametrize(

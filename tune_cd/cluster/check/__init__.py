@@ -15,7 +15,7 @@ GOOD, WRONG, UNREADABLE = 0, 1, 2
 
 def findings(document: Document) -> list[Finding]:
     """Everything wrong with one document."""
-    found = list(rules.of_any_file(document))
+    found = list(rules.placeholders(document))
     if document.kind != KUBERNETES:
         found += (ray_up if document.kind == RAY_UP else kuberay).findings(document)
         found += rules.versions(document)
@@ -25,7 +25,7 @@ def findings(document: Document) -> list[Finding]:
 def unchecked(document: Document) -> str:
     """The part of a document that is not checked; empty if there is none."""
     if document.kind == KUBERNETES:
-        return f"{document.data['kind']}, but for secrets"
+        return f"{document.data['kind']}"
     cloud = ray_up.provider(document) if document.kind == RAY_UP else "local"
     return "" if cloud in ("local", *ray_up.CLOUDS) else f"provider {cloud!r}: its fields and node_config"
 

@@ -154,9 +154,12 @@ def test_a_study_with_rows_that_the_search_does_not_know_is_said_once(tmp_path, 
 def test_a_restored_experiment_keeps_its_numbers_whatever_order_tune_lists_its_trials_in(tmp_path):
     """Two of a second run were in flight when the driver died; the second is run again, since the snapshot is older."""
     run(make(tmp_path), lrs(0.9, 0.8))
-    first = make(tmp_path)
-    restored = pickle.loads(pickle.dumps(first))  # as Tune does when the Tuner is made
     trials = lrs(0.1, 0.2, 0.3, 0.4)
+    points = [trial.config for trial in trials]
+    searcher = CoordinateDescentSearch(Space(lr=(0.01, 1.0)), "acc", "max", points_to_evaluate=points)
+    assert [searcher.suggest(trial.trial_id) for trial in trials] == points
+    first = searcher.callback(tmp_path, "mine")
+    restored = pickle.loads(pickle.dumps(first))  # as Tune does when the Tuner is made
     run(first, trials[:2], listed=trials)
     before = results.read_trial(tmp_path, "mine", "cd-00003")
     run(restored, [trials[3], trials[1], trials[2]], listed=trials[::-1])
@@ -345,8 +348,9 @@ def test_trials_that_the_end_of_the_experiment_cuts_off_have_rows(tmp_path, said
 def test_repetitions_of_a_setting_are_one_setting(tmp_path):
     """Ray's Repeater numbers them within the configuration."""
     again = [FakeTrial(n, {"lr": 0.1, REPETITION: n - 1}, {"acc": n / 10}) for n in (1, 2)]
+    run(make(tmp_path), lrs(0.5, 0.6))  # an earlier run has their numbers
     run(make(tmp_path), again)
-    [known] = results.trainings(results.read(tmp_path, "mine"))
+    [*_, known] = results.trainings(results.read(tmp_path, "mine"))
     assert known.h == {"lr": 0.1} and known.curve == {1.0: pytest.approx(0.15)}
 
 

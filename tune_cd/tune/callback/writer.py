@@ -65,6 +65,7 @@ class RowWriter:
             self._stored = [one for one in rows_in(self._location, row["study"]) if one["search"] == row["search"]]
             self._warn_of_earlier(row["study"])
         own = [one for one in self._stored if _is_alike(one, row) and _began(one) >= self._since]
+        own = own if row["direction"] else []  # a Repeater's trials are alike
         behind = 1 + max((one["trial_index"] for one in self._stored), default=-1)
         for number in (row["trial_index"], *(one["trial_index"] for one in own[:1]), behind):
             named = {"trial_index": number, "trial_id": trial_name(row["search"], number)}

@@ -17,8 +17,6 @@ from ray.tune.search import ConcurrencyLimiter, Repeater, Searcher
 from ray.tune.search.repeater import TRIAL_INDEX
 
 from tune_cd import LENGTHS, CoordinateDescentSearch, Space
-from tune_cd.search.methods import OPTIMISERS
-from tune_cd.tune.param_space import space_from_tune
 
 KINDS = {
     "whole": CoordinateDescentSearch,
@@ -38,19 +36,6 @@ POINTS = [
     {"opt": {"lr": 0.1, "momentum": 0.0}, "layers": layers, "width": width}
     for layers, width in ((1, 32), (5, 128), (3, 64), (2, 32))
 ]  # fmt: skip
-
-EVERY_KIND = {
-    "uniform": tune.uniform(-5, -1),
-    "quniform": tune.quniform(3.2, 5.4, 0.2),
-    "loguniform": tune.loguniform(1e-4, 1e-2),
-    "qloguniform": tune.qloguniform(1e-4, 1e-1, 5e-5),
-    "randint": tune.randint(-9, 15),
-    "qrandint": tune.qrandint(-21, 12, 3),
-    "lograndint": tune.lograndint(1, 10),
-    "qlograndint": tune.qlograndint(2, 10, 2),
-    "choice": tune.choice([0, 0.5, 2]),
-}
-"""Tune's domain by name, as in Ray's test of bounds."""
 
 
 def score(config):
@@ -193,32 +178,6 @@ def test_a_suggestion_holds_what_is_searched_nested_as_it_was_and_nothing_else(k
     config = informed(kind()).suggest("t0")
     assert set(config) == {"opt", "layers", "width"} and set(config["opt"]) == {"lr", "momentum"}
     assert type(config["layers"]) is int and config["width"] in (32, 64, 128)
-
-
-@both
-def test_every_kind_of_domain_keeps_its_bounds_and_its_multiples(kind):
-    ours = informed(kind(), config=EVERY_KIND)
-    drawn = [ours.suggest(f"t{n}") for n in range(12)]
-    for n in range(12):
-        ours.on_trial_complete(f"t{n}", {"acc": math.sin(n)})
-    drawn += drive(ours, 8, value=lambda config: -abs(config["randint"] - 3), ids=(f"u{n}" for n in count()))
-    anywhere = OPTIMISERS["random"](space_from_tune(EVERY_KIND))
-    drawn += [anywhere.ask() for _ in range(300)]
-    for name, domain in EVERY_KIND.items():
-        values = [config[name] for config in drawn]
-        assert all(domain.is_valid(value) for value in values)
-        assert not name.endswith(("randint", "lograndint")) or {type(value) for value in values} == {int}
-    for name, allowed in {
-        "randint": range(-9, 15),
-        "qrandint": range(-21, 13, 3),
-        "lograndint": range(1, 10),
-        "qlograndint": range(2, 11, 2),
-        "choice": [0, 0.5, 2],
-    }.items():
-        assert {config[name] for config in drawn} == set(allowed)
-    for name, step in {"quniform": 0.2, "qloguniform": 5e-5}.items():
-        shares = [config[name] / step for config in drawn]
-        assert shares == pytest.approx([round(share) for share in shares], abs=1e-6)
 
 
 @both

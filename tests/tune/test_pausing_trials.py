@@ -277,21 +277,6 @@ def test_what_an_earlier_study_left_paused_leads_no_trials_of_a_number_that_is_g
     assert max(trial.epoch for trial in tuner.trials) == WHOLE
 
 
-def test_where_every_whole_training_fails_the_budget_holds(search):
-    tuner = Tuner(search)
-    tuner.step = lambda trial, step=tuner.step: fail_at_the_end(tuner, trial, step)
-    tuner.run()
-    assert search.search.spent <= 4 + LENGTHS[0] and search.finished
-
-
-def fail_at_the_end(tuner, trial, step):
-    if trial.epoch < WHOLE - 1:
-        return step(trial)
-    trial.status, tuner.epochs = Trial.ERROR, tuner.epochs + 1
-    tuner.scheduler.on_trial_error(tuner, trial)
-    tuner.search.on_trial_complete(trial.trial_id, None, error=True)
-
-
 @pytest.mark.parametrize("ours", [True, False])
 def test_with_another_scheduler_it_says_so_once(search, caplog, ours):
     """Which may stop trials that this search takes for whole."""
@@ -366,25 +351,6 @@ def test_a_trial_that_ends_early_is_no_whole_training_and_never_goes_on(search, 
         rest.run(most=100)
         assert one.finished and all(PLANE.key(trial.config) != PLANE.key(first.config) for trial in rest.trials[1:])
         assert one.best is not None
-
-
-def test_where_every_trial_is_stopped_early_the_search_ends_and_says_so(search, caplog):
-    """Tune's stopping criteria are asked before the scheduler."""
-    tuner = Tuner(search)
-    step = tuner.step
-
-    def stopped(trial):
-        if trial.epoch < 3:
-            return step(trial)
-        trial.epoch, tuner.epochs = trial.epoch + 1, tuner.epochs + 1
-        trial.last_result = {"epoch": trial.epoch, "acc": score(trial.config, trial.epoch), "done": True}
-        tuner.stop_trial(trial)
-
-    tuner.step = stopped
-    tuner.run(most=200)
-    assert search.finished and max(trained(search)) == 4 / WHOLE and search.search.spent <= 4.25
-    assert search.best is None and "none is whole" in caplog.text
-    assert len({PLANE.key(trial.config) for trial in tuner.trials}) == len(tuner.trials)
 
 
 @pytest.mark.parametrize("cut", [1, 9, 30, 50])

@@ -5,7 +5,12 @@
     tune.TuneConfig(metric="accuracy", mode="max", num_samples=-1, search_alg=search, scheduler=search.scheduler())
 
 `CoordinateDescent` decides which configuration is trained next, and how long; `Trials` knows which trial trains it.
-This class converts Tune's `param_space` and what is known beforehand, and saves its state as JSON.
+This class converts Tune's `param_space` and what is known beforehand, and saves its state as JSON. The path of a trial:
+
+    suggest               Trials.begin      CoordinateDescent.ask
+    on_trial_result       Reports.observe   where trials pause: PausingScheduler, Trials.report, CoordinateDescent.tell
+    on_trial_complete     Trials.end        CoordinateDescent.tell
+    its row               ResultsCallback   from the same reports, RowWriter
 """
 
 import json
@@ -275,7 +280,7 @@ class CoordinateDescentSearch(Searcher):
 
     def agree(self, trials: Sequence[Trial]) -> None:
         """Compare a restored search with the trials that Tune has restored; called by scheduler and callback."""
-        if self._restored:
+        if self._restored and self._trials is not None:
             self._restored = False
             self._trials.agree(trials)
 

@@ -183,9 +183,7 @@ GCP = [
     ("zone: us-central1-a", "zone: us-central10-a", "provider.availability_zone", "us-central10-a"),
 ]
 LOCAL = [("RAY_enable_autoscaler_v2=0 ", "", START, "autoscaler v2 starts no worker here")]
-AFFINITY, ON_SPOT = "          affinity: &not_on_spot", "          nodeSelector: {cloud.google.com/gke-spot: 'true'}\n"
 CLUSTER, WORKER = "spec.rayClusterSpec", "workerGroupSpecs[0].template.spec"
-LOWER = 'resources: \'"{\\"gpu\\": 1}"\''
 ONDEMAND = 'resources: \'"{\\"ondemand\\": 1}"\''
 IMAGE = f"rayproject/ray:{RAY}-py312-gpu"
 FINISHES, AUTOSCALING, HEAD_SPEC = "shutdownAfterJobFinishes", "enableInTreeAutoscaling", "    headGroupSpec:"
@@ -195,14 +193,10 @@ KUBERAY = [
     (f"{AUTOSCALING}: true", f"{AUTOSCALING}: false", f"{CLUSTER}.{AUTOSCALING}", "all replicas"),
     ("      mode: token", "      mode: disabled", f"{CLUSTER}.authOptions", "mode: token is missing"),
     (f'    rayVersion: "{RAY}" # the image\'s\n', "", CLUSTER, "rayVersion is missing"),
-    ('num-cpus: "0"', 'num-cpus: "2"', "headGroupSpec", "or trials run on the head"),
     (IMAGE, "mine:latest", "headGroupSpec.template.spec.containers[0].image", "from day to day"),
     (f'rayVersion: "{RAY}"', 'rayVersion: "2.41.0"', f"{CLUSTER}.rayVersion", f"Ray 2.41.0, but {RAY} in"),
-    (ONDEMAND, "num-gpus: '1'", "workerGroupSpecs[0]", "no on-demand twin: the same machine, not spot"),
-    ("rayStartParams: {}", f"rayStartParams: {{{LOWER}}}", "rayStartParams.resources", "gpu is another resource"),
     ("idleTimeoutSeconds: 600", "idleTimeoutSeconds: 0", "autoscalerOptions.idleTimeoutSeconds", "pods would end"),
     (ONDEMAND, "resources: '{ondemand: 1}'", CLUSTER, "Ray's autoscaler cannot read its groups"),
-    (AFFINITY, ON_SPOT + AFFINITY, "headGroupSpec", "a spot head"),
     ("mountPath: /dev/shm", "mountPath: /scratch", WORKER, "no volume in memory at /dev/shm"),
     ("medium: Memory, ", "", WORKER, "no volume in memory at /dev/shm"),
     ("--study mine", "--study 'mine", "spec.entrypoint", "no valid shell"),

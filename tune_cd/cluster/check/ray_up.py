@@ -154,7 +154,7 @@ def groups_are_good(document: Document) -> Iterator[Finding]:
         machine = {key: value for key, value in kind["node_config"].items() if key not in MARKET}
         made[place[-1]] = Group(place[-1], place, rules.spelt(kind["resources"]), is_spot(kind["node_config"]), machine)
     if head := made.pop(document.data.get("head_node_type"), None):
-        yield from rules.groups_are_good(head, list(made.values()), "resources: {CPU: 0, GPU: 0}")
+        yield from rules.groups_are_good(head, list(made.values()))
 
 
 def findings(document: Document) -> Iterator[Finding]:

@@ -93,12 +93,11 @@ def misspelt(resources: Mapping[str, Any]) -> str:
 MISSPELT = "{} is another resource to Ray than CPU or GPU, for which trials ask"
 
 
-def groups_are_good(head: Group, workers: Sequence[Group], none: str) -> Iterator[Finding]:
+def groups_are_good(head: Group, workers: Sequence[Group]) -> Iterator[Finding]:
     """The head holds the search: a trial there takes its memory, and a spot machine may go. A spot type needs a twin:
-    where spot is short Ray goes on asking for spot, but for work that asks for what on-demand nodes alone have. none:
-    the text that sets the head's resources to none."""
+    where spot is short Ray goes on asking for spot, but for work that asks for what on-demand nodes alone have."""
     trains = head.resources.get("CPU") != 0 or head.resources.get("GPU", 0) != 0
-    yield from said(head.place, {f"{none} is needed here, or trials run on the head": trains})
+    yield from said(head.place, {"resources: {CPU: 0, GPU: 0} is needed here, or trials run on the head": trains})
     yield from said(head.place, {"a spot head: with it the whole search is lost": head.is_spot})
     for spot in (group for group in workers if group.is_spot):
         wanted = spot.resources | {"ondemand": 1}

@@ -94,6 +94,14 @@ def of_a_search(folder, study="mine", metric="acc", mode="max", fields=None, sea
     return searcher.callback(folder, study, fields=fields, search=search)
 
 
+def suggested(trials):
+    """A searcher that has suggested these trials."""
+    points = [trial.config for trial in trials]
+    searcher = CoordinateDescentSearch(Space(lr=(0.01, 1.0)), "acc", "max", points_to_evaluate=points)
+    assert [searcher.suggest(trial.trial_id) for trial in trials] == points
+    return searcher
+
+
 def asked(tmp_path, trials):
     """The callback of a searcher that asked for these trials."""
     places = {trial.trial_id: int(trial.experiment_tag.partition("_")[0]) - 1 for trial in trials}
@@ -155,10 +163,7 @@ def test_a_restored_experiment_keeps_its_numbers_whatever_order_tune_lists_its_t
     """Two of a second run were in flight when the driver died; the second is run again, since the snapshot is older."""
     run(make(tmp_path), lrs(0.9, 0.8))
     trials = lrs(0.1, 0.2, 0.3, 0.4)
-    points = [trial.config for trial in trials]
-    searcher = CoordinateDescentSearch(Space(lr=(0.01, 1.0)), "acc", "max", points_to_evaluate=points)
-    assert [searcher.suggest(trial.trial_id) for trial in trials] == points
-    first = searcher.callback(tmp_path, "mine")
+    first = suggested(trials).callback(tmp_path, "mine")
     restored = pickle.loads(pickle.dumps(first))  # as Tune does when the Tuner is made
     run(first, trials[:2], listed=trials)
     before = results.read_trial(tmp_path, "mine", "cd-00003")
@@ -190,22 +195,19 @@ def test_numbers_that_two_runs_took_at_once_are_given_anew(tmp_path):
     assert sorted(entry[:2] for entry in numbers(tmp_path).values()) == [(0, 0.1), (1, 0.2), (2, 0.3), (3, 0.4)]
 
 
-@pytest.mark.parametrize("same", [True, False], ids=["resumed", "restarted"])
-def test_a_failed_trial_that_is_run_again_is_its_next_attempt(tmp_path, same):
-    """Tune gives a restarted trial another id, and keeps its tag."""
-    callback, trials = make(tmp_path), lrs(0.1, 0.2)
+def test_a_failed_trial_that_is_run_again_is_its_next_attempt(tmp_path):
+    trials = lrs(0.1, 0.2)
     trials[1].fail(tmp_path, TRACEBACK.format("RuntimeError: first"))
+    callback = suggested(trials).callback(tmp_path, "mine")
     pickled = pickle.dumps(callback)  # as Tune does when the Tuner is made
     run(callback, trials, failed=trials[1:])
-    again = FakeTrial(2, {"lr": 0.2}, {"acc": 0.2}, trial_id=trials[1].trial_id if same else "other").fail(
-        tmp_path, TRACEBACK.format("RuntimeError: second")
-    )
+    again = FakeTrial(2, {"lr": 0.2}, {"acc": 0.2}, trial_id=trials[1].trial_id)
+    again.fail(tmp_path, TRACEBACK.format("RuntimeError: second"))
     run(pickle.loads(pickled), [again], failed=[again], listed=[again, trials[0]])
     assert results.read_trial(tmp_path, "mine", "cd-00001")["error"] == "RuntimeError: second"
     run(pickle.loads(pickled), [again], listed=[again, trials[0]])
-    assert numbers(tmp_path) == {"cd-00000": (0, 0.1, 0), "cd-00001": (1, 0.2, 2)} and set(
-        results.read(tmp_path, "mine")["status"]
-    ) == {"completed"}
+    assert numbers(tmp_path) == {"cd-00000": (0, 0.1, 0), "cd-00001": (1, 0.2, 2)}
+    assert set(results.read(tmp_path, "mine")["status"]) == {"completed"}
 
 
 TRACEBACK = """\x1b[36mray::ImplicitFunc.train()\x1b[39m (pid=1, ip=10.0.0.1, actor_id=2, repr=f)

@@ -15,7 +15,6 @@ _HOME = {
     "CoordinateDescent": "search.search",
     "LENGTHS": "search.search",
     "CoordinateDescentSearch": "tune.searcher",
-    "ResultsCallback": "tune.callback",
 }
 __all__ = sorted(_HOME)
 

@@ -19,7 +19,7 @@ from rows import evaluation, full
 from s3 import Faulty
 
 from tune_cd import results
-from tune_cd.tune.callback.writer import Entry, RowWriter
+from tune_cd.tune.callback.writer import RowWriter
 
 
 def timed(call) -> tuple[float, float]:
@@ -47,9 +47,10 @@ Thread(target=proxy.serve_forever, daemon=True).start()
 endpoint = f"http://127.0.0.1:{proxy.server_port}"
 fs.S3FileSystem(endpoint_override=endpoint, region="us-east-1", allow_bucket_creation=True).create_dir("bucket")
 place = f"s3://bucket/some/where?endpoint_override={endpoint}&region=us-east-1"
-callback, rows = RowWriter(place), [full(trial_id=f"t{n}", trial_index=n) for n in range(20)]
+rows = [full(trial_id=f"t{n}", trial_index=n) for n in range(20)]
+callback = RowWriter(place, rows[0]["started_at"])
 calls = {f"write_trial {n}": lambda n=n: results.write_trial(place, rows[n]) for n in range(18)} | {
-    f"callback, curve {n}": lambda n=n: callback(Entry(rows[n], rows[n]["started_at"], curve=[evaluation()]))
+    f"callback, curve {n}": lambda n=n: callback(rows[n], [evaluation()])
     for n in (18, 19)
 }  # fmt: skip
 for what, call in (calls | {"read 20 rows": lambda: results.read(place)}).items():

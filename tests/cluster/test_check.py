@@ -94,7 +94,6 @@ MAKES_TOKEN = "  - umask 077 && ~/venv/bin/ray get-auth-token --generate > /dev/
 PIN = f"-q -c ~/constraints.txt 'ray[default,tune]=={RAY}'"
 JOINS = "--address=$RAY_HEAD_IP"
 START, WORKER_START = "head_start_ray_commands[1]", "worker_start_ray_commands[1]"
-PROVIDER = "provider:\n  type:"
 # text of the file, text in its place, place of the finding, its message
 COMMON = [
     ("cluster_name: tune-cd\n", "cluster_name: tune-cd\nmax_wokers: 8\n", "", "('max_wokers' was unexpected)"),
@@ -117,8 +116,6 @@ COMMON = [
     ("ray start --head", "ray start --head --block", START, "--block never ends"),
     ("--autoscaling-config=~/ray_bootstrap_config.yaml", "", START, "no worker would be started"),
     (PIN, "-q -c ~/constraints.txt 'ray[default,tune]'", "", "no version of Ray is named"),
-    ("\nauth:", "\n# AKIAABCDEFGHIJKLMNOP\nauth:", "line ", "looks like an AWS access key"),
-    (PROVIDER, "provider:\n  regoin: x\n  type:", "provider.regoin", "do not read it"),
 ]
 KINDS, HEAD = "available_node_types", "available_node_types.head"
 TWIN = "resources: {CPU: 8, GPU: 1, ondemand: 1}"
@@ -174,7 +171,7 @@ GCP = [
     ("instanceTerminationAction: DELETE, ", "", "gpu-spot.node_config", DELETES),
     ("    resources: {CPU: 8, GPU: 1", "    resources: {CPU: 8", "gpu-spot", "GPU: 0, but a g2-standard-8 has 1"),
     (E2, f"{E2}\n      {SPOT_HEAD}", HEAD, "a spot head"),
-    ("config: *gpu_node", "config: {<<: *gpu_node, machineType: g2-x}", "gpu-spot", "gpu-ondemand differs in machine"),
+    ("config: *gpu_node", "config: {<<: *gpu_node, machineType: g2-x}", "gpu-spot", "no on-demand twin"),
     (ENDS, "scheduling: {}", "gpu-ondemand.node_config", KEEPS),
     (f"    {ENDS}", "    labels: {}", "gpu-ondemand.node_config", KEEPS),
     (" onHostMaintenance: TERMINATE,", "", "gpu-spot.node_config", KEEPS),
@@ -183,13 +180,10 @@ GCP = [
     ("diskSizeGb: 150", "diskSizeGb: 8", "gpu-spot.node_config", SMALL),
     ("diskSizeGb: 150", "diskSizeGb: '8'", "head.node_config", SMALL),
     ("zone: us-central1-a", "zone: us-east1-a", "", "us-east1-a"),
-    ("zone: us-central1-a", "zone: us-central1-b", "initializeParams.diskType", "of us-central1-a, but nodes start in"),
     ("zone: us-central1-a", "zone: us-central10-a", "provider.availability_zone", "us-central10-a"),
 ]
 LOCAL = [("RAY_enable_autoscaler_v2=0 ", "", START, "autoscaler v2 starts no worker here")]
-AFFINITY, ON_SPOT = "          affinity: &not_on_spot", "          nodeSelector: {cloud.google.com/gke-spot: 'true'}\n"
 CLUSTER, WORKER = "spec.rayClusterSpec", "workerGroupSpecs[0].template.spec"
-LOWER = 'resources: \'"{\\"gpu\\": 1}"\''
 ONDEMAND = 'resources: \'"{\\"ondemand\\": 1}"\''
 IMAGE = f"rayproject/ray:{RAY}-py312-gpu"
 FINISHES, AUTOSCALING, HEAD_SPEC = "shutdownAfterJobFinishes", "enableInTreeAutoscaling", "    headGroupSpec:"
@@ -199,18 +193,12 @@ KUBERAY = [
     (f"{AUTOSCALING}: true", f"{AUTOSCALING}: false", f"{CLUSTER}.{AUTOSCALING}", "all replicas"),
     ("      mode: token", "      mode: disabled", f"{CLUSTER}.authOptions", "mode: token is missing"),
     (f'    rayVersion: "{RAY}" # the image\'s\n', "", CLUSTER, "rayVersion is missing"),
-    ('num-cpus: "0"', 'num-cpus: "2"', "headGroupSpec", "or trials run on the head"),
     (IMAGE, "mine:latest", "headGroupSpec.template.spec.containers[0].image", "from day to day"),
     (f'rayVersion: "{RAY}"', 'rayVersion: "2.41.0"', f"{CLUSTER}.rayVersion", f"Ray 2.41.0, but {RAY} in"),
-    ("image: *image", f"image: rayproject/ray:{RAY}-py311-gpu", "image", "Python py312, but py311 in"),
-    (ONDEMAND, "num-gpus: '1'", "workerGroupSpecs[0]", "no on-demand twin: the same machine, not spot"),
-    ("rayStartParams: {}", f"rayStartParams: {{{LOWER}}}", "rayStartParams.resources", "gpu is another resource"),
     ("idleTimeoutSeconds: 600", "idleTimeoutSeconds: 0", "autoscalerOptions.idleTimeoutSeconds", "pods would end"),
     (ONDEMAND, "resources: '{ondemand: 1}'", CLUSTER, "Ray's autoscaler cannot read its groups"),
-    (AFFINITY, ON_SPOT + AFFINITY, "headGroupSpec", "a spot head"),
     ("mountPath: /dev/shm", "mountPath: /scratch", WORKER, "no volume in memory at /dev/shm"),
     ("medium: Memory, ", "", WORKER, "no volume in memory at /dev/shm"),
-    ("'the pod is taken away'", "the pod's taken away", "lifecycle.preStop.exec.command", "no valid shell"),
     ("--study mine", "--study 'mine", "spec.entrypoint", "no valid shell"),
     (RESULTS, "--results /home/ray/results", "spec: entrypoint", "lies in a pod and is lost with it"),
     (RESULTS, "", "spec: entrypoint", "--results results lies in a pod"),
@@ -248,8 +236,6 @@ ENTRYPOINT = {"spec/entrypoint": "python -m tune_cd.run --results /shared/result
 PODS = [f"spec/rayClusterSpec/{group}/template/spec/containers/0/volumeMounts"
         for group in ("headGroupSpec", "workerGroupSpecs/0", "workerGroupSpecs/1")]  # fmt: skip
 SHM, NFS = {"mountPath": "/dev/shm", "name": "shm"}, {"mountPath": "/shared", "name": "nfs"}
-FROM_SECRET = "env[0].value: the cluster's token, readable by all"
-ENV = "spec/rayClusterSpec/headGroupSpec/template/spec/containers/0/env"
 RAYCLUSTER = {"kind": "RayCluster", "spec": parsed("kuberay.yaml")["spec"]["rayClusterSpec"]}
 ROOT_DISK = {"DeviceName": "/dev/sda1", "Ebs": {"VolumeSize": 150}}
 DATA_DISK = {"DeviceName": "/dev/sdf", "Ebs": {"VolumeSize": 8, "DeleteOnTermination": True}}
@@ -285,7 +271,6 @@ def docker(image: str) -> dict:
         ("gpu.yaml", docker("registry:5000/mine:1.2"), ""), ("gpu.yaml", docker("mine@sha256:0123"), ""),
         ("kuberay.yaml", ENTRYPOINT | dict(zip(PODS, [[NFS], [SHM, NFS], [SHM]])), "--results /shared/results lies in"),
         ("kuberay.yaml", ENTRYPOINT | dict(zip(PODS, [[NFS], [SHM, NFS], [SHM, NFS]])), ""),
-        ("kuberay.yaml", {ENV: [{"name": "RAY_AUTH_TOKEN", "value": "tea-for-two"}]}, FROM_SECRET),
         ("kuberay.yaml", RAYCLUSTER, ""),
         ("kuberay.yaml", RAYCLUSTER | {"spec/authOptions": OUT}, "spec.authOptions: mode: token is missing"),
     ],
@@ -295,24 +280,6 @@ def test_files_of_other_forms(check, tmp_path, name, changes, words):
     status, lines, errors = check(written(tmp_path, edited(name, changes)), "--template")
     assert (status, errors) == (bool(words), []) and any(words in line for line in lines), lines
     assert words or lines[-1].endswith((": ok", ": ok, once it is edited"))
-    assert "tea-for-two" not in "".join(lines)
-
-
-@pytest.mark.parametrize(
-    ("line", "name"),
-    [
-        ("# token=0123456789abcdef0123456789abcdef", "a token"),
-        ("aws_secret_access_key: 0123456789abcdefghij0123456789abcdefghij", "an AWS secret key"),
-        ("x: -----BEGIN RSA PRIVATE KEY-----", "a private key"),
-        ("url: https://ghp_0123456789abcdefghijABCDEFGHIJ012345@github.com", "a GitHub token"),
-        ("commit: 0123456789abcdef0123456789abcdef01234567", None),
-    ],
-)
-def test_secrets_are_told_from_long_words_and_never_printed(check, tmp_path, line, name):
-    text = shipped("gpu.yaml").replace("  image: &image", f"  {line}\n  image: &image")
-    status, lines, _ = check(written(tmp_path, text))
-    assert (status, len(lines)) == (0 if name is None else 1, 1)
-    assert name is None or (f"looks like {name}:" in lines[0] and line.split()[-1] not in lines[0])
 
 
 def test_what_is_not_checked_is_said(check, tmp_path):
@@ -320,30 +287,26 @@ def test_what_is_not_checked_is_said(check, tmp_path):
     secret = "apiVersion: v1\nkind: Secret\nmetadata: {name: mine}\nstringData: {auth_token: abc}\n---\n"
     both = written(tmp_path, secret + shipped("kuberay.yaml"), "both.yaml")
     status, lines, _ = check(azure, both, "--template")
-    assert status == 1 and lines == [
+    assert status == 0 and lines == [
         f"{azure}: not checked: provider 'azure': its fields and node_config", f"{azure}: ok, once it is edited",
-        f"{both}: kind: a Secret with its values: make it with `kubectl create secret` instead",
-        f"{both}: not checked: Secret, but for secrets",
+        f"{both}: not checked: Secret", f"{both}: ok, once it is edited",
     ]  # fmt: skip
 
 
 BOMB = "a0: &a0 [x, x]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 9))
-MERGED = BOMB.replace("[", "{<<: [").replace("]", "]}").replace("{<<: [x, x]}", "{x: 1}")
 TWICE = "no YAML: line 3: cluster_name is given twice"
-MANY = "no YAML: line 1: more than 100,000 values, aliases written out"
+MANY, DEEP = "more than 100,000 values, aliases written out", "too many levels, or an alias within its own anchor"
 
 
 @pytest.mark.parametrize(
     ("content", "words"),
     [
         ("a: [1, 2", "no YAML: line"), ("- 1\n- 2\n", "no cluster file"), ("name: mine\non: push\n", "no cluster file"),
-        ("apiVersion: v1\nkind: ConfigMap\n", "no cluster file"), ("provider: &p\n  type: *p\n", "no YAML: line 1"),
-        (f"cluster_name: a\n{BOMB}", MANY), (f"cluster_name: a\n{MERGED}", MANY),
-        ("[" * 5000, "no YAML: nested in more than"),
-        (f"cluster_name: {'[' * 60}{']' * 60}", "no YAML: line 1: nested in more than 50 levels"),
-        ("a: !!int ''\n", "no YAML: line 1: "), ("? {a: 1}\n: 1\n", "no YAML: line 1"),
+        ("apiVersion: v1\nkind: ConfigMap\n", "no cluster file"), ("provider: &p\n  type: *p\n", DEEP),
+        (f"cluster_name: a\n{BOMB}", MANY), ("[" * 5000, DEEP),
+        ("a: !!int ''\n", "no YAML: "), ("? {a: 1}\n: 1\n", "no YAML: line 1"),
         ("cluster_name: a\nx: {cluster_name: a}\ncluster_name: b", TWICE),
-        ("a: 2026-13-01", "no YAML: line 1: ValueError: month must be in 1..12"),
+        ("a: 2026-13-01", "no YAML: month must be in 1..12"),
         ("", "no cluster file"), (b"\xff\xfe\x00", "cannot be read: 'utf-8' codec can't decode"),
         (None, "cannot be read: No such file or directory"),
     ],
@@ -397,14 +360,6 @@ def test_no_file_however_wrong_makes_the_check_itself_fail(check, tmp_path, name
         content = edited(name, {"/".join(map(str, place)): rng.choice([OUT, *JUNK])})
         status, lines, errors = check(written(tmp_path, content), "--template")
         assert status in (0, 1, 2) and lines + errors, place
-
-
-def test_the_provider_keys_are_those_that_rays_providers_read():
-    folder = Path(pytest.importorskip("ray.autoscaler._private").__path__[0])
-    read = re.compile(r"""(?:provider_config|\["provider"\]|provider_cfg)(?:\.get\(|\[)\s*"([a-z]\w+)\"""")
-    sources = [path for kind in ("aws", "gcp", "local") for path in (folder / kind).rglob("*.py")]
-    found = {key for path in [*sources, *folder.glob("*.py")] for key in read.findall(path.read_text())}
-    assert {"type", "region", "head_ip"} < found <= ray_up.PROVIDER_KEYS
 
 
 def test_the_gpus_of_ec2s_types_are_those_that_amazon_lists():

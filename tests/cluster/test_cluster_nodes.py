@@ -192,25 +192,6 @@ def test_a_node_that_is_drained_counts_no_more(cluster, node):
     ray.kill(busy)
 
 
-def test_one_that_joins_is_checked_then_and_one_that_does_not_answer_is_named(node, tmp_path):
-    node(num_cpus=1)
-    watched = nodes_of(tmp_path, answer=30.0)
-    ready, wrong = watched.check(alive_nodes())
-    assert len(ready) == 1 and not wrong and watched.joined(alive_nodes()) == []
-    node(num_cpus=1, env_vars={"DEAF": "1"})
-    node(num_cpus=1, env_vars={"RESULTS_HERE": str(tmp_path / "elsewhere")})
-    said = []
-
-    def look():
-        said.extend(watched.joined(alive_nodes()))
-        return said
-
-    until(look)  # none of these looks waits for the deaf one
-    assert len(said) == 1 and "is not the folder" in said[0]
-    until(lambda: len(look()) == 2)
-    assert "no answer within 30 s" in said[1] and watched.joined(alive_nodes()) == []
-
-
 # on-demand nodes
 
 

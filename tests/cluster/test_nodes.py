@@ -28,7 +28,7 @@ def question(tmp_path):
 def test_a_node_in_order(question, tmp_path, monkeypatch):
     monkeypatch.setenv(SIMULATED, "2")
     found = look(question, ".preflight-1-node", 2.0)
-    assert found == {"results": None, "wrong": [], "gpus": ["simulated"] * 2}
+    assert found == {"results": None, "wrong": []}
     assert (tmp_path / "shared" / ".preflight-1-node").read_text() == ".preflight-1-node", "what the driver reads"
 
 
@@ -89,13 +89,8 @@ def test_a_package_is_known_by_its_source(tmp_path, monkeypatch):
     assert one == two and len({one, *others}) == 4
 
 
-def test_a_node_is_described_by_the_gpus_that_ray_has_of_it():
-    assert described(["NVIDIA L4"], {"CPU": 8.0, "GPU": 1.0}) == "1 x NVIDIA L4, 8 CPUs"
-    assert (
-        described(["NVIDIA L4", "NVIDIA T4", "NVIDIA L4"], {"CPU": 1.0, "GPU": 2.0})
-        == "1 x NVIDIA L4, 1 x NVIDIA T4, 1 CPU"
-    )
-    assert described([], {"CPU": 2.0}) == "2 CPUs"
+def test_a_node_is_described_by_what_ray_has_of_it():
+    assert described({"CPU": 8.0, "GPU": 1.0}) == "1 GPU, 8 CPUs" and described({"CPU": 1.0}) == "1 CPU"
 
 
 MOUNTS = """overlay / overlay rw 0 0

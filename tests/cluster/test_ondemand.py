@@ -1,7 +1,6 @@
 """When on-demand nodes are requested, and the sum of what all studies request. No Ray runs."""
 
 import math
-from dataclasses import asdict
 
 import pytest
 from hypothesis import given, settings
@@ -10,8 +9,6 @@ from hypothesis import strategies as st
 from tune_cd.cluster.capacity import Growth, NodeType
 from tune_cd.cluster.ondemand import NodeRequests, OnDemandType, Shortage, on_demand_type
 from tune_cd.cluster.watch import ClusterWatch
-from tune_cd.run.config import StudyConfig
-from tune_cd.run.options import parse
 
 SPOT, ONDEMAND = {"CPU": 8, "GPU": 1}, {"CPU": 8, "GPU": 1, "ondemand": 1}
 GPU_YAML = Growth((NodeType("gpu-spot", SPOT, 8.0), NodeType("gpu-ondemand", ONDEMAND, 8.0)), 8.0)
@@ -94,15 +91,6 @@ def test_laws_of_requests(steps, after, per_node):
         if nodes < before:
             assert nodes * per_node + spot >= min(wanted, 8 * per_node + spot), "what is left is enough"
     assert [shortage.look(at + later, 0, 0) for later in (100, 200, 300)][-1] == 0
-
-
-def test_after_how_long_is_an_option_of_the_call():
-    assert parse([]).call.ondemand_after == 60.0 and parse(["--ondemand-after", "5"]).call.ondemand_after == 5.0
-    assert parse(["--ondemand-after", "never"]).call.ondemand_after is None
-    for wrong in ("-1", "inf", "soon"):
-        with pytest.raises((ValueError, SystemExit)):
-            parse([f"--ondemand-after={wrong}"])
-    assert "ondemand_after" not in asdict(StudyConfig()), "it does not change what a study is"
 
 
 class Cluster:

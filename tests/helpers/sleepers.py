@@ -14,7 +14,7 @@ from pathlib import Path
 import ray
 from ray import tune
 
-from tune_cd import CoordinateDescentSearch, ResultsCallback
+from tune_cd import CoordinateDescentSearch
 from tune_cd.cluster import nodes
 
 SPACE = {"lr": tune.loguniform(1e-6, 1.0), "wd": tune.loguniform(1e-8, 1.0)}
@@ -49,6 +49,7 @@ def sleep(folder: Path, study: str, *, workers: int, trials: int, seconds: float
     """A search of so many trials to its end, on the Ray that is connected."""
     os.environ["TUNE_DISABLE_SIGINT_HANDLER"] = "1"
     trainable = tune.with_parameters(Sleeper, diary=str(folder / f"{study}.diary"), seconds=seconds)
+    search = CoordinateDescentSearch(start={"lr": 0.1, "wd": 0.1}, workers=workers)
     tuner = tune.Tuner(
         tune.with_resources(trainable, resources),
         param_space=SPACE,
@@ -58,7 +59,7 @@ def sleep(folder: Path, study: str, *, workers: int, trials: int, seconds: float
             num_samples=trials,
             max_concurrent_trials=workers,
             reuse_actors=True,
-            search_alg=CoordinateDescentSearch(start={"lr": 0.1, "wd": 0.1}, workers=workers),
+            search_alg=search,
         ),
         run_config=tune.RunConfig(
             name=study,
@@ -66,7 +67,7 @@ def sleep(folder: Path, study: str, *, workers: int, trials: int, seconds: float
             verbose=0,
             failure_config=tune.FailureConfig(max_failures=3),
             checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),
-            callbacks=[ResultsCallback(folder / "results", study, metric="acc")],
+            callbacks=[search.callback(folder / "results", study, metric="acc", mode="max")],
         ),
     )
     tuner.fit()

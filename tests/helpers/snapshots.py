@@ -1,12 +1,22 @@
-"""Tune's own snapshot of an experiment, as it writes it."""
+"""A trial as Tune has it after it has restored an experiment."""
 
-import json
+from types import SimpleNamespace
+
+from ray.tune.experiment import Trial
 
 
-def tunes(folder, trials):
-    """experiment_state-*.json; trials: (id, h, status, last result), in the order of asking."""
-    data = []
-    for n, (trial_id, h, status, result) in enumerate(trials, 1):
-        trial = {"trial_id": trial_id, "evaluated_params": h, "experiment_tag": f"{n}_lr=1", "status": status}
-        data.insert(0, (json.dumps(trial), json.dumps({"last_result": result or {}})))
-    (folder / "experiment_state-2026-01-01.json").write_text(json.dumps({"trial_data": data, "runner_data": {}}))
+class RestoredTrial(SimpleNamespace):
+    """As much of Tune's Trial as a restored searcher looks at."""
+
+    @property
+    def has_reported_at_least_once(self):
+        return bool(self.last_result)
+
+    def is_finished(self):
+        return self.status in (Trial.ERROR, Trial.TERMINATED)
+
+
+def tunes(trials):
+    """trials: (id, h, status, last result), in the order of asking."""
+    names = ("trial_id", "evaluated_params", "status", "last_result")
+    return [RestoredTrial(**dict(zip(names, (*one[:3], one[3] or {})))) for one in trials]

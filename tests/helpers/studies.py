@@ -1,5 +1,5 @@
 """Fake studies: rows and tables made by hand or from formulas, with the columns, types and gaps that `tune_cd.run`,
-`ResultsCallback`, `write_trial` and `tune_cd.replay` leave. Nothing is trained. No test in here."""
+`search.callback`, `write_trial` and `tune_cd.replay` leave. Nothing is trained. No test in here."""
 
 import json
 import math
@@ -354,7 +354,7 @@ def gridded_terms(published: Mapping[str, float], cells: int = 4) -> pd.DataFram
 
 
 def own_parameters(number: int = 16) -> pd.DataFrame:
-    """A user's own, through `ResultsCallback`: no dataset, task, loss, seed, direction or test; two diverged, one lost
+    """A user's own, through `search.callback`: no dataset, task, loss, seed, direction or test; two diverged, one lost
     before it began."""
     space = Space(lr=(1e-5, 1.0), weight_decay=(1e-7, 1e-1))
     search, rows = CoordinateDescent(space, start={"lr": 1e-3, "weight_decay": 1e-4}), []

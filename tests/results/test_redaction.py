@@ -10,7 +10,7 @@ import pytest
 from rows import full
 from warned import no_warnings
 
-from tune_cd import ResultsCallback, results
+from tune_cd import CoordinateDescentSearch, Space, results
 from tune_cd.results.__main__ import main as results_command
 from tune_cd.results.redaction import hide, redact, redacted_output
 from tune_cd.run.__main__ import main as run_command
@@ -122,7 +122,8 @@ def test_errors_and_configurations_reach_the_table_without_secrets(tmp_path, mon
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
     (tmp_path / "error.txt").write_text(f"Traceback\nOSError: https://b/x?X-Amz-Signature=abcdefgh, key {SECRET}\n")
     trial = failed_trial(config={"lr": 0.1, "api_key": "hidden-too"}, error_file=str(tmp_path / "error.txt"))
-    callback = ResultsCallback(tmp_path / "results", "mine", metric="score")
+    search = CoordinateDescentSearch(Space(lr=(0.01, 1.0)), "score", "max")
+    callback = search.callback(tmp_path / "results", "mine")
     callback.setup()
     callback.on_trial_error(0, [trial], trial)
     with no_warnings():

@@ -1,29 +1,18 @@
 """ResultsCallback: rows for other people's trainables."""
 
 import math
-import os
 import pickle
-import threading
-import time
-from datetime import UTC, datetime, timedelta
-from pathlib import Path
-from types import SimpleNamespace
 
-import numpy as np
 import pandas as pd
 import pytest
 from fake_trials import FakeTrial
 from ray import tune
 from ray.tune.search.repeater import TRIAL_INDEX as REPETITION
-from rows import evaluation, full, minimal
 
-from tune_cd import LENGTHS, CoordinateDescentSearch, ResultsCallback, Space, results
+from tune_cd import CoordinateDescentSearch, Space, results
 from tune_cd.results import writing
 from tune_cd.results.attempts import to_retry
-from tune_cd.results.merging import merge
-from tune_cd.tune import known_rows
-from tune_cd.tune.callback.results_callback import UNSTORED
-from tune_cd.tune.callback.writer import Entry, RowWriter
+from tune_cd.tune.callback import row_callback
 
 
 def objective(config):
@@ -91,13 +80,34 @@ def lrs(*values):
 
 
 def told(lr, index):
-    return FakeTrial(
-        index + 1, {"lr": lr}, {"acc": lr}, origin={"trial_index": index, "direction": "lr", "line_position": 0.5}
-    )
+    """A trial that the searcher asked for at this place."""
+    return FakeTrial(index + 1, {"lr": lr}, {"acc": lr})
 
 
 def make(tmp_path, **arguments):
-    return ResultsCallback(tmp_path, "mine", metric="acc", **arguments)
+    return of_a_search(tmp_path, "mine", **arguments)
+
+
+def of_a_search(folder, study="mine", metric="acc", mode="max", fields=None, search="cd", **arguments):
+    """The callback of a search, which these tests do not ask for anything."""
+    searcher = CoordinateDescentSearch(Space(lr=(1e-4, 1.0)), metric, mode, **arguments)
+    return searcher.callback(folder, study, fields=fields, search=search)
+
+
+def suggested(trials):
+    """A searcher that has suggested these trials."""
+    points = [trial.config for trial in trials]
+    searcher = CoordinateDescentSearch(Space(lr=(0.01, 1.0)), "acc", "max", points_to_evaluate=points)
+    assert [searcher.suggest(trial.trial_id) for trial in trials] == points
+    return searcher
+
+
+def asked(tmp_path, trials):
+    """The callback of a searcher that asked for these trials."""
+    places = {trial.trial_id: int(trial.experiment_tag.partition("_")[0]) - 1 for trial in trials}
+    searcher = CoordinateDescentSearch(Space(lr=(0.01, 1.0)), "acc", "max")
+    searcher.origin_of = lambda trial_id: {"trial_index": places[trial_id], "direction": "lr", "line_position": 0.5}
+    return searcher.callback(tmp_path, "mine")
 
 
 def numbers(tmp_path):
@@ -108,15 +118,14 @@ def numbers(tmp_path):
 
 
 def test_a_second_run_into_a_study_is_numbered_behind_the_first(tmp_path):
-    """In the order of asking, whichever trial ends first."""
     run(make(tmp_path), lrs(0.1, 0.2))
     second = lrs(0.1, 0.3)
     run(make(tmp_path), second[::-1], listed=second)
-    assert numbers(tmp_path) == {
-        "cd-00000": (0, 0.1, 0),
-        "cd-00001": (1, 0.2, 0),
-        "cd-00002": (2, 0.1, 0),
-        "cd-00003": (3, 0.3, 0),
+    told = numbers(tmp_path)
+    assert told["cd-00000"] == (0, 0.1, 0) and told["cd-00001"] == (1, 0.2, 0)
+    assert sorted(told) == [f"cd-{n:05d}" for n in range(4)] and {told["cd-00002"][1], told["cd-00003"][1]} == {
+        0.1,
+        0.3,
     }
 
 
@@ -124,96 +133,59 @@ def warned(caplog, callback):
     """What a run logs of earlier rows."""
     caplog.clear()
     run(callback, lrs(0.7))
-    for thread in [thread for thread in threading.enumerate() if thread.name == "earlier rows"]:
-        thread.join()
-    return [record.getMessage() for record in caplog.records if record.name == "tune_cd.tune.known_rows"]
+    return [record.getMessage() for record in caplog.records if "rows already" in record.getMessage()]
 
 
 def test_a_study_with_rows_that_the_search_does_not_know_is_said_once(tmp_path, caplog):
-    assert warned(caplog, make(tmp_path)) == []
-    [said] = warned(caplog, make(tmp_path))
-    way = f"CoordinateDescentSearch.from_results('{tmp_path}', 'mine', resume=True, ...)"
-    assert f"study 'mine' in {tmp_path} has 1 row already" in said and way in said and "another study name" in said
-    pausing = CoordinateDescentSearch(metric="acc", mode="max", lengths=LENGTHS, full_length=("epoch", 4))
-    [said] = warned(caplog, pausing.callback(tmp_path, "mine"))
-    assert "has 2 rows already" in said
-    assert warned(caplog, ResultsCallback(tmp_path, "another", metric="acc")) == []
-
-
-def test_a_search_that_knows_the_rows_and_a_restored_experiment_are_not_warned(tmp_path, caplog):
-    first = make(tmp_path)
-    restored = pickle.loads(pickle.dumps(first))  # as Tune does when the Tuner is made
-    run(make(tmp_path), lrs(0.1))
-    run(first, lrs(0.2))
-    assert warned(caplog, restored) == [] and warned(caplog, make(tmp_path, record="failures")) == []
     named = {"space": Space(lr=(0.01, 1.0)), "metric": "acc", "mode": "max"}
-    fresh, known = CoordinateDescentSearch(**named), CoordinateDescentSearch(**named)
-    known.set_state(fresh.get_state())
-    assert warned(caplog, known.callback(tmp_path, "mine")) == [] and warned(caplog, fresh.callback(tmp_path, "mine"))
-    run(ResultsCallback(tmp_path, "warm", metric="acc"), lrs(0.3))
-    CoordinateDescentSearch.from_results(tmp_path, "mine", resume=True)
-    assert warned(caplog, make(Path(os.path.relpath(tmp_path)))) == [], "by whatever path"
-    assert warned(caplog, fresh.callback(tmp_path, "mine")), "another searcher of the process does"
-    assert warned(caplog, ResultsCallback(tmp_path, "warm", metric="acc")), "the search knows another study"
-    CoordinateDescentSearch.from_results(tmp_path, **named)
-    assert warned(caplog, ResultsCallback(tmp_path, "warm", metric="acc")) == [], "it knows all"
 
+    def begun(study="mine", **state):
+        """The callback of a search that knows no rows."""
+        search = CoordinateDescentSearch(**named)
+        if state:
+            search.set_state(state)
+        return search.callback(tmp_path, study)
 
-def test_an_experiment_does_not_wait_for_a_store_that_does_not_say_what_it_has(tmp_path, monkeypatch):
-    answered = threading.Event()
-    monkeypatch.setattr(
-        known_rows.results, "read", lambda *_: answered.wait() and results.TRIALS.empty_table().to_pandas()
-    )
-    callback = make(tmp_path)
-    callback.setup()
-    [asking] = [thread for thread in threading.enumerate() if thread.name == "earlier rows"]
-    answered.set()
-    asking.join()
-    callback.close(patience=0)
-
-
-def test_a_store_that_fails_to_say_what_it_has_fails_nothing(tmp_path, caplog):
-    (tmp_path / "file").touch()
-    known_rows.warn_of_unknown(str(tmp_path / "file"), "mine", datetime.now(UTC), ())
-    assert not caplog.records
-
-
-def test_a_callback_that_is_used_for_two_runs_numbers_them_as_two(tmp_path):
-    callback = make(tmp_path)
-    run(callback, lrs(0.1, 0.2))
-    run(callback, lrs(0.1, 0.3))
-    assert sorted(numbers(tmp_path)) == [f"cd-{n:05d}" for n in range(4)]
+    first = begun()
+    restored = pickle.loads(pickle.dumps(first))  # as Tune does when the Tuner is made
+    assert warned(caplog, first) == []
+    [said] = warned(caplog, begun())
+    way = f"CoordinateDescentSearch.from_results('{tmp_path}', 'mine', resume=True, ...)"
+    assert f"study 'mine' in {tmp_path} has 1 rows already" in said and way in said and "another study name" in said
+    assert warned(caplog, restored) == warned(caplog, begun("another")) == []
+    assert warned(caplog, begun(**CoordinateDescentSearch(**named).get_state())) == []
+    for study, knows in (("mine", True), (None, True), ("another", False)):
+        known = CoordinateDescentSearch.from_results(tmp_path, study, **named).callback(tmp_path, "mine")
+        assert (warned(caplog, known) == []) == knows
 
 
 def test_a_restored_experiment_keeps_its_numbers_whatever_order_tune_lists_its_trials_in(tmp_path):
     """Two of a second run were in flight when the driver died; the second is run again, since the snapshot is older."""
     run(make(tmp_path), lrs(0.9, 0.8))
-    first = make(tmp_path)
-    restored = pickle.loads(pickle.dumps(first))  # as Tune does when the Tuner is made
     trials = lrs(0.1, 0.2, 0.3, 0.4)
+    first = suggested(trials).callback(tmp_path, "mine")
+    restored = pickle.loads(pickle.dumps(first))  # as Tune does when the Tuner is made
     run(first, trials[:2], listed=trials)
     before = results.read_trial(tmp_path, "mine", "cd-00003")
     run(restored, [trials[3], trials[1], trials[2]], listed=trials[::-1])
-    assert sorted(entry[:2] for entry in numbers(tmp_path).values())[2:] == [(2, 0.1), (3, 0.2), (4, 0.3), (5, 0.4)]
+    places = sorted(entry[:2] for entry in numbers(tmp_path).values())
+    assert [place for place, _ in places] == [0, 1, 2, 3, 4, 5]
+    assert places[:4] == [(0, 0.9), (1, 0.8), (2, 0.1), (3, 0.2)] and {places[4][1], places[5][1]} == {0.3, 0.4}
     assert results.read_trial(tmp_path, "mine", "cd-00003") == before, "a completed row never changes"
 
 
-def test_a_fresh_searcher_over_an_old_study_loses_no_row(tmp_path):
-    run(make(tmp_path, annotate="origin"), [told(0.1, 0), told(0.2, 1)])
-    run(make(tmp_path, annotate="origin"), [told(0.1, 0), told(0.3, 1), told(0.4, 2)])
-    assert [entry[:2] for entry in sorted(numbers(tmp_path).values())] == [
-        (0, 0.1),
-        (1, 0.2),
-        (2, 0.1),
-        (3, 0.3),
-        (4, 0.4),
-    ]
-
-
-def test_a_searcher_that_goes_on_in_an_old_study_names_its_own_places(tmp_path):
-    run(make(tmp_path, annotate="origin"), [told(0.1, 0), told(0.3, 2)])
-    run(make(tmp_path, annotate="origin"), [told(0.2, 1), told(0.4, 3)])
-    assert [entry[:2] for entry in sorted(numbers(tmp_path).values())] == [(0, 0.1), (1, 0.2), (2, 0.3), (3, 0.4)]
+@pytest.mark.parametrize(
+    "first, second, kept",
+    [
+        ([(0.1, 0), (0.2, 1)], [(0.1, 0), (0.3, 1), (0.4, 2)], [(0, 0.1), (1, 0.2), (2, 0.1), (3, 0.3), (4, 0.4)]),
+        ([(0.1, 0), (0.3, 2)], [(0.2, 1), (0.4, 3)], [(0, 0.1), (1, 0.2), (2, 0.3), (3, 0.4)]),
+    ],
+    ids=["a fresh searcher", "one that goes on"],
+)
+def test_the_places_that_a_searcher_gives_are_kept_where_they_are_free(tmp_path, first, second, kept):
+    for trials in ([told(*one) for one in places] for places in (first, second)):
+        run(asked(tmp_path, trials), trials)
+    assert [entry[:2] for entry in sorted(numbers(tmp_path).values())] == kept
 
 
 def test_numbers_that_two_runs_took_at_once_are_given_anew(tmp_path):
@@ -223,43 +195,19 @@ def test_numbers_that_two_runs_took_at_once_are_given_anew(tmp_path):
     assert sorted(entry[:2] for entry in numbers(tmp_path).values()) == [(0, 0.1), (1, 0.2), (2, 0.3), (3, 0.4)]
 
 
-@pytest.mark.parametrize("same", [True, False], ids=["resumed", "restarted"])
-def test_a_failed_trial_that_is_run_again_is_its_next_attempt(tmp_path, same):
-    """Tune gives a restarted trial another id, and keeps its tag."""
-    callback, trials = make(tmp_path), lrs(0.1, 0.2)
+def test_a_failed_trial_that_is_run_again_is_its_next_attempt(tmp_path):
+    trials = lrs(0.1, 0.2)
     trials[1].fail(tmp_path, TRACEBACK.format("RuntimeError: first"))
+    callback = suggested(trials).callback(tmp_path, "mine")
     pickled = pickle.dumps(callback)  # as Tune does when the Tuner is made
     run(callback, trials, failed=trials[1:])
-    again = FakeTrial(2, {"lr": 0.2}, {"acc": 0.2}, trial_id=trials[1].trial_id if same else "other").fail(
-        tmp_path, TRACEBACK.format("RuntimeError: second")
-    )
+    again = FakeTrial(2, {"lr": 0.2}, {"acc": 0.2}, trial_id=trials[1].trial_id)
+    again.fail(tmp_path, TRACEBACK.format("RuntimeError: second"))
     run(pickle.loads(pickled), [again], failed=[again], listed=[again, trials[0]])
     assert results.read_trial(tmp_path, "mine", "cd-00001")["error"] == "RuntimeError: second"
     run(pickle.loads(pickled), [again], listed=[again, trials[0]])
-    assert numbers(tmp_path) == {"cd-00000": (0, 0.1, 0), "cd-00001": (1, 0.2, 2)} and set(
-        results.read(tmp_path, "mine")["status"]
-    ) == {"completed"}
-
-
-def test_with_the_trainables_own_rows_only_failures_are_written_as_next_attempts(tmp_path):
-    def identify(config):
-        return {"trial_id": "own-1", "trial_index": 1}
-
-    trial = told(0.1, 1).fail(tmp_path, TRACEBACK.format("RuntimeError: no"))
-    for _ in range(2):
-        run(
-            make(tmp_path, annotate="origin", identify=identify, record="failures"),
-            [told(0.5, 0), trial],
-            failed=[trial],
-        )
-    assert numbers(tmp_path) == {"own-1": (1, 0.1, 1)}
-    row = results.read_trial(tmp_path, "mine", "own-1")
-    assert row["failure_kind"] == "lost" and row["error"] == "lost: RuntimeError: no", "the trainable writes its own"
-    run(make(tmp_path, annotate="origin", identify=identify), [trial])
-    run(make(tmp_path, annotate="origin", identify=identify, record="failures"), [trial], failed=[trial])
-    row = results.read_trial(tmp_path, "mine", "own-1")
-    assert row["failure_kind"] is None
-    assert row["status"] == "completed" and row["attempt"] == 2, "it had ended before it failed"
+    assert numbers(tmp_path) == {"cd-00000": (0, 0.1, 0), "cd-00001": (1, 0.2, 2)}
+    assert set(results.read(tmp_path, "mine")["status"]) == {"completed"}
 
 
 TRACEBACK = """\x1b[36mray::ImplicitFunc.train()\x1b[39m (pid=1, ip=10.0.0.1, actor_id=2, repr=f)
@@ -343,37 +291,8 @@ def test_the_error_of_a_failed_trial_says_what_can_be_done_about_it(tmp_path, te
     )
 
 
-def test_a_failed_trial_without_files_is_a_row_too(tmp_path):
-    trial = FakeTrial(1, {"lr": 0.1})
-    run(make(tmp_path), [trial], failed=[trial])
-    assert "no message" in results.read_trial(tmp_path, "mine", "cd-00000")["error"]
-
-
-@pytest.mark.parametrize("value, status, says", [
-    (0.5, "completed", None), (np.float32(0.5), "completed", None), (1, "completed", None),
-    (math.nan, "diverged", None), (-math.inf, "diverged", None),
-    ("0.5", "failed", "acc = '0.5' (str), which is no number"), (None, "failed", "acc = None"),
-    (True, "failed", "acc = True (bool)"),
-    (np.array([1.0, 2.0]), "failed", "(ndarray)"), (..., "failed", "it reported no acc"),
-])  # fmt: skip
-def test_whatever_a_trial_reports_is_a_row(tmp_path, value, status, says):
-    trial = FakeTrial(1, {"lr": 0.1}, {"loss": 1.0} if value is ... else {"acc": value, "loss": 1.0})
-    run(make(tmp_path), [trial])
-    row = results.read_trial(tmp_path, "mine", "cd-00000")
-    assert row["failure_kind"] == ("error" if status == "failed" else None)
-    assert (
-        row["status"] == status
-        and (row["error"] is None if says is None else says in row["error"])
-        and row["scores"]["loss"] == 1.0
-    )
-    searcher = CoordinateDescentSearch(Space(lr=(1e-4, 1.0)), "acc", "max", start={"lr": 0.1})
-    searcher.suggest("a")
-    searcher.on_trial_complete("a", trial.last_result)
-    assert (searcher.search.best is not None) == (status == "completed"), "table and search are of one mind"
-
-
 def test_a_metric_may_be_nested_and_a_config_need_not_be_json(tmp_path):
-    callback = ResultsCallback(tmp_path, "mine", metric="val/acc")
+    callback = of_a_search(tmp_path, metric="val/acc")
     run(callback, [FakeTrial(1, {"lr": 0.1}, {"val": {"acc": 0.5}}, options={("a", 1): {1, 2}})])
     row = results.read_trial(tmp_path, "mine", "cd-00000")
     assert row["val_score"] == 0.5 and row["scores"] == {"val/acc": 0.5} and "('a', 1)" in row["config"]
@@ -428,46 +347,25 @@ def test_trials_that_the_end_of_the_experiment_cuts_off_have_rows(tmp_path, said
     assert to_retry(rows).tolist() == [False, *([status == "stopped"] if status else [])], "it is run again"
 
 
-def test_a_metric_that_tune_fills_in_is_no_report(tmp_path):
-    trial = FakeTrial(1, {"lr": 0.1})
-    trial.last_result = UNHEARD
-    callback = ResultsCallback(tmp_path, "mine", metric="time_total_s", mode="min")
-    callback.setup()
-    callback.on_trial_start(0, [trial], trial)
-    callback.on_experiment_end([trial])
-    assert not (tmp_path / "trials").exists()
-
-
-@pytest.mark.parametrize("mode, kept", [("max", 0.9), ("min", 0.4)])
-def test_the_best_value_counts_where_it_does_for_the_searcher(tmp_path, mode, kept):
-    trial = FakeTrial(1, {"lr": 0.1}, {"acc": 0.5})
-    for use_result, said in (("last", 0.5), ("best", kept)):
-        callback = ResultsCallback(tmp_path, use_result, metric="acc", mode=mode, use_result=use_result)
-        callback.setup()
-        callback.on_trial_start(0, [trial], trial)
-        for value in (0.4, math.nan, 0.9, 0.5):
-            callback.on_trial_result(0, [trial], trial, {"acc": value})
-        callback.on_trial_complete(0, [trial], trial)
-        callback.on_experiment_end([trial])
-        assert results.read(tmp_path, use_result)["val_score"].tolist() == [said]
-
-
 def test_repetitions_of_a_setting_are_one_setting(tmp_path):
     """Ray's Repeater numbers them within the configuration."""
     again = [FakeTrial(n, {"lr": 0.1, REPETITION: n - 1}, {"acc": n / 10}) for n in (1, 2)]
+    run(make(tmp_path), lrs(0.5, 0.6))  # an earlier run has their numbers
     run(make(tmp_path), again)
-    [known] = results.trainings(results.read(tmp_path, "mine"))
+    [*_, known] = results.trainings(results.read(tmp_path, "mine"))
     assert known.h == {"lr": 0.1} and known.curve == {1.0: pytest.approx(0.15)}
 
 
 def test_two_runs_into_a_study_at_once_lose_no_row(tmp_path, monkeypatch):
     """Each has looked before the other has written."""
-    one, other = lrs(0.1), lrs(0.2)
+    one, other, callback = lrs(0.1), lrs(0.2), make(tmp_path)
     put = writing._put
 
     def late(*args, **kwargs):
         monkeypatch.setattr(writing, "_put", put)
-        run(make(tmp_path), other)
+        callback.setup()
+        callback.on_trial_complete(0, other, other[0])
+        callback.close()
         return put(*args, **kwargs)
 
     monkeypatch.setattr(writing, "_put", late)
@@ -475,40 +373,12 @@ def test_two_runs_into_a_study_at_once_lose_no_row(tmp_path, monkeypatch):
     assert sorted(lr for _, lr, _ in numbers(tmp_path).values()) == [0.1, 0.2]
 
 
-class TestPacks:
-    """One process trained three; it failed when one was done."""
-
-    def trial(self, tmp_path, seeds):
-        origins = [{"trial_index": n, "direction": "start", "line_position": 0.0} for n in range(2)]
-        pack = [{"lr": lr, "origin": origin, "seed": seed} for origin, lr in zip(origins, (0.1, 0.2)) for seed in seeds]
-        trial = FakeTrial(1, {}, {"pack": {"0": {"acc": 0.7, "done": True}, "1": {"acc": 0.1}}, "done": False})
-        trial.config = {"pack": pack}
-        return trial.fail(tmp_path, TRACEBACK.format("RuntimeError: all of them"))
-
-    def test_what_was_done_when_the_process_failed_is_completed(self, tmp_path):
-        trial = self.trial(tmp_path, seeds=[0])
-        run(make(tmp_path, annotate="origin"), [trial], failed=[trial])
-        table = results.read(tmp_path, "mine").set_index("trial_id")
-        assert (
-            table["status"].to_dict() == {"cd-00000-seed0": "completed", "cd-00001-seed0": "failed"}
-            and table["val_score"].iloc[0] == 0.7
-        )
-
-    def test_every_seed_has_a_row_of_its_own(self, tmp_path):
-        trial = self.trial(tmp_path, seeds=[3, 4])
-        run(make(tmp_path, annotate="origin"), [trial])
-        table = results.read(tmp_path, "mine")
-        assert table["seed"].tolist() == [3, 4, 3, 4] and table["trial_index"].tolist() == [0, 0, 1, 1]
-
-
 def test_rows_that_were_not_written_wait_in_the_folder_that_the_warning_names_until_the_next_run(tmp_path):
     (tmp_path / "r").touch()
     trials = lrs(0.1, 0.2)
     trials[1].fail(tmp_path, TRACEBACK.format("RuntimeError: no"))
-    with pytest.warns(
-        UserWarning, match="2 of 2 result rows were not written .cd-00000, cd-00001.*; 2 wait in"
-    ) as said:
-        run(ResultsCallback(tmp_path / "r", "mine", metric="acc", patience=0), trials, failed=trials[1:])
+    with pytest.warns(UserWarning, match="2 result rows were not written .tune1, tune2.*; 2 wait in") as said:
+        run(of_a_search(tmp_path / "r"), trials, failed=trials[1:])
     [place] = tmp_path.glob(".r-waiting-*")
     assert str(place) in str(said[0].message) and sorted(numbers(place)) == ["cd-00000", "cd-00001"]
     (tmp_path / "r").unlink()
@@ -517,37 +387,41 @@ def test_rows_that_were_not_written_wait_in_the_folder_that_the_warning_names_un
     assert held == [(0.1, 0), (0.2, 0), (0.8, 0)] and len(numbers(tmp_path / "r")) == 3 and not place.exists()
 
 
-def test_a_row_is_kept_at_once_and_in_the_store_once_that_answers(tmp_path):
-    """Both while the driver lives; a driver that is killed in between has lost none. Others' rows stay whole."""
+@pytest.mark.parametrize("pause", [0.0, 60.0], ids=["tried with every row", "tried at the end"])
+def test_rows_wait_for_a_store_that_is_away(tmp_path, monkeypatch, caplog, pause):
+    """A driver that is killed in between has lost none. Others' rows stay whole."""
+    monkeypatch.setattr(row_callback, "PAUSE", pause)
     run(make(tmp_path / "r"), lrs(0.5))
     (tmp_path / "r/trials").rename(tmp_path / "aside")
     (tmp_path / "r/trials").touch()
-    trials, callback = lrs(0.1, 0.2, 0.3), make(tmp_path / "r", patience=30)
+    trials, callback = lrs(0.1, 0.2, 0.3, 0.4), make(tmp_path / "r")
     callback.setup()
-    for trial in trials:
+    for trial in trials[:3]:
         callback.on_trial_complete(0, trials, trial)
-    wait_for(lambda: len(list(tmp_path.glob(".r-waiting-*/trials/mine/*.parquet"))) == 3)
+    assert len(list(tmp_path.glob(".r-waiting-*/trials/mine/*.parquet"))) == 3
     [place] = tmp_path.glob(".r-waiting-*")
+    assert caplog.text.count("cannot be written and wait in") == 1 and str(place) in caplog.text
     (tmp_path / "r/trials").unlink()
     (tmp_path / "aside").rename(tmp_path / "r/trials")
+    callback.on_trial_complete(0, trials, trials[3])
+    assert place.exists() == (pause > 0)
     callback.on_experiment_end(trials)
-    assert {name: lr for name, (_, lr, _) in numbers(tmp_path / "r").items()} == {
-        f"cd-{n:05d}": lr for n, lr in enumerate((0.5, 0.1, 0.2, 0.3))
-    }
-    assert not place.exists()
+    found = sorted(numbers(tmp_path / "r").values())
+    assert [index for index, *_ in found] == [0, 1, 2, 3, 4] and found[0] == (0, 0.5, 0) and not place.exists()
+    assert {lr for _, lr, _ in found[1:]} == {0.1, 0.2, 0.3, 0.4}
 
 
-def wait_for(holds):
-    deadline = time.monotonic() + 20
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
+def test_rows_that_no_folder_takes_are_named(tmp_path, monkeypatch):
+    (tmp_path / "r").touch()
+    monkeypatch.setattr(row_callback, "keep", lambda *_: (_ for _ in ()).throw(OSError("full")))
+    with pytest.warns(UserWarning, match="2 result rows were not written .tune1, tune2.; the first: full"):
+        run(make(tmp_path / "r"), lrs(0.1, 0.2))
 
 
 def test_a_row_that_is_not_allowed_is_named_and_the_others_are_written(tmp_path):
     trials = lrs(0.1, math.nan, 0.3)
     with pytest.warns(
-        UserWarning, match="1 of 3 result rows were not written .cd-00001.; the first: params = .*is not allowed"
+        UserWarning, match="1 result rows were not written .tune2.; the first: params = .*is not allowed"
     ):
         run(make(tmp_path), trials)
     assert sorted(numbers(tmp_path)) == ["cd-00000", "cd-00002"]
@@ -556,71 +430,15 @@ def test_a_row_that_is_not_allowed_is_named_and_the_others_are_written(tmp_path)
 def test_a_trial_of_which_no_row_can_be_made_is_named(tmp_path):
     trial = FakeTrial(1, {"lr": 0.1}, {"acc": 0.1})
     del trial.last_result
-    with pytest.warns(UserWarning, match="1 of 1 result rows were not written .tune1.*last_result"):
+    with pytest.warns(UserWarning, match="1 result rows were not written .tune1.*last_result"):
         callback = make(tmp_path)
         callback.setup()
         callback.on_trial_complete(0, [trial], trial)
         callback.on_experiment_end([trial])
 
 
-def test_tunes_check_of_the_metric_is_off_once_it_is_no_misspelling_and_on_again_afterwards(tmp_path, monkeypatch):
-    monkeypatch.delenv("TUNE_DISABLE_STRICT_METRIC_CHECKING", raising=False)
-    callback = make(tmp_path)
-    callback.setup()
-    callback.on_trial_result(0, [], SimpleNamespace(config={}), {"accuracy": 1.0})
-    assert "TUNE_DISABLE_STRICT_METRIC_CHECKING" not in os.environ
-    callback.on_trial_result(0, [], SimpleNamespace(config={}), {"acc": 1.0})
-    assert os.environ["TUNE_DISABLE_STRICT_METRIC_CHECKING"] == "1"
-    callback.on_experiment_end([])
-    nested = ResultsCallback(tmp_path, "mine", metric="val/acc")
-    nested.setup()
-    nested.on_trial_result(0, [], SimpleNamespace(config={}), {"val": {"acc": 1.0}})
-    assert os.environ["TUNE_DISABLE_STRICT_METRIC_CHECKING"] == "1", "Tune tells callbacks nested results"
-    nested.on_experiment_end([])
-    assert "TUNE_DISABLE_STRICT_METRIC_CHECKING" not in os.environ
-    monkeypatch.setenv("TUNE_DISABLE_STRICT_METRIC_CHECKING", "0")
-    run(make(tmp_path), lrs(0.1))
-    assert os.environ["TUNE_DISABLE_STRICT_METRIC_CHECKING"] == "0", "whoever set it is obeyed"
-
-
-@pytest.mark.parametrize("packed", [False, True])
-def test_what_a_trainable_could_not_store_is_stored_once_with_its_curve(tmp_path, packed):
-    told = {"row": full(study="mine"), "curve": [evaluation(images_seen=n) for n in (1, 2)]}
-    config = {"pack": [{"lr": 0.1}, {"lr": 0.2}]} if packed else {"lr": 0.1}
-    result = (
-        {"acc": 0.5, "pack": {"0": {"acc": 0.5, "done": True, UNSTORED: told}}}
-        if packed
-        else {"acc": 0.5, UNSTORED: told}
-    )
-    callback = make(tmp_path, record="failures", patience=0)
-    (tmp_path / "curves").touch()  # a folder is needed there: the store does not answer
-    callback.setup()
-    for _ in range(3):
-        callback.on_trial_result(0, [], SimpleNamespace(config=config, trial_id="a"), result)
-    with pytest.warns(UserWarning, match="1 of 1 result rows were not written .t0.*; 1 wait in"):
-        callback.on_experiment_end([])
-    (tmp_path / "curves").unlink()
-    merge(tmp_path)
-    assert results.read_trial(tmp_path, "mine", "t0")["val_score"] == full()["val_score"]
-    assert len(results.read_curves(tmp_path, "mine")) == 2
-
-
-def test_a_failure_that_the_trainable_has_recorded_itself_is_no_second_attempt(tmp_path):
-    write, since = RowWriter(tmp_path), full()["started_at"]
-    failed = minimal(status="failed", error="timeout: not done after 5 s", attempt=1)
-    for attempt, stored in ((1, 1), (0, 1), (2, 2)):
-        write(
-            Entry(
-                failed | {"attempt": attempt, "ended_at": since + timedelta(minutes=attempt)}, since, own_attempt=True
-            )
-        )
-        assert results.read_trial(tmp_path, "demo", "t0")["attempt"] == stored
-    write(Entry(failed | {"attempt": 0}, since))
-    assert results.read_trial(tmp_path, "demo", "t0")["attempt"] == 3, "one whose attempt is not its own is the next"
-
-
 def test_it_can_be_pickled_before_and_during_a_run(tmp_path):
-    callback = ResultsCallback(tmp_path, "mine", metric="loss")
+    callback = of_a_search(tmp_path, metric="loss")
     callback.setup()
     again = pickle.loads(pickle.dumps(callback))
     assert vars(again)["_constants"]["study"] == "mine" and vars(again)["_writer"] is None
@@ -628,9 +446,6 @@ def test_it_can_be_pickled_before_and_during_a_run(tmp_path):
 
 WRONG = [
     {"mode": "most"},
-    {"record": "some"},
-    {"record": "pauses"},
-    {"patience": -1},
     {"fields": {"seed": "3"}},
     {"fields": {"colour": "red"}},
     {"search": "a/b"},
@@ -640,15 +455,11 @@ WRONG = [
 @pytest.mark.parametrize("wrong", WRONG)
 def test_arguments_are_checked_before_a_trial_runs_for_a_row_that_is_not_allowed(tmp_path, wrong):
     with pytest.raises(ValueError):
-        ResultsCallback(tmp_path, "mine", metric="loss", **wrong)
+        of_a_search(tmp_path, metric="loss", **wrong)
 
 
 def test_rows_have_the_gpus_that_their_trials_hold(tmp_path):
-    """A failed trial's as well; of a pack's each member a part."""
-    pack = FakeTrial(3, {}, {"pack": {"0": {"acc": 0.1, "done": True}, "1": {"acc": 0.2, "done": True}}})
-    pack.config["pack"] = [{"lr": 0.3}, {"lr": 0.4}]
-    trials = [*lrs(0.1, 0.2), pack]
+    trials = lrs(0.1, 0.2)
     trials[1].fail(tmp_path, "Error: no")
-    run(ResultsCallback(tmp_path / "r", "mine", metric="acc"), trials, failed=trials[1:2])
-    gpus = results.read(tmp_path / "r", "mine").groupby("status")["gpus"].agg(list)
-    assert sorted(gpus["completed"]) == [0.25, 0.25, 0.5] and gpus["failed"] == [0.5]
+    run(of_a_search(tmp_path / "r"), trials, failed=trials[1:])
+    assert results.read(tmp_path / "r", "mine")["gpus"].tolist() == [0.5, 0.5]

@@ -14,7 +14,7 @@ from ray import tune
 from ray.tune.experiment import Trial
 from ray.tune.schedulers import TrialScheduler
 
-from tune_cd import LENGTHS, CoordinateDescentSearch, ResultsCallback, Space, results
+from tune_cd import LENGTHS, CoordinateDescentSearch, Space, results
 from tune_cd.results.rows import sign_of
 
 LINE = Space(lr=(1e-4, 1.0))
@@ -165,18 +165,6 @@ def test_a_nested_metric(tmp_path, result):
     assert row["status"] == "completed" and row["val_score"] == 0.5
 
 
-def test_without_a_full_length_a_paused_trial_that_is_ended_is_stopped(tmp_path):
-    search = CoordinateDescentSearch(LINE, "acc", "max")
-    tuner = Tuner(search, tmp_path)
-    tuner.report(at(3, 0.5))
-    tuner.trial.status = Trial.PAUSED
-    search.on_trial_complete("t")
-    tuner.callback.on_trial_complete(0, [tuner.trial], tuner.trial)
-    row = tuner.outcome()
-    agrees(row, search)
-    assert row["status"] == "stopped"
-
-
 @pytest.mark.parametrize("value", NUMBERS, ids=repr)
 def test_whatever_holds_one_number_is_that_number(tmp_path, value):
     search = CoordinateDescentSearch(LINE, "acc", "max")
@@ -210,15 +198,6 @@ def test_what_is_no_number_is_refused_with_one_warning(tmp_path, caplog, value, 
     assert [record.getMessage().partition(";")[0] for record in caplog.records] == [
         f"acc = {value!r} ({type(value).__name__}) is no number"
     ]
-
-
-def test_a_callback_alone_warns_too(tmp_path, caplog):
-    callback = ResultsCallback(tmp_path, "s", metric="acc")
-    callback.setup()
-    for trial_id in ("a", "b"):
-        callback.on_trial_result(0, [], SimpleNamespace(trial_id=trial_id, config={}), {"acc": "0.5"})
-    callback.close()
-    assert [record.getMessage().count("acc = '0.5' (str)") for record in caplog.records] == [1]
 
 
 @pytest.mark.parametrize("reward", ["0.5", True, np.array([1.0, 2.0])])
@@ -260,11 +239,7 @@ class Class(tune.Trainable):
 
     def step(self):
         self.epoch += 1
-        return at(self.epoch, value(self.config, self.epoch), done=self.epoch >= self.end)
-
-    @property
-    def end(self):
-        return 8 if self.config["lr"] > 3e-3 or not self.config["early"] else 3
+        return at(self.epoch, value(self.config, self.epoch), done=self.epoch >= 8)
 
     def save_checkpoint(self, checkpoint_dir):
         return {"epoch": self.epoch}
@@ -290,37 +265,55 @@ MEDIAN = partial(
 
 @pytest.mark.ray
 @pytest.mark.slow
+@pytest.mark.parametrize("full_length", [None, FULL])
 @pytest.mark.parametrize(
-    "trainable, scheduler, early, stop, stopped",
-    [
-        (function, ASHA, False, None, True),
-        (Class, partial(ASHA, max_t=8), False, None, True),
-        (function, MEDIAN, False, None, True),
-        (Class, lambda: None, True, None, False),
-        (Class, lambda: None, False, {"acc": -0.5}, False),
-    ],
-    ids=["ASHA", "ASHA, a class", "median", "its own early stopping", "stop"],
+    "trainable, scheduler",
+    [(function, ASHA), (Class, partial(ASHA, max_t=8)), (function, MEDIAN)],
+    ids=["ASHA", "ASHA, a class", "median"],
 )
-def test_trials_that_a_scheduler_ends_are_stopped_also_without_a_full_length(
-    ray_session, tmp_path, caplog, trainable, scheduler, early, stop, stopped
+def test_trials_that_a_scheduler_ends_are_stopped_with_a_full_length_and_warned_of_without(
+    ray_session, tmp_path, caplog, trainable, scheduler, full_length
 ):
-    search = CoordinateDescentSearch()
+    search = CoordinateDescentSearch(full_length=full_length)
     callback = search.callback(tmp_path / "r", "s", metric="acc", mode="max")
     tune.Tuner(
-        trainable, param_space={"lr": tune.loguniform(1e-4, 1.0), "early": early},
+        trainable, param_space={"lr": tune.loguniform(1e-4, 1.0), "early": False},
         tune_config=tune.TuneConfig(
             metric="acc", mode="max", num_samples=12, search_alg=search, scheduler=scheduler(), reuse_actors=True
         ),
-        run_config=tune.RunConfig(
-            name="run", storage_path=str(tmp_path / "tune"), verbose=0, callbacks=[callback], stop=stop
-        ),
+        run_config=tune.RunConfig(name="run", storage_path=str(tmp_path / "tune"), verbose=0, callbacks=[callback]),
     ).fit()  # fmt: skip
     rows = results.read(tmp_path / "r", "s")
     length = rows["scores"].map(lambda scores: scores["epoch"])
     assert length.nunique() > 1, "or there is nothing to tell apart"
-    expected = (length < length.max()) & stopped
+    expected = (length < length.max()) & (full_length is not None)
     assert (rows["status"] == "stopped").tolist() == expected.tolist(), rows[["status", "scores"]]
     counted = {one.h["lr"]: one.stopped for one in search.search.trainings}
     assert {row.params["lr"]: row.status == "stopped" for row in rows.itertuples()} == counted
-    said = [record.getMessage() for record in caplog.records if "full_length=" in record.getMessage()]
-    assert len(said) == stopped and all("ends trials early" in one for one in said)
+    said = [record.getMessage() for record in caplog.records if "both count as whole" in record.getMessage()]
+    assert len(said) == (full_length is None)
+
+
+@pytest.mark.parametrize("full_length", [None, ("training_iteration", 8)])
+@pytest.mark.parametrize("first, second", [(1, 3), (3, 1)])
+def test_ends_at_different_lengths_are_warned_of_once_unless_the_full_length_is_known(
+    caplog, full_length, first, second
+):
+    """Also where the longer one still runs."""
+    search = CoordinateDescentSearch(LINE, "acc", "max", full_length=full_length)
+    for trial_id, length in (("a", first), ("b", second)):
+        search.suggest(trial_id)
+        for iteration in range(1, length + 1):
+            search.on_trial_result(trial_id, {"acc": 0.5, "training_iteration": iteration})
+        if trial_id == "a" or length < first:
+            search.on_trial_complete(trial_id, {"acc": 0.5, "training_iteration": length})
+    ends = "a trial ended at training_iteration 1, and another has reached"
+    assert caplog.text.count(ends) == caplog.text.count("both count as whole") == (full_length is None)
+
+
+def test_ends_at_one_length_are_no_reason_to_warn(caplog):
+    search = CoordinateDescentSearch(LINE, "acc", "max")
+    for trial_id in "ab":
+        search.suggest(trial_id)
+        search.on_trial_complete(trial_id, {"acc": 0.5, "training_iteration": 3})
+    assert not caplog.records

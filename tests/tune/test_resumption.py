@@ -220,24 +220,6 @@ def test_other_failures_are_no_reason_to_ask_again(tmp_path):
     assert place_of(again(tmp_path), "a") == 4
 
 
-def test_more_or_fewer_workers_than_before_train_nothing_twice(tmp_path):
-    cut = Driver(make(3), 12, tmp_path, ends=middle)
-    cut.run(rows=6)
-    table = results.read(tmp_path, "s")
-    for workers in (1, 5):
-        with no_warnings():
-            rest = Driver(again(tmp_path, workers), 6).run()
-        assert not {PLANE.key(h) for h in rest} & set(map(PLANE.key, table["params"])) and len(rest) == 6
-
-
-def test_a_study_of_another_start_is_known_and_not_trained_again(tmp_path):
-    Driver(make(), 6, tmp_path).run()
-    searcher = CoordinateDescentSearch.from_results(
-        tmp_path, "s", resume=True, space=PLANE, metric="acc", mode="max", start={"lr": 0.5, "wd": 0.5}
-    )
-    assert place_of(searcher, "a") == 6 and len(searcher.search.history) == 6
-
-
 def test_a_study_without_rows_is_begun(tmp_path):
     with pytest.warns(UserWarning, match="begins"):
         searcher = again(tmp_path / "none")

@@ -1,17 +1,15 @@
 """Checks every node before a trial runs there: its view of the results, its software, its data and its GPUs.
 
-The driver writes a token among the results. A task on each node reads it and writes a token of its own, which the
-driver reads. So a folder that only the head has is found before any GPU time is spent.
+The driver writes a token among the results. A task on each node reads it, and writes one of its own. So a folder that
+only the head has is found before any GPU time is spent.
 """
 
 import hashlib
-import json
 import os
 import platform
 import subprocess
 import sys
 import time
-from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import cache
@@ -32,7 +30,7 @@ use CPUs."""
 HIDING = ("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES")  # Ray hides GPUs by them from tasks that ask for none
 NO_GPU = "its driver or CUDA is missing, or torch is built for the CPU"
 
-GPUS = "import json, torch; print(json.dumps([*map(torch.cuda.get_device_name, range(torch.cuda.device_count()))]))"
+GPUS = "import torch; print(torch.cuda.device_count())"
 
 
 def look(question: Mapping, name: str, gpus: float, store: Callable = store_of) -> dict:
@@ -40,18 +38,18 @@ def look(question: Mapping, name: str, gpus: float, store: Callable = store_of) 
 
     question: results, token (name and content of the driver's file there), software (the driver's), dataset, task,
     data_root, download, weights. name: of the node's own token. gpus: those it has according to Ray. Returns
-    {"results": what is wrong with them, or None, "wrong": the other errors, "gpus": their names}.
+    {"results": what is wrong with them, or None, "wrong": the other errors}.
     """
     there, own = software_here(), question["software"]
     differs = [f"{name} {there.get(name)}, here {own[name]}" for name in own if there.get(name) != own[name]]
-    found, error = gpus_here() if gpus else ([], "")
+    found, error = gpus_here() if gpus else (0, "")
     wrong = {
         "other software than the driver's": "; ".join(differs),
         "data": data_error(question),
-        f"torch sees {len(found)} of its {gpus:g} GPUs": len(found) < gpus and (error or NO_GPU),
+        f"torch sees {found} of its {gpus:g} GPUs": found < gpus and (error or NO_GPU),
     }
     shared = _shares(store(question["results"]), question["token"], name)
-    return {"results": shared, "wrong": [f"{what}: {why}" for what, why in wrong.items() if why], "gpus": found}
+    return {"results": shared, "wrong": [f"{what}: {why}" for what, why in wrong.items() if why]}
 
 
 @cache
@@ -114,28 +112,28 @@ def data_error(asked: Mapping) -> str | None:
     return None
 
 
-def gpus_here() -> tuple[list[str], str]:
-    """(the names of the GPUs that torch sees, the error if it cannot be asked). In a process of its own, since a task
-    that asks Ray for a GPU would wait for those in use."""
+def gpus_here() -> tuple[int, str]:
+    """(the number of GPUs that torch sees, the error if it cannot be asked). In a process of its own, since a task that
+    asks Ray for a GPU would wait for those in use."""
     if os.environ.get(SIMULATED):
-        return ["simulated"] * int(os.environ[SIMULATED]), ""
+        return int(os.environ[SIMULATED]), ""
     visible = {name: value for name, value in os.environ.items() if name not in HIDING}
     try:
         command = [sys.executable, "-c", GPUS]
         said = subprocess.run(command, env=visible, capture_output=True, text=True, timeout=GPU_SECONDS)
-        return (json.loads(said.stdout), "") if said.returncode == 0 else ([], said.stderr.strip().splitlines()[-1])
+        return (int(said.stdout), "") if said.returncode == 0 else (0, said.stderr.strip().splitlines()[-1])
     except (OSError, ValueError, IndexError, subprocess.SubprocessError) as error:
-        return [], _line(error)
+        return 0, _line(error)
 
 
 def _line(error: Exception) -> str:
     return " ".join(f"{error}".split()) or type(error).__name__
 
 
-def described(gpus: list[str], resources: Mapping[str, float]) -> str:
-    """A node in words, `1 x NVIDIA L4, 8 CPUs`, with as many GPUs as Ray has of it. gpus: their names."""
-    kinds, cpus = Counter(gpus[: int(resources.get("GPU", 0))]), resources.get("CPU", 0)
-    return ", ".join([*(f"{count} x {name}" for name, count in kinds.items()), f"{cpus:g} CPU{'s' * (cpus != 1)}"])
+def described(resources: Mapping[str, float]) -> str:
+    """A node in words, `1 GPU, 8 CPUs`."""
+    counts = {unit: resources.get(unit, 0) for unit in ("GPU", "CPU")}
+    return ", ".join(f"{n:g} {unit}{'s' * (n != 1)}" for unit, n in counts.items() if n or unit == "CPU")
 
 
 def own_disk(folder: Path, mounts: Path = Path("/proc/mounts")) -> str | None:
@@ -220,7 +218,7 @@ class Nodes:
             if found.get("results"):
                 self.apart.append(f"{named}: {errors[0]}")
             if found and not errors:
-                ready.append(f"{named}: {described(found['gpus'], node['Resources'])}, ready")
+                ready.append(f"{named}: {described(node['Resources'])}, ready")
         if not self._asked:
             self.close()
         return ready, wrong
@@ -237,15 +235,8 @@ class Nodes:
         except ray.exceptions.RayError as error:
             gone = node["NodeID"] not in {other["NodeID"] for other in alive_nodes()}
             return {}, [] if gone else [f"could not be checked: {_line(getattr(error, 'cause', None) or error)}"]
-        found["results"] = found["results"] or self._read_back(self._own(node))
         apart = [f"results {self._store.where()} {found['results']}"] if found["results"] else []
         return found, [*apart, *found["wrong"]]
-
-    def _read_back(self, name: str) -> str | None:
-        try:
-            return None if self._store.read(name) == name.encode() else "written there is another here"
-        except OSError as error:
-            return f"written there is not read here: {_line(error)}"
 
     def _own(self, node: dict) -> str:
         return f"{self._token}-{node['NodeID'][:12]}"

@@ -10,7 +10,6 @@ it.
 import json
 import logging
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -29,7 +28,6 @@ PATIENCE = 60.0  # seconds without an answer after which a machine counts as out
 MARGIN = 10  # seconds before the machine goes at which Ray on it is ended
 GCE_SECONDS = 30  # of notice; EC2's notice says how long: two minutes
 TOKEN_SECONDS = 21600  # lifetime of a token of EC2's service, the longest it allows
-AGENTS = (b"ray::DashboardAgent", b"dashboard/agent.py")
 RAY = str(Path(sys.executable).with_name("ray"))
 ATTEMPTS, PAUSE = 6, 2.0  # at draining the node, and seconds between two
 
@@ -108,20 +106,13 @@ def drain(address: str, notice: Notice, node: str | None = None, ray: str = RAY,
     done.check_returncode()
 
 
-def end_ray(processes: Path, ray: str = RAY) -> None:
+def end_ray(ray: str = RAY) -> None:
     """End Ray on this machine by force. Call it after the drain's deadline: only then does the end of a trial count as
-    the machine's. Ray's agents, and the raylet, whose command names them, are paused first: they would report a
-    failure, with pages of logs, to every driver. processes: the folder of the machine's processes."""
-    for command in processes.glob("[0-9]*/cmdline"):
-        try:
-            if any(agent in command.read_bytes() for agent in AGENTS):
-                os.kill(int(command.parent.name), signal.SIGSTOP)
-        except OSError:  # it has ended
-            continue
+    the machine's."""
     subprocess.run([ray, "stop", "--force"], check=False, capture_output=True)
 
 
-def watch(address: str, service: str = METADATA, processes: Path = Path("/proc"), ray: str = RAY) -> None:
+def watch(address: str, service: str = METADATA, ray: str = RAY) -> None:
     """Wait for the notice and pass it on to the cluster at the address. Ends at once on a machine that gets none."""
     notice = wait_for_notice(service)
     if notice is None:
@@ -133,4 +124,4 @@ def watch(address: str, service: str = METADATA, processes: Path = Path("/proc")
     drain(address, Notice(notice.reason, left), ray=ray)
     log.info("this node is drained; Ray on it ends in %d s", left)
     time.sleep(left + 1.0)
-    end_ray(processes, ray)
+    end_ray(ray)

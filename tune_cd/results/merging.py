@@ -114,6 +114,11 @@ def keep(results: str | Path, write: Callable[[Path], None]) -> Path:
     raise OSError(f"no other place takes them ({'; '.join(refused)})")
 
 
+def folders(results: str | Path) -> list[Path]:
+    """The second folders that exist: rows wait there."""
+    return [place for place in _places(results) if _is_ours(place)]
+
+
 def merge(results: str | Path) -> None:
     """Move the rows that wait, each with its curve, and complete the compactions that broke off. Called where results
     are opened for writing.
@@ -122,7 +127,7 @@ def merge(results: str | Path) -> None:
     results do not take, such as one whose name another training has by now, stays, and a warning names its file.
     """
     moved, store = 0, store_of(results)
-    for place in map(Folder, filter(_is_ours, _places(results))):
+    for place in map(Folder, folders(results)):
         found = collect(place, "trials", None, missing=True)
         for reason in found.problems.values():
             log.warning("%s; it is left there", reason)

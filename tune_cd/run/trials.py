@@ -13,6 +13,7 @@ from tune_cd.results.attempts import to_retry
 from tune_cd.results.rows import trial_name
 from tune_cd.results.study_files import tune_prefix
 from tune_cd.run.budget import Meter
+from tune_cd.run.failures import FailuresCallback
 from tune_cd.run.portfolio import ORIGIN
 from tune_cd.run.progress import Progress
 from tune_cd.run.recorder import Recorder, fixed_fields
@@ -23,10 +24,7 @@ from tune_cd.run.stopper import StudyStopper
 from tune_cd.run.study import RunningFile, Study, running_of, tune_folder
 from tune_cd.run.study_search import StudySearch
 from tune_cd.run.tracking import TrainingLog
-from tune_cd.tune.callback import ResultsCallback
 from tune_cd.tune.packs import PACK
-
-PATIENCE = 10.0  # seconds to wait, after an interrupt, for rows that the store has not taken
 
 
 def run_searches(
@@ -46,10 +44,7 @@ def run_searches(
     recorder = Recorder(study, searches[0], resources)
     reported, note = reported_by(study, searches[0].setup), RunningFile(study)
     searcher = StudySearch(portfolio, resources.pack, resources.processes, reported, meter, note)
-    failures = ResultsCallback(
-        study.results, study.name, metric="val_score", fields=fixed_fields(study),
-        identify=recorder.identity, annotate=ORIGIN, record="failures",
-    )  # fmt: skip
+    failures = FailuresCallback(study.results, study.name, fields=fixed_fields(study), identify=recorder.identity)
     full = searches[0].setup.images_seen if searches[0].pauses else None
     progress = Progress(portfolio, ended, study.setup.metric, full, load)
     stopper = StudyStopper(resources, bool((ended["status"] != "failed").any()), broken)
@@ -58,7 +53,7 @@ def run_searches(
     try:
         _tuner(study, trainable, searcher, [progress, failures, *logs, stopper], resources).fit()
     finally:
-        failures.close(PATIENCE)
+        failures.close()
     if stopper.broken is not None:
         raise OSError(stopper.broken)
     print(flush=True)

@@ -1,45 +1,31 @@
 """Rows of the results table that a searcher starts from."""
 
-import logging
-import os
 import warnings
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from datetime import datetime
 from pathlib import Path
 
 import pandas as pd
 
 from tune_cd import results
 from tune_cd.results.attempts import to_retry
-from tune_cd.results.location import check_location
 from tune_cd.results.merging import merge
 from tune_cd.results.reading import check_whole
-from tune_cd.results.redaction import redact
 from tune_cd.results.rows import finite, searched_in
 from tune_cd.search.search import CoordinateDescent
 from tune_cd.search.training import Proposal, Training
-
-logger = logging.getLogger(__name__)
-
-Rows = tuple[str, str | None]
-"""(place, study) of rows that a searcher starts from; study None: all studies there."""
-
-STARTED_FROM: set[Rows] = set()
-"""Those of all searchers of this process, for callbacks that were made beside them."""
 
 
 @dataclass
 class Earlier:
     """Trials of a results folder that a search knows before its first suggestion.
 
-    rows: of the table. resumes: they are of this same search, which goes on from their end. at: where they are.
-    scores: their metric and mode, until compared with the search's; None: no row has a value.
+    rows: of the table. resumes: they are of this same search, which goes on from their end. study: None: all studies
+    there. scores: their metric and mode, until compared with the search's; None: no row has a value.
     """
 
     rows: pd.DataFrame
     resumes: bool
-    at: Rows
+    study: str | None
     scores: tuple[str, str] | None
 
     @classmethod
@@ -49,8 +35,6 @@ class Earlier:
         resume: a missing results folder gives an empty table and a warning. pauses: stopped trials have values too.
         """
         rows = _of_one_search(path, study) if resume else results.read(path, study)
-        at = rows_at(path, study)
-        STARTED_FROM.add(at)
         statuses = ("completed", "stopped") if pauses else ("completed",)
         of_use = rows[rows["status"].isin(statuses)]
         if (of_use.empty and not resume) or of_use["metric_name"].nunique() > 1:
@@ -60,7 +44,7 @@ class Earlier:
                 f"{names}; one metric is needed"
             )
         scores = [(one.metric_name, "min" if one.mode == "min" else "max") for one in of_use.head(1).itertuples()]
-        return cls(rows, resume, at, scores[0] if scores else None)
+        return cls(rows, resume, study, scores[0] if scores else None)
 
     @property
     def recalled(self) -> int:
@@ -127,33 +111,6 @@ def recall(search: CoordinateDescent, rows: pd.DataFrame, full_length: tuple[str
         asked.begin(Proposal(h, "resumed", 0.0), asked.length_after(h))
     trainings = [placed(one) for one in asked.trainings if key(one.h) in places]
     search.recall(sorted(trainings, key=lambda one: one.trial_index))
-
-
-def warn_of_unknown(path: str, study: str, since: datetime, known: Iterable[Rows]) -> None:
-    """Log one warning if the study has rows from before `since` that are not among the known ones.
-
-    Raises nothing if the store does not answer.
-    """
-    try:
-        if {rows_at(path, study), rows_at(path, None)} & set(known):
-            return
-        rows = results.read(path, study)
-    except FileNotFoundError:
-        return
-    except (OSError, ValueError, Warning) as error:  # the rows of this experiment wait for the store, see `retries`
-        logger.info("whether study %s has rows already is not known: %s", study, redact(str(error)))
-        return
-    if n := int((~(rows["started_at"].fillna(rows["ended_at"]) >= since)).sum()):
-        logger.warning(
-            "study %r in %s has %d row%s already, which this search does not know: it begins anew and may repeat their "
-            "trials. To go on from them: CoordinateDescentSearch.from_results(%r, %r, resume=True, ...). To keep them "
-            "apart: another study name.", study, path, n, "s" * (n > 1), path, study,
-        )  # fmt: skip
-
-
-def rows_at(path: str | Path, study: str | None) -> Rows:
-    place = check_location(path)
-    return os.path.realpath(place) if isinstance(place, Path) else place, study
 
 
 def _of_one_search(path: str | Path, study: str | None) -> pd.DataFrame:

@@ -49,6 +49,7 @@ class PausingScheduler(FIFOScheduler):
         Once Tune has started num_samples trials, only these go on.
         """
         trials = tune_controller.get_trials()
+        self._search.agree(trials)
         pending = next((trial for trial in trials if trial.status == Trial.PENDING), None)
         if pending is not None:
             return pending

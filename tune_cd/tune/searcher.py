@@ -5,21 +5,28 @@
     tune.TuneConfig(metric="accuracy", mode="max", num_samples=-1, search_alg=search, scheduler=search.scheduler())
 
 `CoordinateDescent` decides which configuration is trained next, and how long; `Trials` knows which trial trains it.
-This class converts Tune's `param_space` and what is known beforehand, and saves its state as JSON.
+This class converts Tune's `param_space` and what is known beforehand, and saves its state as JSON. The path of a trial:
+
+    suggest               Trials.begin      CoordinateDescent.ask
+    on_trial_result       Reports.observe   where trials pause: PausingScheduler, Trials.report, CoordinateDescent.tell
+    on_trial_complete     Trials.end        CoordinateDescent.tell
+    its row               ResultsCallback   from the same reports, RowWriter
 """
 
+import json
 import logging
-import warnings
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from ray.tune.experiment import Trial
 from ray.tune.result import DEFAULT_METRIC
 from ray.tune.search import UNDEFINED_METRIC_MODE, UNDEFINED_SEARCH_SPACE, Searcher
 from ray.tune.utils import flatten_dict
 from ray.tune.utils.util import unflatten_dict
 
-from tune_cd.results.observations import UNKNOWN_SHARE
+from tune_cd import results
 from tune_cd.search.bracket import FAILED
 from tune_cd.search.directions import Directions
 from tune_cd.search.protocol import check_version, check_workers
@@ -27,11 +34,10 @@ from tune_cd.search.search import CoordinateDescent
 from tune_cd.search.space import Space
 from tune_cd.search.training import Training, value_of
 from tune_cd.tune.callback import ResultsCallback
-from tune_cd.tune.known_rows import Earlier, Rows
+from tune_cd.tune.known_rows import Earlier
 from tune_cd.tune.param_space import configurations, points, space_from_tune, space_of
 from tune_cd.tune.reports import Reports
 from tune_cd.tune.scheduler import PausingScheduler
-from tune_cd.tune.state import JsonState, trials_in
 from tune_cd.tune.trials import Trials
 
 log = logging.getLogger(__name__)
@@ -41,7 +47,7 @@ STATE_VERSION = 3
 Start = Mapping[str, Any] | Sequence[Mapping[str, Any]] | None
 
 
-class CoordinateDescentSearch(JsonState, Searcher):
+class CoordinateDescentSearch(Searcher):
     """Reparameterised coordinate descent over a few parameters.
 
         tuner = tune.Tuner(
@@ -65,8 +71,8 @@ class CoordinateDescentSearch(JsonState, Searcher):
         without a checkpoint a function's trial starts over when it resumes, with a warning.
     budget: in whole trainings; None: the search ends when no step promises an improvement.
     full_length: (key of a result, its value at the end of a whole training), such as ("training_iteration", 100). A
-        trial whose last result is below was stopped early by a scheduler. Its value may lose a comparison, never win
-        one. None: trials that a scheduler ends count as stopped, with a warning; all others as complete.
+        trial that ends below was stopped early. Its value may lose a comparison, never win one. None: each trial counts
+        as whole; under a scheduler that ends trials early, such as ASHA, pass it.
     use_result: the reported value that a trial counts with, the "best" so far or the "last"; "best" where trials pause.
     points_to_evaluate: configurations tried first, in this order; the descent starts from the best of them.
     evaluated_rewards: the known values of these points, one each; the points then cost no trial.
@@ -74,15 +80,15 @@ class CoordinateDescentSearch(JsonState, Searcher):
     Raises ValueError, before any trial starts, for arguments that the search does not support.
     """
 
-    goes_on = False  # whether it was restored from a saved state
     _earlier: Earlier | None = None  # rows that it starts from
-    _restored = False  # likewise, until the next experiment begins
+    _saved = False  # whether it was restored from a saved state
+    _restored = False  # likewise, until it has been compared with Tune's trials
     _limit: int | None = None  # of live trials, if Tune sets one
     _scores_told: tuple[str, str] | None = None  # metric and mode of the callback made by `callback`
     _trials: Trials | None = None  # None until space and mode are known
     _properties_set = False  # whether `set_search_properties` was called
     _scheduled = False  # whether the Tuner has our scheduler, or a warning was given that it has not
-    _said = False  # whether the end of the search was told
+    _said: str | None = None  # the last message to the user
     _paused_said: Training | None = None  # the paused training last warned of
 
     def __init__(
@@ -135,10 +141,9 @@ class CoordinateDescentSearch(JsonState, Searcher):
         """Number of trials of an earlier run that are not run again, see `from_results`."""
         return 0 if self._earlier is None else self._earlier.recalled
 
-    @property
-    def starts_from(self) -> tuple[Rows, ...]:
-        """Where the rows are that it starts from."""
-        return () if self._earlier is None else (self._earlier.at,)
+    def knows(self, study: str) -> bool:
+        """Whether it goes on from a saved state, or from the rows of a study."""
+        return self._saved or (self._earlier is not None and self._earlier.study in (study, None))
 
     @property
     def pauses(self) -> bool:
@@ -169,42 +174,54 @@ class CoordinateDescentSearch(JsonState, Searcher):
         """Called by Tune before the first trial, and again (before `restore`) by `Tuner.restore`.
 
         Returns False on a second call, unless a state was restored in between. Raises ValueError for a metric, a mode
-        or a domain that the search does not support, for ranges that differ from the searched space, and for another
-        mode once the search has values.
+        or a domain that the search does not support, and for a mode or ranges other than those that it has.
         """
         if self._properties_set and not self._restored:
             return False
         _check(metric, mode)
+        if mode is not None and self._mode not in (None, mode):
+            raise ValueError(f"the Tuner has mode {mode!r}, and the search {self._mode!r}")
         given = space_from_tune(config)
-        if self._told and mode not in (None, self._mode):
-            raise ValueError(f"mode {mode!r}: the search was told values under {self._mode!r}")
         self._metric, self._mode = metric or self._metric, mode or self._mode
         if self._scores_told not in (None, (self._metric, self._mode)):
             stored = "metric {!r} and mode {!r}".format(*self._scores_told)
             raise ValueError(f"the callback has {stored}, the Tuner {self._metric!r} and {self._mode!r}")
         self._space = self._space or given
         self._begin_if_known()
-        self._check_same_space(given, self.search.space if self.search else self._space)
+        searched = self.search.space if self.search else self._space
+        if given is not None and not set(given.axes) <= set(searched.axes):
+            raise ValueError(
+                f"param_space has {given}, but the searched space is {searched}; allowed: the same ranges in both, "
+                "or in one alone (from_results goes on in another range)"
+            )
         if self._restored:  # a new experiment with a restored searcher: its live trials no longer run anywhere
             self._trials.forget()
         self._restored, self._properties_set = False, True
         return True
 
     def callback(
-        self, results: str | Path, study: str, *, metric: str | None = None, mode: str | None = None, **options: Any
+        self,
+        results: str | Path,
+        study: str,
+        *,
+        metric: str | None = None,
+        mode: str | None = None,
+        search: str = "cd",
+        fields: Mapping[str, Any] | None = None,
     ) -> ResultsCallback:
         """The callback that writes the rows of this search; a Tuner with another metric or mode is then refused.
 
-        metric, mode: as in `TuneConfig`; not needed if the searcher has them. options: other arguments of
-        `ResultsCallback`; full_length and use_result are the searcher's. Raises ValueError as that does.
+        metric, mode: as in `TuneConfig`; not needed if the searcher has them. search, fields: see `ResultsCallback`.
+        Raises ValueError as that does.
         """
         metric, mode = metric or self._metric, mode or self._mode
+        _check(metric, mode)
         if metric is None or mode is None:
             raise ValueError(f"callback(metric={metric!r}, mode={mode!r}): both are required, as in TuneConfig")
         self._scores_told = metric, mode
-        own = {"full_length": self.full_length, "use_result": self._reports.use_result}
-        own |= {"record": "pauses"} if self.pauses else {}
-        return ResultsCallback(results, study, metric=metric, mode=mode, searcher=self, **own | options)
+        sign = -1.0 if mode == "min" else 1.0
+        reports = Reports(self.full_length, self._reports.use_result, metric, sign, quiet=True)
+        return ResultsCallback(results, study, self, reports, search=search, fields=dict(fields or {}))
 
     def origin_of(self, trial_id: str) -> dict[str, Any]:
         """direction, line_position and trial_index of a trial; {} for one that the search did not ask for."""
@@ -228,10 +245,13 @@ class CoordinateDescentSearch(JsonState, Searcher):
         if h is not None:
             return unflatten_dict(h)
         if not self.finished:
+            if self._restored and not self.pauses:
+                self._say_once(
+                    "the restored search waits for %d trials that ran before. If Tune shows none of them, run a new "
+                    "Tuner with a search after restore_from_dir(FOLDER)", len(self.search.live),
+                )  # fmt: skip
             return None
-        if not self._said:
-            self._said = True
-            log.warning("the search has ended: %s", self.search.ending)
+        self._say_once("the search has ended: %s", self.search.ending)
         return Searcher.FINISHED
 
     def on_trial_result(self, trial_id: str, result: dict) -> None:
@@ -258,19 +278,25 @@ class CoordinateDescentSearch(JsonState, Searcher):
         self._scheduled = True
         return self._trials
 
+    def agree(self, trials: Sequence[Trial]) -> None:
+        """Compare a restored search with the trials that Tune has restored; called by scheduler and callback."""
+        if self._restored and self._trials is not None:
+            self._restored = False
+            self._trials.agree(trials)
+
     def warn_of_paused(self) -> None:
         """Warn, once of each, if a training that is not whole has a better value than every whole one."""
         if not self.pauses or self._trials is None:
             return
         whole, paused = self._trials.best(whole=True), self._trials.best(whole=False)
-        better = paused is not None and (whole is None or paused.last > whole.last)
-        if not better or self._paused_said == paused:
+        if paused is None or paused == self._paused_said or (whole is not None and whole.last >= paused.last):
             return
-        self._paused_said, value = paused, self._signed(paused.last)
+        self._paused_said = paused
         said = "none is whole" if whole is None else f"the best whole training has {self._signed(whole.last):.6g}"
         log.warning(
             "the best known is %s, paused at %.3g of its length with %.6g, and %s; a budget larger by %.3g would "
-            "finish it, unless it was stopped there", paused.h, paused.share, value, said, 1 - paused.share,
+            "finish it, unless it was stopped there",
+            paused.h, paused.share, self._signed(paused.last), said, 1 - paused.share,
         )  # fmt: skip
 
     def set_max_concurrency(self, max_concurrent: int) -> bool:
@@ -324,20 +350,13 @@ class CoordinateDescentSearch(JsonState, Searcher):
     ) -> None:
         """Tell a value measured elsewhere. Before the first suggestion it is a starting point, later a known value.
 
-        A pruned trial's value is `value`, else the last of `intermediate_values`; without either the trial is ignored,
-        and where trials pause it is too, with a warning, since its trained length is not known.
+        A trial that was pruned is left out, since its trained length is not known.
         Raises RuntimeError while `space` or `mode` are unknown.
         """
         self._require_known()
-        if pruned and value is None:
-            if not intermediate_values:
-                return
-            value = intermediate_values[-1]
-        if pruned and self.pauses:
-            warnings.warn(f"a pruned trial is left out, whose length is not known: {parameters}", stacklevel=2)
-            return
-        told, share = None if error else self._signed(value), UNKNOWN_SHARE if pruned else 1.0
-        self.search.tell(flatten_dict(parameters), told, share, left=pruned, external=True)
+        if not pruned:
+            told = None if error else self._signed(value)
+            self.search.tell(flatten_dict(parameters), told, 1.0, external=True)
 
     # State ----------------------------------------------------------------------------------------------------
 
@@ -364,35 +383,31 @@ class CoordinateDescentSearch(JsonState, Searcher):
             self._begin_with(CoordinateDescent.from_state(state["search"]))
             self._trials.configurations, self._trials.ended = dict(state["trials"]), set(state["ended"])
         self._reports.restore(state["reports"])
-        self._restored = self.goes_on = True
+        self._restored = self._saved = True
         if self._earlier is not None:
             self._earlier.scores = None
 
-    def restore_from_dir(self, checkpoint_dir: str) -> None:
-        """Restore from the searcher's latest intact snapshot, then bring it up to date with Tune's own snapshot.
+    def save(self, checkpoint_path: str) -> None:
+        """Write the state as JSON (Tune names the file .pkl; it holds no pickle)."""
+        results.publish(Path(checkpoint_path), json.dumps(self.get_state()).encode())
 
-        The two may have been taken at different times. If no searcher snapshot is intact, Tune's alone is enough.
-        Raises as `JsonState.restore_from_dir` if neither can be used.
-        """
-        trials = trials_in(checkpoint_dir)
+    def restore(self, checkpoint_path: str) -> None:
+        """Read a file of `save`. Raises ValueError naming the file if it is not one."""
+        try:
+            self.set_state(json.loads(Path(checkpoint_path).read_text(encoding="utf-8")))
+        except (ValueError, TypeError, KeyError) as error:
+            raise ValueError(f"{checkpoint_path} is not a saved {type(self).__name__}: {error!r}") from error
+
+    def restore_from_dir(self, checkpoint_dir: str) -> None:
+        """Restore the latest state in an experiment's folder. After an error Tune goes on with a blank searcher, which
+        would train everything again; so `suggest` raises it as well."""
         try:
             super().restore_from_dir(checkpoint_dir)
-        except ValueError as error:
-            if not trials or self._trials is None:
-                raise
-            del self.suggest
-            log.warning("%s; the search goes on from what Tune's own snapshot says of its trials", error)
-        if trials and self._trials is not None:
-            self._trials.agree(trials)
+        except Exception as error:
+            self.suggest = partial(_refuse, error)
+            raise
 
     # ----------------------------------------------------------------------------------------------------------
-
-    @property
-    def _told(self) -> bool:
-        """Whether the search has, or will begin with, any values."""
-        rewarded = any(reward is not None for _, reward in self._points)
-        known = rewarded or self._earlier is not None or self._restored
-        return self.search is not None and (known or any(one.values for one in self.search.trainings))
 
     def _begin_if_known(self) -> None:
         """Begin the search once space and mode are known, and tell it all values known beforehand."""
@@ -415,17 +430,6 @@ class CoordinateDescentSearch(JsonState, Searcher):
         self._reports.metric, self._reports.sign = self._metric or DEFAULT_METRIC, self._sign
         self._trials = Trials(search, self._reports)
 
-    def _check_same_space(self, given: Space | None, searched: Space) -> None:
-        """Raise ValueError if param_space has ranges that the search has not."""
-        if given is not None and not set(given.names) <= set(searched.names):
-            unanswered = sorted(set(given.names) - set(searched.names))
-            raise ValueError(f"param_space leaves {unanswered} open, but the searched space is {searched}")
-        if given is not None and (other := set(given.axes) - set(searched.axes)):
-            raise ValueError(
-                f"{', '.join(sorted(axis.name for axis in other))}: param_space has {given}, but the searched space is "
-                f"{searched}; allowed: the same range in both, or one alone (from_results goes on in another range)"
-            )
-
     def _require_known(self) -> None:
         """Raise RuntimeError with Ray's message while space or mode are unknown. An unnamed metric becomes Ray's
         default."""
@@ -437,6 +441,11 @@ class CoordinateDescentSearch(JsonState, Searcher):
         self._metric = self._reports.metric = self._metric or DEFAULT_METRIC
         self._begin_if_known()
 
+    def _say_once(self, message: str, *told: Any) -> None:
+        if message != self._said:
+            self._said = message
+            log.warning(message, *told)
+
     @property
     def _sign(self) -> float:
         return -1.0 if self._mode == "min" else 1.0
@@ -445,6 +454,10 @@ class CoordinateDescentSearch(JsonState, Searcher):
         """A value with its sign turned if smaller is better; None: a failure. ValueError for what is no number."""
         number = FAILED if value is None else value_of(value)
         return None if number == FAILED else self._sign * number
+
+
+def _refuse(error: Exception, trial_id: str) -> None:
+    raise ValueError(f"this search cannot go on, but from_results(..., resume=True) can: {error}") from error
 
 
 def _check(metric: str | None, mode: str | None) -> None:

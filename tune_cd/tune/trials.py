@@ -2,22 +2,22 @@
 
 A searcher cannot pause a trial, and a scheduler cannot ask for a new one. So the two share these trials and the next
 step: if it is a new configuration, the searcher suggests it; if it is a paused trial, the scheduler resumes it.
+
+A trial goes from top to bottom through this class: `begin`, `report`, `end`. The rest is about restored experiments.
 """
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ray.tune.experiment import Trial
 from ray.tune.schedulers import TrialScheduler
 from ray.tune.utils import flatten_dict
 
-from tune_cd.results.observations import UNKNOWN_SHARE
-from tune_cd.results.rows import finite
 from tune_cd.search.protocol import has_free_worker
 from tune_cd.search.search import ROUNDING, CoordinateDescent
 from tune_cd.search.space import Configuration, Key
 from tune_cd.search.training import Proposal, Training
 from tune_cd.tune.reports import Reports
-from tune_cd.tune.state import Ran
 
 
 class Trials:
@@ -42,6 +42,11 @@ class Trials:
         """Whether nothing is left to train: the search has stopped by itself."""
         return self.step is None and self.search.finished
 
+    def best(self, whole: bool) -> Training | None:
+        """The training with the best last value among those that are whole, or among the others; None without one."""
+        told = [one for one in self.search.trainings if one.curve and not one.failed and (one.share == 1) == whole]
+        return max(told, key=lambda one: one.last, default=None)
+
     def next(self) -> Configuration | None:
         """The next configuration to train, new or paused; the same one until its training starts. Configurations that
         lost their trial come first."""
@@ -61,54 +66,6 @@ class Trials:
                 return None
             self.configurations[trial_id], self.step = h, None
         return h
-
-    def of(self, h: Configuration) -> str | None:
-        """The id of a configuration's trial that has not ended; None if there is none."""
-        return self._open.get(self.search.space.key(h))
-
-    @property
-    def lost(self) -> list[Configuration]:
-        """Configurations that the search counts as running, but that no trial trains."""
-        there, key = self._open, self.search.space.key
-        return [h for h in self.search.live if key(h) not in there]
-
-    def adopt(self, trial_id: str, config: Mapping[str, Any]) -> Configuration | None:
-        """The configuration of a trial that was never suggested, if it has one inside the space. config: flat or
-        nested."""
-        try:
-            self.configurations[trial_id] = self.search.space.check(flatten_dict(dict(config)))
-        except ValueError:
-            return None
-        return self.configurations[trial_id]
-
-    def is_under_way(self, h: Configuration) -> bool:
-        """Whether the search counts a configuration as running."""
-        known = self.search.training(h)
-        return known is not None and known.until is not None
-
-    def end(self, trial_id: str, result: Mapping[str, Any] | None, error: bool) -> None:
-        """Tell the end of a trial. result: its last report; None: Tune does not say, and what was reported counts.
-
-        A trial that ended below its full length, by itself or not, has its value there, and cannot go on.
-        """
-        known = self.configurations.get(trial_id)
-        h = known or self.adopt(trial_id, _config_in(result or {}))
-        self.ended.add(trial_id)
-        if h is None:
-            return
-        seen = self.reports.end(trial_id, result)
-        value = None if error else self.reports.value(seen)
-        if value is not None and seen.length is None and not self.pauses:
-            self.reports.warn_of_length(flatten_dict(dict(result or {})))
-        short = value is not None and self.reports.short(trial_id, result, removed=result is None)
-        share = self.reports.share(seen) or (UNKNOWN_SHARE if short and not self.pauses else 1.0)
-        if not error and not self.pauses:  # else Tune may run it again, from its checkpoint
-            self.reports.forget(trial_id)
-        if self.pauses and known is not None and not self.is_under_way(h):
-            self._tell_failure_at_pause(h, error)
-            return
-        at = share if value is not None else self.search.until(h) if self.is_under_way(h) else 1.0
-        self.search.tell(h, value, at, left=value is not None and share < 1, external=known is None)
 
     def report(self, trial_id: str, result: Mapping[str, Any]) -> str:
         """Take a report of a trial that may pause, tell its value if a length is reached, and return
@@ -130,14 +87,81 @@ class Trials:
             return TrialScheduler.STOP
         if seen.best is None:  # no value yet: training continues until there is one
             return TrialScheduler.CONTINUE
-        until = self.search.until(h)
         length = self._length_at(share)
-        reached = share >= until - ROUNDING
+        reached = share >= self.search.until(h) - ROUNDING
         if reached or length > self.search.training(h).share:  # a report may come late, even beyond several lengths
             self.search.tell(h, seen.best, max(length, share))
         if not reached:
             return TrialScheduler.CONTINUE
         return TrialScheduler.STOP if ended else TrialScheduler.PAUSE
+
+    def end(self, trial_id: str, result: Mapping[str, Any] | None, error: bool) -> None:
+        """Tell the end of a trial. result: its last report; None: Tune does not say, and what was reported counts.
+
+        A trial that ended below its full length, by itself or not, has its value there, and cannot go on.
+        """
+        known = self.configurations.get(trial_id)
+        h = known or self._adopt(trial_id, _config_in(result or {}))
+        self.ended.add(trial_id)
+        if h is None:
+            return
+        seen, under_way = self.reports.end(trial_id, result), self.is_under_way(h)
+        value = None if error else self.reports.value(seen)
+        if not error and not self.pauses:  # else Tune may run it again, from its checkpoint
+            self.reports.forget(trial_id)
+        if self.pauses and known is not None and not under_way:
+            share = self.search.training(h).share
+            if error and share < 1:  # it failed as it was saved, after it had been told to pause: it cannot resume
+                self.search.tell(h, None, share)
+            return
+        if value is None:
+            share = self.search.until(h) if under_way else 1.0
+        else:
+            if seen.length is None and not self.pauses:
+                self.reports.warn_of_length(flatten_dict(dict(result or {})))
+            share = self.reports.share(seen) or 1.0
+        self.search.tell(h, value, share, left=True, external=known is None)
+
+    def of(self, h: Configuration) -> str | None:
+        """The id of a configuration's trial that has not ended; None if there is none."""
+        return self._open.get(self.search.space.key(h))
+
+    @property
+    def lost(self) -> list[Configuration]:
+        """Configurations that the search counts as running, but that no trial trains."""
+        there, key = self._open, self.search.space.key
+        return [h for h in self.search.live if key(h) not in there]
+
+    @property
+    def _open(self) -> dict[Key, str]:
+        """Key of a configuration -> its trial that has not ended."""
+        key = self.search.space.key
+        return {key(h): trial for trial, h in self.configurations.items() if trial not in self.ended}
+
+    def is_under_way(self, h: Configuration) -> bool:
+        """Whether the search counts a configuration as running."""
+        known = self.search.training(h)
+        return known is not None and known.until is not None
+
+    # Restored experiments -------------------------------------------------------------------------------------
+
+    def agree(self, trials: Sequence[Trial]) -> None:
+        """Bring this state up to date with the trials that Tune has restored, since it copies its own snapshot and the
+        searcher's one after the other: end those that have ended since, and suggest again what no trial trains.
+
+        Those that ended before their first report, as by time_budget_s, are suggested again as well.
+        """
+        cut = {one.trial_id for one in trials if one.status == Trial.TERMINATED and not one.has_reported_at_least_once}
+        for gone in self.configurations.keys() - ({one.trial_id for one in trials} - cut):
+            del self.configurations[gone]
+            self.reports.forget(gone)
+        for trial in trials:
+            if trial.trial_id in cut or trial.trial_id in self.ended:
+                continue
+            if trial.trial_id not in self.configurations:
+                self.must_wait(trial.trial_id, trial.evaluated_params)
+            if trial.is_finished():
+                self.end(trial.trial_id, trial.last_result, trial.status == Trial.ERROR)
 
     def must_wait(self, trial_id: str, params: Mapping[str, Any]) -> bool:
         """Register a trial that Tune adds, new or restored; return whether it stays paused.
@@ -145,7 +169,7 @@ class Trials:
         Tune may run a trial that the search did not ask for: it failed, its end is missing in Tune's snapshot, or the
         search does not know it. Such a trial is trained to the length that it had reached.
         """
-        h = self.configurations.get(trial_id) or self.adopt(trial_id, params)
+        h = self.configurations.get(trial_id) or self._adopt(trial_id, params)
         if h is None:
             return False
         self.ended.discard(trial_id)
@@ -179,63 +203,18 @@ class Trials:
         if self.pauses:
             self.search.abandon([])
 
-    def agree(self, trials: Sequence[Ran]) -> None:
-        """Bring this state up to date with Tune's snapshot: add missing trials, and end those that have ended.
-
-        Those that were cut off have lost their trial: they are suggested again.
-        """
-        for gone in self.configurations.keys() - {trial.trial_id for trial in trials}:
-            del self.configurations[gone]
-            self.reports.forget(gone)
-        self.ended = {trial.trial_id for trial in trials if trial.ended}
-        for trial in trials:
-            unknown = trial.trial_id not in self.configurations
-            h = self._asked_since(trial) if unknown else self.configurations[trial.trial_id]
-            if h is None:
-                continue
-            if not self.pauses:
-                self.reports.observe(trial.trial_id, trial.result)
-            elif self._length_in(trial.result) is not None:
-                self.report(trial.trial_id, trial.result)
-            if trial.ended and not trial.cut and (unknown or self.is_under_way(h)):
-                self.end(trial.trial_id, trial.result, trial.failed)
-
-    def best(self, whole: bool) -> Training | None:
-        """The training with the best last value among those that are whole, or among the others; None without one."""
-        told = [one for one in self.search.trainings if one.curve and not one.failed and (one.share == 1) == whole]
-        return max(told, key=lambda one: one.last, default=None)
-
-    @property
-    def _open(self) -> dict[Key, str]:
-        """Key of a configuration -> its trial that has not ended."""
-        key = self.search.space.key
-        return {key(h): trial for trial, h in self.configurations.items() if trial not in self.ended}
-
-    def _tell_failure_at_pause(self, h: Configuration, error: bool) -> None:
-        """Tell the failure of a trial that had just been told to pause, for example while it was saved."""
-        known = self.search.training(h)
-        if error and known.share < 1:  # it cannot resume
-            self.search.tell(h, None, known.share)
-
-    def _asked_since(self, trial: Ran) -> Configuration | None:
-        """The configuration of a trial that is newer than the searcher's snapshot; the search asks for it again."""
-        search, key = self.search, self.search.space.key
-        h = self.adopt(trial.trial_id, {name: trial.params.get(name) for name in search.space.names})
-        if h is not None and search.training(h) is None:
-            asked = search.ask()
-            if asked is not None and key(asked) != key(h):  # asked at another moment
-                search.withdraw(asked)
-            if search.training(h) is None:
-                search.begin(Proposal(h, "resumed", 0.0), search.lengths[0])
-        return h
+    def _adopt(self, trial_id: str, config: Mapping[str, Any]) -> Configuration | None:
+        """The configuration of a trial that was never suggested, if it has one inside the space. config: flat or
+        nested."""
+        try:
+            self.configurations[trial_id] = self.search.space.check(flatten_dict(dict(config)))
+        except ValueError:
+            return None
+        return self.configurations[trial_id]
 
     def _length_at(self, share: float) -> float:
         """The greatest length that this share has reached; 0 without one."""
         return max((length for length in self.search.lengths if length <= share + ROUNDING), default=0.0)
-
-    def _length_in(self, result: Mapping[str, Any]) -> float | None:
-        """The number under the key of full_length. result: flat."""
-        return finite(result.get(self.reports.full_length[0]))
 
 
 def _config_in(result: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,18 +6,16 @@ is written. Nothing is contacted. Sources in `file_mounts` are looked for from t
 
 import logging
 import sys
-import textwrap
 
 from . import kuberay, ray_up, rules
 from .documents import KUBERNETES, RAY_UP, Document, Finding, load, written
 
 GOOD, WRONG, UNREADABLE = 0, 1, 2
-LONGEST = 300  # characters of a message: Ray's quote whole parts of a file
 
 
 def findings(document: Document) -> list[Finding]:
     """Everything wrong with one document."""
-    found = list(rules.of_any_file(document))
+    found = list(rules.placeholders(document))
     if document.kind != KUBERNETES:
         found += (ray_up if document.kind == RAY_UP else kuberay).findings(document)
         found += rules.versions(document)
@@ -27,7 +25,7 @@ def findings(document: Document) -> list[Finding]:
 def unchecked(document: Document) -> str:
     """The part of a document that is not checked; empty if there is none."""
     if document.kind == KUBERNETES:
-        return f"{document.data['kind']}, but for secrets"
+        return f"{document.data['kind']}"
     cloud = ray_up.provider(document) if document.kind == RAY_UP else "local"
     return "" if cloud in ("local", *ray_up.CLOUDS) else f"provider {cloud!r}: its fields and node_config"
 
@@ -40,7 +38,7 @@ def check(file: str, template: bool = False) -> int:
     try:
         documents = load(file)
         found = dict.fromkeys(finding for document in documents for finding in findings(document))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         print(f"{file}: {error}", file=sys.stderr)
         return UNREADABLE
     except ModuleNotFoundError as error:
@@ -50,8 +48,7 @@ def check(file: str, template: bool = False) -> int:
     shown = [finding for finding in found if not (finding.edit and template)]
     for finding in shown:
         place = f"{written(finding.place)}: " if finding.place else ""
-        text = textwrap.shorten(finding.message, LONGEST, placeholder="...")
-        print(f"{file}: {'to be edited: ' if finding.edit else ''}{place}{text}")
+        print(f"{file}: {'to be edited: ' if finding.edit else ''}{place}{finding.message}")
     for note in dict.fromkeys(filter(None, map(unchecked, documents))):
         print(f"{file}: not checked: {note}")
     if not shown:

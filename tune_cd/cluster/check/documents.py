@@ -8,8 +8,7 @@ import yaml
 
 RAY_UP, KUBERAY, KUBERNETES = "ray up", "KubeRay", "Kubernetes"
 UNKNOWN = "no cluster file: neither one for `ray up`, nor a RayJob or RayCluster"
-MOST_VALUES, MOST_LEVELS = 100_000, 50
-DEEP, LARGE = f"nested in more than {MOST_LEVELS} levels", f"more than {MOST_VALUES:,} values"
+MOST_VALUES = 100_000
 
 Place = tuple[str | int, ...]
 """Keys and indices from the top of a document; () is the document itself."""
@@ -38,49 +37,43 @@ def load(path: str) -> list[Document]:
     """
     try:
         text = Path(path).read_text(encoding="utf-8")
-        values = [_value(node) for node in list(yaml.compose_all(text, yaml.SafeLoader))]
+        values = list(yaml.load_all(text, Loader))
+        large = size_of(values, {}) > MOST_VALUES
     except (OSError, UnicodeDecodeError) as error:
         raise ValueError(f"cannot be read: {getattr(error, 'strerror', None) or error}") from error
     except RecursionError:
-        raise ValueError(f"no YAML: {DEEP}") from None
-    except yaml.YAMLError as error:
+        raise ValueError("no YAML: too many levels, or an alias within its own anchor") from None
+    except Exception as error:  # a value that cannot be made, as a month of 13, raises whatever its type raises
         mark = getattr(error, "problem_mark", None)
         where = f"line {mark.line + 1}: " if mark else ""
         raise ValueError(f"no YAML: {where}{getattr(error, 'problem', None) or error}") from error
+    if large:
+        raise ValueError(f"more than {MOST_VALUES:,} values, aliases written out")
     documents = [Document(_kind(value), value, text.splitlines()) for value in values if value is not None]
     if not any(document.kind != KUBERNETES for document in documents):
         raise ValueError(UNKNOWN)
     return documents
 
 
-def _value(document: yaml.Node) -> Any:
-    """The value of a document, its keys as text. Raises YAMLError for keys that are given twice, of which YAML keeps
-    the last, for a document that aliases, perhaps within their own anchors, make too large or too deep, and for what
-    cannot be made, as a month of 13."""
-    left, seen = [(document, 1)], 0
-    while left:
-        node, level = left.pop()
-        seen += 1
-        if seen > MOST_VALUES or level > MOST_LEVELS:
-            raise _refused(f"{LARGE if seen > MOST_VALUES else DEEP}, aliases written out", document)
-        parts = [] if isinstance(node, yaml.ScalarNode) else node.value
-        if isinstance(node, yaml.MappingNode):
-            names: set[str] = set()
-            for key in (key for key, _ in parts if isinstance(key, yaml.ScalarNode) and key.value != "<<"):
-                if key.value in names:
-                    raise _refused(f"{key.value} is given twice", key)
-                names.add(key.value)
-                key.tag = yaml.SafeLoader.DEFAULT_SCALAR_TAG
-            parts = [part for pair in parts for part in pair]
-        left += [(part, level + 1) for part in parts]
-    try:
-        return yaml.SafeLoader("").construct_document(document)
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        raise _refused(f"{type(error).__name__}: {error}", document) from error
+class Loader(yaml.SafeLoader):
+    """Keys are text, and none is given twice, of which YAML would keep the last."""
+
+    def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
+        node, names = super().compose_mapping_node(anchor), set()
+        for key in (key for key, _ in node.value if isinstance(key, yaml.ScalarNode) and key.value != "<<"):
+            if key.value in names:
+                raise yaml.constructor.ConstructorError(None, None, f"{key.value} is given twice", key.start_mark)
+            names.add(key.value)
+            key.tag = self.DEFAULT_SCALAR_TAG
+        return node
 
 
-def _refused(problem: str, node: yaml.Node) -> yaml.YAMLError:
-    return yaml.constructor.ConstructorError(None, None, problem, node.start_mark)
+def size_of(value: Any, known: dict[int, int]) -> int:
+    """The number of values in a value with its aliases written out. Raises RecursionError for one within itself."""
+    if id(value) not in known:
+        inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+        known[id(value)] = 1 + sum(size_of(item, known) for item in inner)
+    return known[id(value)]
 
 
 def _kind(value: Any) -> str:

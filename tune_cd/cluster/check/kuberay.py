@@ -1,4 +1,4 @@
-"""Rules for RayJob and RayCluster. Resources of pods are those that Ray's own autoscaler reads."""
+"""Rules for RayJob and RayCluster, whose groups Ray's own autoscaler must be able to read."""
 
 import re
 from collections.abc import Iterator
@@ -8,29 +8,16 @@ from tune_cd.cluster import ray_internals
 
 from . import rules
 from .documents import Document, Finding, Place, at, matches
-from .rules import Group, Rule
+from .rules import Rule
 
-SPOT = {
-    "cloud.google.com/gke-spot": "true", "cloud.google.com/gke-preemptible": "true",
-    "cloud.google.com/gke-provisioning": "spot", "eks.amazonaws.com/capacityType": "SPOT",
-    "karpenter.sh/capacity-type": "spot", "kubernetes.azure.com/scalesetpriority": "spot",
-}  # fmt: skip
-"""Label -> value of spot nodes on GKE, EKS, Karpenter and AKS."""
-PLACEMENT = ("nodeSelector", "tolerations", "affinity")  # the fields in which a spot group and its twin differ
-REQUIRED = "affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms.*.matchExpressions.*"
 GROUPS, SHM = ("headGroupSpec", "workerGroupSpecs.*"), "/dev/shm"
-CONTAINERS, MOUNTS = "template.spec.containers|initContainers.*", "containers.0.volumeMounts.*"
+MOUNTS = "containers.0.volumeMounts.*"
 
 
 def shares_memory(pod: Any) -> bool:
     mounts = [at(mount, "name") for _, mount in matches(pod, MOUNTS) if at(mount, "mountPath") == SHM]
     volumes = [volume for _, volume in matches(pod, "volumes.*") if at(volume, "emptyDir", "medium") == "Memory"]
     return any(at(volume, "name") in mounts for volume in volumes)
-
-
-def bad_hook(command: Any) -> str:
-    """The error in a command such as `[bash, -c, TEXT]`. A hook that fails says nothing."""
-    return rules.shell_error(f"{at(command, 2)}") if at(command, 1) in ("-c", "-lc") else ""
 
 
 def lost_results(job: Any) -> str | None:
@@ -64,20 +51,8 @@ CLUSTER: list[Rule] = [
      "mode: token is missing: without it whoever reaches the head may run anything"),
     ("", lambda cluster: at(cluster, "authOptions") and not at(cluster, "rayVersion"),
      "rayVersion is missing: KubeRay makes no token without it"),
-    *((f"{group}.{CONTAINERS}.{path}", wrong, sentence) for group in GROUPS for path, wrong, sentence in [
-        ("image", rules.moves, rules.MOVES),
-        ("lifecycle.preStop|postStart.exec.command", bad_hook, "no valid shell: {}")]),
+    *((f"{group}.template.spec.containers.*.image", rules.moves, rules.MOVES) for group in GROUPS),
 ]  # fmt: skip
-
-
-def group_of(name: str, resources: dict, place: Place, group: Any) -> Group:
-    pod = at(group, "template", "spec", default={})
-    asked = list(at(pod, "nodeSelector", default={}).items())
-    for _, expression in matches(pod, REQUIRED):
-        if at(expression, "operator") == "In":
-            asked += [(f"{at(expression, 'key')}", value) for value in at(expression, "values", default=[])]
-    machine = {key: value for key, value in pod.items() if key not in PLACEMENT}
-    return Group(name, place, rules.spelt(resources), any(SPOT.get(key) == value for key, value in asked), machine)
 
 
 def findings(document: Document) -> Iterator[Finding]:
@@ -86,18 +61,10 @@ def findings(document: Document) -> Iterator[Finding]:
     place: Place = ("spec", "rayClusterSpec") if is_job else ("spec",)
     cluster = at(document.data, *place, default={})
     try:
-        read = ray_internals.kuberay_config({"metadata": {"name": "x", "namespace": "x"}, "spec": cluster})
-        kinds = [(name, kind["resources"]) for name, kind in read["available_node_types"].items()]
-        groups = [found for path in GROUPS for found in matches(cluster, path, place)]
-        head, *workers = [group_of(*kind, *group) for kind, group in zip(kinds, groups, strict=True)]
+        ray_internals.kuberay_config({"metadata": {"name": "x", "namespace": "x"}, "spec": cluster})
     except ModuleNotFoundError:
         raise
     except Exception as error:  # Ray raises exceptions of any type here
         yield Finding(place, f"Ray's autoscaler cannot read its groups: {type(error).__name__}: {error}")
-    else:
-        for (_, resources), (where, _) in zip(kinds, groups):
-            where = (*where, "rayStartParams", "resources")
-            yield from rules.broken([("", rules.misspelt, rules.MISSPELT)], resources, where)
-        yield from rules.groups_are_good(head, workers, 'rayStartParams: {num-cpus: "0"}, without GPUs,')
     yield from rules.broken(CLUSTER, cluster, place)
     yield from rules.broken(JOB if is_job else [], document.data)

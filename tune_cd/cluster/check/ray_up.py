@@ -9,16 +9,9 @@ from typing import Any
 from tune_cd.cluster import ray_internals
 
 from . import rules
-from .documents import Document, Finding, Place, at, matches, strings
+from .documents import Document, Finding, Place, at, matches
 from .rules import Group, Rule, broken, said
 
-PROVIDER_KEYS = {
-    "type", "module", "region", "availability_zone", "cache_stopped_nodes", "use_internal_ips", "use_external_head_ip",
-    "disable_node_updaters", "disable_launch_config_check", "foreground_node_launch", "worker_liveness_check",
-    "worker_rpc_drain", "key_pair", "security_group", "cloudwatch", "aws_credentials", "project_id", "gcp_credentials",
-    "head_ip", "worker_ips", "external_head_ip", "coordinator_address", "list_of_node_ips",
-}  # fmt: skip
-"""Keys that Ray's providers for AWS, Google Cloud and `local` read. Its schema lets any key through there."""
 CLOUDS = ("aws", "gcp")
 MARKET = ("InstanceMarketOptions", "scheduling")  # the fields in which spot and on-demand nodes differ
 GPUS = {
@@ -161,15 +154,13 @@ def groups_are_good(document: Document) -> Iterator[Finding]:
         machine = {key: value for key, value in kind["node_config"].items() if key not in MARKET}
         made[place[-1]] = Group(place[-1], place, rules.spelt(kind["resources"]), is_spot(kind["node_config"]), machine)
     if head := made.pop(document.data.get("head_node_type"), None):
-        yield from rules.groups_are_good(head, list(made.values()), "resources: {CPU: 0, GPU: 0}")
+        yield from rules.groups_are_good(head, list(made.values()))
 
 
 def findings(document: Document) -> Iterator[Finding]:
     """Everything wrong with a file of `ray up`. Where Ray itself refuses it, that alone."""
     cloud = provider(document)
-    keys = at(document.data, "provider", default={}).keys() if cloud in (*CLOUDS, "local") else set()
-    wrong = [Finding(("provider", key), "Ray's providers do not read it") for key in keys - PROVIDER_KEYS]
-    wrong = wrong or [Finding(place, f"Ray refuses it: {why}") for place, why in ray_internals.refusals(document.data)]
+    wrong = [Finding(place, f"Ray refuses it: {why}") for place, why in ray_internals.refusals(document.data)]
     yield from wrong
     if wrong:
         return
@@ -238,7 +229,7 @@ def token_reaches_the_nodes(document: Document) -> Iterator[Finding]:
 
 
 def zones_fit(document: Document) -> Iterator[Finding]:
-    """Zones must be of the region, and disks of the zone; otherwise no node starts."""
+    """Zones must be of the region; otherwise no node starts."""
     given = document.data["provider"]
     region, zones = given.get("region") or "", given.get("availability_zone") or ""
     if rules.PLACEHOLDER in region + zones:
@@ -246,6 +237,3 @@ def zones_fit(document: Document) -> Iterator[Finding]:
     for zone in filter(None, map(str.strip, zones.split(","))):
         elsewhere = not re.fullmatch(rf"{re.escape(region)}\D.*", zone)
         yield from said(("provider", "availability_zone"), {f"{zone} is no zone of {region}": elsewhere})
-    for place, text in strings(document.data.get("available_node_types"), ("available_node_types",)):
-        for zone in re.findall(r"\bzones/([\w-]+)/", text):
-            yield from said(place, {f"of {zone}, but nodes start in {zones}": zone != zones})

@@ -1,4 +1,4 @@
-"""How rules are written, and those for several kinds of files: secrets, commands, images, versions, groups of nodes."""
+"""How rules are written, and those for several kinds of files: commands, images, versions, groups of nodes."""
 
 import functools
 import re
@@ -7,22 +7,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.metadata import version
 from typing import Any, NamedTuple
 
-from .documents import RAY_UP, Document, Finding, Place, at, matches, strings, written
+from .documents import RAY_UP, Document, Finding, Place, matches, strings, written
 
 PLACEHOLDER = "EDIT-ME"
-SECRETS = {
-    "an AWS access key": r"\b(AKIA|ASIA)[0-9A-Z]{16}\b",
-    "an AWS secret key": r"(?i)aws_?secret_?access_?key\W{1,4}[A-Za-z0-9/+]{40}",
-    "a private key": r"-----BEGIN [A-Z ]*PRIVATE KEY",
-    "a GitHub token": r"\bgh[pousr]_[A-Za-z0-9]{36}",
-    "a Hugging Face token": r"\bhf_[A-Za-z0-9]{30,}",
-    "a token": r"(?i)(token|password|secret)\W{1,4}['\"]?[0-9a-f]{32,}",
-}
 NUMBER = r"(\d+\.\d+\.\d+\w*)"
-PINS = {  # where commands and image tags name a version
-    "Ray": rf"\bray(?:\[[^\]]*\])?\s*==\s*{NUMBER}|\brayproject/ray[\w-]*:{NUMBER}",
-    "Python": r"\brayproject/ray[\w-]*:[\w.]+-(py\d+)",
-}
+PIN = rf"\bray(?:\[[^\]]*\])?\s*==\s*{NUMBER}|\brayproject/ray[\w-]*:{NUMBER}"
+"""Where commands and image tags name a version of Ray."""
 SPELT = {"cpu": "CPU", "gpu": "GPU"}
 
 Rule = tuple[str, Callable[[Any], Any], str]
@@ -43,20 +33,11 @@ def said(place: Place, sentences: Mapping[str, Any]) -> Iterator[Finding]:
     yield from (Finding(place, sentence) for sentence, holds in sentences.items() if holds)
 
 
-def of_any_file(document: Document) -> Iterator[Finding]:
-    """Placeholders; and secrets, since a cluster file is committed, mailed and copied to every node. They are never
-    printed."""
+def placeholders(document: Document) -> Iterator[Finding]:
+    """What is still to be edited."""
     for number, line in enumerate(document.text, 1):
-        if name := next((name for name, pattern in SECRETS.items() if re.search(pattern, line)), None):
-            yield Finding((), f"line {number} looks like {name}: keep it out of the file")
         if PLACEHOLDER in (used := line.partition("#")[0]):
             yield Finding((), f"line {number}: {used.strip()}", edit=True)
-    if document.data.get("kind") == "Secret" and (document.data.get("data") or document.data.get("stringData")):
-        yield Finding(("kind",), "a Secret with its values: make it with `kubectl create secret` instead")
-    for place, text in strings(document.data):
-        where = (*place[:-1], "value")
-        if text == "RAY_AUTH_TOKEN" and place[-1] == "name" and at(document.data, *where):
-            yield Finding(where, "the cluster's token, readable by all who have the file: take it from a Secret")
 
 
 @functools.cache
@@ -76,22 +57,17 @@ MOVES = "{} changes from day to day: name a version"
 
 
 def versions(document: Document) -> Iterator[Finding]:
-    """Nodes of two versions of Ray or Python do not work together, and `ray up` needs the nodes' Ray."""
+    """Nodes of two versions of Ray do not work together, and `ray up` needs the nodes' Ray."""
     texts = list(strings(document.data))
-    for what, pattern in PINS.items():
-        pins = [
-            (place, next(filter(None, one.groups()))) for place, text in texts for one in re.finditer(pattern, text)
-        ]
-        if what == "Ray":
-            pins += [(place, text) for place, text in texts if place[-1] == "rayVersion" and re.fullmatch(NUMBER, text)]
-            missing = "no version of Ray is named: every node must have the same one, 'ray[default]==2.x.y'"
-            yield from said((), {missing: not pins})
-        installed = what == "Ray" and document.kind == RAY_UP
-        numbers = [number for _, number in pins]
-        usual = version("ray") if installed else max(numbers, key=numbers.count, default="")
-        where = next((f"in {written(place)}" for place, number in pins if number == usual), "is installed here")
-        for place, number in pins:
-            yield from said(place, {f"{what} {number}, but {usual} {where}": number != usual})
+    pins = [(place, one[1] or one[2]) for place, text in texts for one in re.finditer(PIN, text)]
+    pins += [(place, text) for place, text in texts if place[-1] == "rayVersion" and re.fullmatch(NUMBER, text)]
+    missing = "no version of Ray is named: every node must have the same one, 'ray[default]==2.x.y'"
+    yield from said((), {missing: not pins})
+    installed, numbers = document.kind == RAY_UP, [number for _, number in pins]
+    usual = version("ray") if installed else max(numbers, key=numbers.count, default="")
+    where = "is installed here" if installed else f"in {written(pins[numbers.index(usual)][0])}" if pins else ""
+    for place, number in pins:
+        yield from said(place, {f"Ray {number}, but {usual} {where}": number != usual})
 
 
 class Group(NamedTuple):
@@ -117,19 +93,15 @@ def misspelt(resources: Mapping[str, Any]) -> str:
 MISSPELT = "{} is another resource to Ray than CPU or GPU, for which trials ask"
 
 
-def groups_are_good(head: Group, workers: Sequence[Group], none: str) -> Iterator[Finding]:
+def groups_are_good(head: Group, workers: Sequence[Group]) -> Iterator[Finding]:
     """The head holds the search: a trial there takes its memory, and a spot machine may go. A spot type needs a twin:
-    where spot is short Ray goes on asking for spot, but for work that asks for what on-demand nodes alone have. none:
-    the text that sets the head's resources to none."""
+    where spot is short Ray goes on asking for spot, but for work that asks for what on-demand nodes alone have."""
     trains = head.resources.get("CPU") != 0 or head.resources.get("GPU", 0) != 0
-    yield from said(head.place, {f"{none} is needed here, or trials run on the head": trains})
+    yield from said(head.place, {"resources: {CPU: 0, GPU: 0} is needed here, or trials run on the head": trains})
     yield from said(head.place, {"a spot head: with it the whole search is lost": head.is_spot})
     for spot in (group for group in workers if group.is_spot):
         wanted = spot.resources | {"ondemand": 1}
         twins = [group for group in workers if (group.resources, group.is_spot) == (wanted, False)]
-        keys = {key for twin in twins[:1] for key in spot.machine.keys() | twin.machine.keys()
-                if spot.machine.get(key) != twin.machine.get(key)}  # fmt: skip
         needed = "{" + ", ".join(f"{name}: {amount:g}" for name, amount in wanted.items()) + "}"
-        differs = f"; {twins[0].name} differs in {', '.join(sorted(keys))}" if keys else ""
-        text = f"no on-demand twin: the same machine, not spot, with resources: {needed}{differs}"
+        text = f"no on-demand twin: the same machine, not spot, with resources: {needed}"
         yield from said(spot.place, {text: spot.machine not in [twin.machine for twin in twins]})

@@ -1,7 +1,6 @@
 """Converts a Tune trial's results to the outcome fields of its row in the results table."""
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from tune_cd.results.rows import finite
@@ -9,49 +8,44 @@ from tune_cd.search.number import number_of
 from tune_cd.tune.reports import Reports, Seen, is_score
 
 
-def place_of(trial: Any, trials: Sequence[Any]) -> int:
-    """The trial's place in the experiment, from 0, in the order of asking.
-
-    Tune numbers trials in their tags and, unlike their order in its list, keeps these when it restores an experiment.
-    """
-    counts = [re.match(r"\d+", str(other.experiment_tag or "")) for other in [trial, *trials]]
-    numbers = [int(count[0]) for count in counts if count]
-    return numbers[0] - min(numbers[1:]) if len(numbers) == len(counts) else trials.index(trial)
-
-
 def outcome(
-    result: Mapping[str, Any], reports: Reports, seen: Seen, failure: tuple[str, str] | None, short: bool
-) -> dict[str, Any]:
+    result: Mapping[str, Any], reports: Reports, seen: Seen, failure: tuple[str, str] | None
+) -> dict[str, Any]:  # fmt: skip
     """The outcome of a training, of which `reports` knows what it has `seen`.
 
     A metric that is NaN or infinite in the end is a divergence; one that was never a number is a failure.
-    result: the last result, with flat keys.  failure: (failure_kind, error) of a failed training.  short: it ended
-    before its full length.
+    result: the last result, with flat keys.  failure: (failure_kind, error) of a failed training.
     """
-    metric, full_length = reports.metric, reports.full_length
     if failure is None and seen.last is None and not seen.diverged:
-        said = f"no {metric}" if seen.refused is None else f"{metric} = {seen.refused}, which is no number"
-        failure = "error", f"it reported {said}"
+        said = f"no {reports.metric}" if seen.refused is None else f"{reports.metric} = {seen.refused}"
+        failure = "error", f"it reported {said}{', which is no number' if seen.refused else ''}"
     kind, error = failure or (None, None)
     score = None if failure is not None else reports.value(seen)
-    score = None if score is None else reports.sign * score  # as it was reported
-    scores = {name: number for name, at in result.items() if (number := number_of(at)) is not None}
-    if failure is None and seen.last is not None:  # the last report may lack either
-        scores = {metric: reports.sign * seen.last} | scores
-    if full_length is not None and seen.length is not None:
-        scores = {full_length[0]: seen.length} | scores
-    if failure is not None:
-        status = "failed"
-    elif score is None:
-        status = "diverged"
-    else:
-        status = "stopped" if short else "completed"
-    kept = {full_length[0]} if full_length is not None else set()  # even if Tune counts it
+    share = reports.share(seen)
+    ended = "completed" if share is None or share == 1 else "stopped"
+    last: dict[str, float] = {}  # the last report may lack either
+    if reports.full_length is not None and seen.length is not None:
+        last |= {reports.counter: seen.length}
+    if failure is None and seen.last is not None:
+        last |= {reports.metric: reports.sign * seen.last}
     return {
-        "status": status,
-        "val_score": score,
-        "scores": {name: float(number) for name, number in scores.items() if name in kept or is_score(name)},
+        "status": "failed" if failure is not None else "diverged" if score is None else ended,
+        "val_score": None if score is None else reports.sign * score,  # as it was reported
+        "scores": last | scores_in(result),
         "train_seconds": finite(result.get("time_total_s")),
         "error": error and error.encode("utf-8", "replace").decode(),  # a lone surrogate could not be stored
         "failure_kind": kind,
     }
+
+
+def scores_in(result: Mapping[str, Any]) -> dict[str, float]:
+    """The numbers of a result, with flat keys, without those that Tune adds."""
+    numbers = {name: number_of(at) for name, at in result.items() if is_score(name)}
+    return {name: float(number) for name, number in numbers.items() if number is not None}
+
+
+def machine_of(trial: Any, share: float = 1.0) -> dict[str, Any]:
+    """Where a trial ran, and this share of the GPUs that it reserves, as fields of its row."""
+    asked, host = getattr(trial, "placement_group_factory", None), trial.last_result.get("hostname")
+    gpus = {} if asked is None else {"gpus": share * float(asked.required_resources.get("GPU", 0.0))}
+    return gpus | ({"hostname": host} if isinstance(host, str) else {})

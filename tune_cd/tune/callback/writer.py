@@ -1,23 +1,17 @@
-"""Stores a row of a Tune run in its study, under a free number and attempt or under its fixed name."""
+"""Stores rows of a Tune run in its study, under free numbers and attempts."""
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from tune_cd import results
-from tune_cd.results.attempts import has_ended, is_final, next_attempt
-from tune_cd.results.merging import keep, merge
-from tune_cd.results.parquet import file_name, is_compacted
+from tune_cd.results.attempts import current, is_final, next_attempt
 from tune_cd.results.reading import rows_in
-from tune_cd.results.redaction import redact
 from tune_cd.results.rows import ASKED, next_run, trial_name
-from tune_cd.results.store import store_of
-from tune_cd.results.study_files import COMPACTION, text_of
-from tune_cd.results.writing import Held, attempts_in, look, write
+from tune_cd.results.writing import checked_row
 
 log = logging.getLogger(__name__)
 
@@ -25,166 +19,83 @@ TIMES = ("started_at", "ended_at")
 TRIES = 20  # attempts to find a free number while other runs write into the study
 
 
-@dataclass(frozen=True)
-class Entry:
-    """A row to be stored, and which parts of its name are fixed.
-
-    since: start of the run; rows that started before it, and their numbers, belong to earlier runs.
-    number: the trial's place in the order of asking, from 0; None if the row's name is fixed.
-    counted: whether the place was counted in this run alone; else the searcher gave it, which may know earlier runs.
-    suffix: the end of the trial_id, after the number.
-    own_attempt: whether the row's attempt is fixed as well; else it is the next free one.
-    curve: the trial's learning curve, the rows of `results.write_curve`, which get the row's attempt.
-    """
-
-    row: dict[str, Any]
-    since: datetime
-    number: int | None = None
-    counted: bool = False
-    suffix: str = ""
-    own_attempt: bool = False
-    curve: Sequence[dict[str, Any]] = ()
-
-    def numbered(self, number: int) -> dict[str, Any]:
-        trial_id = trial_name(self.row["search"], number) + self.suffix
-        return {**self.row, "trial_index": number, "trial_id": trial_id}
-
-
 class RowWriter:
-    """Stores entries under names that are not taken by other rows.
+    """Stores rows of one study and search under names that are not taken by other rows.
 
-    The row of a trial that failed before becomes its next attempt. A training that Tune repeated, because its snapshot
-    was older than the row, changes nothing. If a row of another run has the name, the row gets a higher number.
+    A row has the trial's place in the order of asking as its trial_index, and is the next attempt of a trial that
+    failed or paused before. A training that Tune repeated, because its snapshot was older than the row, changes
+    nothing. If a row of another run has the name, the row gets the number behind all.
+
+    since: start of the run; rows that started before it belong to earlier runs.
+    begins_anew: whether the search does not know the rows that the study has already, which is logged.
     """
 
-    def __init__(self, location: str | Path, firsts: dict[tuple, int] | None = None):
-        self._location = str(location)
-        # (study, search, since) -> the first number after those of earlier runs
-        self._firsts: dict[tuple, int] = {} if firsts is None else firsts
-        self._attempts: dict[str, dict[str, int]] = {}  # study -> trial_id -> its latest attempt that is known
+    def __init__(self, location: str | Path, since: datetime, begins_anew: bool = False):
+        self._location, self._since, self._begins_anew = str(location), since, begins_anew
+        self._stored: list[dict[str, Any]] | None = None  # rows of the study and search; None: to be read
 
-    def __call__(self, entry: Entry) -> None:
-        """Store an entry. Raises OSError if the store does not answer, ValueError for a row that is not allowed, and
-        ConflictingRow if another row has the fixed name."""
+    def __call__(self, row: dict[str, Any], curve: Sequence[Mapping[str, Any]] = ()) -> None:
+        """Store a row, and then its learning curve, the rows of `results.write_curve`, which get the row's attempt.
+
+        Raises OSError if the store does not answer, ValueError for a row that is not allowed.
+        """
         for left in reversed(range(TRIES)):
-            try:
-                self._store(entry)
+            if (placed := self._placed(row)) is None:
                 return
-            except results.ConflictingRow:  # another run took the number after it was found free
-                if entry.number is None or not left:
+            try:
+                results.write_trial(self._location, placed)
+                break
+            except results.ConflictingRow:  # another run has taken the number
+                self._stored = None
+                if not left:
                     raise
-
-    def keep(self, entry: Entry) -> Path:
-        """Store an entry in the second results folder (`results.merging`), which is returned, while the store does not
-        take it. Does not read the store. Raises OSError if no place takes it."""
-        return keep(self._location, lambda folder: RowWriter(folder, self._firsts)(entry))
-
-    def settle(self) -> None:
-        """Empty the second results folder."""
-        merge(self._location)
-
-    def _store(self, entry: Entry) -> None:
-        """Store a row and then its curve: one under a number only once that is its own."""
-        statement = self._statement(entry.row["study"]) if entry.number is not None else None
-        row, held = self._placed(entry)
-        curve = [{**point, "attempt": row["attempt"]} for point in entry.curve]
-        if held is not None:
-            self._attempts[row["study"]][row["trial_id"]] = row["attempt"]
-        if entry.number is None:
-            if held is not None:
-                write(self._location, row, curve, held)
-            return
-        if held is not None:
-            write(self._location, row, (), held)
-            self._require_own(row, statement)
+        self._stored.append(checked_row(placed))
         if curve:
+            points = [{**point, "attempt": placed["attempt"]} for point in curve]
             with suppress(results.ConflictingRow):  # it was compacted: another attempt's follows
-                results.write_curve(self._location, row["study"], row["trial_id"], curve)
+                results.write_curve(self._location, placed["study"], placed["trial_id"], points)
 
-    def _require_own(self, row: Mapping[str, Any], statement: bytes | None) -> None:
-        """Raise ConflictingRow, and take the row away, if a run beside this one has stored another row of this name and
-        compacted it since the lookup. statement: about compactions, from before."""
-        store, study = store_of(self._location), row["study"]
-        if self._statement(study) == statement:
-            return
-        store.compactions.pop(study, None)
-        for file, other in look(store, "trials", study, row["trial_id"], row["attempt"], own=False).rows:
-            if is_compacted(file) and _run(other) != _run(row) and other["attempt"] == row["attempt"]:
-                store.remove(file_name("trials", study, row["trial_id"], row["attempt"]))
-                raise results.ConflictingRow(f"{file} holds another {row['trial_id']}")
+    def _placed(self, row: dict[str, Any]) -> dict[str, Any] | None:
+        """The row under its name and attempt; None if it is stored already.
 
-    def _statement(self, study: str) -> bytes | None:
-        """What a study says of its compactions."""
-        return text_of(store_of(self._location), study, COMPACTION)
-
-    def _placed(self, entry: Entry) -> tuple[dict[str, Any], Held | None]:
-        """The row under its name and attempt, and what is stored of its trial; None: the row is stored already."""
-        for row in self._candidates(entry):
-            held = self._look(row)
-            stored = held.row
-            if stored is None:
+        The name has its place in the order of asking, else the number that this run gave its configuration before, else
+        the number behind all.
+        """
+        if self._stored is None:
+            self._stored = [one for one in rows_in(self._location, row["study"]) if one["search"] == row["search"]]
+            self._warn_of_earlier(row["study"])
+        own = [one for one in self._stored if _is_alike(one, row) and _began(one) >= self._since]
+        own = own if row["direction"] else []  # a Repeater's trials are alike
+        behind = 1 + max((one["trial_index"] for one in self._stored), default=-1)
+        for number in (row["trial_index"], *(one["trial_index"] for one in own[:1]), behind):
+            named = {"trial_index": number, "trial_id": trial_name(row["search"], number)}
+            held = [one for one in self._stored if one["trial_id"] == named["trial_id"]]
+            if not held:
                 break
-            alike = all(stored[name] == row.get(name) for name in ASKED)
-            if alike and _times(stored) == _times(row):
-                return stored, None
-            if alike and not is_final(stored):
-                if not entry.own_attempt:
-                    row |= {"attempt": next_attempt(stored)}
-                elif has_ended(stored, row["attempt"]):
-                    return stored, None
-                row = next_run(row, stored)
-                break
-            if alike and (entry.number is None or _began(stored) >= entry.since):
-                return stored, None
-        return row, held
+            stored = current(held)
+            if not _is_alike(stored, row):
+                continue
+            if _times(stored) == _times(row) or (is_final(stored) and _began(stored) >= self._since):
+                return None
+            if not is_final(stored):
+                return next_run(row | named | {"attempt": next_attempt(stored)}, stored)
+        return row | named
 
-    def _look(self, row: Mapping[str, Any]) -> Held:
-        """What is stored of a row's trial, whose attempts of earlier runs are listed once."""
-        study, trial_id = row["study"], row["trial_id"]
-        if study not in self._attempts:
-            self._attempts[study] = attempts_in(self._location, study)
-        attempt = max(row["attempt"], self._attempts[study].get(trial_id, 0))
-        return look(store_of(self._location), "trials", study, trial_id, attempt)
-
-    def _candidates(self, entry: Entry) -> Iterator[dict[str, Any]]:
-        """The row under each name that it may have, in order of preference."""
-        if entry.number is None:
-            yield dict(entry.row)
-            return
-        if not entry.counted:
-            yield entry.numbered(entry.number)
-        yield entry.numbered(self._first(entry) + entry.number)
-        stored, its = self._stored(entry), _run(entry.row)
-        written = [row["trial_index"] for row in stored if _run(row) == its]
-        yield entry.numbered(written[0] if written else _behind(stored))
-
-    def _first(self, entry: Entry) -> int:
-        key = (entry.row["study"], entry.row["search"], entry.since)
-        if key not in self._firsts:
-            self._firsts[key] = _behind([row for row in self._stored(entry) if _began(row) < entry.since])
-        return self._firsts[key]
-
-    def _stored(self, entry: Entry) -> list[dict[str, Any]]:
-        """The stored rows of the entry's study and search."""
-        rows = rows_in(self._location, entry.row["study"])
-        return [row for row in rows if row["search"] == entry.row["search"]]
+    def _warn_of_earlier(self, study: str) -> None:
+        earlier = sum(_began(one) < self._since for one in self._stored)
+        if earlier and self._begins_anew:
+            self._begins_anew = False
+            log.warning(
+                "study %r in %s has %d rows already, which this search does not know: it began anew and may repeat "
+                "their trials. To go on from them: CoordinateDescentSearch.from_results(%r, %r, resume=True, ...). "
+                "To keep them apart: another study name.",
+                study, self._location, earlier, self._location, study,
+            )  # fmt: skip
 
 
-def compact(location: str, study: str) -> None:
-    """Merge the study's files at the end of an experiment; where the store fails, they stay as they are."""
-    try:
-        results.compact(location, study)
-    except (OSError, ValueError) as problem:
-        log.info("study %s is not compacted: %s", study, redact(str(problem)))
-
-
-def _behind(rows: list[dict[str, Any]]) -> int:
-    return 1 + max((row["trial_index"] for row in rows), default=-1)
-
-
-def _run(row: Mapping[str, Any]) -> tuple[Any, ...]:
-    """What tells the run of a training from others."""
-    return row["params"], row.get("choices"), _times(row)
+def _is_alike(row: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether two rows are of the same configuration and seed."""
+    return all(row.get(name) == other.get(name) for name in ASKED)
 
 
 def _times(row: Mapping[str, Any]) -> list[datetime]:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from trainables.datasets.download import fetch
+from trainables.datasets.download import fetch, of_digest
 from trainables.datasets.source import Source, decode_image, missing_data
 from trainables.datasets.structure import Plan, Recipe, Render, SplitPlan, allowed_task, published_name
 
@@ -57,7 +57,7 @@ def download(root: Path) -> None:
     place = next((place for place in _places(root) if any(_part(place, part) for part in PARTS)), root / "omniglot")
     for part in PARTS:
         if _part(place, part) is None:
-            fetch(f"{URL}{part}.zip", place / f"{part}.zip", md5=MD5[part])
+            fetch(f"{URL}{part}.zip", place / f"{part}.zip", of_digest(MD5[part]))
 
 
 def _places(root: Path) -> list[Path]:

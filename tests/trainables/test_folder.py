@@ -225,14 +225,6 @@ def test_a_tar_archive_is_named(tmp_path, kind):
         plan_of(path)
 
 
-def test_files_without_an_ending_are_named(tmp_path):
-    root = write_folder(tmp_path / "birds", files() | {"class 00/0001": encoded(1), "README": b"", "LICENSE": b""})
-    with pytest.warns(UserWarning, match="birds: 1 without an ending such as .jpg files are not read"):
-        plan_of(root)
-    with pytest.raises(ValueError, match="no images found but 2 without an ending such as .jpg. Expected"):
-        plan_of(write_folder(tmp_path / "scraped", {"a/1": encoded(1), "b/2": encoded(1)}))
-
-
 # --- the user's own split
 
 
@@ -366,17 +358,12 @@ def test_every_kind_of_image_is_read(tmp_path):
 
 
 def test_images_that_are_not_read_are_counted(tmp_path):
-    others = {"class 00/a.HEIC": b"", "class 00/b.heic": b"", "class 01/deep/c.avif": b"", "cover.psd": b""}
+    others = {"class 00/a.HEIC": b"", "class 00/b.heic": b"", "class 01/deep/c.avif": b"", "owls/cover.psd": b""}
     root = write_folder(tmp_path / "birds", files() | others)
     with pytest.warns(UserWarning, match="birds: 2 .heic, 1 .avif, 1 .psd files are not read and are left out"):
         plan = plan_of(root)
     assert set.union(*(relative(split, "birds/") for split in plan.splits.values())) == set(files())
-    write_folder(root, {"owls/a.heic": b"", "rooks/a.nef": b""})
-    with pytest.raises(ValueError, match="of owls, rooks no file is an image that is read, only 3 .heic, 1 .avif"):
-        plan_of(root)
-    with pytest.raises(ValueError, match="of val/class 00 no file is an image"):
-        plan_of(write_folder(tmp_path / "split", own_split(["train", "test"]) | {"val/class 00/a.heic": b""}), "ssl")
-    with pytest.raises(ValueError, match="no images found but 1 .heic. Expected"):
+    with pytest.raises(ValueError, match="no images found, but 1 .heic. Expected"):
         plan_of(write_folder(tmp_path / "phone", {"a/b.heic": b""}))
 
 

@@ -42,9 +42,8 @@ NO_CLASS = "none"
 """The class of all images that have none."""
 
 IMAGES = re.compile(r"\.(jpe?g|jfif|png|webp|bmp|tiff?|gif)$", re.IGNORECASE)
-_UNREAD = re.compile(  # and files without an ending, but not README or LICENSE
-    r"\.(?i:avif|hei[cf]|jxl|jp2|j2k|jpx|tga|psd|exr|hdr|p[bgnp]m|dng|cr[23w]|nef|arw|orf|rw2|raf)$"
-    r"|(^|/)(?![A-Z]+$)[^./]+$"
+_UNREAD = re.compile(
+    r"\.(avif|hei[cf]|jxl|jp2|j2k|jpx|tga|psd|exr|hdr|p[bgnp]m|dng|cr[23w]|nef|arw|orf|rw2|raf)$", re.I
 )
 
 Classes = dict[str, list[str]]  # class -> names relative to the top, sorted
@@ -72,12 +71,14 @@ def recipe(roots: list[Path], task: str | None = None) -> Recipe:
 def _plan(source: Source, task: str, name: str) -> Plan:
     prefix = _prefix(source)
     images = sorted(member.removeprefix(prefix) for member in source.members)
-    unread = sorted(name.removeprefix(prefix) for name, _ in source.listing if _UNREAD.search(name))
+    unread = Counter(PurePosixPath(name).suffix.lower() for name, _ in sorted(source.listing) if _UNREAD.search(name))
+    others = ", ".join(f"{count:,} {ending}" for ending, count in unread.most_common())
     if not images:
-        others = f" but {_by_ending(unread)}" if unread else ""
-        raise ValueError(f"{source.location}: no images found{others}. Expected: {LAYOUT}")
+        found = f", but {others}" if others else ""
+        raise ValueError(f"{source.location}: no images found{found}. Expected: {LAYOUT}")
+    if others:
+        warnings.warn(f"{source.location}: {others} files are not read and are left out", stacklevel=2)
     own = any(image.partition("/")[0].casefold() in SPLIT_FOLDERS for image in images if "/" in image)
-    _check_unread(source, images, unread, depth=2 if own else 1)
     splits = _own_split(source, images, task) if own else _split(source, _classes(source, images, 1, task), task)
     _check_splits(source, splits, task)
     sizes = sorted((composed(image), source.members[prefix + image].size) for image in images)
@@ -114,28 +115,6 @@ def _classes(source: Source, images: list[str], depth: int, task: str) -> Classe
     for image in images:
         classes[NO_CLASS if above else composed(image.split("/")[depth - 1])].append(image)
     return dict(sorted(classes.items()))
-
-
-def _check_unread(source: Source, images: list[str], unread: list[str], depth: int) -> None:
-    """Warn of image files that are not read. Raises ValueError if a folder at `depth` has only such files."""
-    if lost := sorted(_folders(unread, depth) - _folders(images, depth)):
-        raise ValueError(
-            f"{source.location}: of {preview(lost)} no file is an image that is read, only {_by_ending(unread)}; "
-            f"convert or rename them. Expected: {LAYOUT}"
-        )
-    if unread:
-        warnings.warn(f"{source.location}: {_by_ending(unread)} files are not read and are left out", stacklevel=2)
-
-
-def _folders(names: list[str], depth: int) -> set[str]:
-    parts = (name.split("/") for name in names)
-    return {"/".join(part[:depth]) for part in parts if len(part) > depth}
-
-
-def _by_ending(names: list[str]) -> str:
-    """Numbers of files by ending, for messages: `12 .heic, 3 without an ending such as .jpg`."""
-    counts = Counter(PurePosixPath(name).suffix.lower() or "without an ending such as .jpg" for name in names)
-    return ", ".join(f"{count:,} {ending}" for ending, count in counts.most_common())
 
 
 def _own_split(source: Source, images: list[str], task: str) -> dict[str, Classes]:

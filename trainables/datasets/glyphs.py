@@ -55,10 +55,10 @@ A726-A727 A78B-A78C A790-A791 A7AA FB01-FB02
 """
 """Code points (hexadecimal, ranges) of the letters and digits that all faces have, without homoglyphs.
 
-Categories Lu, Ll, Lt, Lo and Nd; not Lm, which are small copies of other letters. Of characters that share an outline in
-one face, up to a shift, the first is kept: Latin A, Greek Alpha and Cyrillic A have one outline in most faces, and one
-image would belong to two classes. Found in the outlines of DejaVu 2.37, the last release (2016), which matplotlib has
-shipped ever since.
+Categories Lu, Ll, Lt, Lo and Nd; not Lm, which are small copies of other letters. Of characters that share an outline
+in one face, up to a shift, the first is kept: Latin A, Greek Alpha and Cyrillic A have one outline in most faces, and
+one image would belong to two classes. Found in the outlines of DejaVu 2.37, the last release (2016), which matplotlib
+has shipped ever since.
 """
 
 

@@ -137,12 +137,10 @@ def _fetch_image(url: str, path: Path) -> tuple[bool, str]:
 
 
 def _find(roots: list[Path]) -> Path:
-    places = [place for root in roots for place in (root, root / "landmarks", root / "landmarks-clean")]
-    for place in places:
+    for place in (place for root in roots for place in (root, root / "landmarks", root / "landmarks-clean")):
         if all((place / file).is_file() for file in LISTS.values()):
             return place
-    tried = [place / file for place in places for file in LISTS.values() if not (place / file).is_file()]
-    raise missing_data("landmarks", tried, LAYOUT, ORIGIN, download=True)
+    raise missing_data("landmarks", roots, LAYOUT, ORIGIN, download=True)
 
 
 def _file_name(url: str) -> str:

@@ -160,7 +160,7 @@ def _find(name: str, data_root: str | os.PathLike | None, fetch_it: bool) -> tup
     if found is None:
         layout = f"{name}/{truth_file} and {name}/jpg/<image>.jpg below the data root"
         origin = f"{ORIGIN.format(name=name)} and {', '.join(BENCHMARKS[name].archives)}"
-        raise missing_data(name, [place / truth_file for place in places], layout, origin, download=True)
+        raise missing_data(name, roots, layout, origin, download=True)
     truth = load_ground_truth(found / truth_file)
     files = [found / "jpg" / f"{image}.jpg" for image in (*truth.database, *truth.queries)]
     if missing := [file.name for file in files if not file.is_file()]:

@@ -96,4 +96,4 @@ def test_all_that_are_done_are_tested_together_and_alone_where_that_fails(monkey
         )
         outcomes = trained(Pack(setup, DATA, CPU, at_once=3), [configuration(*values) for values in settings])
         assert [told(outcomes[index]) for index in range(3)] == expected
-    assert sizes == [3, 3, 1, 1, 1] and caplog.text.count("tested one by one") == 1
+    assert sizes == [3, 3, 1, 2, 1, 1] and caplog.text.count("one is tested alone") == 2

@@ -124,13 +124,6 @@ def test_when_one_has_failed_alone_the_others_are_as_many_as_before(monkeypatch,
     assert driven(pack, [(0.3, 2.0, 32, 0)] * 4) == [4, 3, 2, 1] and pack.at_once == 4
 
 
-def test_a_culprit_of_another_kind_does_not_undo_what_the_memory_holds(monkeypatch):
-    pack = Pack(SHORT, DATA, CPU, at_once=4)
-    failing(monkeypatch, lambda training: NO_MEMORY if len(pack.running) > 2 else training.batch_size == 16 and OWN)
-    driven(pack, [(0.3, 2.0, b, seed) for seed, b in enumerate((32, 32, 32, 16, 32, 32, 32))])
-    assert pack.at_once == 2
-
-
 def test_a_training_that_is_dropped_is_gone_at_once():
     """No circle of references holds its memory until the collector comes by."""
     training = finished()

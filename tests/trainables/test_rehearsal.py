@@ -29,8 +29,6 @@ SETUPS = {task: replace(find_setup("glyphs", "small", task), images_seen=640) fo
         ("Elsewhere", "its output is torch.float32 on meta, allowed .* on the images' device"),
         ("Exits", "a training step .* raised SystemExit: 0"),
         ("Growing", "a saved training, resumed, raised .*size mismatch for trunk.seen"),
-        ("Unseeded", "with one seed 'trunk.drawn' is not always the same"),
-        ("Stateful", "'trunk._extra_state' of its state is dict, allowed are tensors"),
     ],
 )
 def test_a_network_that_fails_in_training_is_refused_before(name, message):

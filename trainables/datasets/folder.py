@@ -206,7 +206,7 @@ def _check_splits(source: Source, splits: dict[str, Classes], task: str) -> None
     """ValueError where a split has fewer than MIN_CLASSES classes."""
     for split, classes in splits.items():
         if len(classes) < MIN_CLASSES and NO_CLASS not in classes:
-            least = "; a folder without a split of its own needs 6 classes" if task == "dml" else ""
+            least = "; without a split of your own 6 are, and with --task ssl none" if task == "dml" else ""
             raise ValueError(
                 f"{source.location}: {len(classes)} classes for {split}, at least {MIN_CLASSES} are needed{least}. "
                 f"Expected: {LAYOUT}"

@@ -2,7 +2,6 @@
 stored nor said."""
 
 import ast
-import io
 import json
 import os
 import pickle
@@ -29,7 +28,6 @@ from trainables.datasets import cache, data_roots, download, landmarks, revisite
 from trainables.datasets.ground_truth import load_ground_truth
 from trainables.datasets.source import Source, decode_image
 from trainables.datasets.structure import UndecodableImage
-from trainables.models.networks import build_network
 from trainables.training import checkpoint
 from trainables.training.outcome import Evaluation, Outcome
 from tune_cd import results
@@ -235,33 +233,11 @@ def test_whatever_the_bytes_a_ground_truth_is_read_or_refused(tmp_path):
     damage(write_truth(tmp_path / "gnd.pkl"), load_ground_truth, 600, b"cRbio0.")
 
 
-def deflated(path: Path) -> Path:
-    """A torch.save file with its members compressed."""
-    content = io.BytesIO(path.read_bytes())
-    with zipfile.ZipFile(content) as plain, zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as small:
-        for info in plain.infolist():
-            small.writestr(info.filename, plain.read(info))
-    return path
-
-
 class Anything:
     """A training that takes every state."""
 
     def load_state(self, state) -> None:
         self.state = state
-
-
-def test_weights_and_checkpoints_inflate_to_no_more_than_the_file(tmp_path):
-    """torch.save does not compress, torch.load inflates: 20 kB of file would be 20 MB."""
-    torch.save({"trunk.weight": torch.zeros(5_000_000)}, tmp_path / "bomb.pt")
-    assert deflated(tmp_path / "bomb.pt").stat().st_size < MB
-    read = torch.load(tmp_path / "bomb.pt", weights_only=True)
-    assert read["trunk.weight"].numel() == 5_000_000, "torch itself reads it"
-    with pytest.raises(ValueError, match="bomb.pt.* bytes"):
-        weights = {"weights": str(tmp_path / "bomb.pt"), "projection": False, "seed": 0}
-        build_network("small_conv", channels=3, image_size=32, **weights)
-    with pytest.raises(ValueError, match="bomb.pt.* bytes"):
-        checkpoint.load(Anything(), tmp_path / "bomb.pt")
 
 
 @pytest.mark.filterwarnings("ignore:Detected pickle protocol")

@@ -1,6 +1,5 @@
 """Training: the update is the paper's, runs are deterministic, selection and divergence are as documented."""
 
-import json
 import math
 import subprocess
 import sys
@@ -195,9 +194,6 @@ def test_the_command_trains(capsys):
         (["--weights", ""], "weights '': no such file"),
         (["--save", "s3://bucket/n.pt"], "--save is a URI"),
         (["--save", "x/n.pt", "--checkpoint", "x/../x/n.pt"], "two files are needed"),
-        (["--seed", "0", "1", "--save", "n.pt"], "--save holds one training; 2 are asked for"),
-        (["--seed", "0", "1", "--checkpoint", "x.pt"], "--checkpoint holds one training; 2 are asked for"),
-        (["--at-once", "0"], "--at-once 0"),
         (["--set", "images=3"], "images"),
         (["--batch-size", "63"], "63"),
         (["--dataset", "omniglot", "--data-root", "/nowhere"], "/nowhere"),
@@ -233,23 +229,6 @@ def test_a_command_whose_output_is_closed_or_that_is_interrupted_says_so():
         wrong = process.stderr.read()
         process.stderr.close()
         assert (process.wait(60), wrong.strip()) == (status, said)
-
-
-def test_of_several_the_others_go_on_where_one_fails(capsys, monkeypatch, tmp_path, own_cache):
-    step = Training.step
-
-    def failing(self):
-        if self.batch_size == 10:
-            raise ValueError("a fault of its own")
-        step(self)
-
-    monkeypatch.setattr(Training, "step", failing)
-    place = ["--dataset", "folder", "--data-root", str(photos(tmp_path)), "--at-once", "2"]
-    assert train.main([*place, "--batch-size", "8", "10", "12", "--set", "images_seen=48", "evaluations=1"]) == 1
-    said = capsys.readouterr()
-    ended = [json.loads(line) for line in said.out.splitlines() if line.startswith("{")]
-    assert {one["batch_size"]: one["status"] for one in ended} == {8: "completed", 10: "failed", 12: "completed"}
-    assert "error: ValueError: a fault of its own" in said.err
 
 
 def test_the_command_warns_of_fields_without_effect(capsys, tmp_path, own_cache):

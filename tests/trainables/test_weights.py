@@ -316,10 +316,10 @@ def test_a_pickle_that_wants_to_run_code_is_refused_and_not_run(tmp_path, kind):
         (b"<html>404</html>", "refuses it"),
         (b"PK\x03\x04 half a zip", "refuses it"),
         ({}, "not a state dict"),
-        ([torch.zeros(3)], "not a state dict but list"),
-        (torch.zeros(3), "not a state dict but Tensor"),
-        ({"state_dict": {"a": [3]}, "epoch": 3}, "'a' is list, not a tensor"),
-        ({1: torch.zeros(3)}, "1 is Tensor"),
+        ([torch.zeros(3)], "it has list"),
+        (torch.zeros(3), "it has Tensor"),
+        ({"state_dict": {"a": [3]}, "epoch": 3}, "it has 'a': list"),
+        ({1: torch.zeros(3)}, "it has 1: Tensor"),
         (nn.Linear(2, 2), "refuses it"),
     ],
 )
@@ -404,5 +404,5 @@ def test_imagenet_weights_are_read_where_the_message_says(resnet18, tmp_path):
     torch.save(net.state_dict(), cached)
     assert torch.equal(build(name, "imagenet").trunk.conv1.weight, net.conv1.weight)
     cached.write_bytes(b"damaged")
-    with pytest.raises(OSError, match=f"its copy does not load, UnpicklingError; remove {cached}"):
+    with pytest.raises(OSError, match=f"its copy {cached} cannot be read .UnpicklingError"):
         build(name, "imagenet")

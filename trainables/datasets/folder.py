@@ -42,8 +42,9 @@ NO_CLASS = "none"
 """The class of all images that have none."""
 
 IMAGES = re.compile(r"\.(jpe?g|jfif|png|webp|bmp|tiff?|gif)$", re.IGNORECASE)
-_UNREAD = re.compile(
-    r"\.(avif|hei[cf]|jxl|jp2|j2k|jpx|tga|psd|exr|hdr|p[bgnp]m|dng|cr[23w]|nef|arw|orf|rw2|raf)$", re.I
+_UNREAD = re.compile(  # and files without an ending, but not README or LICENSE
+    r"\.(?i:avif|hei[cf]|jxl|jp2|j2k|jpx|tga|psd|exr|hdr|p[bgnp]m|dng|cr[23w]|nef|arw|orf|rw2|raf)$"
+    r"|(^|/)(?![A-Z]+$)[^./]+$"
 )
 
 Classes = dict[str, list[str]]  # class -> names relative to the top, sorted
@@ -72,7 +73,7 @@ def _plan(source: Source, task: str, name: str) -> Plan:
     prefix = _prefix(source)
     images = sorted(member.removeprefix(prefix) for member in source.members)
     unread = Counter(PurePosixPath(name).suffix.lower() for name, _ in sorted(source.listing) if _UNREAD.search(name))
-    others = ", ".join(f"{count:,} {ending}" for ending, count in unread.most_common())
+    others = ", ".join(f"{count:,} {ending or 'without an ending'}" for ending, count in unread.most_common())
     if not images:
         found = f", but {others}" if others else ""
         raise ValueError(f"{source.location}: no images found{found}. Expected: {LAYOUT}")

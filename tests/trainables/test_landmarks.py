@@ -65,16 +65,6 @@ def test_download_and_load(tmp_path, server, folder):
         np.testing.assert_allclose(split.images[:, 0].mean(axis=(1, 2)), 60 * split.labels, atol=2)
 
 
-def test_the_published_name_and_places(tmp_path, folder, monkeypatch):
-    landmarks.download(folder)
-    summary = check_source("landmarks", folder)
-    found = (summary.name, summary.training_classes, summary.training_images, summary.channels)
-    assert found == ("landmarks-4", 4, 20, 3)
-    monkeypatch.setattr(landmarks, "PUBLISHED_CLASSES", 4)
-    folder.rename(folder.with_name("landmarks-clean"))
-    assert check_source("landmarks", tmp_path / "data").name == "landmarks"
-
-
 def test_dead_links_are_listed_and_not_asked_again(folder, server, caplog):
     caplog.set_level(logging.INFO)
     del server.pages["/0/0.jpg"]
@@ -114,13 +104,6 @@ def test_links_without_an_answer_in_time_are_dead(folder, server, monkeypatch):
     assert url.endswith("/2/0.jpg") and "timed out" in reason
 
 
-def test_a_photo_above_the_limit_is_dead(folder, server, monkeypatch):
-    monkeypatch.setattr(landmarks, "MAX_MEMBER_BYTES", 5_000)
-    server.pages["/0/0.jpg"] = Page(photo(0, 0) + bytes(5_000))
-    landmarks.download(folder)
-    assert list(read_dead(folder).values()) == ["the file is too large"]
-
-
 def test_an_interrupted_download_goes_on_where_it_was(tmp_path, folder, server, monkeypatch):
     """Cut off in writing; what is there stays, and --download goes on though more than half is there."""
     write, written, enough = landmarks.Path.write_bytes, [], 28
@@ -145,13 +128,6 @@ def test_an_interrupted_download_goes_on_where_it_was(tmp_path, folder, server, 
     assert check_source("landmarks", folder, download=True).training_images == CLASSES * TRAINING
     assert len(server.asked) == 4 and files(folder) == [*LISTS, "dead.txt"]
     assert stamps == {path: path.stat().st_mtime_ns for path in there}
-
-
-def test_a_list_of_which_nothing_is_there_is_incomplete(folder, server):
-    landmarks.download(folder)
-    delete(folder, server, *(f"/{label}/{k}.jpg" for label in range(CLASSES) for k in (10, 11)))
-    with pytest.raises(FileNotFoundError, match="8 of 32 images are missing, 0 of them not known to be dead"):
-        check_source("landmarks", folder)
 
 
 def test_offline_is_an_error_and_no_link_counts_as_dead(tmp_path, folder, server):

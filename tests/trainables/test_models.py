@@ -135,11 +135,6 @@ def test_seeds_decide_trunk_and_head_and_the_global_generator_is_left_alone(name
         assert not torch.equal(one.state_dict()[layer], other.state_dict()[layer])
 
 
-def test_no_other_devices_generator_is_seeded(monkeypatch):
-    monkeypatch.setattr(torch.cuda, "manual_seed_all", lambda seed: pytest.fail("the CUDA generators were seeded"))
-    build("small_conv")
-
-
 # --- networks of one's own
 
 

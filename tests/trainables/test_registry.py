@@ -142,13 +142,6 @@ def test_whatever_a_users_module_raises_is_said_in_one_line(tmp_path, monkeypatc
         assert str(refused.value).startswith(said) and "\n" not in str(refused.value)
 
 
-def test_ctrl_c_in_a_users_module_is_ctrl_c(tmp_path, monkeypatch):
-    (tmp_path / "interrupted.py").write_text("raise KeyboardInterrupt")
-    monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(KeyboardInterrupt):
-        find_loss("interrupted:f")
-
-
 def test_set_ups_that_a_loss_does_not_take():
     for dataset, loss, field, message in (
         ("sop", "vicreg", [], "loss = 'vicreg' with task = 'dml': it trains ssl"),

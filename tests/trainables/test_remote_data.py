@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from benchmark_files import root as benchmark  # noqa: F401
-from datafiles import encoded, load_omniglot, omniglot_files, splits, write_folder, write_zip
+from datafiles import load_omniglot, omniglot_files, splits, write_folder, write_zip
 from pyarrow import fs
 from s3 import place, proxy, server  # noqa: F401
 from webserver import Page, serve
@@ -26,7 +26,6 @@ from trainables.datasets import (
     servers,
     source_sha256,
 )
-from trainables.datasets.revisited import load_benchmark
 from trainables.datasets.uri import parse
 from tune_cd.run import preflight
 from tune_cd.run.options import parse as parse_options
@@ -391,25 +390,6 @@ def test_every_machine_has_the_same_cache_key(store, archive, name, monkeypatch,
         entries.append([path.name for path in (cache.cache_root() / "arrays").iterdir() if path.is_dir()])
         other_machine(monkeypatch, tmp_path)
     assert entries[0] == entries[1] and len(entries[0]) == 1
-
-
-def test_benchmarks_have_the_same_cache_key_too(store, benchmark, monkeypatch, tmp_path):
-    for path in (path for path in benchmark.rglob("*") if path.is_file()):
-        store.put(f"data/{path.relative_to(benchmark).as_posix()}", path.read_bytes())
-    pinned, entries = pin_source("landmarks", store.uri("data/")), []
-    for _ in range(2):
-        found = load_benchmark("roxford5k", pinned, image_size=64)
-        assert np.array_equal(found.queries[0], load_benchmark("roxford5k", benchmark, image_size=64).queries[0])
-        entries.append({path.name for path in (cache.cache_root() / "benchmarks").iterdir() if path.is_dir()})
-        other_machine(monkeypatch, tmp_path)
-    assert len(entries[0]) == 2 and len(entries[0] & entries[1]) == 2
-
-
-def test_a_folder_of_ones_own_keeps_its_name(store):
-    for label in range(6):
-        for k in range(2):
-            store.put(f"my photos/{label}/{k}.png", encoded(np.full((8, 8, 3), 20 * label + k, dtype=np.uint8), "PNG"))
-    assert check_source("folder", store.uri("my photos/")).name.startswith("folder-my_photos-")
 
 
 def test_what_is_drawn_needs_no_data(web, monkeypatch):

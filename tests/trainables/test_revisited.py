@@ -41,15 +41,6 @@ def test_ground_truth_of_every_protocol_and_numpy(tmp_path, protocol, core):
     assert {positions.dtype for each in truth.relevant for positions in each.values()} == {np.dtype(np.int64)}
 
 
-def test_whole_numbers_and_empty_arrays_of_floats_are_positions_and_names_may_be_an_array(tmp_path):
-    content = changed(1, easy=np.array([4.0, 5.0]), junk=np.array([])) | {"imlist": np.array(NAMES)}
-    truth = load_ground_truth(write_truth(tmp_path / "gnd.pkl", content))
-    assert truth.database == tuple(NAMES)
-    lists = truth.relevant[1]
-    assert lists["easy"].tolist() == [4, 5] and lists["junk"].tolist() == []
-    assert {positions.dtype for positions in lists.values()} == {np.dtype(np.int64)}
-
-
 class Calls:
     """Pickles as a call of the function."""
 
@@ -173,23 +164,6 @@ def test_an_image_that_does_not_decode_or_is_missing_is_an_error(root, tmp_path,
             function("roxford5k", root)
 
 
-def test_a_box_beside_the_image_is_an_error_and_one_across_the_edge_is_cut(root):
-    truth = root / "roxford5k" / "gnd_roxford5k.pkl"
-    write_truth(truth, changed(0, bbx=[90.0, -3.0, 200.0, 20.4]))
-    assert load_benchmark("roxford5k", root).queries[0].shape == (3, 20, 6)
-    for box in ([97, 0, 120, 20], [10.1, 0, 10.3, 20]):
-        write_truth(truth, changed(0, bbx=box))
-        with pytest.raises(ValueError, match="query_0.jpg"):
-            load_benchmark("roxford5k", root)
-
-
-def test_the_published_name_is_for_the_published_counts(root, monkeypatch):
-    monkeypatch.setitem(revisited.BENCHMARKS, "roxford5k", revisited.Published(12, 3, ()))
-    assert check_benchmark("roxford5k", root) == "roxford5k"
-    monkeypatch.setitem(revisited.BENCHMARKS, "roxford5k", revisited.Published(12, 4, ()))
-    assert check_benchmark("roxford5k", root) == "roxford5k-12"
-
-
 def test_absent_data_unknown_names_and_sizes_are_named(root, tmp_path):
     with pytest.raises(FileNotFoundError, match=r"no rparis6k data found(.|\n)*gnd_rparis6k.pkl(.|\n)*paris_2-v1.tgz"):
         load_benchmark("rparis6k", root)
@@ -217,16 +191,6 @@ def link(name, target, kind=tarfile.SYMTYPE):
     info = tarfile.TarInfo(name)
     info.type, info.linkname = kind, target
     return info
-
-
-def test_a_folder_that_holds_images_already_is_not_replaced(tmp_path):
-    """Those who call `extract` ask first whether the folder exists; what a user put there in the meantime stays."""
-    kept = tmp_path / "jpg" / "mine.jpg"
-    kept.parent.mkdir()
-    kept.write_bytes(b"mine")
-    with pytest.raises(OSError):
-        extract([], kept.parent, set())
-    assert kept.read_bytes() == b"mine" and [path.name for path in tmp_path.iterdir()] == ["jpg"]
 
 
 def test_wanted_images_are_extracted_side_by_side(tmp_path):

@@ -73,14 +73,6 @@ def test_validation_classes_do_not_change_and_are_nobody_elses(tmp_path):
     assert sum(map(len, names.values())) == 23
 
 
-def test_the_published_name_needs_the_published_number_of_classes(tmp_path, monkeypatch):
-    path = write_zip(tmp_path / "s.zip", sop_files())
-    summary = check_source("sop", path, task="dml")
-    assert (summary.name, summary.training_classes, summary.training_images, summary.channels) == ("sop-23", 18, 36, 3)
-    monkeypatch.setattr(sop, "PUBLISHED_CLASSES", (20, 3))
-    assert check_source("sop", path).name == "sop"
-
-
 def without(pattern):
     return {name: data for name, data in sop_files().items() if pattern not in name}
 
@@ -112,22 +104,6 @@ def test_sop_refuses_wrong_layouts(tmp_path, number):
     with pytest.raises(ValueError, match=message):
         check_source("sop", path)
     assert [p.name for p in tmp_path.iterdir()] == ["s.zip"]
-
-
-def test_a_folder_with_one_list_is_not_taken_for_absent(tmp_path):
-    write_folder(tmp_path, without("Ebay_train"))
-    with pytest.raises(ValueError, match="not one of each"):
-        check_source("sop", tmp_path)
-
-
-def test_photos_that_do_not_decode(tmp_path):
-    """1 of 240 is left out; `test_cache.py` has more of them."""
-    files = sop_files(training=20, test=20, images=6, shape=(8, 8))
-    bad = next(name for name in files if name.endswith("_3.JPG"))
-    files[bad] = files[bad][:80]
-    with pytest.warns(UserWarning, match=f"1 images do not decode and are left out: {TOP}/chair_final/1001_3"):
-        dataset = load_dataset("sop", write_zip(tmp_path / "s.zip", files), image_size=8)
-    assert sum(len(split.images) for split in splits(dataset)) == 239
 
 
 def test_download(tmp_path, monkeypatch):

@@ -16,7 +16,7 @@ from trainables.data.augmentation import centre, crop_views
 from trainables.data.resident import DeviceData
 from trainables.losses import LOSSES, vicreg_terms
 from trainables.losses.terms import margin_terms
-from trainables.training import assembly, evaluation, side_by_side
+from trainables.training import assembly, side_by_side
 from trainables.training import loop as training
 from trainables.training.assembly import decay, next_evaluation, plateau
 from trainables.training.evaluation import evaluate, spread
@@ -100,32 +100,6 @@ def test_networks_scored_together_have_the_scores_of_each_alone(setup, data):
     assert evaluate(models, setup, data.train, data.validation) == alone
     assert [bool(scores) for scores in alone] == [True, False, True] and alone[0] != alone[2]
     assert evaluate([], setup, data.train, data.validation) == []
-
-
-def test_probes_are_stacked_as_far_as_memory_allows(monkeypatch):
-    runs = [Training(SSL_SETUP, SSL_DATA, H, seed=seed, device=CPU) for seed in range(3)]
-    models, sizes = [run.model for run in runs], []
-    together = evaluate(models, SSL_SETUP, SSL_DATA.train, SSL_DATA.validation)
-    probe = evaluation.linear_probes
-    monkeypatch.setattr(evaluation, "PROBED_BYTES", 2 * 4 * 160 * 512 + 1)
-    monkeypatch.setattr(
-        evaluation, "linear_probes", lambda x, *rest, **named: sizes.append(tuple(x.shape)) or probe(x, *rest, **named)
-    )
-    assert evaluate(models, SSL_SETUP, SSL_DATA.train, SSL_DATA.validation) == together
-    assert sizes == [(2, 160, 512), (1, 160, 512)]
-
-
-def test_nothing_is_waited_for_before_all_is_enqueued(monkeypatch):
-    """Scores, terms and statistics of three networks: one copy to the host each, after the last network has run."""
-    events, runs = [], [Training(SETUP, DATA, H, seed=seed, device=CPU) for seed in range(3)]
-    for number, run in enumerate(runs):
-        run.depart(), run.step()
-        run.model.register_forward_hook(lambda *_, number=number: events.append(number))
-    tolist = torch.Tensor.tolist
-    monkeypatch.setattr(torch.Tensor, "tolist", lambda self: events.append("read") or tolist(self))
-    side_by_side.validate(runs)
-    first, last = events.index(0), len(events) - events[::-1].index(2)
-    assert "read" not in events[first:last] and events[last:].count("read") == 3
 
 
 def test_it_learns():

@@ -268,7 +268,7 @@ def test_folders_that_are_neither_a_split_nor_classes_are_refused(tmp_path, fold
 def test_classes_of_train_in_other_splits_are_named_in_dml(tmp_path):
     content = own_split(["train"]) | own_split(["test"], classes=4) | files(3, below="test/new ")
     with pytest.warns(
-        UserWarning, match="4 of the 7 classes for test are for training as well .class 00, class 01.*dml"
+        UserWarning, match="4 of the 7 classes for test are in training as well .class 00, class 01.*dml"
     ) as said:
         plan_of(write_folder(tmp_path / "data", content))
     assert len(said) == 1

@@ -131,8 +131,8 @@ def _own_split(images: list[str], task: str) -> dict[str, Classes]:
             raise ValueError(f"in ssl every class must be in every split; these are not: {preview(odd)}")
         if task == "dml" and split != "train" and (shared := sorted(train & set(classes))):
             warnings.warn(
-                f"{len(shared)} of the {len(classes)} classes for {split} are for training as well ({preview(shared)}), "
-                "so that dml is measured on classes that were trained on",
+                f"{len(shared)} of the {len(classes)} classes for {split} are in training as well ({preview(shared)}): "
+                "dml is measured on classes that were trained on",
                 stacklevel=2,
             )
     if "validation" not in splits:
@@ -149,7 +149,7 @@ def _split_places(tops: Iterable[str]) -> dict[str, str]:
         raise ValueError(
             f"the folders {preview(sorted(tops), 10)} at the top are neither classes nor a split. A split is train, "
             "and test, val or both, and no other folder of images; train may be training, val may be valid, "
-            "validation or dev, and test testing, in any case. Move other folders elsewhere, and rename classes of these names"
+            "validation or dev, and test testing, in any case. Move other folders, and rename classes of these names"
         )
     split_of = {split: put for split, [put] in places.items()}
     if "test" not in split_of:

@@ -48,29 +48,16 @@ BENCHMARKS = {
 }
 
 
-class Images(Sequence):
-    """Images of different sizes, one after the other in a memory map: uint8 [3, h, w] each, read-only."""
-
-    def __init__(self, pixels: np.ndarray, offsets: np.ndarray, shapes: np.ndarray):
-        """pixels: uint8, flat.  offsets: int64 [n], each image's first byte.  shapes: int64 [n, 2], heights, widths."""
-        self._pixels, self._offsets, self.shapes = pixels, offsets, shapes
-
-    def __len__(self) -> int:
-        return len(self.shapes)
-
-    def __getitem__(self, index: int) -> np.ndarray:
-        height, width = map(int, self.shapes[index])
-        start = int(self._offsets[index])
-        return self._pixels[start : start + 3 * height * width].reshape(3, height, width)
-
-
 @dataclass(frozen=True)
 class Benchmark:
-    """A database, and queries cropped to their boxes; relevant: the lists easy, hard and junk of every query."""
+    """A database, and queries cropped to their boxes; relevant: the lists easy, hard and junk of every query.
+
+    Images are uint8 [3, h, w] each, of different sizes, read-only parts of one memory map.
+    """
 
     name: str
-    database: Images
-    queries: Images
+    database: list[np.ndarray]
+    queries: list[np.ndarray]
     relevant: tuple[dict[str, np.ndarray], ...]
 
 
@@ -89,9 +76,10 @@ def load_benchmark(
     digest.update(json.dumps([FORMAT, name, image_size, stamps]).encode())
     entry = cache_root() / "benchmarks" / f"{name}-{image_size}px-{digest.hexdigest()}"
     pixels, shapes = made_once(entry, _read, lambda place: _decode_all(place, files, truth, image_size))
-    offsets, n = np.cumsum([0, *3 * shapes.prod(axis=1)]), len(truth.database)
-    database, queries = (Images(pixels, offsets[part], shapes[part]) for part in (slice(n), slice(n, len(shapes))))
-    return Benchmark(_published(name, truth), database, queries, truth.relevant)
+    parts = np.split(pixels, np.cumsum(3 * shapes.prod(axis=1))[:-1])
+    images = [part.reshape(3, *shape) for part, shape in zip(parts, shapes)]
+    n = len(truth.database)
+    return Benchmark(_published(name, truth), images[:n], images[n:], truth.relevant)
 
 
 def check_benchmark(name: str, data_root: str | os.PathLike | None = None, *, download: bool = False) -> str:

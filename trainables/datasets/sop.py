@@ -66,23 +66,12 @@ def _plan(source: Source) -> Plan:
 
 
 def _read_list(source: Source, prefix: str, file: str, data: bytes) -> dict[str, list[str]]:
-    """{class_id: member names}, by class number; ValueError naming the line that is not `HEADER`'s four columns."""
-    header, *lines = data.decode(errors="replace").splitlines() or [""]
-    if header.split() != HEADER.split():
-        raise ValueError(f"{source.location}: {file}, line 1: {header!r} is not the header {HEADER!r}")
+    """{class_id: member names}, by class number; ValueError where a line has not `HEADER`'s four columns."""
+    header, *rows = [line.split(maxsplit=3) for line in data.decode(errors="replace").splitlines() if line] or [[]]
+    wrong = next((row for row in rows if len(row) != 4 or not all(field.isdecimal() for field in row[:3])), None)
+    if header != HEADER.split() or not rows or wrong:
+        raise ValueError(f"{source.location}: {file}: '{HEADER}' and lines of it are expected, not {wrong or header}")
     images: dict[str, list[str]] = {}
-    seen = set()
-    for number, line in enumerate(lines, start=2):
-        fields = line.split(maxsplit=3)  # image_id, class_id, super_class_id, path
-        if not fields:
-            continue
-        if len(fields) != 4 or not all(field.isdecimal() for field in fields[:3]) or fields[3] in seen:
-            raise ValueError(
-                f"{source.location}: {file}, line {number}: {line!r} is not '{HEADER}' with three numbers and a new "
-                "path"
-            )
-        seen.add(fields[3])
-        images.setdefault(fields[1], []).append(prefix + fields[3].rstrip())
-    if not images:
-        raise ValueError(f"{source.location}: {file} lists no image")
+    for _, label, _, path in rows:
+        images.setdefault(label, []).append(prefix + path.rstrip())
     return dict(sorted(images.items(), key=lambda item: int(item[0])))

@@ -106,15 +106,15 @@ class Setup:
                 raise ValueError(f"{field.name} = {value!r}: one of {list(allowed)}")
             if field.type is int and (type(value) is not int or abs(value) > LARGEST_INTEGER):
                 raise ValueError(f"{field.name} = {value!r}: must be a whole number of at most {LARGEST_INTEGER:,}")
-        if self.metric not in SELECTIONS[self.task]:
-            scores = list(SELECTIONS[self.task])
-            raise ValueError(f"selected_by = {self.selected_by!r}: one of {scores} with task {self.task!r}")
         if ":" not in str(self.loss) and self.task not in (loss := find_loss(self.loss)).tasks:  # one's own takes any
             raise ValueError(f"loss = {self.loss!r} with task = {self.task!r}: it trains {', '.join(loss.tasks)}")
         for names, right, words in RULES:
             if not right(self):
                 values = ", ".join(f"{name} = {getattr(self, name)!r}" for name in names.split())
                 raise ValueError(f"{values}: {words}")
+        if self.metric not in SELECTIONS[self.task]:
+            scores = list(SELECTIONS[self.task])
+            raise ValueError(f"selected_by = {self.selected_by!r}: one of {scores} with task {self.task!r}")
 
     @property
     def loss_distance(self) -> str:

@@ -194,6 +194,16 @@ def test_processes_at_once_fetch_once(web, archive):
     assert len(web.asked) == 2, "what it is, and its bytes"
 
 
+@pytest.mark.parametrize("harm", [lambda path: path.write_bytes(path.read_bytes()[:-1]), Path.unlink])
+def test_a_copy_of_which_a_part_is_gone_is_fetched_again(web, archive, harm):
+    web.pages["/omniglot.zip"] = Page(archive.read_bytes())
+    pinned = pin_source("omniglot", f"{web.url}/omniglot.zip")
+    for uri in (pinned, pinned.partition("#")[0]):
+        (path,) = data_roots(uri)
+        harm(path)
+        assert data_roots(uri) == [path] and path.read_bytes() == archive.read_bytes() and len(copies()) == 1
+
+
 @pytest.mark.parametrize("stamps", [("etag", '"two"'), ("modified", "Wed, 21 Oct 2015 07:28:00 GMT")])
 def test_a_changed_file_is_another_copy_and_the_old_one_stays(web, archive, tmp_path, stamps, monkeypatch):
     page = web.pages["/omniglot.zip"] = Page(

@@ -3,7 +3,8 @@
 <cache>/sources/<name>-<key>/ holds the archive <name>.zip or the folder <name>/; <key> is the first 24 digits of the
 content's SHA-256. For a folder that is the output of `find * -type f | LC_ALL=C sort | xargs sha256sum | sha256sum` in
 it. Beside it <name>-<key of the version>.sha256 holds the content's SHA-256 at a server's version of the data (size,
-ETag, Last-Modified): when that changes, the data are fetched again into another folder, and the old one stays.
+ETag, Last-Modified): when that changes, the data are fetched again into another folder, and the old one stays. A copy
+with another number of bytes than it had, as after a clean-up of the cache, is fetched again.
 """
 
 import os
@@ -34,7 +35,7 @@ def materialise(address: Address) -> Path:
 
 def held(address: Address) -> bool:
     """Whether a copy with the address's digest is on this machine; does not ask the server."""
-    return address.sha256 is not None and _copy(address, address.sha256).exists()
+    return address.sha256 is not None and _is_whole(_copy(address, address.sha256))
 
 
 def pinned(address: Address) -> str:
@@ -58,6 +59,15 @@ def _copy(address: Address, digest: str) -> Path:
     return _shelf() / f"{address.stem}-{digest[:KEY]}" / address.name
 
 
+def _is_whole(copy: Path) -> bool:
+    known = copy.with_name(".bytes")
+    return known.exists() and known.read_text() == str(_bytes(copy))
+
+
+def _bytes(root: Path) -> int:
+    return sum(path.stat().st_size for path in (root, *root.rglob("*")) if path.is_file())
+
+
 def _digest_of(address: Address) -> str:
     """The SHA-256 of the present content, which is then on this machine."""
     if held(address):
@@ -74,7 +84,7 @@ def _digest_of(address: Address) -> str:
             )
         note = _shelf() / f"{address.stem}-{address.key(found.version)}.sha256"
         known = note.read_text() if note.exists() and address.sha256 is None else ""
-        if known and _copy(address, known).exists():
+        if known and _is_whole(_copy(address, known)):
             return known
         digest = _fetch(address, found)
         note.write_text(digest)
@@ -101,7 +111,9 @@ def _fetch(address: Address, found: Survey) -> str:
     if wrong:
         shutil.rmtree(partial)
         raise ValueError(f"{address.uri}: {wrong}; it was deleted")
-    if not _copy(address, digest).exists():
+    if not _is_whole(_copy(address, digest)):
+        shutil.rmtree(_copy(address, digest).parent, ignore_errors=True)
+        (partial / ".bytes").write_text(str(_bytes(root)))
         partial.rename(_copy(address, digest).parent)
     shutil.rmtree(partial, ignore_errors=True)
     return digest

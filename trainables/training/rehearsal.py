@@ -68,7 +68,9 @@ def _try_network(setup: Setup, batch_size: int, channels: int) -> None:
         allowed = f"[{batch_size}, {least} or more]"
         raise ValueError(f"{network}: in training it maps {batch_size} images to {shape}, allowed is {allowed}")
     if not training.terms.isfinite().all():
-        raise ValueError(f"{network} with loss {setup.loss!r}: on random images the terms are {training.terms.tolist()}")
+        raise ValueError(
+            f"{network} with loss {setup.loss!r}: on random images the terms are {training.terms.tolist()}"
+        )
     with blamed(f"{network}: an evaluation of random images, to be mapped to [1, features] and [3, features],"):
         [scores] = evaluate([training.model], small, data.train, data.validation)
         alone = apply(training.model, images[:1], CPU, setup.input_size)

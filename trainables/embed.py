@@ -12,7 +12,6 @@ if __name__ == "__main__" and signal.getsignal(signal.SIGINT) is signal.default_
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends the imports without a traceback
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -40,10 +39,8 @@ def main(argv: list[str] | None = None) -> int:
     try:
         options = _parser().parse_args(argv)
         device = chosen_device(options.device)
-        if options.batch_size < 1:
-            raise ValueError(f"--batch-size {options.batch_size}: at least 1")
         network = trained.load(options.network, options.own_network).to(device)
-        damaged, images = embed(network, options.folder, options.output, options.batch_size, options.features)
+        damaged, images = embed(network, options.folder, options.output, options.features)
     except (ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
@@ -54,8 +51,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def embed(
-    network: trained.TrainedNetwork, place: str | Path, output: str | Path, batch_size: int = BATCH,
-    features: bool = False,
+    network: trained.TrainedNetwork, place: str | Path, output: str | Path, features: bool = False
 ) -> tuple[dict[str, str], int]:  # fmt: skip
     """Write the embeddings of all images below a folder, or in a zip archive, to a Parquet file.
 
@@ -73,29 +69,28 @@ def embed(
     if not names:
         raise ValueError(f"{root}: no image is in it")
     damaged: dict[str, str] = {}
-    with _whole(Path(output)) as partial, pq.ParquetWriter(partial, SCHEMA) as writer:
-        for paths, vectors in _embedded(network, source, names, batch_size, features, damaged):
-            shown = [path if root.is_file() else path.removeprefix(f"{root.name}/") for path in paths]
-            # a name that is no UTF-8 keeps its bytes, as escapes
-            shown = [path.encode("utf-8", "backslashreplace").decode() for path in shown]
-            writer.write_table(pa.table({"path": shown, "embedding": list(vectors)}, SCHEMA))
+    file = Path(output)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    partial = file.with_name(f"{file.name}.partial")  # takes its place once it is whole
+    try:
+        with pq.ParquetWriter(partial, SCHEMA) as writer:
+            for paths, vectors in _embedded(network, source, names, features, damaged):
+                shown = [path if root.is_file() else path.removeprefix(f"{root.name}/") for path in paths]
+                # a name that is no UTF-8 keeps its bytes, as escapes
+                shown = [path.encode("utf-8", "backslashreplace").decode() for path in shown]
+                writer.write_table(pa.table({"path": shown, "embedding": list(vectors)}, SCHEMA))
+        os.replace(partial, file)
+    finally:
+        partial.unlink(missing_ok=True)
     return damaged, len(names) - len(damaged)
 
 
 def _embedded(
-    network: trained.TrainedNetwork, source: Source, names: list[str], batch_size: int, features: bool,
-    damaged: dict[str, str],
-) -> Iterator[tuple[list[str], np.ndarray]]:  # fmt: skip
+    network: trained.TrainedNetwork, source: Source, names: list[str], features: bool, damaged: dict[str, str]
+) -> Iterator[tuple[list[str], np.ndarray]]:
     """Yield (names, float32 [n, d]) of each batch; images that do not decode are added to `damaged`."""
     device, threads = next(network.parameters()).device, os.cpu_count() or 1
     function = network.features if features else network
-    waiting: list[tuple[str, Tensor]] = []
-
-    def flushed() -> tuple[list[str], np.ndarray]:
-        paths, images = zip(*waiting, strict=True)
-        waiting.clear()
-        with torch.inference_mode():
-            return list(paths), function(torch.stack(images).to(device)).float().cpu().numpy()
 
     def decoded(name: str) -> Tensor | ValueError:
         try:
@@ -103,32 +98,18 @@ def _embedded(
         except ValueError as error:
             return error
 
-    with source.reader() as read, tqdm(total=len(names), unit=" images", disable=None) as bar:
-        for name, image in zip(names, in_order(decoded, names, threads, AHEAD * threads + batch_size), strict=True):
-            bar.update()
-            if isinstance(image, ValueError):
-                damaged[name] = str(image)
-                if len(damaged) > MAX_UNDECODABLE * len(names):
-                    listed = preview(f"{one} ({reason})" for one, reason in damaged.items())
-                    raise ValueError(f"of {len(names)} images over 1 % do not decode, at most 1 % may: {listed}")
-                continue
-            waiting.append((name, image))
-            if len(waiting) == batch_size:
-                yield flushed()
-        if waiting:
-            yield flushed()
-
-
-@contextmanager
-def _whole(file: Path) -> Iterator[Path]:
-    """A file beside the given one, which takes its place if all goes well, and else is removed."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    partial = file.with_name(f"{file.name}.partial")
-    try:
-        yield partial
-        os.replace(partial, file)
-    finally:
-        partial.unlink(missing_ok=True)
+    with source.reader() as read, torch.inference_mode(), tqdm(total=len(names), unit=" images", disable=None) as bar:
+        images = in_order(decoded, names, threads, AHEAD * threads + BATCH)
+        for start in range(0, len(names), BATCH):
+            batch = names[start : start + BATCH]
+            found = dict(zip(batch, images))
+            damaged |= {name: str(image) for name, image in found.items() if isinstance(image, ValueError)}
+            if len(damaged) > MAX_UNDECODABLE * len(names):
+                listed = preview(f"{one} ({reason})" for one, reason in damaged.items())
+                raise ValueError(f"of {len(names)} images over 1 % do not decode, at most 1 % may: {listed}")
+            if whole := {name: image for name, image in found.items() if isinstance(image, Tensor)}:
+                yield list(whole), function(torch.stack(list(whole.values())).to(device)).float().cpu().numpy()
+            bar.update(len(batch))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -140,7 +121,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("network", metavar="NETWORK", help="file in RESULTS/studies/STUDY/networks, or of --save")
     parser.add_argument("folder", metavar="FOLDER", help="folder with images at any depth, or a zip archive")
     parser.add_argument("-o", "--output", metavar="FILE", required=True, help="Parquet file to write, vectors.parquet")
-    parser.add_argument("--batch-size", type=int, default=BATCH, help="images at a time; default: %(default)s")
     parser.add_argument("--features", action="store_true", help="features before the projection head of ssl")
     parser.add_argument("--device", help="default: cuda where there is a GPU, else cpu")
     parser.add_argument(

@@ -34,3 +34,9 @@ def imported(name: str, what: str) -> Callable[..., Any]:
     if not callable(found):
         raise ValueError(f"{what} {name!r}: {attribute!r} is {type(found).__name__}, not a function")
     return found
+
+
+def kind_of(value: Any) -> str:
+    """What a user's code returned, for messages: `torch.float32 [2, 3] on cpu`, or the name of its type."""
+    tensor = hasattr(value, "dtype") and hasattr(value, "device")
+    return f"{value.dtype} {list(value.shape)} on {value.device}" if tensor else type(value).__name__

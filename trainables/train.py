@@ -1,7 +1,6 @@
-"""Train and test one configuration, or all combinations of several values, without Ray and without a search.
+"""Train and test one configuration, without Ray and without a search.
 
 python -m trainables.train --dataset glyphs --Lambda_p 0.7 --Lambda_e 8 --batch-size 64
-python -m trainables.train --dataset glyphs --Lambda_p 0.07 0.7 --Lambda_e 2 8 --seed 0 1 2
 python -m trainables.train --dataset glyphs --task ssl --loss vicreg --Lambda_sim 2.5 --Lambda_std 2.5 --Lambda_cov 0.1
 """
 
@@ -14,8 +13,6 @@ import sys
 if __name__ == "__main__" and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends the imports without a traceback
 
-from functools import partial
-from itertools import product
 from math import isfinite
 from pathlib import Path
 
@@ -30,10 +27,10 @@ from trainables.losses import LOSSES, find_loss
 from trainables.training import checkpoint
 from trainables.training.checks import check_training
 from trainables.training.cuda_graphs import open_queues
-from trainables.training.errors import described, is_of_the_machine
-from trainables.training.parallel import Pack
+from trainables.training.loop import Training
 from trainables.training.setup import TASKS, override, without_effect
 from trainables.training.setups import SETUPS, find_setup
+from trainables.training.side_by_side import advance, outcomes
 
 USUAL_RATE = 0.1
 """The learning rate in the default weights: each is this rate times the published coefficient."""
@@ -48,7 +45,7 @@ SAVE = """write the trained network, its weights that were best on validation, f
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Train all configurations and print their evaluations and outcomes; returns the exit status."""
+    """Train the configuration and print its evaluations and outcome; returns the exit status."""
     if hasattr(sys.stdout, "reconfigure"):  # else closed, or a notebook's
         sys.stdout.reconfigure(errors="backslashreplace")  # a path or a name that the terminal's encoding lacks
     logging.basicConfig(level=logging.INFO, format="%(message)s")  # downloads and decoding take long and log progress
@@ -62,29 +59,22 @@ def main(argv: list[str] | None = None) -> int:
         if options.data_root == "":
             raise ValueError("--data-root '': a path or a URI is needed")
         data_root = pin_source(setup.dataset, options.data_root, options.download)  # asks a server only once
-        setup, _ = check_training(setup, options.batch_size, data_root, options.download)
-        if options.at_once is not None and options.at_once < 1:
-            raise ValueError(f"--at-once {options.at_once}: at least 1")
-        varied = options.Lambdas | {"batch_size": options.batch_size, "seed": options.seed}
-        configurations = [dict(zip(varied, values)) for values in product(*varied.values())]
-        for option in ("checkpoint", "save"):
-            if getattr(options, option) and len(configurations) > 1:
-                raise ValueError(f"--{option} holds one training; {len(configurations)} are asked for")
+        setup, _ = check_training(setup, [options.batch_size], data_root, options.download)
         states, network = (_writable(option, getattr(options, option)) for option in ("checkpoint", "save"))
         if states and states == network:
             raise ValueError(f"--checkpoint and --save {network}: two files are needed")
         data = DeviceData.load(setup, data_root, device)
-        pack = Pack(setup, data, device, at_once=options.at_once)
-        pack.begin(configurations)
+        h = options.Lambdas | {"batch_size": options.batch_size}
+        training = Training(setup, data, h, seed=options.seed, device=device)
         if states and states.exists():
-            checkpoint.load(pack.start(0), states)
+            checkpoint.load(training, states)
     except (ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     for warning in without_effect([setup], options.assignments):
         print(f"warning: {warning}", file=sys.stderr)
-    print(f"{data.name}: {setup.images_seen:,} images each on {device}, {setup}", flush=True)
-    return _train(pack, states, network)
+    print(f"{data.name}: {setup.images_seen:,} images on {device}, {setup}", flush=True)
+    return _train(training, states, network)
 
 
 def _writable(option: str, place: str | None) -> Path | None:
@@ -121,52 +111,27 @@ _weight.__name__ = f"weight (a number from 0 to {LARGEST:.2g})"  # argparse's me
 _seed.__name__ = "seed (a whole number from 0 to 2^63 - 1)"
 
 
-def _train(pack: Pack, states: Path | None, network: Path | None) -> int:
-    """Train all and print every evaluation and outcome; returns the exit status, 1 if a training failed or left no
-    network to save. states, network: files for the state and the network of the only training; None: not saved."""
-    status, several, say = 0, len(pack.configurations) > 1, partial(print, flush=True)
-    while not pack.done:
-        try:
-            looks = pack.advance()
-        except (Exception, SystemExit) as error:
-            status = _leave_out(pack, pack.culprit, error)
-            continue
-        for index, evaluation in looks.items():
-            which = f"[{index + 1}/{len(pack.configurations)}] " if several else ""
-            score = f"validation {pack.setup.metric} {evaluation.val_score:.4f}"
-            say(f"{which}{evaluation.images_seen:>10,} images  {evaluation.train_seconds:7.1f} s  {score}")
-            if states:
-                checkpoint.save(pack.running[index], states)
-        for index, training in [(index, training) for index, training in pack.running.items() if training.done]:
-            try:
-                outcome = {name: value for name, value in vars(pack.finish(index)).items() if name != "curve"}
-            except (Exception, SystemExit) as error:
-                status = _leave_out(pack, index, error)
-                continue
-            say(_json(pack.configurations[index] | outcome) if several else _json(outcome, indent=1))
-            if network and outcome["status"] == "completed":
-                network.write_bytes(trained.dumps(training))
-            elif network:
-                status = 1
-                said = f"error: --save {network}: the training {outcome['status']}, nothing is written"
-                left = "; the file there is of an earlier training" if network.exists() else ""
-                print(said + left, file=sys.stderr)
-    return status
+def _train(training: Training, states: Path | None, network: Path | None) -> int:
+    """Train and print every evaluation and the outcome; returns the exit status, 1 if it left no network to save.
+    states, network: files for its state and its network; None: not saved."""
+    while not training.done:
+        [evaluation] = advance([training])
+        score = f"validation {training.setup.metric} {evaluation.val_score:.4f}"
+        print(f"{evaluation.images_seen:>10,} images  {evaluation.train_seconds:7.1f} s  {score}", flush=True)
+        if states:
+            checkpoint.save(training, states)
+    [outcome] = outcomes([training])
+    print(_json({name: value for name, value in vars(outcome).items() if name != "curve"}), flush=True)
+    if network and outcome.status != "completed":
+        left = "; the file there is of an earlier training" if network.exists() else ""
+        print(f"error: --save {network}: the training {outcome.status}, nothing is written{left}", file=sys.stderr)
+        return 1
+    if network:
+        network.write_bytes(trained.dumps(training))
+    return 0
 
 
-def _leave_out(pack: Pack, index: int, error: BaseException) -> int:
-    """Drop a failed training, so that the others go on; returns the exit status. Raises the error again if the machine
-    caused it, or if there is only one training."""
-    if is_of_the_machine(error) or len(pack.configurations) == 1:
-        raise error
-    configuration = pack.configurations[index]
-    print(f"error: {described(error, configuration, str(pack.device))}", file=sys.stderr)
-    print(_json(configuration | {"status": "failed"}), flush=True)
-    pack.drop(index)
-    return 1
-
-
-def _json(told: dict, indent: int | None = None) -> str:
+def _json(told: dict) -> str:
     """Strict JSON: numbers that are not finite are null."""
 
     def finite(value):
@@ -174,18 +139,18 @@ def _json(told: dict, indent: int | None = None) -> str:
             return {name: finite(one) for name, one in value.items()}
         return None if isinstance(value, float) and not isfinite(value) else value
 
-    return json.dumps(finite(told), indent=indent, allow_nan=False)
+    return json.dumps(finite(told), indent=1, allow_nan=False)
 
 
 class _Parser(argparse.ArgumentParser):
-    """Also parses the weights of the loss that the other options name; `Lambdas` maps each weight to its values."""
+    """Also parses the weights of the loss that the other options name; `Lambdas` maps each weight to its value."""
 
     def parse_known_args(self, args=None, namespace=None):
         options, rest = super().parse_known_args(args, namespace)
         loss = find_loss(find_setup(options.dataset, "small", options.task, options.loss).loss)
         weights = argparse.ArgumentParser(prog=self.prog, add_help=False, allow_abbrev=False)
         for name, coefficient in loss.coefficients.items():
-            weights.add_argument(f"--{name}", type=_weight, nargs="+", default=[USUAL_RATE * coefficient])
+            weights.add_argument(f"--{name}", type=_weight, default=USUAL_RATE * coefficient)
         found, unknown = weights.parse_known_args(rest)
         if unknown:
             known = ", ".join(f"--{name}" for name in loss.weights)
@@ -203,10 +168,10 @@ def _of_terms() -> str:
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="python -m trainables.train",
-        description="Train and test one configuration, or all combinations of several values.",
-        epilog="--Lambda_TERM VALUE [VALUE ...]: weight of a term of the loss times the learning rate; default: "
-        f"{USUAL_RATE} times the published coefficient; of several values all combinations are trained. --Lambda_p and "
-        f"--Lambda_e are those of margin's and infonce's positive and entropy term. {_of_terms()}.",
+        description="Train and test one configuration.",
+        epilog="--Lambda_TERM VALUE: weight of a term of the loss times the learning rate; default: "
+        f"{USUAL_RATE} times the published coefficient. --Lambda_p and --Lambda_e are those of margin's and infonce's "
+        f"positive and entropy term. {_of_terms()}.",
     )
     add = parser.add_argument
     add("--dataset", choices=sorted(SETUPS), default="glyphs", help="default: %(default)s")
@@ -219,10 +184,8 @@ def _parser() -> argparse.ArgumentParser:
     add("--loss", metavar="LOSS", help=losses)
     fields: dict = {"nargs": "+", "action": "extend", "default": [], "metavar": "FIELD=VALUE"}
     add("--set", dest="assignments", **fields, help="override fields of the set-up")
-    add("--batch-size", type=int, nargs="+", default=[64], help="default: 64")
-    add("--seed", type=_seed, nargs="+", default=[0], help="default: 0")
-    several = "of several configurations; default: as many as fit the GPU, one on a CPU"
-    add("--at-once", type=int, metavar="N", help=several)
+    add("--batch-size", type=int, default=64, help="default: %(default)s")
+    add("--seed", type=_seed, default=0, help="default: %(default)s")
     resumed = "resume from this file where it exists; written at every evaluation"
     add("--checkpoint", metavar="FILE", help=resumed)
     add("--save", metavar="FILE", help=SAVE)

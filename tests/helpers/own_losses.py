@@ -1,7 +1,5 @@
 """Losses of a user's own, named `own_losses:<function>`, right and wrong ones."""
 
-from dataclasses import dataclass
-
 import torch
 
 
@@ -107,11 +105,6 @@ def of_a_parameter(z, labels):
     return {"pull": torch.ones((), requires_grad=True) * z.detach().mean()}
 
 
-def in_place(z, labels):
-    z -= z.mean(0)
-    return {"pull": z.square().mean() + z.mean()}
-
-
 def exits(z, labels):
     raise SystemExit(3)
 
@@ -134,22 +127,4 @@ def published_zero(z, labels):
 published_zero.published = {"pull": 0.0}
 
 
-def normalised_somehow(z, labels):
-    return {"pull": z.mean()}
-
-
-normalised_somehow.normalised = "no"
-
-
-@dataclass
-class Scaled:
-    """A callable whose class defines equality, and thereby no hash."""
-
-    scale: float = 2.0
-
-    def __call__(self, z, labels):
-        return {"pull": self.scale * z.square().mean()}
-
-
-without_a_hash = Scaled()
 not_a_function = 3

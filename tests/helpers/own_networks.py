@@ -2,7 +2,6 @@
 
 import sys
 
-import numpy as np
 import torch
 from torch import nn
 
@@ -101,20 +100,6 @@ class Growing(Plain):
         if self.training:
             self.seen = torch.cat([self.seen, x.detach().mean((1, 2, 3))])
         return super().forward(x)
-
-
-class Unseeded(Plain):
-    def __init__(self, channels, image_size):
-        super().__init__(channels, image_size)
-        self.register_buffer("drawn", torch.tensor(np.random.default_rng().random()))
-
-
-class Stateful(Plain):
-    def get_extra_state(self):
-        return {"calls": 3}
-
-    def set_extra_state(self, state):
-        pass
 
 
 def embedder(channels, image_size):

@@ -11,7 +11,6 @@ import pytest
 from datafiles import encoded, load_omniglot, omniglot_files, splits, write_folder, write_zip
 
 from trainables.datasets import cache, folder, omniglot, source
-from trainables.datasets.structure import in_order
 
 pytestmark = pytest.mark.usefixtures("own_cache")
 
@@ -57,71 +56,6 @@ def test_a_write_does_not_reach_the_file_and_torch_takes_the_arrays_as_they_are(
     again = load_omniglot(archive).train
     np.testing.assert_array_equal(again.images, expected[0])
     np.testing.assert_array_equal(again.labels, expected[1])
-
-
-@pytest.mark.parametrize("processors", [1, 3, None])
-def test_the_arrays_do_not_depend_on_the_number_of_threads(tmp_path, monkeypatch, processors):
-    """Pixels, order and what is left out; as many threads as processors decode."""
-    decode, threads, together = source.decode_image, set(), threading.Barrier(processors or 1)
-
-    def meeting(data, mode, size):
-        if threading.get_ident() not in threads:
-            threads.add(threading.get_ident())
-            together.wait(60)
-        return decode(data, mode, size)
-
-    files = many_files()
-    files["images_background/Greek/character02/0002_05.png"] = b"not an image"
-    plain = write_zip(tmp_path / "omniglot.zip", files)
-    monkeypatch.setattr(os, "cpu_count", lambda: processors)
-    monkeypatch.setattr(omniglot, "decode_image", meeting)
-    with pytest.warns(UserWarning, match="0002_05"):
-        dataset = load_omniglot(plain)
-    assert len(threads) == (processors or 1)
-    one_by_one = [
-        255 - np.asarray(decode(data, "L", 28))
-        for name, data in sorted(files.items())
-        if name.startswith(("images_background/Greek", "images_background/Latin")) and data != b"not an image"
-    ]
-    np.testing.assert_array_equal(dataset.train.images[:, 0], one_by_one)
-
-
-def test_a_slow_image_does_not_make_the_others_pile_up():
-    """At most `ahead` results are waiting, whatever their order."""
-    others_wait, first_done = threading.Event(), threading.Event()
-
-    def items():
-        for k in range(50):
-            if k == 8:
-                others_wait.set()
-            assert k <= 8 or first_done.is_set()
-            yield k
-
-    def work(k):
-        if k == 0:
-            assert others_wait.wait(60)
-            first_done.set()
-        return -k
-
-    assert list(in_order(work, items(), threads=4, ahead=8)) == [-k for k in range(50)]
-
-
-def test_nothing_is_begun_after_an_error():
-    begun = []
-    with pytest.raises(ZeroDivisionError):
-        list(in_order(lambda k: begun.append(k) or 1 // (k - 3), range(1000), threads=2, ahead=4))
-    assert len(begun) <= 8, "the fourth is asked for when at most four more are waiting"
-
-
-def test_a_dataset_without_a_test_split(archive):
-    recipe = omniglot.recipe([archive])
-    plan = recipe.plan()
-    two = {split: plan.splits[split] for split in ("train", "validation")}
-    without = replace(recipe, identity="two splits", plan=lambda: replace(plan, splits=two))
-    for _ in range(2):
-        dataset = cache.load(without, 28)
-        assert dataset.test is None and len(dataset.train.images) == 20 and len(dataset.validation.images) == 8
-    assert len(list(cache.entry(without, 28).iterdir())) == 5
 
 
 def test_the_cache_follows_content_and_size_not_the_path(archive, decoded, tmp_path):
@@ -279,15 +213,6 @@ def test_in_ssl_a_class_that_one_split_lost_is_left_out_of_all(tmp_path):
         assert split.class_names == ("class 0", "class 2")
         colours = split.images.mean(axis=(1, 2, 3))
         assert np.array_equal(colours, 100 * split.labels)
-
-
-def test_a_split_that_keeps_less_than_two_classes_is_an_error(tmp_path, monkeypatch):
-    monkeypatch.setattr(cache, "MAX_UNDECODABLE", 0.5)
-    files = omniglot_files(images=2)
-    lost = [f"images_background/Greek/character0{n}/{n:04d}_01.png" for n in (1, 2)]
-    lost += [f"images_background/{name}/0001_01.png" for name in ("Balinese/character01", "Latin/character01")]
-    with pytest.raises(ValueError, match=r"is left with . classes of enough images, at least 2 are needed; .*_01\.png"):
-        load_omniglot(write_zip(tmp_path / "omniglot.zip", files | dict.fromkeys(lost, b"?")))
 
 
 def test_a_file_above_the_limit_counts_as_a_bad_image(tmp_path, monkeypatch):

@@ -46,21 +46,6 @@ def test_resumed_equals_never_stopped(tmp_path, kind, cut):
     assert told(outcome_of(second)) == expected
 
 
-@pytest.mark.parametrize("optimizer, stays", [("sgd", True), ("adam", False)])
-def test_a_recorded_step_stays_where_the_optimiser_has_no_tensors_of_its_own(tmp_path, optimizer, stays):
-    """A recording works on the tensors that it has seen; loading gives Adam others."""
-    setup = replace(SETUP, optimizer=optimizer, **({"learning_rate": 1e-3} if optimizer == "adam" else {}))
-    first, second = (Training(setup, DATA, H, seed=0, device=CPU) for _ in range(2))
-    for training in (first, second):
-        advance_one(training)
-    checkpoint.save(first, tmp_path / "training.pt")
-    where = [parameter.data_ptr() for parameter in second.model.parameters()]
-    second._replayed = {False: "a recording"}
-    checkpoint.load(second, tmp_path / "training.pt")
-    assert (second._replayed == {False: "a recording"}) == stays
-    assert [parameter.data_ptr() for parameter in second.model.parameters()] == where
-
-
 def test_the_state_of_another_training_is_refused(tmp_path):
     checkpoint.save(Training(SETUP, DATA, H, seed=0, device=CPU), tmp_path / "training.pt")
     for other, said in (
@@ -70,16 +55,6 @@ def test_the_state_of_another_training_is_refused(tmp_path):
     ):
         with pytest.raises(ValueError, match=said):
             checkpoint.load(other, tmp_path / "training.pt")
-
-
-def test_the_generator_of_another_kind_of_device_is_refused_before_anything_changes(tmp_path):
-    training, other = Training(SETUP, DATA, H, seed=0, device=CPU), Training(SETUP, DATA, H, seed=0, device=CPU)
-    advance_one(training)
-    torch.save(training.state() | {"generator": torch.zeros(16, dtype=torch.uint8)}, tmp_path / "training.pt")
-    before = [parameter.clone() for parameter in other.model.parameters()]
-    with pytest.raises(ValueError, match="training.pt"):
-        checkpoint.load(other, tmp_path / "training.pt")
-    assert other.iteration == 0 and all(torch.equal(a, b) for a, b in zip(other.model.parameters(), before))
 
 
 class Executes:

@@ -115,16 +115,6 @@ def test_other_images_are_another_dataset(tmp_path):
     assert re.fullmatch(r"61 images of [\d,]+ bytes, digest [0-9a-f]{16}", plans[2].content)
 
 
-def test_tasks_names_and_contents_are_cached_apart(tmp_path):
-    root = write_folder(tmp_path / "birds", files())
-    archive, again = (write_zip(tmp_path / name, files()) for name in ("a.zip", "b.zip"))
-    identities = {recipe([place], task).identity for place in (root, archive, again) for task in ("dml", "ssl")}
-    assert len(identities) == 6
-    assert recipe([root], "dml").identity in identities
-    write_folder(root, {"class 00/new.png": encoded(1)})
-    assert recipe([root], "dml").identity not in identities
-
-
 def test_links_are_followed_and_those_that_lead_nowhere_spoil_nothing(tmp_path):
     """A dangling link counts as a damaged image if its name is an image's, and else is not looked at."""
     root = write_folder(tmp_path / "birds", files())
@@ -177,13 +167,8 @@ def test_images_without_classes_are_split_for_ssl(tmp_path, images):
     assert dataset.train.labels.tolist() == [0] * sizes[0] and len(dataset.test.images) == sizes[2]
 
 
-def test_an_own_split_without_classes(tmp_path):
-    plan = plan_of(write_folder(tmp_path / "photos", flat(20, "train/") | flat(5, "test/")), "ssl")
-    assert [len(split.items) for split in plan.splits.values()] == [18, 2, 5]
-
-
 def test_images_beside_folders_of_images_have_no_classes_and_it_is_said(tmp_path):
-    with pytest.warns(UserWarning, match="photos: 0.png, .* in no class folder, so that no image has a class"):
+    with pytest.warns(UserWarning, match="^0.png, .* in no class folder, so that no image has a class"):
         plan = plan_of(write_folder(tmp_path / "photos", flat(5) | flat(5, "2025/") | flat(5, "2026/")), "ssl")
     assert [len(split.items) for split in plan.splits.values()] == [12, 1, 2]
 
@@ -223,14 +208,6 @@ def test_a_tar_archive_is_named(tmp_path, kind):
         archive.add(write_folder(tmp_path / "birds", files(2, 2)), "birds")
     with pytest.raises(ValueError, match=r"birds.tar.gz is a tar archive; unpack it \(tar -xf\), and name the folder"):
         plan_of(path)
-
-
-def test_files_without_an_ending_are_named(tmp_path):
-    root = write_folder(tmp_path / "birds", files() | {"class 00/0001": encoded(1), "README": b"", "LICENSE": b""})
-    with pytest.warns(UserWarning, match="birds: 1 without an ending such as .jpg files are not read"):
-        plan_of(root)
-    with pytest.raises(ValueError, match="no images found but 2 without an ending such as .jpg. Expected"):
-        plan_of(write_folder(tmp_path / "scraped", {"a/1": encoded(1), "b/2": encoded(1)}))
 
 
 # --- the user's own split
@@ -291,7 +268,7 @@ def test_folders_that_are_neither_a_split_nor_classes_are_refused(tmp_path, fold
 def test_classes_of_train_in_other_splits_are_named_in_dml(tmp_path):
     content = own_split(["train"]) | own_split(["test"], classes=4) | files(3, below="test/new ")
     with pytest.warns(
-        UserWarning, match="4 of the 7 classes of test are in train as well .class 00, class 01.*dml"
+        UserWarning, match="4 of the 7 classes for test are in training as well .class 00, class 01.*dml"
     ) as said:
         plan_of(write_folder(tmp_path / "data", content))
     assert len(said) == 1
@@ -366,17 +343,14 @@ def test_every_kind_of_image_is_read(tmp_path):
 
 
 def test_images_that_are_not_read_are_counted(tmp_path):
-    others = {"class 00/a.HEIC": b"", "class 00/b.heic": b"", "class 01/deep/c.avif": b"", "cover.psd": b""}
-    root = write_folder(tmp_path / "birds", files() | others)
-    with pytest.warns(UserWarning, match="birds: 2 .heic, 1 .avif, 1 .psd files are not read and are left out"):
+    others = ("class 00/a.HEIC", "class 00/b.heic", "class 01/deep/c.avif", "class 02/0001", "README")
+    root = write_folder(tmp_path / "birds", files() | dict.fromkeys(others, b""))
+    with pytest.warns(
+        UserWarning, match="birds: 2 .heic, 1 .avif, 1 without an ending files are not read and are left"
+    ):
         plan = plan_of(root)
     assert set.union(*(relative(split, "birds/") for split in plan.splits.values())) == set(files())
-    write_folder(root, {"owls/a.heic": b"", "rooks/a.nef": b""})
-    with pytest.raises(ValueError, match="of owls, rooks no file is an image that is read, only 3 .heic, 1 .avif"):
-        plan_of(root)
-    with pytest.raises(ValueError, match="of val/class 00 no file is an image"):
-        plan_of(write_folder(tmp_path / "split", own_split(["train", "test"]) | {"val/class 00/a.heic": b""}), "ssl")
-    with pytest.raises(ValueError, match="no images found but 1 .heic. Expected"):
+    with pytest.raises(ValueError, match="no images found, but 1 .heic. Expected"):
         plan_of(write_folder(tmp_path / "phone", {"a/b.heic": b""}))
 
 

@@ -5,12 +5,10 @@ from dataclasses import replace
 
 import pytest
 import torch
-from trainings import CPU, DATA, KINDS, SETUP, H, advance_one, alone, configuration, told, trained
+from trainings import CPU, DATA, KINDS, SETUP, H, advance_one
 
-from trainables.training import parallel
 from trainables.training.cuda_graphs import WARM_UP
 from trainables.training.loop import CHECK_LEAD, DIVERGENCE_CHECK, Training
-from trainables.training.parallel import Pack
 from trainables.training.side_by_side import check
 from trainables.trial import device_for
 
@@ -82,18 +80,3 @@ def test_a_rehearsed_training_is_as_a_new_one(kind):
     assert taken == [with_memory for with_memory in kinds for _ in range(WARM_UP + 1)]
     new = Training(setup, data, H, seed=0, device=CPU)
     assert advance_one(rehearsed).scores == advance_one(new).scores
-
-
-def test_all_that_are_done_are_tested_together_and_alone_where_that_fails(monkeypatch, caplog):
-    setup, settings = replace(SETUP, images_seen=64, evaluations=1), [(0.3, 2.0, 32, seed) for seed in range(3)]
-    expected = [alone(setup, DATA, *values) for values in settings]
-    together, sizes = parallel.outcomes, []
-    for fails in (False, True):
-        monkeypatch.setattr(
-            parallel,
-            "outcomes",
-            lambda runs, fails=fails: sizes.append(len(runs)) or together(runs if len(runs) == 1 or not fails else []),
-        )
-        outcomes = trained(Pack(setup, DATA, CPU, at_once=3), [configuration(*values) for values in settings])
-        assert [told(outcomes[index]) for index in range(3)] == expected
-    assert sizes == [3, 3, 1, 1, 1] and caplog.text.count("tested one by one") == 1

@@ -144,7 +144,7 @@ def test_a_set_up_names_them():
     for wrong in ("mining=easy", "negatives=none"):
         with pytest.raises(ValueError, match=f"{wrong.partition('=')[0]} = .*: one of"):
             override(margin, [wrong])
-    with pytest.raises(ValueError, match="mining = 'hard': 'others' and 'none' with a memory"):
+    with pytest.raises(ValueError, match="mining = 'hard': 'others', 'none' with a memory"):
         override(margin, ["memory=fixed", "mining=hard"])
     assert SET_UP_MINING == MINING and set(SET_UP_NEGATIVES) == {"others", "decoupled", "all"}
 

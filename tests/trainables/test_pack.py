@@ -1,8 +1,6 @@
 """Trainings in one process: each comes out as it would alone, whatever happens beside it."""
 
-import gc
 import math
-import weakref
 from dataclasses import replace
 
 import pytest
@@ -122,25 +120,6 @@ def test_when_one_has_failed_alone_the_others_are_as_many_as_before(monkeypatch,
     pack = Pack(SHORT, DATA, CPU, at_once=4)
     assert driven(pack, [(0.3, 2.0, b, seed) for seed, b in enumerate((16, 32, 32, 32, 32))]) == [4, 3, 2, 1]
     assert driven(pack, [(0.3, 2.0, 32, 0)] * 4) == [4, 3, 2, 1] and pack.at_once == 4
-
-
-def test_a_culprit_of_another_kind_does_not_undo_what_the_memory_holds(monkeypatch):
-    pack = Pack(SHORT, DATA, CPU, at_once=4)
-    failing(monkeypatch, lambda training: NO_MEMORY if len(pack.running) > 2 else training.batch_size == 16 and OWN)
-    driven(pack, [(0.3, 2.0, b, seed) for seed, b in enumerate((32, 32, 32, 16, 32, 32, 32))])
-    assert pack.at_once == 2
-
-
-def test_a_training_that_is_dropped_is_gone_at_once():
-    """No circle of references holds its memory until the collector comes by."""
-    training = finished()
-    gone = weakref.ref(training)
-    gc.disable()
-    try:
-        del training
-        assert gone() is None
-    finally:
-        gc.enable()
 
 
 def test_time_is_shared_not_summed(monkeypatch):

@@ -95,23 +95,20 @@ def test_trying_a_users_own_leaves_the_global_generator_alone():
         ("own_losses:nothing", "'own_losses' has no 'nothing'"),
         ("own_losses:not_a_function", "'not_a_function' is int, not a function"),
         ("own_losses:returns_a_tuple", "it returned tuple, allowed is a dict"),
-        ("own_losses:returns_nothing", "it returned no terms"),
-        ("own_losses:names_with_a_dash", "a term is named 'pull-in', allowed are identifiers"),
-        ("own_losses:names_that_are_numbers", "a term is named 1, allowed are identifiers"),
-        ("own_losses:one_number", r"term 'pull' is float, .* tensor of shape \(\)"),
-        ("own_losses:per_row", r"term 'pull' is torch.float32 of shape \(16,\)"),
-        ("own_losses:whole_numbers", "term 'pull' is torch.int64"),
-        ("own_losses:detached", r"none of the terms \['pull'\] has a gradient"),
+        ("own_losses:returns_nothing", "it returned dict, allowed is a dict of terms, not empty"),
+        ("own_losses:names_with_a_dash", "a term is 'pull-in': .*; allowed is an identifier"),
+        ("own_losses:names_that_are_numbers", "a term is 1: .*; allowed is an identifier"),
+        ("own_losses:one_number", "a term is 'pull': float; "),
+        ("own_losses:per_row", r"a term is 'pull': torch.float32 \[16\] on cpu"),
+        ("own_losses:whole_numbers", "a term is 'pull': torch.int64"),
+        ("own_losses:detached", r"the gradient of \['pull'\] with respect to z raised"),
         ("own_losses:raises", r"called with z \[16, 8\] and labels \[16\] it raised RuntimeError: no such batch"),
-        ("own_losses:without_a_hash", "a Scaled has no hash, allowed are functions"),
         ("own_losses:exits", r"called with z \[16, 8\] and labels \[16\] it raised SystemExit: 3"),
-        ("own_losses:not_a_number", "term 'pull' is nan on random z, allowed are finite numbers"),
+        ("own_losses:not_a_number", "a term is 'pull': .* finite on random z"),
         ("own_losses:endless_slope", r"the gradient of \['pull'\] with respect to z is not finite"),
-        ("own_losses:of_a_parameter", r"none of the terms \['pull'\] has a gradient with respect to z"),
-        ("own_losses:in_place", "it changes z or labels in place"),
+        ("own_losses:of_a_parameter", r"the gradient of \['pull'\] with respect to z raised"),
         ("own_losses:published_otherwise", r"its attribute published is {'push': 1.0}, .* \('pull',\)"),
-        ("own_losses:published_zero", "a published coefficient is 0.0, allowed are finite numbers above 0"),
-        ("own_losses:normalised_somehow", "its attribute normalised is 'no', allowed is True or False"),
+        ("own_losses:published_zero", "its attribute published is {'pull': 0.0}, allowed is a number > 0"),
     ],
 )
 def test_what_is_wrong_is_said(name, message):
@@ -145,22 +142,15 @@ def test_whatever_a_users_module_raises_is_said_in_one_line(tmp_path, monkeypatc
         assert str(refused.value).startswith(said) and "\n" not in str(refused.value)
 
 
-def test_ctrl_c_in_a_users_module_is_ctrl_c(tmp_path, monkeypatch):
-    (tmp_path / "interrupted.py").write_text("raise KeyboardInterrupt")
-    monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(KeyboardInterrupt):
-        find_loss("interrupted:f")
-
-
 def test_set_ups_that_a_loss_does_not_take():
     for dataset, loss, field, message in (
         ("sop", "vicreg", [], "loss = 'vicreg' with task = 'dml': it trains ssl"),
-        ("tinyimagenet", "vicreg", ["k=4"], "k = 4: loss = 'vicreg' takes 2 views"),
+        ("tinyimagenet", "vicreg", ["k=4"], "k = 4, loss = 'vicreg': this loss takes 2 views"),
         (
             "glyphs",
             "own_losses:three_parts",
             ["memory=fixed"],
-            "memory = 'fixed': with the losses margin, infonce alone",
+            "memory = 'fixed', loss = .*: with margin and infonce alone",
         ),
         ("tinyimagenet", "siglip", ["bias=inf"], "bias = inf: must be finite"),
     ):

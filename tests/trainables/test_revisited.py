@@ -17,8 +17,7 @@ from webserver import Page, serve
 import trainables.datasets.revisited as revisited
 from trainables.data.augmentation import normalise
 from trainables.datasets.ground_truth import load_ground_truth
-from trainables.datasets.revisited import check_benchmark, load_benchmark
-from trainables.datasets.untar import extract
+from trainables.datasets.revisited import check_benchmark, extract, load_benchmark
 from trainables.metrics.retrieval import revisited_map
 from trainables.metrics.revisited import descriptors, evaluate_benchmark, multi_scale
 
@@ -42,15 +41,6 @@ def test_ground_truth_of_every_protocol_and_numpy(tmp_path, protocol, core):
     assert {positions.dtype for each in truth.relevant for positions in each.values()} == {np.dtype(np.int64)}
 
 
-def test_whole_numbers_and_empty_arrays_of_floats_are_positions_and_names_may_be_an_array(tmp_path):
-    content = changed(1, easy=np.array([4.0, 5.0]), junk=np.array([])) | {"imlist": np.array(NAMES)}
-    truth = load_ground_truth(write_truth(tmp_path / "gnd.pkl", content))
-    assert truth.database == tuple(NAMES)
-    lists = truth.relevant[1]
-    assert lists["easy"].tolist() == [4, 5] and lists["junk"].tolist() == []
-    assert {positions.dtype for positions in lists.values()} == {np.dtype(np.int64)}
-
-
 class Calls:
     """Pickles as a call of the function."""
 
@@ -62,48 +52,25 @@ class Calls:
 
 
 @pytest.mark.parametrize(
-    ("extra", "named"),
-    [
-        (Calls(os.system, "touch ran"), r"posix\.system"),
-        (Calls(eval, "open('ran', 'w')"), r"builtins\.eval"),
-        (Calls(np.load, "ran"), r"numpy\.load"),
-        (np.array([Calls(os.system, "touch ran")], dtype=object), r"posix\.system|an array of"),
-        (np.zeros(2, dtype=[("a", "i4")]), "array"),
-        ({1, 2}, "builtins"),  # as protocol 3 writes it
-        (slice(1), r"builtins\.slice"),
-    ],
-)
-def test_a_pickle_that_runs_something_is_refused_and_runs_nothing(tmp_path, monkeypatch, extra, named):
+    "extra",
+    [Calls(os.system, "touch ran"), Calls(eval, "open('ran', 'w')"), Calls(np.load, "ran"), slice(1), {1, 2},
+     np.array([Calls(os.system, "touch ran")], dtype=object)],
+)  # fmt: skip
+def test_a_pickle_that_runs_something_is_refused_and_runs_nothing(tmp_path, monkeypatch, extra):
     monkeypatch.chdir(tmp_path)
     path = write_truth(tmp_path / "gnd.pkl", ground_truth() | {"extra": extra}, protocol=3)
-    with pytest.raises(ValueError, match=f"gnd.pkl is refused: .*({named})"):
+    with pytest.raises(
+        ValueError, match=r"gnd.pkl is no ground truth: .*it asks for (posix|builtins|numpy|an array of 'O)"
+    ):
         load_ground_truth(path)
     assert [file.name for file in tmp_path.iterdir()] == ["gnd.pkl"]
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        b"cnumpy\ndtype\n(X\x01\x00\x00\x00OtR.",  # an array of objects
-        b"cnumpy\ndtype\n(X\x05\x00\x00\x00i4,i4tR.",  # of records
-        b"c_codecs\nencode\n(X\x01\x00\x00\x00aX\x05\x00\x00\x00utf-8tR.",  # another encoding than numpy's
-        b"cbuiltins\ngetattr\n(X\x01\x00\x00\x00aX\x01\x00\x00\x00btR.",
-        b"Pelsewhere\n.",  # an object outside of the file
-        b"cnumpy.core.multiarray\nfrombuffer\n.",
-        b"cos\nsystem\n.",  # named, though not called
-    ],
-)
-def test_other_ways_out_of_plain_data_are_refused(tmp_path, content):
-    (tmp_path / "gnd.pkl").write_bytes(content)
-    with pytest.raises(ValueError, match="gnd.pkl is refused: it (asks|refers)"):
-        load_ground_truth(tmp_path / "gnd.pkl")
 
 
 @pytest.mark.parametrize("cut", [0, 1, 40, -1, -30])
 def test_a_damaged_pickle_is_named(tmp_path, cut):
     path = write_truth(tmp_path / "gnd.pkl")
     path.write_bytes(path.read_bytes()[:cut])
-    with pytest.raises(ValueError, match="gnd.pkl is not a readable ground truth"):
+    with pytest.raises(ValueError, match="gnd.pkl is no ground truth"):
         load_ground_truth(path)
 
 
@@ -116,30 +83,19 @@ def changed(query=None, **entries):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ([1], "a dict with imlist, qimlist and gnd is expected"),
-        ({"imlist": NAMES}, "a dict with imlist, qimlist and gnd is expected"),
-        (changed(imlist=[]), "imlist must be a list of image names"),
-        (changed(imlist=[*NAMES[:-1], "../../etc/passwd"]), "imlist has '../../etc/passwd'"),
-        (changed(imlist=[*NAMES[:-1], NAMES[0]]), "imlist has a name twice"),
-        (changed(qimlist=["query_0"]), "gnd must be a list of 1 dicts"),
-        (changed(1, bbx=[1, 2, 3]), r"bbx of query query_1 is \[1, 2, 3\]"),
-        (changed(1, bbx=[5, 0, 5, 9]), "bbx of query query_1"),
-        (changed(1, bbx=[0, 0, float("nan"), 9]), "bbx of query query_1"),
-        (changed(2, easy=[12]), "easy of query query_2 has positions from 12 to 12; 0 to 11 exist"),
-        (changed(2, junk=[-1]), "junk of query query_2 has positions from -1"),
-        (changed(2, hard=[0.5]), "hard of query query_2 must be a list of integers"),
-        (changed(2, hard=[float("nan")]), "hard of query query_2 must be a list of integers"),
-        (changed(2, hard=[[10]]), "hard of query query_2 must be a list of integers"),
-        (changed(2, hard=["10"]), "hard of query query_2 must be a list of integers"),
-        (changed(2, hard=[8]), "query query_2 has an image twice"),
-        (
-            ground_truth() | {"gnd": [ground_truth()["gnd"][0], {"bbx": []}, {}]},
-            "entry of query query_1 must be a dict with bbx, easy, h",
-        ),
+        ([1], ""), ({"imlist": NAMES}, "qimlist"), (changed(imlist=[*NAMES[:-1], "../../etc/passwd"]), "etc/passwd"),
+        (changed(qimlist=["query_0"]), "every query needs a box"), (changed(1, bbx=[1, 2, 3]), ""),
+        (changed(1, bbx=[5, 0, 5, 9]), "every query needs a box"),
+        (changed(1, bbx=[0, 0, float("nan"), 9]), "every query needs a box"),
+        (changed(2, easy=[12]), "query_2 has positions that are no whole numbers from 0 to 11"),
+        (changed(2, junk=[-1]), "query_2 has positions"), (changed(2, hard=[0.5]), "query_2 has positions"),
+        (changed(2, hard=[float("nan")]), "query_2 has positions"), (changed(2, hard=["10"]), ""),
+        (changed(2, hard=[8]), "query_2 has an image twice"),
     ],
-)
+)  # fmt: skip
+@pytest.mark.filterwarnings("ignore:invalid value")
 def test_wrong_ground_truth_is_named(tmp_path, content, message):
-    with pytest.raises(ValueError, match=f"gnd.pkl: .*{message}"):
+    with pytest.raises(ValueError, match=f"gnd.pkl is no ground truth: .*{message}"):
         load_ground_truth(write_truth(tmp_path / "gnd.pkl", content))
 
 
@@ -208,31 +164,11 @@ def test_an_image_that_does_not_decode_or_is_missing_is_an_error(root, tmp_path,
             function("roxford5k", root)
 
 
-def test_a_box_beside_the_image_is_an_error_and_one_across_the_edge_is_cut(root):
-    truth = root / "roxford5k" / "gnd_roxford5k.pkl"
-    write_truth(truth, changed(0, bbx=[90.0, -3.0, 200.0, 20.4]))
-    assert load_benchmark("roxford5k", root).queries[0].shape == (3, 20, 6)
-    for box in ([97, 0, 120, 20], [10.1, 0, 10.3, 20]):
-        write_truth(truth, changed(0, bbx=box))
-        with pytest.raises(ValueError, match="query_0.jpg"):
-            load_benchmark("roxford5k", root)
-
-
-def test_the_published_name_is_for_the_published_counts(root, monkeypatch):
-    monkeypatch.setitem(revisited.BENCHMARKS, "roxford5k", revisited.Published(12, 3, ()))
-    assert check_benchmark("roxford5k", root) == "roxford5k"
-    monkeypatch.setitem(revisited.BENCHMARKS, "roxford5k", revisited.Published(12, 4, ()))
-    assert check_benchmark("roxford5k", root) == "roxford5k-12"
-
-
 def test_absent_data_unknown_names_and_sizes_are_named(root, tmp_path):
     with pytest.raises(FileNotFoundError, match=r"no rparis6k data found(.|\n)*gnd_rparis6k.pkl(.|\n)*paris_2-v1.tgz"):
         load_benchmark("rparis6k", root)
     with pytest.raises(ValueError, match="benchmark 'oxford' is not known, these are: roxford5k, rparis6k"):
         check_benchmark("oxford", root)
-    for size in (7, 10.5, True):
-        with pytest.raises(ValueError, match="image_size="):
-            load_benchmark("roxford5k", root, image_size=size)
 
 
 # --- archives
@@ -257,16 +193,6 @@ def link(name, target, kind=tarfile.SYMTYPE):
     return info
 
 
-def test_a_folder_that_holds_images_already_is_not_replaced(tmp_path):
-    """Those who call `extract` ask first whether the folder exists; what a user put there in the meantime stays."""
-    kept = tmp_path / "jpg" / "mine.jpg"
-    kept.parent.mkdir()
-    kept.write_bytes(b"mine")
-    with pytest.raises(OSError):
-        extract([], kept.parent, set())
-    assert kept.read_bytes() == b"mine" and [path.name for path in tmp_path.iterdir()] == ["jpg"]
-
-
 def test_wanted_images_are_extracted_side_by_side(tmp_path):
     archives = [
         write_tar(
@@ -279,22 +205,19 @@ def test_wanted_images_are_extracted_side_by_side(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("members", "message"),
+    ("members", "lost"),
     [
-        ([link("a.jpg", "", tarfile.CHRTYPE), ("b.jpg", b"B")], "special file"),
-        ([("a.jpg", b"A"), ("x/a.jpg", b"B"), ("b.jpg", b"B")], "a second image of the name a.jpg: x/a.jpg"),
-        ([("a.jpg", bytes(65 * 2**20)), ("b.jpg", b"B")], r"a.jpg has 68,157,440 bytes, at most"),
-        ([("a.jpg", b"A")], "1 images are in no archive .*: b.jpg"),
-        ([link("a.jpg", "b.jpg"), ("b.jpg", b"B")], "1 images are in no archive .*: a.jpg"),
+        ([link("a.jpg", "", tarfile.CHRTYPE), ("b.jpg", b"B")], "a"), ([("a.jpg", b"A")], "b"),
+        ([link("a.jpg", "../outside"), ("b.jpg", b"B")], "a"), ([("../../a.jpg", b"A"), ("/b.jpg/x", b"B")], "b"),
     ],
-)
-def test_malicious_and_incomplete_archives_are_refused(tmp_path, members, message):
+)  # fmt: skip
+def test_nothing_but_files_is_taken_and_all_land_in_the_folder(tmp_path, members, lost):
     work = tmp_path / "deep" / "down"
     work.mkdir(parents=True)
-    archive = write_tar(work / "bad.tgz", members)
-    with pytest.raises(ValueError, match=message):
-        extract([archive], work / "jpg", {"a.jpg", "b.jpg"})
-    assert sorted(path.name for path in tmp_path.rglob("*")) == ["bad.tgz", "deep", "down"]
+    (work / "outside").write_bytes(b"private")
+    with pytest.raises(ValueError, match=f"1 images are in no archive .*: {lost}.jpg"):
+        extract([write_tar(work / "bad.tgz", members)], work / "jpg", {"a.jpg", "b.jpg"})
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["bad.tgz", "deep", "down", "outside"]
 
 
 def test_a_cut_archive_is_refused(tmp_path):
@@ -321,11 +244,13 @@ def test_download_fetches_what_is_nowhere(root, tmp_path, monkeypatch):
         damaged = replace(revisited.BENCHMARKS["roxford5k"], archives=(server.url + "/cut.tgz",))
         with (
             monkeypatch.context() as patch,
-            pytest.raises(ValueError, match="cut.tgz: what arrived .* is wrong and was deleted"),
+            pytest.raises(ValueError, match="cut.tgz: .*; remove it and download it again"),
         ):
             patch.setitem(revisited.BENCHMARKS, "roxford5k", damaged)
             load_benchmark("roxford5k", new, download=True)
-        assert sorted(p.name for p in (new / "roxford5k").iterdir() if p.suffix != ".lock") == ["gnd_roxford5k.pkl"]
+        left = sorted(p.name for p in (new / "roxford5k").iterdir() if p.suffix != ".lock")
+        assert left == ["cut.tgz", "gnd_roxford5k.pkl"]
+        (new / "roxford5k" / "cut.tgz").unlink()
         published = replace(revisited.BENCHMARKS["roxford5k"], archives=(server.url + "/oxbuild_images-v1.tgz",))
         monkeypatch.setitem(revisited.BENCHMARKS, "roxford5k", published)
         benchmark = load_benchmark("roxford5k", new, download=True)

@@ -96,8 +96,8 @@ def test_projectors_that_cannot_be_are_refused():
     for task, fields, message in (
         ("ssl", ["projector=256-"], "projector = '256-': widths"),
         ("ssl", ["projector=0-8"], "projector = '0-8': widths"),
-        ("ssl", ["projector=8", "embedding=4"], r"projector = '8': .* embedding = 0 \(not 4\)"),
-        ("dml", ["projector=8"], "projector = '8': with task 'ssl' alone"),
+        ("ssl", ["projector=8", "embedding=4"], "projector = '8', .*embedding = 4: .* embedding = 0"),
+        ("dml", ["projector=8"], "projector = '8', task = 'dml', .* for task 'ssl' alone"),
     ):
         with pytest.raises(ValueError, match=message):
             override(find_setup("folder", "small", task), fields)
@@ -122,24 +122,12 @@ def test_the_command_trains_vicreg(capsys):
     assert outcome_said(capsys.readouterr().out)["scores"] == outcome["scores"]
 
 
-def test_the_command_trains_a_users_own_loss_in_all_combinations(capsys, tmp_path, own_cache):
-    place = ["--dataset", "folder", "--data-root", str(photos(tmp_path)), "--batch-size", "12", "--at-once", "2"]
-    own = [
-        "--loss",
-        "own_losses:three_parts",
-        "--Lambda_pull",
-        "0.1",
-        "0.2",
-        "--Lambda_push",
-        "0.5",
-        "--seed",
-        "0",
-        "1",
-    ]
+def test_the_command_trains_a_users_own_loss(capsys, tmp_path, own_cache):
+    place = ["--dataset", "folder", "--data-root", str(photos(tmp_path)), "--batch-size", "12"]
+    own = ["--loss", "own_losses:three_parts", "--Lambda_pull", "0.1", "--Lambda_push", "0.5", "--seed", "1"]
     assert train.main([*place, *own, *SHORT]) == 0
     said = capsys.readouterr().out
-    assert '"Lambda_pull": 0.2, "Lambda_push": 0.5, "Lambda_all": 0.05, "batch_size": 12, "seed": 1' in said
-    assert said.count('"status": "completed"') == said.count('"term_pull"') == 4 and said.count("validation r_map") == 8
+    assert '"status": "completed"' in said and "term_pull" in said and said.count("validation r_map") == 2
 
 
 def test_the_command_names_what_it_does_not_know(capsys):

@@ -1,6 +1,5 @@
 """Training: the update is the paper's, runs are deterministic, selection and divergence are as documented."""
 
-import json
 import math
 import subprocess
 import sys
@@ -17,7 +16,7 @@ from trainables.data.augmentation import centre, crop_views
 from trainables.data.resident import DeviceData
 from trainables.losses import LOSSES, vicreg_terms
 from trainables.losses.terms import margin_terms
-from trainables.training import assembly, evaluation, side_by_side
+from trainables.training import assembly, side_by_side
 from trainables.training import loop as training
 from trainables.training.assembly import decay, next_evaluation, plateau
 from trainables.training.evaluation import evaluate, spread
@@ -103,32 +102,6 @@ def test_networks_scored_together_have_the_scores_of_each_alone(setup, data):
     assert evaluate([], setup, data.train, data.validation) == []
 
 
-def test_probes_are_stacked_as_far_as_memory_allows(monkeypatch):
-    runs = [Training(SSL_SETUP, SSL_DATA, H, seed=seed, device=CPU) for seed in range(3)]
-    models, sizes = [run.model for run in runs], []
-    together = evaluate(models, SSL_SETUP, SSL_DATA.train, SSL_DATA.validation)
-    probe = evaluation.linear_probes
-    monkeypatch.setattr(evaluation, "PROBED_BYTES", 2 * 4 * 160 * 512 + 1)
-    monkeypatch.setattr(
-        evaluation, "linear_probes", lambda x, *rest, **named: sizes.append(tuple(x.shape)) or probe(x, *rest, **named)
-    )
-    assert evaluate(models, SSL_SETUP, SSL_DATA.train, SSL_DATA.validation) == together
-    assert sizes == [(2, 160, 512), (1, 160, 512)]
-
-
-def test_nothing_is_waited_for_before_all_is_enqueued(monkeypatch):
-    """Scores, terms and statistics of three networks: one copy to the host each, after the last network has run."""
-    events, runs = [], [Training(SETUP, DATA, H, seed=seed, device=CPU) for seed in range(3)]
-    for number, run in enumerate(runs):
-        run.depart(), run.step()
-        run.model.register_forward_hook(lambda *_, number=number: events.append(number))
-    tolist = torch.Tensor.tolist
-    monkeypatch.setattr(torch.Tensor, "tolist", lambda self: events.append("read") or tolist(self))
-    side_by_side.validate(runs)
-    first, last = events.index(0), len(events) - events[::-1].index(2)
-    assert "read" not in events[first:last] and events[last:].count("read") == 3
-
-
 def test_it_learns():
     untrained = Training(SETUP, DATA, H, seed=0, device=CPU)
     before = evaluate([untrained.model], SETUP, DATA.train, DATA.test)[0]["r_map"]
@@ -195,9 +168,6 @@ def test_the_command_trains(capsys):
         (["--weights", ""], "weights '': no such file"),
         (["--save", "s3://bucket/n.pt"], "--save is a URI"),
         (["--save", "x/n.pt", "--checkpoint", "x/../x/n.pt"], "two files are needed"),
-        (["--seed", "0", "1", "--save", "n.pt"], "--save holds one training; 2 are asked for"),
-        (["--seed", "0", "1", "--checkpoint", "x.pt"], "--checkpoint holds one training; 2 are asked for"),
-        (["--at-once", "0"], "--at-once 0"),
         (["--set", "images=3"], "images"),
         (["--batch-size", "63"], "63"),
         (["--dataset", "omniglot", "--data-root", "/nowhere"], "/nowhere"),
@@ -233,23 +203,6 @@ def test_a_command_whose_output_is_closed_or_that_is_interrupted_says_so():
         wrong = process.stderr.read()
         process.stderr.close()
         assert (process.wait(60), wrong.strip()) == (status, said)
-
-
-def test_of_several_the_others_go_on_where_one_fails(capsys, monkeypatch, tmp_path, own_cache):
-    step = Training.step
-
-    def failing(self):
-        if self.batch_size == 10:
-            raise ValueError("a fault of its own")
-        step(self)
-
-    monkeypatch.setattr(Training, "step", failing)
-    place = ["--dataset", "folder", "--data-root", str(photos(tmp_path)), "--at-once", "2"]
-    assert train.main([*place, "--batch-size", "8", "10", "12", "--set", "images_seen=48", "evaluations=1"]) == 1
-    said = capsys.readouterr()
-    ended = [json.loads(line) for line in said.out.splitlines() if line.startswith("{")]
-    assert {one["batch_size"]: one["status"] for one in ended} == {8: "completed", 10: "failed", 12: "completed"}
-    assert "error: ValueError: a fault of its own" in said.err
 
 
 def test_the_command_warns_of_fields_without_effect(capsys, tmp_path, own_cache):

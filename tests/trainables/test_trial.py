@@ -167,14 +167,6 @@ def test_a_process_lost_between_the_state_of_a_pause_and_its_row_trained_no_less
     assert [outcome.images_seen for _, outcome, _ in recorder.ended] == [128, 256]
 
 
-def test_the_next_trial_uses_the_same_networks(make):
-    trial = make(SETTINGS[0], InMemory())
-    driven(trial)
-    network = trial._pack._spare[0].model
-    assert trial.reset_config(SETTINGS[1])
-    assert driven(trial)[-1]["done"] and trial._pack._spare[0].model is network
-
-
 def test_what_could_not_be_stored_goes_with_the_report(make):
     """The driver keeps it; the process goes on with its next trial."""
     row = {"row": {"trial_id": "t0"}, "curve": []}

@@ -145,12 +145,6 @@ def test_the_head_is_the_seeded_one_with_and_without_weights(resnet18, channels,
     assert not torch.equal(next(loaded.head.parameters()), next(other.head.parameters()))
 
 
-def test_two_colours_are_refused(resnet18):
-    name, _, path = resnet18
-    with pytest.raises(ValueError, match=r"channels = 2: pretrained weights take 1 \(grey\) or 3 \(RGB\)"):
-        build(name, path, channels=2)
-
-
 # --- our own files
 
 
@@ -276,16 +270,6 @@ def test_files_that_do_not_fit_are_refused_with_counts_and_first_names(tmp_path,
         assert message in said, said
 
 
-def test_a_refused_file_changes_nothing(tmp_path):
-    model = build("small_conv")
-    before = {name: value.clone() for name, value in model.state_dict().items()}
-    other = scrambled(build("small_conv", seed=1)).state_dict()
-    del other["trunk.9.weight"]
-    with pytest.raises(ValueError, match="'a file'.*missing"):
-        weights.load_weights(model, other, "a file")
-    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
-
-
 class Evil:
     """Unpickling it makes a folder."""
 
@@ -316,10 +300,10 @@ def test_a_pickle_that_wants_to_run_code_is_refused_and_not_run(tmp_path, kind):
         (b"<html>404</html>", "refuses it"),
         (b"PK\x03\x04 half a zip", "refuses it"),
         ({}, "not a state dict"),
-        ([torch.zeros(3)], "not a state dict but list"),
-        (torch.zeros(3), "not a state dict but Tensor"),
-        ({"state_dict": {"a": [3]}, "epoch": 3}, "'a' is list, not a tensor"),
-        ({1: torch.zeros(3)}, "1 is Tensor"),
+        ([torch.zeros(3)], "it has list"),
+        (torch.zeros(3), "it has Tensor"),
+        ({"state_dict": {"a": [3]}, "epoch": 3}, "it has 'a': list"),
+        ({1: torch.zeros(3)}, "it has 1: Tensor"),
         (nn.Linear(2, 2), "refuses it"),
     ],
 )
@@ -395,14 +379,3 @@ def test_imagenet_weights_without_a_network_say_what_to_do(tmp_path):
     for name in ("small_conv", "resnet32"):
         with pytest.raises(ValueError, match=f"'imagenet' exist for .*'resnet18_gem', .*, not for network '{name}'"):
             build(name, "imagenet")
-
-
-def test_imagenet_weights_are_read_where_the_message_says(resnet18, tmp_path):
-    name, net, _ = resnet18
-    cached = tmp_path / "torch" / "hub" / "checkpoints" / os.path.basename(weights.imagenet_weights(name).url)
-    cached.parent.mkdir(parents=True)
-    torch.save(net.state_dict(), cached)
-    assert torch.equal(build(name, "imagenet").trunk.conv1.weight, net.conv1.weight)
-    cached.write_bytes(b"damaged")
-    with pytest.raises(OSError, match=f"its copy does not load, UnpicklingError; remove {cached}"):
-        build(name, "imagenet")

@@ -82,11 +82,11 @@ def check_source(
     `load_dataset`."""
     recipe = _recipe(name, data_root, task, download)
     plan = recipe.plan()
-    train, validation, test = (len(plan.splits[split].items) if split in plan.splits else 0 for split in cache.SPLITS)
-    classes = len(plan.splits["train"].class_names)
+    train, validation, test = (plan.splits.get(split) for split in ("train", "validation", "test"))
     return SourceSummary(
-        plan.name, classes, train, recipe.location, plan.channels, validation, test, content=plan.content
-    )
+        plan.name, len(train.class_names), len(train.items), recipe.location, plan.channels, len(validation.items),
+        len(test.items) if test else 0, plan.content,
+    )  # fmt: skip
 
 
 def data_roots(data_root: str | os.PathLike | None = None, download: bool = False) -> list[Path]:

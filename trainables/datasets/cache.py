@@ -2,7 +2,7 @@
 
 <cache>/arrays/<dataset>-<size>px-<key>/ holds {train,validation[,test]}_{images,labels}.npy and meta.json, where
 <cache> is $TUNE_CD_CACHE or ~/.cache/tune_cd. The key covers the dataset, FORMAT, the image size and the identity of
-the source, so an entry never goes stale. Shapes, types and file lengths are checked at every load, the pixels are not.
+the source, so an entry never goes stale. File lengths are checked at every load, the pixels are not.
 
 The cache belongs on a local disk of each machine, as arrays are mapped from it. On a shared file system only its locks
 keep the processes of two machines apart, and some file systems have none.
@@ -34,7 +34,6 @@ from trainables.datasets.structure import (
 
 FORMAT = 2  # raise it when the same source would give other arrays
 MAX_UNDECODABLE = 0.01  # of a dataset's images; more than a few stray files means damaged data
-SPLITS = ("train", "validation", "test")  # of which "test" may be absent
 AHEAD = 4  # decoded images per thread that may wait for an earlier one, at most 3 MB each at 1024 px
 
 log = logging.getLogger(__name__)
@@ -51,10 +50,9 @@ def load(recipe: Recipe, image_size: int) -> Dataset:
     Warns of images that were left out because they do not decode; raises ValueError if these are more than 1 %.
     """
     folder = entry(recipe, image_size)
-    dataset = made_once(folder, lambda: _read(folder, image_size), lambda place: _decode(recipe, image_size, place))
-    meta = json.loads((folder / "meta.json").read_text())
+    dataset, meta = made_once(folder, _read, lambda place: _decode(recipe, image_size, place))
     if left_out := meta["undecodable"]:
-        small = meta.get("too_small", [])  # absent in entries of earlier commits, which had none
+        small = meta["too_small"]
         with_them = f", and with them the classes that they leave too small: {preview(small)}" if small else ""
         warnings.warn(
             f"{recipe.location}: {len(left_out)} images do not decode and are left out: {preview(left_out)}{with_them}",
@@ -71,31 +69,18 @@ def entry(recipe: Recipe, image_size: int) -> Path:
     )
 
 
-def _read(folder: Path, image_size: int) -> Dataset | None:
-    """The arrays in the folder, memory-mapped; None where they are absent, incomplete or damaged."""
-    if not folder.exists():
-        return None
-    try:
-        meta = json.loads((folder / "meta.json").read_text())
-        splits = {
-            split: _read_split(folder, split, meta, image_size) for split in SPLITS if split in meta["class_names"]
-        }
-        return Dataset(meta["name"], splits["train"], splits["validation"], splits.get("test"))
-    except (OSError, ValueError, KeyError, TypeError, EOFError) as error:
-        log.warning("%s is damaged (%s), it is made again", folder, error)
-        return None
-
-
-def _read_split(folder: Path, split: str, meta: dict, image_size: int) -> Split:
-    names = tuple(meta["class_names"][split])
-    # Copy-on-write: torch.from_numpy takes writeable arrays as they are, and no write reaches the file.
-    images = np.load(folder / f"{split}_images.npy", mmap_mode="c")
-    labels = np.load(folder / f"{split}_labels.npy", mmap_mode="c")
-    if images.dtype != np.uint8 or images.shape != (len(labels), meta["channels"], image_size, image_size):
-        raise ValueError(f"{split}_images.npy is {images.dtype} {images.shape}")
-    if labels.dtype != np.int64 or labels.ndim != 1 or not np.array_equal(np.unique(labels), np.arange(len(names))):
-        raise ValueError(f"{split}_labels.npy does not hold the labels of {len(names)} classes")
-    return Split(images, labels, names)
+def _read(folder: Path) -> tuple[Dataset, dict]:
+    """The arrays in the folder, memory-mapped, and what is known of them. Raises one of `structure.DAMAGED` where they
+    are absent or not whole."""
+    meta = json.loads((folder / "meta.json").read_text())
+    splits = {}
+    for split, names in meta["class_names"].items():
+        # Copy-on-write: torch.from_numpy takes writeable arrays as they are, and no write reaches the file.
+        images, labels = (np.load(folder / f"{split}_{what}.npy", mmap_mode="c") for what in ("images", "labels"))
+        if len(images) != len(labels):
+            raise ValueError(f"{len(images)} images and {len(labels)} labels of {split}")
+        splits[split] = Split(images, labels, tuple(names))
+    return Dataset(meta["name"], splits["train"], splits["validation"], splits.get("test")), meta
 
 
 def _decode(recipe: Recipe, image_size: int, folder: Path) -> None:
@@ -125,7 +110,7 @@ def _decode(recipe: Recipe, image_size: int, folder: Path) -> None:
             f"are needed; {listed}"
         )
     gone = {plan.splits[split].class_names[label] for split, labels in small.items() for label in labels}
-    meta = {"name": plan.name, "channels": plan.channels, "class_names": class_names}
+    meta = {"name": plan.name, "class_names": class_names}
     meta |= {"undecodable": list(undecodable), "too_small": sorted(gone)}
     (folder / "meta.json").write_text(json.dumps(meta))
 
@@ -165,23 +150,20 @@ def _decode_images(
     Threads suffice, as Pillow and zlib release Python's lock. Their number does not change the result.
     Returns the indices of the items that decode, whose images are the file's first, and {item: reason} for the others.
     """
-    images = open_memmap(path, mode="w+", dtype=np.uint8, shape=shape)
-    good: list[int] = []
-    undecodable: dict[str, str] = {}
+
+    def attempt(item: Any) -> np.ndarray | UndecodableImage:
+        try:
+            return render(item)
+        except UndecodableImage as error:
+            return error
+
+    images, good, undecodable = open_memmap(path, mode="w+", dtype=np.uint8, shape=shape), [], {}
     threads = os.cpu_count() or 1
-    outcomes = in_order(lambda item: _attempt(render, item), items, threads, AHEAD * threads)
-    for index, (item, outcome) in enumerate(zip(items, outcomes, strict=True)):
+    for index, outcome in enumerate(in_order(attempt, items, threads, AHEAD * threads)):
         if isinstance(outcome, UndecodableImage):
-            undecodable[str(item)] = str(outcome)
+            undecodable[str(items[index])] = str(outcome)
         else:
             images[len(good)] = outcome
             good.append(index)
     images.flush()
     return good, undecodable
-
-
-def _attempt(render: Render, item: Any) -> np.ndarray | UndecodableImage:
-    try:
-        return render(item)
-    except UndecodableImage as error:
-        return error

@@ -72,14 +72,18 @@ def recipe(roots: list[Path], task: str | None = None) -> Recipe:
 def _plan(source: Source, task: str, name: str) -> Plan:
     prefix = _prefix(source)
     images = sorted(member.removeprefix(prefix) for member in source.members)
-    unread = sorted(name.removeprefix(prefix) for name, _ in source.listing if _UNREAD.search(name))
+    unread = Counter(PurePosixPath(name).suffix.lower() for name, _ in sorted(source.listing) if _UNREAD.search(name))
+    others = ", ".join(f"{count:,} {ending or 'without an ending'}" for ending, count in unread.most_common())
     if not images:
-        others = f" but {_by_ending(unread)}" if unread else ""
-        raise ValueError(f"{source.location}: no images found{others}. Expected: {LAYOUT}")
+        found = f", but {others}" if others else ""
+        raise ValueError(f"{source.location}: no images found{found}. Expected: {LAYOUT}")
+    if others:
+        warnings.warn(f"{source.location}: {others} files are not read and are left out", stacklevel=2)
     own = any(image.partition("/")[0].casefold() in SPLIT_FOLDERS for image in images if "/" in image)
-    _check_unread(source, images, unread, depth=2 if own else 1)
-    splits = _own_split(source, images, task) if own else _split(source, _classes(source, images, 1, task), task)
-    _check_splits(source, splits, task)
+    try:
+        splits = _own_split(images, task) if own else _split(_classes(images, 1, task), task)
+    except ValueError as error:
+        raise ValueError(f"{source.location}: {error}. Expected: {LAYOUT}") from None
     sizes = sorted((composed(image), source.members[prefix + image].size) for image in images)
     digest = blake2b(repr(sizes).encode(), digest_size=8).hexdigest()
     plans = {}
@@ -100,73 +104,52 @@ def _prefix(source: Source) -> str:
         prefix += f"{top}/"
 
 
-def _classes(source: Source, images: list[str], depth: int, task: str) -> Classes:
+def _classes(images: list[str], depth: int, task: str) -> Classes:
     """Images by the folder at `depth` (1: the first). Where one lies above it, all are of NO_CLASS in ssl, and in dml
     there is a ValueError."""
     classes = defaultdict(list)
     above = [image for image in images if image.count("/") < depth]
     if above and task == "dml":
-        raise ValueError(f"{source.location}: images in no class folder: {preview(above)}. Expected: {LAYOUT}")
+        raise ValueError(f"images in no class folder: {preview(above)}")
     if above and len(above) < len(images):
-        warnings.warn(
-            f"{source.location}: {preview(above)} in no class folder, so that no image has a class", stacklevel=2
-        )
+        warnings.warn(f"{preview(above)} in no class folder, so that no image has a class", stacklevel=2)
     for image in images:
         classes[NO_CLASS if above else composed(image.split("/")[depth - 1])].append(image)
     return dict(sorted(classes.items()))
 
 
-def _check_unread(source: Source, images: list[str], unread: list[str], depth: int) -> None:
-    """Warn of image files that are not read. Raises ValueError if a folder at `depth` has only such files."""
-    if lost := sorted(_folders(unread, depth) - _folders(images, depth)):
-        raise ValueError(
-            f"{source.location}: of {preview(lost)} no file is an image that is read, only {_by_ending(unread)}; "
-            f"convert or rename them. Expected: {LAYOUT}"
-        )
-    if unread:
-        warnings.warn(f"{source.location}: {_by_ending(unread)} files are not read and are left out", stacklevel=2)
-
-
-def _folders(names: list[str], depth: int) -> set[str]:
-    parts = (name.split("/") for name in names)
-    return {"/".join(part[:depth]) for part in parts if len(part) > depth}
-
-
-def _by_ending(names: list[str]) -> str:
-    """Numbers of files by ending, for messages: `12 .heic, 3 without an ending such as .jpg`."""
-    counts = Counter(PurePosixPath(name).suffix.lower() or "without an ending such as .jpg" for name in names)
-    return ", ".join(f"{count:,} {ending}" for ending, count in counts.most_common())
-
-
-def _own_split(source: Source, images: list[str], task: str) -> dict[str, Classes]:
+def _own_split(images: list[str], task: str) -> dict[str, Classes]:
     """The user's split. Without a test split, val is the test split. A missing validation split is taken out of train
     in the usual proportions."""
     found = defaultdict(list)
     for image in images:
         found[image.split("/")[0]].append(image)
-    places = _split_places(source, found)
-    splits = {split: _classes(source, found[top], 2, task) for split, top in places.items()}
-    folders = {top: splits[split] for split, top in places.items()}  # messages use the user's names
-    if task == "ssl":
-        _check_same_classes(source, folders)
-    else:
-        _warn_of_shared_classes(source, folders, places["train"])
+    splits = {split: _classes(found[top], 2, task) for split, top in _split_places(found).items()}
+    train = set(splits["train"])
+    for split, classes in splits.items():
+        if task == "ssl" and (odd := sorted(train ^ set(classes))):
+            raise ValueError(f"in ssl every class must be in every split; these are not: {preview(odd)}")
+        if task == "dml" and split != "train" and (shared := sorted(train & set(classes))):
+            warnings.warn(
+                f"{len(shared)} of the {len(classes)} classes for {split} are in training as well ({preview(shared)}): "
+                "dml is measured on classes that were trained on",
+                stacklevel=2,
+            )
     if "validation" not in splits:
-        splits["train"], splits["validation"] = _validation(source, splits["train"], task)
-    return splits
+        splits["train"], splits["validation"] = _validation(splits["train"], task)
+    return _checked(splits, task)
 
 
-def _split_places(source: Source, tops: Iterable[str]) -> dict[str, str]:
+def _split_places(tops: Iterable[str]) -> dict[str, str]:
     """{split: its top folder}, always with train and test. Raises ValueError if the folders are ambiguous."""
     places = defaultdict(list)
     for top in sorted(tops):
         places[SPLIT_FOLDERS.get(top.casefold(), "no split")].append(top)
     if "no split" in places or "train" not in places or len(places) < 2 or any(len(put) > 1 for put in places.values()):
         raise ValueError(
-            f"{source.location}: the folders {preview(sorted(tops), 10)} at the top are neither classes nor a split. "
-            "A split is train, and test, val or both, and no other folder of images; train may be training, val may "
-            "be valid, validation or dev, and test testing, in any case. Move other folders elsewhere, and rename "
-            "classes of these names"
+            f"the folders {preview(sorted(tops), 10)} at the top are neither classes nor a split. A split is train, "
+            "and test, val or both, and no other folder of images; train may be training, val may be valid, "
+            "validation or dev, and test testing, in any case. Move other folders, and rename classes of these names"
         )
     split_of = {split: put for split, [put] in places.items()}
     if "test" not in split_of:
@@ -174,21 +157,19 @@ def _split_places(source: Source, tops: Iterable[str]) -> dict[str, str]:
     return split_of
 
 
-def _split(source: Source, classes: Classes, task: str) -> dict[str, Classes]:
-    rest, test = _take(source, classes, task, FRACTIONS[task]["test"], "folder test", least=3)
-    train, validation = _validation(source, rest, task)
-    return {"train": train, "validation": validation, "test": test}
+def _split(classes: Classes, task: str) -> dict[str, Classes]:
+    rest, test = _take(classes, task, FRACTIONS[task]["test"], "folder test", least=3)
+    train, validation = _validation(rest, task)
+    return _checked({"train": train, "validation": validation, "test": test}, task)
 
 
-def _validation(source: Source, classes: Classes, task: str) -> tuple[Classes, Classes]:
+def _validation(classes: Classes, task: str) -> tuple[Classes, Classes]:
     """Split what is left after the test split into (training, validation)."""
     share = FRACTIONS[task]["validation"] / (1 - FRACTIONS[task]["test"])
-    return _take(source, classes, task, share, "folder validation", least=2)
+    return _take(classes, task, share, "folder validation", least=2)
 
 
-def _take(
-    source: Source, classes: Classes, task: str, share: float, purpose: str, least: int
-) -> tuple[Classes, Classes]:
+def _take(classes: Classes, task: str, share: float, purpose: str, least: int) -> tuple[Classes, Classes]:
     """Split into (the others, `share`): in dml of the classes, at least MIN_CLASSES; in ssl of the images of each
     class, at least one, with ValueError if a class has less than `least`."""
     if task == "dml":
@@ -197,7 +178,7 @@ def _take(
         return rest, {label: images for label, images in classes.items() if label in taken}
     if short := [f"{label} ({len(images)})" for label, images in classes.items() if len(images) < least]:
         few = f"{len(short)} have fewer: {preview(short)}"
-        raise ValueError(f"{source.location}: classes need at least {least} images to share with a split, but {few}")
+        raise ValueError(f"classes need at least {least} images to share with a split, but {few}")
     parts: tuple[Classes, Classes] = {}, {}
     for label, images in classes.items():
         shuffled, count = fixed_order(images, purpose), max(1, round(share * len(images)))
@@ -205,30 +186,10 @@ def _take(
     return parts
 
 
-def _check_same_classes(source: Source, splits: dict[str, Classes]) -> None:
-    everywhere = set.intersection(*(set(classes) for classes in splits.values()))
-    if odd := sorted(set().union(*splits.values()) - everywhere):
-        raise ValueError(
-            f"{source.location}: in ssl every class must be in {', '.join(splits)}; these are not: {preview(odd)}"
-        )
-
-
-def _warn_of_shared_classes(source: Source, splits: dict[str, Classes], train: str) -> None:
-    for folder, classes in splits.items():
-        if folder != train and (shared := sorted(set(classes) & set(splits[train]))):
-            warnings.warn(
-                f"{source.location}: {len(shared)} of the {len(classes)} classes of {folder} are in {train} as well "
-                f"({preview(shared)}): dml is measured on classes that were trained on, not on new ones",
-                stacklevel=2,
-            )
-
-
-def _check_splits(source: Source, splits: dict[str, Classes], task: str) -> None:
-    """ValueError where a split has fewer than MIN_CLASSES classes."""
+def _checked(splits: dict[str, Classes], task: str) -> dict[str, Classes]:
+    """The splits; ValueError where one has fewer than MIN_CLASSES classes."""
     for split, classes in splits.items():
         if len(classes) < MIN_CLASSES and NO_CLASS not in classes:
-            least = "; a folder without a split of its own needs 6 classes" if task == "dml" else ""
-            raise ValueError(
-                f"{source.location}: {len(classes)} classes for {split}, at least {MIN_CLASSES} are needed{least}. "
-                f"Expected: {LAYOUT}"
-            )
+            least = "; without a split of your own 6 are, and with --task ssl none" if task == "dml" else ""
+            raise ValueError(f"{len(classes)} classes for {split}, at least {MIN_CLASSES} are needed{least}")
+    return splits

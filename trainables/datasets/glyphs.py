@@ -8,7 +8,6 @@ ssl: SSL_CLASSES classes in every split, each with SSL_FACES of its faces for va
 """
 
 import importlib.util
-import os
 import threading
 import unicodedata
 from collections.abc import Iterator
@@ -17,16 +16,14 @@ from functools import lru_cache
 from hashlib import blake2b, shake_128
 from math import radians
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont, features
 from scipy.ndimage import map_coordinates, maximum_filter
 from scipy.special import ndtri
 
-from trainables.datasets.structure import Plan, Recipe, Render, SplitPlan, allowed_task, fixed_order, published_name
+from trainables.datasets.structure import Plan, Recipe, Render, SplitPlan, allowed_task, fixed_order
 
-PUBLISHED_CLASSES = 1226  # with DejaVu 2.37, the last release (2016), which matplotlib has shipped ever since
 SSL_CLASSES = 200  # as many as Tiny-ImageNet has; a linear probe of all takes longer than a small training
 SSL_FACES = 2  # of 12
 SPLIT_FRACTIONS = {"train": 0.60, "validation": 0.15, "test": 0.25}
@@ -35,8 +32,6 @@ FACES = tuple(
     for family, slant in (("Sans", "Oblique"), ("SansMono", "Oblique"), ("Serif", "Italic"))
     for style in ("", "-Bold", f"-{slant}", f"-Bold{slant}")
 )
-# Upper, lower and title case, letters without case, decimal digits. Not Lm: those are small copies of other letters.
-CATEGORIES = frozenset({"Lu", "Ll", "Lt", "Lo", "Nd"})
 # Font size / image size. One size for all characters, as case shows in size only (o, O). At 20 of 28 px four of the
 # 14,712 images have ink beyond the border; those few are shrunk.
 FONT_SIZE = 20 / 28
@@ -45,6 +40,26 @@ ROTATION, SHEAR, LOG_SCALE, SHIFT = radians(6), 0.1, 0.06, 0.5  # standard devia
 DISPLACEMENT, SMOOTHNESS = 0.5, 4.0  # PIXELs: standard deviations of the displacement and of the filter that smooths it
 THICKER = 0.25  # share of the images whose stroke is a PIXEL thicker
 GRID = 10  # points of the displacement field along a side, for images of any size
+CHARACTERS = """
+30-39 41-5A 61-7A AA B5 BA C0-D6 D8-F6 F8-10F 111-12B 12D-188 18A-1C3 1CD-1DD 1DF-1E3 1E6-1EF 1F4-1F6 1F8-1F9 1FC-21F
+221 224-241 243-245 24C-24D 250-258 25A-2AF 386 388-38A 38C 38E-390 393-394 398 39E 3A0 3A6 3A8-3A9 3AC-3B0 3B2-3B4
+3B6 3B8 3BB 3BD-3BE 3C1-3CB 3CD-3CE 3D0-3D4 3D6-3DB 3DD-3E1 3F0-3F1 3F5 3FA-3FC 3FE-3FF 402-404 409-40F 414 416
+418-419 41B 423-424 426-42F 431 433-434 436 439 43B-43C 444 446-44F 452-453 459-45F 462-463 490-49B 4A2-4A5 4AC-4AD
+4AF-4B3 4BA 4C1-4C4 4C7-4C8 4CB-4CC 4DA-4DF 4E2-4E5 4EA-4EE 4F0 4F2-4F9 531-54C 54E-554 556 561-56F 571-574 576-577
+579-57C 57E-584 586-587 10D0-10FA 1D02 1D08-1D09 1D14 1D16-1D17 1D1D-1D1F 1D77 1D7B 1D85 1E00-1E13 1E18-1E2D 1E30-1E4D
+1E54-1E63 1E68-1E79 1E7C-1E99 1E9B 1EA0-1EA1 1EAC-1EAD 1EB0-1EB1 1EB6-1EB9 1EBC-1EBD 1EC6-1EC7 1ECA-1ECD 1ED8-1EDD
+1EE0-1EE5 1EE8-1EEB 1EEE-1EF5 1EF8-1EF9 1F00-1F15 1F18-1F1D 1F20-1F45 1F48-1F4D 1F50-1F57 1F59 1F5B 1F5D 1F5F-1F70
+1F72 1F74 1F76 1F7A 1F7C 1F80-1FB4 1FB6-1FB7 1FBA 1FBC 1FBE 1FC2-1FC4 1FC6-1FC8 1FCA 1FCC 1FD0-1FD2 1FD6-1FD7 1FDA
+1FE0-1FE2 1FE4-1FE8 1FEA 1FEC 1FF2-1FF4 1FF6-1FF8 1FFA 1FFC 210F 2C64 2C6D-2C70 2C75-2C77 2C79-2C7A 2C7E-2C7F
+A726-A727 A78B-A78C A790-A791 A7AA FB01-FB02
+"""
+"""Code points (hexadecimal, ranges) of the letters and digits that all faces have, without homoglyphs.
+
+Categories Lu, Ll, Lt, Lo and Nd; not Lm, which are small copies of other letters. Of characters that share an outline
+in one face, up to a shift, the first is kept: Latin A, Greek Alpha and Cyrillic A have one outline in most faces, and
+one image would belong to two classes. Found in the outlines of DejaVu 2.37, the last release (2016), which matplotlib
+has shipped ever since.
+"""
 
 
 def recipe(roots: list[Path], task: str | None = None, distortion: float = 1.0) -> Recipe:
@@ -72,8 +87,8 @@ def recipe(roots: list[Path], task: str | None = None, distortion: float = 1.0) 
 
     identity = f"{_identity(folder)}-{distortion!r}"
     if task == "ssl":
-        return Recipe("glyphs", str(folder), f"{identity}-ssl", lambda: _ssl_plan(folder), renderer)
-    return Recipe("glyphs", str(folder), identity, lambda: _plan(folder), renderer)
+        return Recipe("glyphs", str(folder), f"{identity}-ssl", _ssl_plan, renderer)
+    return Recipe("glyphs", str(folder), identity, _plan, renderer)
 
 
 def draw_glyph(font: ImageFont.FreeTypeFont, character: str, image_size: int) -> np.ndarray:
@@ -130,60 +145,16 @@ def _smoothing(size: int) -> np.ndarray:
     return weights / np.linalg.norm(weights, axis=1, keepdims=True)
 
 
-@lru_cache(maxsize=1)  # half a second, and the same for all set-ups and sizes
-def characters(folder: Path) -> tuple[str, ...]:
-    """Letters and digits that all faces have, without homoglyphs: of those that share an outline the first is kept.
-
-    Latin A, Greek Alpha and Cyrillic A have one outline in most faces. Two characters are one class as soon as a single
-    face draws them alike (up to a shift, which centring removes): otherwise one image would belong to two classes.
-    Outlines in font units are compared, not images, so that the list depends on neither the image size nor FreeType.
-    """
-    ft2font = _font_reader()
-    fonts = [ft2font.FT2Font(str(folder / face)) for face in FACES]
-    common = set.intersection(*(set(font.get_charmap()) for font in fonts))
-    codes = [code for code in sorted(common) if unicodedata.category(chr(code)) in CATEGORIES]
-    first = {code: code for code in codes}  # union-find: towards the smallest code point that looks the same
-
-    def root(code: int) -> int:
-        while first[code] != code:
-            code = first[code]
-        return code
-
-    for font in fonts:
-        seen: dict[bytes, int] = {}
-        for code in codes:
-            font.load_char(code, flags=ft2font.LoadFlags.NO_SCALE)
-            vertices, _ = font.get_path()  # [k, 2]
-            # as sorted complex numbers, because some twins (Ï of Latin and Greek) have their contours in another order
-            outline = np.sort((vertices - vertices.min(axis=0)) @ (1, 1j))
-            twin = root(seen.setdefault(outline.tobytes(), code))
-            first[max(twin, root(code))] = min(twin, root(code))
-    return tuple(chr(code) for code in codes if root(code) == code)
+@lru_cache(maxsize=1)
+def characters() -> dict[str, str]:
+    """Class name -> character, for all CHARACTERS."""
+    ranges = [[int(code, 16) for code in item.split("-")] for item in CHARACTERS.split()]
+    found = [chr(code) for ends in ranges for code in range(ends[0], ends[-1] + 1)]
+    return {f"U+{ord(character):04X} {unicodedata.name(character)}": character for character in found}
 
 
-def _font_reader() -> ModuleType:
-    """matplotlib's `ft2font`, which is slow to import, and needed only where the list is made.
-
-    matplotlib refuses to be imported under an MPLBACKEND that is not installed, such as that of a notebook's terminal.
-    """
-    try:
-        return importlib.import_module("matplotlib.ft2font")
-    except ValueError:
-        if (backend := os.environ.pop("MPLBACKEND", None)) is None:
-            raise
-        try:
-            return importlib.import_module("matplotlib.ft2font")
-        finally:
-            os.environ["MPLBACKEND"] = backend
-
-
-def _named(folder: Path) -> dict[str, str]:
-    """Class name -> character."""
-    return {f"U+{ord(character):04X} {unicodedata.name(character)}": character for character in characters(folder)}
-
-
-def _ssl_plan(folder: Path) -> Plan:
-    names = _named(folder)
+def _ssl_plan() -> Plan:
+    names = characters()
     splits: dict[str, dict[str, list[tuple[str, str]]]] = {"train": {}, "validation": {}, "test": {}}
     for name in sorted(fixed_order(names, "glyphs ssl")[:SSL_CLASSES]):
         faces = fixed_order(FACES, f"glyphs ssl {name}")
@@ -194,8 +165,8 @@ def _ssl_plan(folder: Path) -> Plan:
     return Plan(f"glyphs-{len(splits['train'])}", 1, plans)
 
 
-def _plan(folder: Path) -> Plan:
-    names = _named(folder)
+def _plan() -> Plan:
+    names = characters()
     shuffled = fixed_order(names, "glyphs split")
     splits, start, upto = {}, 0, 0.0
     for split, fraction in SPLIT_FRACTIONS.items():
@@ -203,7 +174,7 @@ def _plan(folder: Path) -> Plan:
         stop = round(upto * len(shuffled))
         chosen = {name: [(names[name], face) for face in FACES] for name in sorted(shuffled[start:stop])}
         splits[split], start = SplitPlan.of(chosen, images_per_class=2), stop
-    return Plan(published_name("glyphs", len(names), len(names) == PUBLISHED_CLASSES), 1, splits)
+    return Plan("glyphs", 1, splits)
 
 
 def _font_folder() -> Path:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from trainables.datasets.download import fetch
+from trainables.datasets.download import fetch, of_digest
 from trainables.datasets.source import Source, decode_image, missing_data
 from trainables.datasets.structure import Plan, Recipe, Render, SplitPlan, allowed_task, published_name
 
@@ -57,39 +57,28 @@ def download(root: Path) -> None:
     place = next((place for place in _places(root) if any(_part(place, part) for part in PARTS)), root / "omniglot")
     for part in PARTS:
         if _part(place, part) is None:
-            fetch(f"{URL}{part}.zip", place / f"{part}.zip", md5=MD5[part])
+            fetch(f"{URL}{part}.zip", place / f"{part}.zip", of_digest(MD5[part]))
 
 
 def _places(root: Path) -> list[Path]:
-    below = ("", "omniglot-py", "omniglot", "omniglot/omniglot-py", "omniglot/python")
-    return [root / folder for folder in below]
+    return [root / folder for folder in ("", "omniglot-py", "omniglot", "omniglot/omniglot-py", "omniglot/python")]
 
 
 def _find(roots: list[Path]) -> list[Path]:
-    """The archive, or the two parts (each a directory or an archive), of the first place that has any."""
-    tried = []
+    """The archive, or the two parts (each a directory or an archive), of the first place that has them."""
     for root in roots:
-        if root.is_file():
-            return [root]
-        for place in _places(root):
-            found = [_part(place, part) for part in PARTS]
-            if all(found):
-                return found
-            if any(found):
-                missing = PARTS[found.index(None)]
-                raise missing_data(f"complete omniglot (no {missing})", [place], LAYOUT, ORIGIN, download=True)
-        tried += [root / PARTS[0], root / "omniglot-py", root / "omniglot"]
-        for archive in (root / "omniglot.zip", root / "omniglot-small.zip"):
+        for archive in (root, root / "omniglot.zip", root / "omniglot-small.zip"):
             if archive.is_file():
                 return [archive]
-            tried.append(archive)
-    raise missing_data("omniglot", tried, LAYOUT, ORIGIN, download=True)
+        for place in _places(root):
+            found = [there for part in PARTS if (there := _part(place, part)) is not None]
+            if len(found) == len(PARTS):
+                return found
+    raise missing_data("omniglot", roots, LAYOUT, ORIGIN, download=True)
 
 
 def _part(place: Path, part: str) -> Path | None:
-    if (place / part).is_dir():
-        return place / part
-    return place / f"{part}.zip" if (place / f"{part}.zip").is_file() else None
+    return next((there for there in (place / part, place / f"{part}.zip") if there.exists()), None)
 
 
 def _plan(source: Source) -> Plan:

@@ -7,7 +7,7 @@ rest. The classes of the three splits are disjoint.
 import re
 from pathlib import Path
 
-from trainables.datasets.download import fetch_any
+from trainables.datasets.download import fetch, of_digest
 from trainables.datasets.source import Source, find_archive
 from trainables.datasets.structure import Plan, Recipe, SplitPlan, allowed_task, fixed_order, preview, published_name
 
@@ -19,10 +19,7 @@ LISTS = ("Ebay_train.txt", "Ebay_test.txt")
 HEADER = "image_id class_id super_class_id path"
 LAYOUT = f"Ebay_train.txt, Ebay_test.txt and */*.JPG in {FOLDER}/, as a directory or as the original {FOLDER}.zip"
 ORIGIN = "https://github.com/rksltnl/Deep-Metric-Learning-CVPR16"
-URLS = (  # Stanford's server, which announces ftp:// but has http:// as well; the authors' second place
-    "http://ftp.cs.stanford.edu/cs/cvgl/Stanford_Online_Products.zip",
-    "https://drive.usercontent.google.com/download?id=1TclrpQOF_ullUP99wk_gjGN8pKvtErG8&export=download&authuser=0&confirm=t",
-)
+URL = "http://ftp.cs.stanford.edu/cs/cvgl/Stanford_Online_Products.zip"  # it announces ftp:// but has http:// as well
 # tensorflow_datasets/url_checksums/stanford_online_products.txt, for 3,083,860,082 bytes of the ftp:// place
 SHA256 = "b04fa78210e69fab050ce73939550e1cd0f96890bdd98ec9fee732c3b756ef48"
 
@@ -42,7 +39,7 @@ def recipe(roots: list[Path], task: str | None = None) -> Recipe:
 
 def download(root: Path) -> None:
     """Fetch the archive (3.1 GB) into the root. Raises as `fetch` does."""
-    fetch_any(URLS, root / f"{FOLDER}.zip", sha256=SHA256)
+    fetch(URL, root / f"{FOLDER}.zip", of_digest(SHA256))
 
 
 def _plan(source: Source) -> Plan:
@@ -69,23 +66,12 @@ def _plan(source: Source) -> Plan:
 
 
 def _read_list(source: Source, prefix: str, file: str, data: bytes) -> dict[str, list[str]]:
-    """{class_id: member names}, by class number; ValueError naming the line that is not `HEADER`'s four columns."""
-    header, *lines = data.decode(errors="replace").splitlines() or [""]
-    if header.split() != HEADER.split():
-        raise ValueError(f"{source.location}: {file}, line 1: {header!r} is not the header {HEADER!r}")
+    """{class_id: member names}, by class number; ValueError where a line has not `HEADER`'s four columns."""
+    header, *rows = [line.split(maxsplit=3) for line in data.decode(errors="replace").splitlines() if line] or [[]]
+    wrong = next((row for row in rows if len(row) != 4 or not all(field.isdecimal() for field in row[:3])), None)
+    if header != HEADER.split() or not rows or wrong:
+        raise ValueError(f"{source.location}: {file}: '{HEADER}' and lines of it are expected, not {wrong or header}")
     images: dict[str, list[str]] = {}
-    seen = set()
-    for number, line in enumerate(lines, start=2):
-        fields = line.split(maxsplit=3)  # image_id, class_id, super_class_id, path
-        if not fields:
-            continue
-        if len(fields) != 4 or not all(field.isdecimal() for field in fields[:3]) or fields[3] in seen:
-            raise ValueError(
-                f"{source.location}: {file}, line {number}: {line!r} is not '{HEADER}' with three numbers and a new "
-                "path"
-            )
-        seen.add(fields[3])
-        images.setdefault(fields[1], []).append(prefix + fields[3].rstrip())
-    if not images:
-        raise ValueError(f"{source.location}: {file} lists no image")
+    for _, label, _, path in rows:
+        images.setdefault(label, []).append(prefix + path.rstrip())
     return dict(sorted(images.items(), key=lambda item: int(item[0])))

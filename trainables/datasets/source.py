@@ -20,7 +20,7 @@ from io import BytesIO
 from pathlib import Path
 
 import numpy as np
-from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
+from PIL import Image, ImageOps, UnidentifiedImageError
 
 from trainables.datasets.remote import content
 from trainables.datasets.structure import Render, UndecodableImage
@@ -31,13 +31,6 @@ MAX_MEMBER_BYTES = 64 * 2**20
 MAX_PIXELS = 64 * 10**6  # 192 MB as RGB
 
 FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "TIFF", "GIF")
-
-_TURN = Image.Transpose
-_UPRIGHT = {
-    2: _TURN.FLIP_LEFT_RIGHT, 3: _TURN.ROTATE_180, 4: _TURN.FLIP_TOP_BOTTOM, 5: _TURN.TRANSPOSE, 6: _TURN.ROTATE_270,
-    7: _TURN.TRANSVERSE, 8: _TURN.ROTATE_90,
-}  # fmt: skip
-"""EXIF orientation -> the operation that turns the image upright."""
 
 ABSENT = (errno.ENOENT, errno.ELOOP)
 """Errors of a link to a file that is absent, or to itself."""
@@ -66,32 +59,18 @@ class Source:
     wanted: re.Pattern[str]
 
     @cached_property
-    def listing(self) -> list[tuple[str, Member | None]]:
-        """(name, file) of every file, except those of tools (`_is_hidden`); None for one that is not wanted, which is
-        not looked at.
+    def listing(self) -> list[tuple[str, Member]]:
+        """(name, file) of every file, wanted or not, except those of tools (`_is_hidden`).
 
         Raises ValueError for an incomplete archive and for a member's name that points outside of the archive, OSError
         for a folder that cannot be listed.
         """
-        found: list[tuple[str, Member | None]] = []
-        for root in self.roots:
-            found += _list_zip(root) if root.is_file() else _list_directory(root, self.wanted)
-        return found
+        return [file for root in self.roots for file in (_list_zip(root) if root.is_file() else _list_directory(root))]
 
     @cached_property
     def members(self) -> dict[str, Member]:
-        """Every wanted file by its name.
-
-        Raises as `listing`, and ValueError for one name in two roots.
-        """
-        members: dict[str, Member] = {}
-        for name, member in self.listing:
-            if member is None or not self.wanted.search(name):
-                continue
-            if name in members:
-                raise ValueError(f"{name} is both in {members[name].root} and in {member.root}")
-            members[name] = member
-        return members
+        """Every wanted file by its name. Raises as `listing`."""
+        return {name: member for name, member in self.listing if self.wanted.search(name)}
 
     def top(self, marks: Iterable[str], layout: str) -> str:
         """What names begin with up to these files. Raises ValueError unless there is one of each, in one folder."""
@@ -165,9 +144,9 @@ def decode_image(data: bytes, mode: str, size: int) -> Image.Image:
             if image.width * image.height > MAX_PIXELS:
                 raise ValueError(f"{image.width} x {image.height} pixels, at most {MAX_PIXELS:,} are decoded")
             image.load()  # Pillow turns a TIFF upright here
-            turned = _UPRIGHT.get(_orientation(image))
             fitted = _fitted(_of_eight_bits(image), mode, size)
-            return fitted if turned is None else fitted.transpose(turned)
+            fitted.info = image.info  # with the EXIF
+            return _upright(fitted)
     except UnidentifiedImageError as error:
         raise UndecodableImage("of no known format") from error
     except (OSError, SyntaxError, EOFError, ValueError, Image.DecompressionBombError) as error:
@@ -193,12 +172,11 @@ def _of_eight_bits(image: Image.Image) -> Image.Image:
     return Image.fromarray(((np.asarray(image).astype(np.int32) + 128) // 257).astype(np.uint8))
 
 
-def _orientation(image: Image.Image) -> int | None:
-    """The EXIF orientation; None if it is absent, or damaged, which does not spoil the pixels."""
+def _upright(image: Image.Image) -> Image.Image:
     try:
-        return image.getexif().get(ExifTags.Base.Orientation)
-    except (OSError, SyntaxError, ValueError, KeyError, TypeError, struct.error):
-        return None
+        return ImageOps.exif_transpose(image)
+    except (OSError, SyntaxError, ValueError, KeyError, TypeError, struct.error):  # damaged EXIF spoils no pixels
+        return image
 
 
 def find_archive(
@@ -208,30 +186,26 @@ def find_archive(
     """The dataset's folder or archive in the first root that has one; a root that is a file is the archive itself.
 
     folder: the folder's name below a root; the root itself may be the folder.  marks: files of which the folder has at
-    least one. Raises FileNotFoundError with the layout, the origin and the places tried.
+    least one. Raises FileNotFoundError with the layout, the origin and the roots.
     """
-    tried = []
     for root in roots:
         if root.is_file():
             return root
         for place in (root, root / folder):
             if any((place / mark).is_file() for mark in marks):
                 return place
-            tried.append(place / marks[0])
         for archive in archives:
             if (root / archive).is_file():
                 return root / archive
-            tried.append(root / archive)
-    raise missing_data(dataset, tried, layout, origin, download=True)
+    raise missing_data(dataset, roots, layout, origin, download=True)
 
 
 def missing_data(
     dataset: str, tried: Iterable[Path], layout: str, origin: str, *, download: bool = False
 ) -> FileNotFoundError:
-    """The error for data that is not found: paths tried, expected layout, origin. download: suggest --download."""
-    hint = ", or add --download" if download else ""
-    paths = "".join(f"\n  {path}" for path in tried)
-    return FileNotFoundError(f"no {dataset} data found. Tried:{paths}\nExpected: {layout}\nGet it from: {origin}{hint}")
+    """The error for data that is not found: places tried, expected layout, origin. download: suggest --download."""
+    places, hint = ", ".join(map(str, tried)), ", or add --download" if download else ""
+    return FileNotFoundError(f"no {dataset} data found in {places}\nExpected: {layout}\nGet it from: {origin}{hint}")
 
 
 def _open_zip(path: Path) -> zipfile.ZipFile:
@@ -273,45 +247,31 @@ def _list_zip(path: Path) -> Iterator[tuple[str, Member]]:
                 yield info.filename, Member(path, info.file_size, info.CRC)
 
 
-def _list_directory(top: Path, wanted: re.Pattern[str]) -> Iterator[tuple[str, Member | None]]:
-    """The files below a directory. Links are followed, but not to a folder that is already above itself."""
+def _list_directory(top: Path) -> Iterator[tuple[str, Member]]:
+    """The regular files below a directory. Links are followed, but not to a folder that is already above itself; one to
+    a file that is absent has size 0. (A pipe or a device would be read without end.)"""
     waiting: list[tuple[str, frozenset[tuple[int, int]]]] = [(top.name, frozenset())]
     while waiting:
         prefix, above = waiting.pop()
-        folder = top.parent / prefix
-        status = folder.stat()
+        status = (top.parent / prefix).stat()
         if (own := (status.st_dev, status.st_ino)) in above:
             continue
-        with os.scandir(folder) as entries:
+        with os.scandir(top.parent / prefix) as entries:
             for entry in entries:
                 name = f"{prefix}/{entry.name}"
                 if _is_hidden(entry.name):
                     continue
-                if _is_folder(entry):
+                try:
+                    status = entry.stat()
+                except OSError as error:
+                    if error.errno not in ABSENT:
+                        raise
+                    yield name, Member(top, 0, 0)
+                    continue
+                if stat.S_ISDIR(status.st_mode):
                     waiting.append((name, above | {own}))
-                elif not wanted.search(name):
-                    yield name, None
-                elif (member := _member_of(entry, top)) is not None:
-                    yield name, member
-
-
-def _is_folder(entry: os.DirEntry[str]) -> bool:
-    try:
-        return entry.is_dir()
-    except OSError:  # a link to itself
-        return False
-
-
-def _member_of(entry: os.DirEntry[str], root: Path) -> Member | None:
-    """A file of a directory; of size 0 if it is a link to a file that is absent. None for a pipe or a device, which
-    would be read without end."""
-    try:
-        status = entry.stat()
-    except OSError as error:
-        if error.errno not in ABSENT:
-            raise
-        return Member(root, 0, 0)
-    return Member(root, status.st_size, status.st_mtime_ns) if stat.S_ISREG(status.st_mode) else None
+                elif stat.S_ISREG(status.st_mode):
+                    yield name, Member(top, status.st_size, status.st_mtime_ns)
 
 
 def _is_hidden(name: str) -> bool:

@@ -1,5 +1,6 @@
 """A dataset as arrays (`Split`, `Dataset`), and before decoding as a plan (`Recipe`, `Plan`, `SplitPlan`)."""
 
+import logging
 import os
 import re
 import shutil
@@ -7,7 +8,7 @@ import unicodedata
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -17,6 +18,10 @@ import numpy as np
 from filelock import FileLock
 
 T = TypeVar("T")
+
+DAMAGED = (OSError, ValueError, KeyError, TypeError, EOFError)  # of reading files that are absent or not whole
+
+log = logging.getLogger(__name__)
 
 _URI = re.compile(r"(^|/)[A-Za-z][A-Za-z0-9+.-]+:/")  # a single letter would be a drive of Windows
 
@@ -180,22 +185,22 @@ def made_whole(folder: Path) -> Iterator[Path]:
         shutil.rmtree(partial, ignore_errors=True)
 
 
-def made_once(folder: Path, read: Callable[[], T | None], fill: Callable[[Path], None]) -> T:
-    """The result of `read`. If that is None, `fill` fills the folder first, in only one of several processes, and
-    replaces an unreadable one."""
-    found = read()
-    if found is None:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(folder.with_name(folder.name + ".lock")):
-            found = read()  # another process may have made it while we waited
-            if found is None:
-                with made_whole(folder) as partial:
-                    fill(partial)
-                    if folder.exists():
-                        shutil.rmtree(folder)
-                found = read()
-    assert found is not None
-    return found
+def made_once(folder: Path, read: Callable[[Path], T], fill: Callable[[Path], None]) -> T:
+    """The result of read(folder). Where the folder is absent or damaged (`DAMAGED`), `fill` fills it first, in only one
+    of several processes."""
+    with suppress(*DAMAGED):
+        return read(folder)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(folder.with_name(folder.name + ".lock")):
+        try:
+            return read(folder)  # another process may have made it while we waited
+        except DAMAGED as error:
+            if folder.exists():
+                log.warning("%s is damaged (%s), it is made again", folder, error)
+        with made_whole(folder) as partial:
+            fill(partial)
+            shutil.rmtree(folder, ignore_errors=True)
+        return read(folder)
 
 
 def in_order(function: Callable[[Any], Any], items: Iterable[Any], threads: int, ahead: int) -> Iterator[Any]:

@@ -8,7 +8,7 @@ import re
 from collections import defaultdict
 from pathlib import Path
 
-from trainables.datasets.download import fetch
+from trainables.datasets.download import fetch, of_digest
 from trainables.datasets.source import Source, find_archive
 from trainables.datasets.structure import Plan, Recipe, SplitPlan, allowed_task, fixed_order, preview, published_name
 
@@ -42,7 +42,7 @@ def recipe(roots: list[Path], task: str | None = None) -> Recipe:
 
 def download(root: Path) -> None:
     """Fetch the archive (248 MB) into the root. Raises as `fetch` does."""
-    fetch(ORIGIN, root / "tiny-imagenet-200.zip", md5=MD5)
+    fetch(ORIGIN, root / "tiny-imagenet-200.zip", of_digest(MD5))
 
 
 def _plan(source: Source) -> Plan:

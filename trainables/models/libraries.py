@@ -1,6 +1,5 @@
 """Networks of timm and torchvision by name, up to their features: "timm:resnet50.a1_in1k", "torchvision:resnet50"."""
 
-import difflib
 import importlib
 from collections.abc import Sequence
 from typing import Any
@@ -25,7 +24,7 @@ def library_network(name: str, channels: int, image_size: int, pretrained: bool 
         those of `weights.imagenet_weights`.
     Raises ValueError for a library that is not installed, an unknown name and a network that does not fit the images.
     """
-    library, model = _known(name), name.partition(":")[2]
+    library, model = _library(name), name.partition(":")[2]
     with blamed(f"network {name!r}, with channels={channels} and image_size={image_size},"):
         if name.startswith("torchvision:"):
             return _torchvision(library.get_model(model, weights=None), channels)
@@ -36,28 +35,20 @@ def library_network(name: str, channels: int, image_size: int, pretrained: bool 
 
 def statistics(name: str) -> tuple[Numbers, Numbers]:
     """Mean and standard deviation of R, G and B in [0, 1] that the library's own weights of this network expect."""
-    library, model = _known(name), name.partition(":")[2]
+    library, model = _library(name), name.partition(":")[2]
     if name.startswith("timm:"):
         return tuple(library.models.get_pretrained_cfg_value(model, value) for value in ("mean", "std"))
     transforms = library.get_model_weights(model).DEFAULT.transforms()
     return transforms.mean, transforms.std
 
 
-def _known(name: str) -> Any:
-    """The module timm, or torchvision.models, that has the network. Raises ValueError where it is absent."""
-    library, _, model = name.partition(":")
+def _library(name: str) -> Any:
+    """The module timm or torchvision.models. Raises ValueError where it is not installed."""
+    library = name.partition(":")[0]
     try:
-        found = importlib.import_module({"torchvision": "torchvision.models"}.get(library, library))
+        return importlib.import_module({"torchvision": "torchvision.models"}.get(library, library))
     except ImportError as error:
         raise ValueError(f"network {name!r}: {library} is not installed; pip install 'tune_cd[{library}]'") from error
-    if library == "torchvision":
-        names = found.list_models(module=found)
-    else:
-        names = [model] if found.is_model(model) else found.list_models() + found.list_pretrained()
-    if model not in names:
-        close = ", ".join(f"{library}:{one}" for one in difflib.get_close_matches(model, names)) or "none"
-        raise ValueError(f"network {name!r}: none of the {len(names)} that {library} has; similar are {close}")
-    return found
 
 
 def _torchvision(net: nn.Module, channels: int) -> nn.Module:

@@ -17,7 +17,7 @@ from torch.nn import functional as F
 from trainables.models.heads import head_of
 from trainables.models.libraries import is_librarys, library_network
 from trainables.models.weights import State, load_weights, read_weights, standardisation
-from trainables.own import blamed, imported
+from trainables.own import blamed, imported, kind_of
 
 
 class Embedder(nn.Module):
@@ -171,10 +171,6 @@ def build_network(
     if ":" not in name and name not in NETWORKS:
         known = f"one of {sorted(NETWORKS)}, timm:NAME, torchvision:NAME, or module:function for your own"
         raise ValueError(f"network {name!r}: {known}")
-    if embedding < 0:
-        raise ValueError(f"embedding = {embedding}: 0 for the features as they are, or a number of dimensions")
-    if projector and (embedding or not projection):
-        raise ValueError(f"projector = {projector}: with a projection alone, and embedding = 0, its last width")
     head = partial(
         head_of, activation=activation if projection else None, embedding=embedding, projector=tuple(projector)
     )
@@ -236,13 +232,11 @@ def _own(name: str, channels: int, image_size: int) -> tuple[nn.Module, int]:
     with blamed(f"{network}: with images {list(images.shape)} it"):
         outputs = _tried(module, images)
     for output in outputs:
-        shape = list(output.shape) if isinstance(output, Tensor) else type(output).__name__
-        if not isinstance(shape, list) or len(shape) != 2 or shape[0] != 2 or not shape[1]:
-            raise ValueError(f"{network}: it maps images {list(images.shape)} to {shape}, allowed is [2, features]")
-        if not output.is_floating_point() or output.device != images.device:
+        there = isinstance(output, Tensor) and output.is_floating_point() and output.device == images.device
+        if not there or output.ndim != 2 or output.shape[0] != 2 or not output.shape[1]:
             raise ValueError(
-                f"{network}: its output is {output.dtype} on {output.device}, allowed are floating point numbers on "
-                f"the images' device"
+                f"{network}: it maps images {list(images.shape)} to {kind_of(output)}, allowed are floating point "
+                "numbers of shape [2, features] on the images' device"
             )
     return module, outputs[0].shape[1]
 

@@ -9,7 +9,6 @@ torch.compile. No file is ever executed: torch.load(weights_only=True) is the on
 import logging
 import os
 import re
-import zipfile
 from collections import Counter
 from collections.abc import Iterable
 from functools import lru_cache
@@ -105,22 +104,11 @@ def _is_ours(state: State) -> bool:
 def load_tensors(file: BinaryIO) -> Any:
     """Read a torch.save of tensors and plain types; runs no code. Raises OSError, and ValueError for other content."""
     try:
-        if _inflated_bytes(file) <= file.seek(0, os.SEEK_END):
-            file.seek(0)
-            return torch.load(file, map_location="cpu", weights_only=True)
+        return torch.load(file, map_location="cpu", weights_only=True)
     except OSError:
         raise
     except Exception as error:  # wrong bytes may make the unpickler raise anything
         raise ValueError(f"torch.load(weights_only=True) refuses it with {type(error).__name__}") from error
-    raise ValueError("it stands for more bytes than it has, which torch.load would inflate and torch.save never writes")
-
-
-def _inflated_bytes(file: BinaryIO) -> int:
-    """The sum of the claimed sizes of a zip archive's members; 0 for torch.save's old form, which inflates nothing."""
-    if file.read(4) != b"PK\3\4":  # the same test as torch.load's
-        return 0
-    with zipfile.ZipFile(file) as archive:
-        return sum(member.file_size for member in archive.infolist())
 
 
 def load_weights(model: nn.Module, state: State, source: str, may_miss: tuple[str, ...] = ()) -> None:
@@ -191,17 +179,14 @@ def _imagenet(network: str) -> State:
         known = f"{sorted(IMAGENET)}, timm: and torchvision: networks"
         raise ValueError(f"weights 'imagenet' exist for {known}, not for network {network!r}")
     weights = imagenet_weights(network)
-    url = weights.url
-    cached = os.path.join(torch.hub.get_dir(), "checkpoints", os.path.basename(urlparse(url).path))
     try:
         return weights.get_state_dict(progress=False, check_hash=True, map_location="cpu", weights_only=True)
     except Exception as error:  # no connection, an error page, a wrong checksum, a damaged copy
-        kind = type(error).__name__
-        # torch.hub moves a file there only when it is whole and its checksum is right
-        reason = f"its copy does not load, {kind}; remove" if os.path.exists(cached) else f"{kind}: {error}; put it at"
+        cached = os.path.join(torch.hub.get_dir(), "checkpoints", os.path.basename(urlparse(weights.url).path))
         raise OSError(
-            f"weights 'imagenet': no {url} ({reason} {cached}, where torch.hub looks and TORCH_HOME leads); or use "
-            "`--weights none` to train from scratch, or `--weights FILE`"
+            f"weights 'imagenet': {weights.url} or its copy {cached} cannot be read ({type(error).__name__}: {error}); "
+            "remove a damaged copy, or put the file there (TORCH_HOME leads to it), or use `--weights none`, or "
+            "`--weights FILE`"
         ) from error
 
 
@@ -219,13 +204,15 @@ def _file(weights: str) -> State:
         raise ValueError(f"weights {weights!r}: not a state dict, {error}; {hint}") from error
     while isinstance(state, dict) and (key := next((k for k in WRAPPED if isinstance(state.get(k), dict)), None)):
         state = state[key]
-    if not isinstance(state, dict) or not state:
-        raise ValueError(
-            f"weights {weights!r}: not a state dict but {type(state).__name__}, empty or of another kind; {hint}"
-        )
-    for name, value in state.items():
-        if not isinstance(name, str) or not isinstance(value, Tensor):
-            raise ValueError(
-                f"weights {weights!r}: not a state dict, {name!r} is {type(value).__name__}, not a tensor; {hint}"
-            )
+    odd = (
+        {type(state).__name__}
+        if not isinstance(state, dict) or not state
+        else {
+            f"{name!r}: {type(value).__name__}"
+            for name, value in state.items()
+            if not isinstance(name, str) or not isinstance(value, Tensor)
+        }
+    )
+    if odd:
+        raise ValueError(f"weights {weights!r}: not a state dict of names and tensors, it has {min(odd)}; {hint}")
     return state

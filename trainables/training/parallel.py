@@ -21,7 +21,7 @@ import torch
 from trainables.data.resident import DeviceData
 from trainables.losses import find_loss
 from trainables.training.cuda_graphs import STREAMS
-from trainables.training.errors import is_of_the_machine, is_out_of_memory
+from trainables.training.errors import is_of_the_machine
 from trainables.training.loop import Training
 from trainables.training.outcome import Evaluation, Outcome
 from trainables.training.setup import Setup
@@ -60,10 +60,8 @@ class Pack:
         self.running = {}
         self.finished: set[int] = set()
         self._tested: dict[int, Outcome] = {}
-        self._tested_apart = False
         self._starting = 0
         self._caution = MOST  # limit of trainings at a time after errors, in this list
-        self._before: int | None = None  # `_at_once` before the retreats of this list
 
     @property
     def done(self) -> bool:
@@ -72,7 +70,7 @@ class Pack:
     @property
     def at_once(self) -> int:
         """The number of trainings that share the device now."""
-        return max(1, min(len(self.configurations), self._at_once or 1))
+        return max(1, min(len(self.configurations), self._at_once or 1, self._caution))
 
     def advance(self, but: Callable[[int], bool] = lambda index: False) -> dict[int, Evaluation]:
         """Train each running training up to its next evaluation; returns index -> evaluation. Call `finish` if `done`.
@@ -88,7 +86,7 @@ class Pack:
             return dict(zip(indices, advance([self.running[index] for index in indices])))
         except (Exception, SystemExit) as error:
             if len(self.running) <= 1 or is_of_the_machine(error):
-                self._relax(error)
+                self._caution = MOST  # it was the reason
                 raise
             self._retreat(error)
             return {}
@@ -115,16 +113,15 @@ class Pack:
 
     def _test(self, index: int) -> None:
         done = [other for other, training in self.running.items() if training.done and other not in self._tested]
-        if len(done) > 1 and not self._tested_apart:
+        if len(done) > 1:
             try:
                 self._tested |= zip(done, outcomes([self.running[other] for other in done]))
                 return
             except (Exception, SystemExit) as error:
                 if is_of_the_machine(error):
                     raise
-                log.warning("%s: %s; %d trainings are tested one by one", type(error).__name__, error, len(done))
+                log.warning("%s: %s; of %d trainings one is tested alone", type(error).__name__, error, len(done))
                 traceback.clear_frames(error.__traceback__)  # they hold features
-                self._tested_apart = True
         [self._tested[index]] = outcomes([self.running[index]])
 
     def drop(self, index: int) -> None:
@@ -195,16 +192,6 @@ class Pack:
             torch.cuda.empty_cache()
 
     def _go_on_with(self, number: int, error: BaseException) -> None:
-        """Run `number` trainings at a time: in this list, or from now on if memory is the reason."""
         kind, running = type(error).__name__, len(self.running)
         log.warning("%s: %s; of %d trainings at a time %d go on", kind, error, running, number)
         self._caution = number
-        if is_out_of_memory(error):
-            self._before = self._before or self._at_once
-            self._at_once = number
-
-    def _relax(self, error: BaseException) -> None:
-        """Lift the limits after a training has failed alone: it was the reason, for lack of memory too."""
-        self._caution = MOST
-        if is_out_of_memory(error):
-            self._at_once, self._before = self._before or self._at_once, None

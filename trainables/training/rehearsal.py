@@ -9,7 +9,7 @@ from torch.nn import functional as F
 from trainables.data.resident import DeviceData
 from trainables.losses import find_loss
 from trainables.metrics.revisited import descriptors
-from trainables.own import blamed
+from trainables.own import blamed, kind_of
 from trainables.training import checkpoint
 from trainables.training.assembly import loss_terms
 from trainables.training.evaluation import apply, evaluate
@@ -55,58 +55,31 @@ def _try_network(setup: Setup, batch_size: int, channels: int) -> None:
     data = DeviceData("random images", (images, labels), (images[:3], labels[:3]))
     small = replace(setup, memory_size=batch_size, **UNTRAINED)
     h = dict.fromkeys(find_loss(setup.loss).weights, WEIGHT) | {"batch_size": batch_size}
-    with blamed(f"{network}, called twice,"):
-        training, other = (Training(small, data, h, seed=0, device=CPU) for _ in range(2))
-    _compare(network, training.model, other.model)
-    _step(network, training)
-    _evaluate(network, training)
-    with blamed(f"{network}: a saved training, resumed,"):
-        checkpoint.loads(other, checkpoint.dumps(training), "its state")
-
-
-def _compare(network: str, one: torch.nn.Module, other: torch.nn.Module) -> None:
-    """Raise ValueError unless the two have the same state, of tensors alone."""
-    first, second = one.state_dict(), other.state_dict()
-    for name, value in first.items():
-        if not isinstance(value, torch.Tensor):
-            raise ValueError(f"{network}: {name!r} of its state is {type(value).__name__}, allowed are tensors")
-        if not torch.equal(value.nan_to_num(), second.get(name, value[..., None]).nan_to_num()):
-            raise ValueError(
-                f"{network}: with one seed {name!r} is not always the same; torch's generator is seeded, others are not"
-            )
-
-
-def _step(network: str, training: Training) -> None:
-    size, setup = training.batch_size, training.setup
-    step = f"a training step on {size} random images, to be mapped to [{size}, features] with a gradient,"
+    step = f"a training step on {batch_size} random images, to be mapped to [{batch_size}, features] with a gradient,"
     with blamed(f"{network} with loss {setup.loss!r}: {step}"):
+        training, other = (Training(small, data, h, seed=0, device=CPU) for _ in range(2))
         training.depart()
         training.step()
     scored = training.model.trunk if setup.task == "ssl" else training.model
     if all(parameter.grad is None for parameter in scored.parameters()):
         raise ValueError(f"{network}: a training step leaves its parameters without a gradient")
     least, shape = 1 + training.loss.normalised, list(training.z.shape)  # a unit vector of one number is constant
-    if len(shape) != 2 or shape[0] != size or shape[1] < least:
-        raise ValueError(
-            f"{network}: in training it maps {size} images to {shape}, allowed is [{size}, {least} or more]"
-        )
+    if len(shape) != 2 or shape[0] != batch_size or shape[1] < least:
+        allowed = f"[{batch_size}, {least} or more]"
+        raise ValueError(f"{network}: in training it maps {batch_size} images to {shape}, allowed is {allowed}")
     if not training.terms.isfinite().all():
         raise ValueError(
             f"{network} with loss {setup.loss!r}: on random images the terms are {training.terms.tolist()}"
         )
-
-
-def _evaluate(network: str, training: Training) -> None:
-    model, setup, data = training.model, training.setup, training.data
     with blamed(f"{network}: an evaluation of random images, to be mapped to [1, features] and [3, features],"):
-        [scores] = evaluate([model], setup, data.train, data.validation)
-        alone = apply(model, data.train[0][:1], CPU, setup.input_size)
-    if alone.shape != training.z[:1].shape:
-        raise ValueError(f"{network}: it maps one image to {list(alone.shape)}, allowed is [1, features]")
-    if not scores or not alone.isfinite().all():
-        raise ValueError(f"{network}: its output for random images is not finite in evaluation")
+        [scores] = evaluate([training.model], small, data.train, data.validation)
+        alone = apply(training.model, images[:1], CPU, setup.input_size)
+    if list(alone.shape) != [1, shape[1]] or not scores or not alone.isfinite().all():
+        raise ValueError(f"{network}: it maps one image to {kind_of(alone)}, allowed are finite [1, features]")
     if setup.test != "split":
-        width, height = 2 * setup.image_size, 3 * setup.image_size // 2
+        width, height = 2 * size, 3 * size // 2
         photo = torch.randint(256, (3, height, width), dtype=torch.uint8).numpy()
         with blamed(f"{network}: a photo of {width} x {height} px at three scales, as test = {setup.test!r} has,"):
-            descriptors(model, [photo])
+            descriptors(training.model, [photo])
+    with blamed(f"{network}: a saved training, resumed,"):
+        checkpoint.loads(other, checkpoint.dumps(training), "its state")

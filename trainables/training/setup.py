@@ -5,7 +5,7 @@ each trial.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from math import inf, isfinite
 from types import UnionType
@@ -15,16 +15,7 @@ from trainables.losses import find_loss
 from trainables.losses.registry import MINING, NEGATIVES, REMEMBERED
 
 TASKS = ("dml", "ssl")
-DISTANCES = ("euclidean", "cosine")
 AUGMENTATIONS = ("none", "crop", "simclr")
-OPTIMIZERS = ("sgd", "adam")
-SCHEDULES = ("constant", "cosine", "step", "plateau")
-PRECISIONS = ("float32", "bfloat16")
-MEMORIES = ("none", "variable", "fixed")
-TESTS = ("split", "roxford5k", "rparis6k")
-STEPS = ("graph", "eager")
-PROJECTIONS = ("relu", "leaky_relu")
-PROBED = ("raw", "standardised")
 UNLABELLED = ("view_retrieval", "rankme")
 """Scores that need no classes. The first selects where there are none."""
 
@@ -34,10 +25,11 @@ SELECTIONS = {
 """task -> scores that may select weights and drive the search; the first is the paper's."""
 
 ALLOWED = {
-    "task": TASKS, "distance": (None, *DISTANCES), "q": (1, 2), "optimizer": OPTIMIZERS,
-    "augmentation": (None, *AUGMENTATIONS), "schedule": SCHEDULES, "precision": PRECISIONS, "memory": MEMORIES,
-    "test": TESTS, "step": (None, *STEPS), "projection": PROJECTIONS,
-    "probe_features": PROBED, "negatives": NEGATIVES, "mining": MINING,
+    "task": TASKS, "distance": (None, "euclidean", "cosine"), "q": (1, 2), "optimizer": ("sgd", "adam"),
+    "augmentation": (None, *AUGMENTATIONS), "schedule": ("constant", "cosine", "step", "plateau"),
+    "precision": ("float32", "bfloat16"), "memory": ("none", "variable", "fixed"),
+    "test": ("split", "roxford5k", "rparis6k"), "step": (None, "graph", "eager"), "projection": ("relu", "leaky_relu"),
+    "probe_features": ("raw", "standardised"), "negatives": NEGATIVES, "mining": MINING,
 }  # fmt: skip
 ONLY_WITH = {
     "learning_rate": {"optimizer": ("adam",)}, "margin": {"loss": ("margin",)}, "q": {"loss": ("margin",)},
@@ -51,16 +43,10 @@ ONLY_WITH = {
 }  # fmt: skip
 """Field -> other fields, each with the values with which the first has an effect on a training. Other fields always
 have one, but for `step`: how a training is computed."""
-PROJECTOR = re.compile(r"[1-9][0-9]{0,5}(-[1-9][0-9]{0,5})*")
 IMAGE_SIZES = range(8, 1025)  # px
-MOST = 10**6  # an embedding has fewer dimensions, as PROJECTOR says of a layer's width
-LARGEST_MARGIN = 2.0  # the largest distance of unit vectors
-STRONGEST = 4.0  # distortion of glyphs; with 2 nothing is learned
 LARGEST_INTEGER = 10**12
-POSITIVE = (
-    "image_size", "images_seen", "evaluations", "probe_epochs", "probe_rate", "learning_rate", "margin", "temperature",
-    "test_image_size",
-)  # fmt: skip
+MOST = 10**6  # an embedding has fewer dimensions, as PROJECTOR says of a layer's width
+PROJECTOR = re.compile(r"([1-9][0-9]{0,5}(-[1-9][0-9]{0,5})*)?")
 
 
 @dataclass(frozen=True)
@@ -113,67 +99,22 @@ class Setup:
     test_image_size: int = 1024  # pixels of a revisited benchmark's images, their longer side
 
     def __post_init__(self) -> None:
-        for name, values in ALLOWED.items():
-            self._need(getattr(self, name) in values, name, f"one of {list(values)}")
-        for name in POSITIVE:
-            self._need(0 < getattr(self, name) < inf, name, "must be > 0 and finite")
-        self._check_loss()
-        whole = f"must be a whole number of at most {LARGEST_INTEGER:,}"
         for field in fields(self):
             value = getattr(self, field.name)
-            right = field.type is not int or (type(value) is int and abs(value) <= LARGEST_INTEGER)
-            self._need(right, field.name, whole)
-        self._check_images()
-        self._need(0 <= self.weight_decay < inf, "weight_decay", "must be >= 0 and finite")
-        bare = "0 with optimizer = 'sgd', which is bare; adam takes one"
-        self._need(not self.weight_decay or self.optimizer != "sgd", "weight_decay", bare)
-        scores = SELECTIONS[self.task]
-        self._need(self.metric in scores, "selected_by", f"one of {list(scores)} with task {self.task!r}")
-        largest = f"at most {LARGEST_MARGIN:g}, the largest distance of unit vectors"
-        self._need(self.margin <= LARGEST_MARGIN, "margin", largest)
-        self._need(self.k >= 2, "k", "at least 2 items per class, or there is no positive pair")
-        self._need(self.probe_steps >= 0, "probe_steps", "0 or more")
-        self._need(
-            0 <= self.embedding < MOST and self.memory_start >= 0 and 1 <= self.memory_size < MOST**2,
-            "embedding memory_start memory_size",
-            f"at least 0, 0 and 1, and the first and last below {MOST:g} and {MOST**2:g}",
-        )
-
-    def _need(self, right: bool, names: str, allowed: str) -> None:
-        """ValueError with the values of these fields, and what is allowed, unless that is right."""
-        if not right:
-            values = ", ".join(f"{name} = {getattr(self, name)!r}" for name in names.split())
-            raise ValueError(f"{values}: {allowed}")
-
-    def _check_images(self) -> None:
-        least, most = IMAGE_SIZES[0], IMAGE_SIZES[-1]
-        self._need(0 < self.crop_scale <= 1, "crop_scale", "above 0, at most 1")
-        right = self.image_size in IMAGE_SIZES and self.test_image_size >= least
-        self._need(right, "image_size test_image_size", f"from {least} (image_size to {most}) pixels")
-        right = not self.crop_size or (self.views == "crop" and least <= self.crop_size <= self.image_size)
-        size = f"0, or from {least} to image_size = {self.image_size} pixels with augmentation = 'crop'"
-        self._need(right, "crop_size", size)
-        self._need(0 <= self.distortion <= STRONGEST, "distortion", f"from 0, plain, to {STRONGEST:g}")
-        right = self.task != "ssl" or (self.memory == "none" and self.test == "split" and self.views != "none")
-        self._need(right, "memory test augmentation", "ssl has 'none', 'split' and an augmentation")
-
-    def _check_loss(self) -> None:
-        if ":" not in str(self.loss):  # a user's own loss takes any task and k
-            loss = find_loss(self.loss)
-            if self.task not in loss.tasks:
-                raise ValueError(f"loss = {self.loss!r} with task = {self.task!r}: it trains {', '.join(loss.tasks)}")
-            self._need(loss.k in (None, self.k), "k", f"loss = {self.loss!r} takes {loss.k} views of an image")
-        if self.projector:
-            widths = "widths of layers, such as '256-256-256', or ''"
-            self._need(PROJECTOR.fullmatch(self.projector) is not None, "projector", widths)
-            alone = f"with task 'ssl' alone, and embedding = 0 (not {self.embedding}), its last width"
-            self._need(self.task == "ssl" and not self.embedding, "projector", alone)
-        if self.memory != "none":
-            known = f"with the losses {', '.join(REMEMBERED)} alone, not {self.loss!r}"
-            self._need(self.loss in REMEMBERED, "memory", known)
-            usual = (self.negatives, self.mining) == ("others", "none")
-            self._need(usual, "negatives mining", "'others' and 'none' with a memory")
-        self._need(isfinite(self.bias), "bias", "must be finite")
+            allowed = ALLOWED.get(field.name)
+            if allowed is not None and value not in allowed:
+                raise ValueError(f"{field.name} = {value!r}: one of {list(allowed)}")
+            if field.type is int and (type(value) is not int or abs(value) > LARGEST_INTEGER):
+                raise ValueError(f"{field.name} = {value!r}: must be a whole number of at most {LARGEST_INTEGER:,}")
+        if ":" not in str(self.loss) and self.task not in (loss := find_loss(self.loss)).tasks:  # one's own takes any
+            raise ValueError(f"loss = {self.loss!r} with task = {self.task!r}: it trains {', '.join(loss.tasks)}")
+        for names, right, words in RULES:
+            if not right(self):
+                values = ", ".join(f"{name} = {getattr(self, name)!r}" for name in names.split())
+                raise ValueError(f"{values}: {words}")
+        if self.metric not in SELECTIONS[self.task]:
+            scores = list(SELECTIONS[self.task])
+            raise ValueError(f"selected_by = {self.selected_by!r}: one of {scores} with task {self.task!r}")
 
     @property
     def loss_distance(self) -> str:
@@ -212,6 +153,39 @@ class Setup:
     def test_metric(self) -> str:
         """The score reported for the test: `metric`, or the medium mAP on a revisited benchmark."""
         return self.metric if self.test == "split" else f"{self.test}_medium_map"
+
+
+POSITIVE = ("images_seen", "evaluations", "probe_epochs", "probe_rate", "learning_rate", "temperature", "memory_size")
+RULES: list[tuple[str, Callable[[Setup], bool], str]] = [
+    *((name, lambda s, name=name: 0 < getattr(s, name) < inf, "must be > 0 and finite") for name in POSITIVE),
+    ("margin", lambda s: 0 < s.margin <= 2, "must be > 0, and at most 2, the largest distance of unit vectors; finite"),
+    ("bias", lambda s: isfinite(s.bias), "must be finite"),
+    ("k", lambda s: s.k >= 2, "at least 2 items per class, or there is no positive pair"),
+    ("k loss", lambda s: ":" in s.loss or find_loss(s.loss).k in (None, s.k), "this loss takes 2 views of an image"),
+    ("probe_steps", lambda s: s.probe_steps >= 0, "0 or more"),
+    ("memory_start", lambda s: s.memory_start >= 0, "0 or more"),
+    ("memory_size", lambda s: s.memory_size < MOST**2, f"below {MOST**2:g}"),
+    ("embedding", lambda s: 0 <= s.embedding < MOST, f"0 or more, and below {MOST:g}"),
+    ("weight_decay", lambda s: 0 <= s.weight_decay < inf, "must be >= 0 and finite"),
+    ("weight_decay optimizer", lambda s: not s.weight_decay or s.optimizer != "sgd", "sgd is bare, adam takes one"),
+    ("image_size", lambda s: s.image_size in IMAGE_SIZES, f"from {IMAGE_SIZES[0]} to {IMAGE_SIZES[-1]} pixels"),
+    ("test_image_size", lambda s: s.test_image_size >= IMAGE_SIZES[0], f"at least {IMAGE_SIZES[0]} pixels"),
+    ("crop_scale", lambda s: 0 < s.crop_scale <= 1, "above 0, at most 1"),
+    ("crop_size image_size augmentation",
+     lambda s: not s.crop_size or (s.views == "crop" and IMAGE_SIZES[0] <= s.crop_size <= s.image_size),
+     f"crop_size is 0, or from {IMAGE_SIZES[0]} to image_size pixels with augmentation = 'crop'"),
+    ("distortion", lambda s: 0 <= s.distortion <= 4, "from 0, plain, to 4; with 2 nothing is learned"),
+    ("memory test augmentation",
+     lambda s: s.task != "ssl" or (s.memory == "none" and s.test == "split" and s.views != "none"),
+     "ssl has 'none', 'split' and an augmentation"),
+    ("memory loss", lambda s: s.memory == "none" or s.loss in REMEMBERED, f"with {' and '.join(REMEMBERED)} alone"),
+    ("memory negatives mining",
+     lambda s: s.memory == "none" or (s.negatives, s.mining) == ("others", "none"), "'others', 'none' with a memory"),
+    ("projector", lambda s: PROJECTOR.fullmatch(s.projector) is not None, "widths of layers, as '256-256-256', or ''"),
+    ("projector task embedding", lambda s: not s.projector or (s.task == "ssl" and not s.embedding),
+     "a projector is for task 'ssl' alone, with embedding = 0, its last width"),
+]  # fmt: skip
+"""(fields, whether they fit each other, what is allowed)."""
 
 
 def override(setup: Setup, assignments: list[str]) -> Setup:

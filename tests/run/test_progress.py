@@ -76,7 +76,9 @@ def test_on_a_terminal_a_status_with_the_account_of_the_searches_stays_below_the
 def test_a_training_s_error_is_told_without_its_secret(capsys, monkeypatch):
     monkeypatch.setenv("STORE_SECRET", "first-line\nof-two-lines-AbC")
     progress, trials = progress_of(), [trial(0), trial(1), trial(2)]
-    for failed, error in zip(trials, ("403: token=ghp_abc", "key first-line\nof-two-lines-AbC", "Authorization: Bearer xyz refused")):
+    for failed, error in zip(
+        trials, ("403: token=ghp_abc", "key first-line\nof-two-lines-AbC", "Authorization: Bearer xyz refused")
+    ):
         progress.on_trial_result(0, trials, failed, {"done": True, "status": "failed", "error": error})
     said = capsys.readouterr().out
     assert all(part in said for part in ("403: token=***", "key ***", "Bearer *** refused"))

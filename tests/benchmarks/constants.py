@@ -57,7 +57,7 @@ CANDIDATES: dict[str, dict[str, Change]] = {
         "TOGETHER, EACH 1, 0": {"EACH": 0.0},
         "TOGETHER, EACH 1, 0.6": {"EACH": 0.6},
         "TOGETHER, EACH 0.5, 0.3": {"TOGETHER": 0.5},
-        "NOISE up to .1": {"NOISE": (1e-6, 1e-1)},
+        "NOISE up to .01": {"NOISE": (1e-6, 1e-2)},
         "CLOSER 1/8": {"CLOSER": 1 / 8},
         "CLOSER 1/2": {"CLOSER": 1 / 2},
         "CENTRE 0": {"CENTRE": 0.0},

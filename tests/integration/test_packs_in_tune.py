@@ -23,7 +23,7 @@ def test_a_grid_in_packs_with_batch_sizes_mixed(run, tmp_path):
     said = run(tmp_path, *argv, *packs, "--study", "packed")
     packed = trained_once(tmp_path, "packed")
     assert len(packed) == 8 and "8 at a time, up to 5 in a process" in said
-    assert len(list((tmp_path / "tune").glob("packed-*/grid/grid-*/"))) == 2, "a folder a pack"
+    assert len(list((tmp_path / "tune").glob("packed-*/packed/grid-*/"))) == 2, "a folder a pack"
     run(tmp_path, *argv, "--study", "single", "--workers", "1", "--num-samples", "2")
     single = results.read(tmp_path, "single")
     told = ["trial_id", "params", "batch_size", "val_score", "test_score", "status"]

@@ -127,16 +127,16 @@ def test_a_run_that_is_stored_under_another_name_is_not_stored_again(tmp_path):
     assert len(silent(results.read, tmp_path / "results")) == 2 and not place.exists()
 
 
-def test_a_row_that_is_damaged_or_whose_name_is_taken_stays_and_is_named(tmp_path, caplog):
+def test_a_damaged_row_stays_and_is_named_one_whose_name_is_taken_gets_another(tmp_path, caplog):
     results.write_trial(tmp_path / "results", trial(0, lr=0.5))
     for number in range(3):
         place = kept(tmp_path / "results", trial(number))
     (place / "trials/demo/cd-00001.parquet").write_bytes(b"PAR1")
     merge(tmp_path / "results")
     rows = silent(results.read, tmp_path / "results")
-    assert [params["lr"] for params in rows["params"]] == [0.5, 0.1], "the third is moved"
-    assert sorted(file.name for file in place.rglob("*.parquet")) == ["cd-00000.parquet", "cd-00001.parquet"]
-    assert f"{place}/trials/demo/cd-00000.parquet is left there: " in caplog.text and "cannot be read" in caplog.text
+    assert rows["trial_id"].tolist() == ["cd-00000", "cd-00001", "cd-00002"], "the first comes behind"
+    assert [params["lr"] for params in rows["params"]] == [0.5, 0.1, 0.1]
+    assert [file.name for file in place.rglob("*.parquet")] == ["cd-00001.parquet"] and "cannot be read" in caplog.text
 
 
 def test_all_three_places_are_emptied(tmp_path):

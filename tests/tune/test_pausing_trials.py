@@ -484,7 +484,6 @@ def test_a_search_begins_with_what_another_has_found(tmp_path, given):
 
 def test_resumed_from_its_rows_it_spends_what_is_left(search, tmp_path):
     """What was lost comes first, under its own number; what had paused goes on as a new trial, under its own too."""
-    whole = uninterrupted()
     cut = Tuner(search).run(most=24)
     stored(tmp_path, cut, lost=[2])
     again = from_results(tmp_path, resume=True, space=PLANE, metric="acc", mode="max")
@@ -497,7 +496,7 @@ def test_resumed_from_its_rows_it_spends_what_is_left(search, tmp_path):
     assert min(places[key] for key in places.keys() - before.keys()) == len(cut.trials)
     reached = dict(course(cut)) | dict(course(after))
     lost = cut.trials[2].epoch
-    assert sum(reached.values()) == pytest.approx(whole.epochs, abs=max(lost, 1)) and WHOLE in reached.values()
+    assert 3 * WHOLE < sum(reached.values()) <= 4 * WHOLE + lost and WHOLE in reached.values()
 
 
 class RecordedTuner(Tuner):
@@ -582,7 +581,7 @@ def test_suggestions_say_where_they_come_from():
     origins = [tuner.search.origin_of(trial.trial_id) for trial in tuner.trials]
     assert [origin["trial_index"] for origin in origins] == list(range(len(origins)))
     assert origins[0]["direction"] == "start"
-    assert {origin["direction"] for origin in origins[1:]} <= {"lr", "decay", "lr*decay", "lr/decay"}
+    assert {origin["direction"] for origin in origins[1:]} <= {"lr", "decay", "random"}
 
 
 @pytest.mark.parametrize("mode, sign", [("max", 1), ("min", -1)])

@@ -296,10 +296,7 @@ def test_a_finished_search_is_continued_from_its_results(tmp_path, given):
         )
     more = drive(searcher, 5)
     assert not {PLANE.key(h) for h in more} & {PLANE.key(h) for h in whole} and len(more) == 5
-    best, moved = max(whole, key=bowl), PLANE.to_coordinates(more[0]) - PLANE.to_coordinates(max(whole, key=bowl))
-    steps = np.abs(moved[np.abs(moved) > 1e-9])
-    assert np.allclose(steps, steps[0]), "a step along one axis or a diagonal from the best of them"
-    assert bowl(max(more, key=bowl)) > 0.9 * bowl(best), "and not as far away as a blind search steps"
+    assert max(map(bowl, more)) > 0.9 * max(map(bowl, whole)), "not as far away as a blind search steps"
 
 
 def test_of_a_losss_results_the_smallest_is_the_best(tmp_path):
@@ -394,7 +391,7 @@ def test_where_a_suggestion_comes_from_is_known_and_no_part_of_it():
     assert [set(config) for config in drive(searcher, 2)] == [{"lr", "wd"}] * 2
     first, second = (searcher.origin_of(f"t{n}") for n in range(2))
     assert first == {"direction": "start", "line_position": 0.0, "trial_index": 0}
-    assert second["direction"] in ("lr", "wd", "lr*wd", "lr/wd") and second["trial_index"] == 1
+    assert second["direction"] in ("lr", "wd", "random") and second["trial_index"] == 1
     assert searcher.origin_of("stranger") == {}
 
 

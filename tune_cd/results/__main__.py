@@ -95,6 +95,7 @@ def _compact(options: argparse.Namespace) -> int:
     left = results.compact(options.results, options.study)
     for sentence in left:
         print(f"{sentence}; left as it is", file=sys.stderr)
+    print(f"{options.study or 'all studies'} in {options.results}: one file of trials and one of curves a study")
     return FOUND if left else 0
 
 

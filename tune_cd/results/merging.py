@@ -21,10 +21,19 @@ import pyarrow as pa
 
 from tune_cd.results.attempts import reconcile
 from tune_cd.results.location import check_location
-from tune_cd.results.parquet import SCHEMAS, Unusable, compacted_name, file_name, is_visible, rows_of, serialise_many
+from tune_cd.results.parquet import (
+    SCHEMAS,
+    ConflictingRow,
+    Unusable,
+    compacted_name,
+    file_name,
+    is_visible,
+    rows_of,
+    serialise_many,
+)
 from tune_cd.results.reading import collect, rows_in
 from tune_cd.results.redaction import redact
-from tune_cd.results.rows import ASKED
+from tune_cd.results.rows import ASKED, trial_name
 from tune_cd.results.schema import Row, check_name
 from tune_cd.results.store import Bucket, Folder, address_of, store_of
 from tune_cd.results.study_files import COMPACTION, DONE, has_driver, state, text_of
@@ -124,7 +133,7 @@ def merge(results: str | Path) -> None:
     are opened for writing.
 
     A row is removed from its folder after it was written, so a merge that is interrupted loses none. A row that the
-    results do not take, such as one whose name another training has by now, stays, and a warning names its file.
+    results do not take stays, and a warning names its file.
     """
     moved, store = 0, store_of(results)
     for place in map(Folder, folders(results)):
@@ -149,15 +158,24 @@ def merge(results: str | Path) -> None:
 
 
 def _move(place: Folder, name: str, row: Row, results: str | Path) -> bool:
-    """Move one row, if the results take it. Raises OSError if they do not answer."""
+    """Move one row, if the results take it. Raises OSError if they do not answer.
+
+    If another run has its name by now, it gets the number behind all, unless it is there already.
+    """
     study, trial_id, attempt = row["study"], row["trial_id"], row["attempt"]
+    curve = read_curve(place.root, study, trial_id, attempt)
     try:
-        write(results, row, read_curve(place.root, study, trial_id, attempt))
+        try:
+            write(results, row, curve)
+        except ConflictingRow:
+            its, others = [row[field] for field in RUN], rows_in(results, study)
+            if all(its != [other[field] for field in RUN] for other in others):
+                number = 1 + max(other["trial_index"] for other in others)
+                named = {"trial_id": trial_name(row["search"], number), "attempt": 0}
+                write(results, row | named | {"trial_index": number}, [point | named for point in curve])
     except (ValueError, Unusable) as problem:
-        its = [row[field] for field in RUN]
-        if not any(its == [other[field] for field in RUN] for other in rows_in(results, study)):  # under another name
-            log.warning("%s is left there: %s", place.where(name), redact(str(problem)))
-            return False
+        log.warning("%s is left there: %s", place.where(name), redact(str(problem)))
+        return False
     place.remove(file_name("curves", study, trial_id, attempt))
     place.remove(name)
     return True

@@ -137,7 +137,8 @@ def trials_table(trials: pd.DataFrame) -> str:
 
 
 def _text_of(table: pd.DataFrame) -> str:
-    return table.to_string(index=False, na_rep="-", float_format="{:.4g}".format)
+    shown = table.astype(object).where(table.notna(), "-")  # pandas 2 would print None as such
+    return shown.to_string(index=False, float_format="{:.4g}".format)
 
 
 def trial_card(trial: Mapping[Any, Any]) -> str:

@@ -234,7 +234,6 @@ def test_a_stored_grid_search_is_a_measured_grid(tmp_path):
 @pytest.mark.parametrize("options, message", [
     (["--trials", str(10**20)], f"--trials {10**20}: at least 1 is required, and at most"),
     (["--trajectories", str(2**63)], f"--trajectories {2**63}"),
-    (["--workers=--"], "--workers \\[\\]"),
     (["--failures", "nan"], "--failures nan"),
     (["--seed", str(2**63)], f"--seed {2**63}"),
     (["--landscapes", "nowhere"], "landscape 'nowhere': one of .*'omniglot'"),

@@ -70,5 +70,6 @@ def test_the_table_has_paired_means_over_the_landscapes_of_a_family(monkeypatch,
 
 def test_a_search_that_pauses_is_changed_too():
     with changed("BALANCE", {}):
-        now = searched(("BALANCE", NOW, ON["BALANCE"], True, "conventional", 0))
-    assert 0.5 < now < 1 and searched(("BALANCE", "CENTRE 0", ON["BALANCE"], True, "conventional", 0)) != now
+        now = searched(("BALANCE", NOW, ON["BALANCE"], True, "blind", 0))
+    others = [searched(("BALANCE", one, ON["BALANCE"], True, "blind", 0)) for one in ("CENTRE 0", "CLOSER 1/8")]
+    assert 0.5 < now < 1 and set(others) != {now}

@@ -115,7 +115,7 @@ def curves_of(trials: pd.DataFrame, score: str = "test_score") -> list[Curve]:
     rows["told"] = rows["told"].where(rows["reported"].notna())
     rows["score"] = np.where(absent, TOLD, score)
     lowest = (rows["reported"] * signs(rows)).groupby(rows["landscape"]).min().to_dict()
-    groups = rows.assign(search_seed=rows["search_seed"].fillna(0)).groupby(
+    groups = rows.assign(search_seed=rows["search_seed"].astype("Int64").fillna(0)).groupby(
         ["landscape", "study", "search", "search_seed"], sort=False
     )
     curves = [_curve(group, lowest[group["landscape"].iloc[0]]) for _, group in groups]

@@ -51,12 +51,12 @@ def _balance_table(trials: pd.DataFrame, study: Study) -> list[str]:
     best = found.best if found.best["search"] == study.config.search else None
     recipes = [recipe for recipe in found.recipes if recipe.average in averages_of(study.setup)]
     rows = [("best balance found", best), *((f"best with {recipe_words(one.average)}", one.best) for one in recipes)]
-    lines = ["", *_table(names, rows).splitlines(), "", *(_fresh(found) if best is not None else [])]
+    lines = _fresh(found) if best is not None else []
     lines += [f"{recipe_words(recipe.average)}: {tuned(recipe)}" for recipe in recipes]
     lines += _growth(trials, study)
     if found.edges and best is not None:
         lines.append(f"best balance: {edges(found)}; a wider --range may hold better.")
-    return lines
+    return ["", *_table(names, rows).splitlines(), *([""] if lines else []), *lines]
 
 
 def _table(names: Sequence[str], rows: Sequence[tuple[str, pd.Series | None]]) -> str:

@@ -54,7 +54,7 @@ def test_the_driver_dies_in_the_middle_of_replicates_and_none_is_trained_twice(c
     assert len(table) == 6 and (table.groupby("trial_index")["seed"].apply(sorted).map(tuple) == (0, 1)).all()
     again = table.set_index("trial_id").loc[kept["trial_id"]].reset_index()
     assert again["started_at"].tolist() == kept["started_at"].tolist(), "rows of the first run stand"
-    assert "means over 2 seeds; 6 trials" in said and " ±0.0" in said
+    assert "means over 2 seeds" in said and "6 trainings: " in said and "±" in said
     (tmp_path / "whole").mkdir()
     whole(tmp_path / "whole", cluster.address, *argv)
     told = ["trial_id", "params", "seed", "val_score"]

@@ -1,7 +1,6 @@
 """Writes trials and learning curves to the results, each trial in its own file, and looks them up: by the exact names
 that a trial's files may have, and in compacted files."""
 
-import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -188,15 +187,6 @@ def look(store: Folder | Bucket, table: str, study: str, trial_id: str, attempt:
 def _ids(store: Folder | Bucket, file: str) -> frozenset[str]:
     """The trials in a compacted file, whose content never changes under its name."""
     return frozenset(load(store, file)["trial_id"].to_pylist())
-
-
-def attempts_in(results: str | Path, study: str) -> dict[str, int]:
-    """trial_id -> the latest attempt that has a file of its own, for all trials of a study."""
-    latest: dict[str, int] = {}
-    for name in store_of(results).listing(f"trials/{check_name(study)}", depth=1):
-        if found := re.fullmatch(r".*/([^/~]+)(?:~(\d+))?\.parquet", name):
-            latest[found[1]] = max(latest.get(found[1], 0), int(found[2] or 0))
-    return latest
 
 
 def compacted(store: Folder | Bucket, table: str, study: str) -> list[str]:

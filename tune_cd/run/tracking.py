@@ -81,6 +81,7 @@ class TrainingLog(Callback):
         return {}
 
     def on_trial_result(self, iteration, trials, trial, result, **info) -> None:
+        """Log each training of a trial's pack that has paused or ended, once."""
         for config, told in members_of(trial.config, result):
             name = self._identify(config)["trial_id"]
             if self._broken or not told.get("done") or (trial.trial_id, name) in self._ended:

@@ -14,10 +14,6 @@ from tune_cd.search.bracket import FAILED
 from tune_cd.search.space import Configuration, Key, Space
 from tune_cd.search.training import Proposal, Training, value_of
 
-OFF_LINES = ("start", "sampled", "resumed")
-"""The values of `Proposal.direction` outside line searches: a starting point, a baseline's own choice, and a training
-that goes on or is run again."""
-
 ROUNDING = 1e-9
 """Tolerance in comparisons of shares."""
 

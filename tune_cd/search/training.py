@@ -19,6 +19,9 @@ class Proposal:
 
     `line_position` is γ on the line x + γ·direction, in coordinates per unit of the direction. It is 0 at the line's
     origin.
+
+    Outside line searches the direction is "start", "sampled" (a baseline's own choice, or the model's without a value),
+    or "resumed" (a training that goes on or is run again).
     """
 
     h: Configuration

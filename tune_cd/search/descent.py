@@ -7,7 +7,7 @@ the caller can also look ahead, to the state after a trial that turns out better
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from math import ceil, inf, isfinite, nextafter, prod
+from math import inf, nextafter, prod
 
 import numpy as np
 
@@ -17,39 +17,22 @@ from tune_cd.search.space import Configuration, Key
 from tune_cd.search.training import Proposal
 
 
-@dataclass(frozen=True)
-class LineSearches:
-    """The settings of the paper's line searches. Raises ValueError for a value out of range.
+NEIGHBOURHOOD = {"paper": inf, "local": 4.0}
+"""rule -> octaves to either side of the incumbent within which a line search begins, on the parameter that moves fastest.
 
-    slope_threshold: a line search that gained less than this per step, as a share of `score_range`, multiplies its
-        direction's budget by `budget_growth` (0.02 and 2 in the paper's appendix). growth 1 keeps budgets fixed.
-    score_range: the scale of the metric; None: 1 while every value lies in [0, 1], else the range seen so far.
-    resolution: a bracket at most this wide, in octaves, is not searched further.
-    bracket: octaves to either side of the incumbent within which a line search begins, measured on the parameter that
-        moves fastest; None: from end to end of the box, as in the paper. It grows towards an end next to the best
-        (`bracket.Growing`), and begins twice as wide the next time along a direction that gained nothing.
-    """
+paper: Algorithms 1 and 2 (`algo:cd`, `algo:line_search`), from end to end of the box, except that a repeated point is
+free. A line search that comes to an evaluated configuration reads its value and goes on, where the paper's pseudo code
+spends a trial.
 
-    slope_threshold: float = 0.02
-    budget_growth: float = 2.0
-    score_range: float | None = None
-    resolution: float = 1e-3
-    bracket: float | None = None
+local: the conjecture at the end of the paper's discussion. A bracket grows towards an end next to the best
+(`bracket.Growing`), and begins twice as wide the next time along a direction that gained nothing."""
 
-    def __post_init__(self) -> None:
-        if self.slope_threshold < 0 or self.budget_growth < 1 or self.resolution <= 0:
-            raise ValueError(f"{self}: slope_threshold >= 0, budget_growth >= 1 and resolution > 0 are required")
-        if self.score_range is not None and not (isfinite(self.score_range) and self.score_range > 0):
-            raise ValueError(f"score_range {self.score_range}: a finite number > 0, or None")
-        if self.bracket is not None and not (isfinite(self.bracket) and self.bracket > self.resolution):
-            raise ValueError(f"bracket {self.bracket}: octaves, finite and above resolution {self.resolution}, or None")
+SLOPE, BUDGET_GROWTH = 0.02, 2
+"""A line search that gained less per step than SLOPE, as a share of the range of values, multiplies its direction's
+budget by BUDGET_GROWTH (the paper's appendix). The range is 1 while all values lie in [0, 1], else that seen so far."""
 
-
-RULES = {"paper": LineSearches(score_range=1.0), "local": LineSearches(score_range=1.0, bracket=4.0)}
-"""paper: Algorithms 1 and 2 (`algo:cd`, `algo:line_search`), except that a repeated point is free. A line search that
-comes to an evaluated configuration reads its value and goes on, where the paper's pseudo code spends a trial.
-
-local: the conjecture at the end of the paper's discussion: a line search begins in a neighbourhood of the incumbent."""
+RESOLUTION = 1e-3
+"""Octaves. A bracket at most this wide is not searched further."""
 
 
 @dataclass(frozen=True)
@@ -60,13 +43,12 @@ class Trajectory:
     """
 
     plan: Plan
-    settings: LineSearches
     starts: tuple[Configuration, ...]  # starting points still to be evaluated
     budgets: tuple[int, ...]  # c_i
     widths: tuple[float, ...]  # first bracket by direction, octaves to either side
     here: Configuration | None = None  # h of algo:cd
     value: float = FAILED
-    low: float = inf  # range of the finite values so far, for `score_range`
+    low: float = inf  # range of the finite values so far
     high: float = -inf
     turn: int = 0  # i of algo:cd
     origin: Configuration | None = None  # h_l of algo:line_search
@@ -76,11 +58,9 @@ class Trajectory:
     exhausted: int = 0  # consecutive lines that would be the same if searched again
 
     @classmethod
-    def first(
-        cls, plan: Plan, settings: LineSearches, starts: tuple[Configuration, ...], budgets: tuple[int, ...]
-    ) -> "Trajectory":
-        """The state before anything is evaluated."""
-        return cls(plan, settings, starts, budgets, (settings.bracket or inf,) * len(budgets))
+    def first(cls, plan: Plan, rule: str, starts: tuple[Configuration, ...], budgets: tuple[int, ...]) -> "Trajectory":
+        """The state before anything is evaluated. rule: one of NEIGHBOURHOOD."""
+        return cls(plan, starts, budgets, (NEIGHBOURHOOD[rule],) * len(budgets))
 
     @property
     def finished(self) -> bool:
@@ -150,7 +130,7 @@ class Trajectory:
 
     def _at_resolution(self) -> bool:
         _, bracket = self._current
-        return bracket.narrower_than(self.settings.resolution / self._octaves)
+        return bracket.narrower_than(RESOLUTION / self._octaves)
 
     def _next_line(self) -> "Trajectory":
         """End the current line search and turn to the next direction. The line's budget grows if it was slow, its
@@ -170,20 +150,11 @@ class Trajectory:
 
     def _grown(self, budget: int) -> int:
         """c_i <- c_i(history): a gain per step below the threshold multiplies the direction's budget."""
-        settings = self.settings
         if self.steps == 0:
             return budget
-        slow = settings.slope_threshold * self._half_range() * self.steps
-        half = self.value / 2 - self.before / 2  # the difference itself may overflow
-        if self.value == self.before or half < slow:  # the equality also covers two failures, -inf
-            return ceil(budget * settings.budget_growth)
-        return budget
-
-    def _half_range(self) -> float:
-        given = self.settings.score_range
-        if given is not None:
-            return given / 2
-        return 0.5 if self.low >= 0 and self.high <= 1 else self.high / 2 - self.low / 2
+        seen = 1.0 if self.low >= 0 and self.high <= 1 else self.high - self.low
+        slow = self.value == self.before or self.value - self.before < SLOPE * seen * self.steps  # equal: two failures
+        return budget * BUDGET_GROWTH if slow else budget
 
 
 STATES = 4096

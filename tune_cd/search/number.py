@@ -1,11 +1,9 @@
 """Which values are numbers: Python's and numpy's, and what holds just one."""
 
 from decimal import Decimal
-from math import inf, nan
+from math import inf
 from numbers import Integral, Real
 from typing import Any
-
-import numpy as np
 
 
 def number_of(value: Any) -> float | int | None:
@@ -16,8 +14,6 @@ def number_of(value: Any) -> float | int | None:
     """
     if type(value) is float:  # nearly all are
         return value
-    if value is np.ma.masked or isinstance(value, (np.timedelta64, np.datetime64)):  # Integral to numpy
-        return None
     if not isinstance(value, (Real, Decimal)) and callable(getattr(value, "item", None)):
         try:
             value = value.item()
@@ -30,8 +26,6 @@ def number_of(value: Any) -> float | int | None:
         number = float(real)
     except OverflowError:
         return inf if real > 0 else -inf
-    except ValueError:  # Decimal("sNaN")
-        return nan
     return int(real) if isinstance(real, Integral) else number
 
 

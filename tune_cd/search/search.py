@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from tune_cd.search.descent import RULES, LineSearches, Trajectory, needed_next
+from tune_cd.search.descent import NEIGHBOURHOOD, Trajectory, needed_next
 from tune_cd.search.directions import Directions, Plan, directions_of
 from tune_cd.search.guided import LENGTHS, Guided
 from tune_cd.search.prior import PRIORS
@@ -67,7 +67,7 @@ class CoordinateDescent(Optimiser):
         self,
         space: Space,
         *,
-        rule: str | LineSearches = "default",
+        rule: str = "default",
         prior: str | None = None,
         directions: Directions = None,
         budgets: int | Sequence[int] = 3,
@@ -81,8 +81,9 @@ class CoordinateDescent(Optimiser):
         super().__init__(space, workers)
         self.seed, self.rule, self.grows = index(seed), rule, True
         self.lengths, self.budget = _lengths(lengths), _budget(budget)
-        self._line_searches = _line_searches(rule)
-        if self._line_searches is not None and len(self.lengths) > 1:
+        if rule not in (*NEIGHBOURHOOD, "default", "line"):
+            raise ValueError(f"rule {rule!r}: one of {sorted([*NEIGHBOURHOOD, 'default', 'line'])}")
+        if rule in NEIGHBOURHOOD and len(self.lengths) > 1:
             raise ValueError(f"lengths {self.lengths}: with rule {rule!r} nothing pauses, lengths are (1.0,)")
         if rule == "line":
             names, rows = names[:1], rows[:1]
@@ -115,7 +116,7 @@ class CoordinateDescent(Optimiser):
             return f"its budget of {self.budget:g} full trainings is spent; a larger one goes on"
         if self.rule == "line":
             return "the best lies at an end of its line; a wider range goes on"
-        if self._line_searches is not None:
+        if self.rule in NEIGHBOURHOOD:
             return f"after {n} configurations every line is searched to its resolution; another start goes on"
         return (
             f"after {n} configurations no step promises more than a thousandth of the range of values; another start, "
@@ -150,7 +151,7 @@ class CoordinateDescent(Optimiser):
         directions = dict(zip(self._plan.names, self._plan.rows.tolist()))  # those of categories follow from the space
         return {
             "version": STATE_VERSION, "space": self.space.to_json(), "prior": self.prior,
-            "rule": self.rule if isinstance(self.rule, str) else vars(self.rule),
+            "rule": self.rule,
             "directions": directions or None, "budgets": list(self._budgets[: len(directions)]),
             "start": [*self._starts.values()], "workers": self.workers, "seed": self.seed,
             "lengths": list(self.lengths), "budget": None if self.budget == inf else self.budget, "grows": self.grows,
@@ -161,9 +162,8 @@ class CoordinateDescent(Optimiser):
     def from_state(cls, state: Mapping[str, Any]) -> "CoordinateDescent":
         """Continue where `state` was taken. Raises ValueError for a state of an unknown version."""
         check_version(state, STATE_VERSION)
-        names = ("prior", "directions", "budgets", "start", "workers", "seed", "lengths")
-        rule = state["rule"] if isinstance(state["rule"], str) else LineSearches(**state["rule"])
-        search = cls(Space.from_json(state["space"]), rule=rule, **{name: state[name] for name in names})
+        names = ("rule", "prior", "directions", "budgets", "start", "workers", "seed", "lengths")
+        search = cls(Space.from_json(state["space"]), **{name: state[name] for name in names})
         search.budget = inf if state["budget"] is None else state["budget"]  # it may have been lowered below 1
         search.grows = state["grows"]
         for training in map(Training.from_json, state["trainings"]):
@@ -174,16 +174,16 @@ class CoordinateDescent(Optimiser):
         """The next training to run; None if there is none, for good or until a running training ends. budget: in full
         trainings, if not the search's own."""
         budget = self.budget if budget is None else budget
-        if self._line_searches is not None:
+        if self.rule in NEIGHBOURHOOD:
             affords = self.spent + 1 <= budget
-            proposal = self._next_of_line_searches(self._line_searches) if affords else None
+            proposal = self._next_of_line_searches() if affords else None
             return None if proposal is None else Step(proposal)
         now = self._model() if budget == self.budget else replace(self._model(), left=budget - self.spent)
         return self._on_line(now, budget).step if self.rule == "line" else now.step
 
-    def _next_of_line_searches(self, settings: LineSearches) -> Proposal | None:
+    def _next_of_line_searches(self) -> Proposal | None:
         """The first configuration without a value on the trajectory of `algo:cd`, or further ahead."""
-        state = Trajectory.first(self._plan, settings, tuple(self._first.values()), self._budgets)
+        state = Trajectory.first(self._plan, self.rule, tuple(self._first.values()), self._budgets)
         while not state.finished:
             training = self.training(state.proposal().h)
             if training is None or not training.curve or training.until is not None:
@@ -225,15 +225,6 @@ def starts_of(space: Space, start: Start) -> list[Configuration]:
     """The starting configurations. Raises ValueError for one outside the space."""
     points = [start] if isinstance(start, Mapping) else list(start or [])
     return [space.check(h) for h in points]
-
-
-def _line_searches(rule: str | LineSearches) -> LineSearches | None:
-    """The settings of the paper's rules; None: the model chooses."""
-    if isinstance(rule, LineSearches):
-        return rule
-    if rule not in (*RULES, "default", "line"):
-        raise ValueError(f"rule {rule!r}: one of {sorted([*RULES, 'default', 'line'])}")
-    return RULES.get(rule)
 
 
 def _budgets(budgets: int | Sequence[int], plan: Plan) -> tuple[int, ...]:

@@ -7,7 +7,7 @@ running one at its predicted value.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import frexp, inf, ldexp
+from math import inf
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,11 +73,10 @@ class Surrogate:
 
     @cached_property
     def ends(self) -> Array:
-        """Values of all trainings at full length [n_trainings], in the unit of `values`, predicted for those not yet
-        there."""
+        """Values of all trainings at full length [n_trainings], predicted for those not yet there."""
         predicted = self.process.averaged(self.expected)
         whole = [one.last if one.share == 1 and not one.failed else np.nan for one in self.trainings]
-        return np.where(np.isnan(whole), predicted, np.ldexp(whole, -self._octave))
+        return np.where(np.isnan(whole), predicted, whole)
 
     @cached_property
     def expected(self) -> Array:
@@ -85,9 +84,9 @@ class Surrogate:
         return self.process.ends(self.points)
 
     def believed(self, h: Configuration) -> tuple[float, float]:
-        """The predicted score of a configuration at full length and its standard deviation, in the scores' unit."""
+        """The predicted score of a configuration at full length and its standard deviation."""
         [mean], [deviation] = self.usual.measured(self.plan.space.to_coordinates(h)[None])
-        return _lifted(mean, self._octave), _lifted(deviation, self._octave)
+        return float(mean), float(deviation)
 
     def is_new(self, x: Array) -> NDArray[np.bool_]:
         """Which x [n, n_axes] are neither among the trainings nor alike one (`Axis.apart`), [n]."""
@@ -106,8 +105,7 @@ class Surrogate:
 
     @cached_property
     def values(self) -> Array:
-        """The data's values [n], in units of 2^`_octave`: the worst for a failure, the predicted one for a running
-        training."""
+        """The data's values [n]: the worst for a failure, the predicted one for a running training."""
         points, shares = self._places
         n = len(self._told)
         if n in (0, len(points)):
@@ -118,16 +116,8 @@ class Surrogate:
     @cached_property
     def _told(self) -> Array:
         """All values of the learning curves."""
-        told = raised(np.ldexp([value for one in self.trainings for value in one.curve.values()], -self._octave))
+        told = raised(np.array([value for one in self.trainings for value in one.curve.values()]))
         return told[[at in self._data for at, one in enumerate(self.trainings) for _ in one.curve]]
-
-    @cached_property
-    def _octave(self) -> int:
-        """All scores but very bad ones (`raised`) are between ±2^octave. In this unit their differences and squares do
-        not overflow or vanish; dividing by a power of two rounds nothing."""
-        told = np.array([v for one in self.trainings for v in one.curve.values() if v != FAILED] or [1.0])
-        first = frexp(np.abs(told).max())[1]
-        return first + frexp(np.abs(raised(np.ldexp(told, -first))).max())[1]
 
     @cached_property
     def _places(self) -> tuple[Array, Array]:
@@ -176,14 +166,6 @@ class Surrogate:
     def _likely(self, exploits: bool) -> Draws:
         n, (points, shares) = len(self._told), self._places
         return likely(points[:n], shares[:n], self._told, draws_of(self.prior, self.plan, exploits, self.lengths))
-
-
-def _lifted(value: float, octave: int) -> float:
-    """value·2^octave; ±inf beyond the range of a float."""
-    try:
-        return ldexp(value, octave)
-    except OverflowError:
-        return inf if value > 0 else -inf
 
 
 def raised(values: Array) -> Array:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from math import inf, isfinite, nextafter
+from math import inf, nextafter
 from typing import Any
 
 from tune_cd.search.bracket import FAILED
@@ -119,16 +119,21 @@ class Training:
 
 
 def curve_of(values: Mapping[float, Any]) -> Curve:
-    """A learning curve from values by share; None, NaN and ±inf: failed there, which counts only at the end: later
+    """A learning curve from values by share; one that failed there (`value_of`) counts only at the end: later
     values are of a training that was run again. Raises ValueError as `value_of`."""
     curve = {share: value_of(values[share]) for share in sorted(values)}
     end = max(curve, default=0.0)
     return {share: value for share, value in curve.items() if value != FAILED or share == end}
 
 
+LARGEST = 1e100
+"""A value beyond ±LARGEST counts as a failure: no metric is so large, but that of a diverged training may be."""
+
+
 def value_of(value: Any) -> float:
-    """A value as it is stored: FAILED for None, NaN and ±inf. Raises ValueError for what is no number (`number_of`)."""
+    """A value as it is stored: FAILED for None, NaN, and beyond ±LARGEST. Raises ValueError for what is no number
+    (`number_of`)."""
     number = FAILED if value is None else number_of(value)
     if number is None:
         raise ValueError(f"value {value!r} ({type(value).__name__}): a number is required, or None for a failed trial")
-    return float(number) if isfinite(number) else FAILED
+    return float(number) if abs(number) <= LARGEST else FAILED

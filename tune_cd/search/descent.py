@@ -16,9 +16,8 @@ from tune_cd.search.directions import Plan
 from tune_cd.search.space import Configuration, Key
 from tune_cd.search.training import Proposal
 
-
 NEIGHBOURHOOD = {"paper": inf, "local": 4.0}
-"""rule -> octaves to either side of the incumbent within which a line search begins, on the parameter that moves fastest.
+"""rule -> octaves to either side of the incumbent within which a line search begins, of the parameter that moves most.
 
 paper: Algorithms 1 and 2 (`algo:cd`, `algo:line_search`), from end to end of the box, except that a repeated point is
 free. A line search that comes to an evaluated configuration reads its value and goes on, where the paper's pseudo code

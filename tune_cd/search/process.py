@@ -67,7 +67,7 @@ class Process:
 
     def __init__(self, points: Array, shares: Array, values: Array, draws: Draws, factors: Array | None = None):
         self._offset = float(values.mean())
-        self.spread = float(values.std()) or 1.0  # the unit of standardised values
+        self.spread = (float(values.std()) if np.ptp(values) > 0 else 0.0) or 1.0  # the unit of standardised values
         standardised = (values - self._offset) / self.spread
         n, octaves = len(points), np.log2(shares)
         self._sloped = bool(np.ptp(octaves) > 0)

@@ -112,7 +112,7 @@ def test_what_no_commit_trained_is_not_written(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-UNCOMMITTED = {"glyphs-infonce", "omniglot-242-infonce", "omniglot-242-margin"}
+UNCOMMITTED = {"glyphs-infonce", "omniglot-242-margin"}
 """Landscapes with a batch size or two that were trained with changes in no commit; the README names them."""
 
 
@@ -178,7 +178,7 @@ def test_every_landscape_has_one_role():
 @pytest.mark.parametrize("name", MEASURED)
 def test_those_of_the_package_are_whole_and_small(name):
     """Older: 13 x 13 settings at each batch size over the paper's range, a second seed near the best. New: 7 x 7
-    settings over 24 octaves, 80 cells of two seeds in the band, 20 settings held back."""
+    settings over 24 octaves, at most 80 cells of two seeds in the band, 20 settings held back."""
     landscape = landscapes.load(name)
     older = landscape.held_back.empty
     (low, high), step, ticks = ((1e-6, 16.777216), 2, 13) if older else ((2.0**-14, 2.0**10), 4, 7)
@@ -187,7 +187,7 @@ def test_those_of_the_package_are_whole_and_small(name):
         part = landscape.at(b)
         lattice = [np.isin(np.round(np.log2(part.axes[axis] / low), 6) % step, 0) for axis in landscape.weights]
         assert [int(at.sum()) for at in lattice] == [ticks, ticks]
-        assert older or (part.trained.all(-1).sum() == 80 and len(part.held_back) == 20)
+        assert older or (60 < part.trained.all(-1).sum() <= 80 and len(part.held_back) == 20)
         assert part.trained.any(-1)[np.ix_(*lattice)].all()
         assert np.isfinite(part.noise()) and 0 < part.noise() < 0.1
     for weight in landscape.weights:

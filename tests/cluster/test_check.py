@@ -384,9 +384,3 @@ def test_the_gpus_of_ec2s_types_are_those_that_amazon_lists():
 )  # fmt: skip
 def test_the_gpus_of_googles_types(config, gpus):
     assert ray_up.gpus_of(config) == gpus
-
-
-def test_the_environment_may_choose_the_autoscaler(check, tmp_path, monkeypatch):
-    path = written(tmp_path, shipped("onprem.yaml").replace("RAY_enable_autoscaler_v2=0 ", ""))
-    monkeypatch.setenv("RAY_UP_enable_autoscaler_v2", "0")
-    assert check(path, "--template")[0] == 0

@@ -1,6 +1,5 @@
 """Faults below the results: what is damaged is named and the rest read, and a crash leaves only whole files."""
 
-import math
 import os
 import random
 import subprocess
@@ -15,7 +14,6 @@ from rows import evaluation, full, minimal
 from warned import silent
 
 from tune_cd import results
-from tune_cd.results import writing
 from tune_cd.results.reading import check_whole
 
 # Files that cannot be used
@@ -108,23 +106,6 @@ def test_no_flipped_bit_among_the_values_goes_unseen(tmp_path):
             warnings.simplefilter("always")
             table = results.read(tmp_path)
         assert len(caught) == 1 if table.empty else table.equals(whole)
-
-
-def test_what_may_be_written_is_read_whole(tmp_path):
-    """Many rows at once, with the rarer values that are allowed, and as each is written alone."""
-    odd = [
-        {"scores": {}}, {"scores": {"a": math.nan, "b": -math.inf}}, {"params": {}}, {"config": "{}"},
-        {"status": "failed", "val_score": None, "failure_kind": "lost"}, {"status": "diverged", "val_score": math.nan},
-        {"status": "stopped", "val_score": None}, {"started_at": None, "ended_at": None}, {"scores": {"ä": 1.0}},
-        {"started_at": None},
-    ]  # fmt: skip
-    rows = [full(trial_id=f"t{i:02d}", trial_index=i, **odd[i % len(odd)]) for i in range(40)]
-    writing.write_many(tmp_path / "many", rows)
-    for row in rows[:10]:
-        results.write_trial(tmp_path / "few", row)
-    many, few = (silent(results.read, tmp_path / name) for name in ("many", "few"))
-    assert len(many) == 40
-    pd.testing.assert_frame_equal(many[:10], few)
 
 
 # Crashes

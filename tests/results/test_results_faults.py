@@ -86,6 +86,26 @@ def test_rows_read_together_are_those_of_each_file(tmp_path):
     assert len(caught) == 4 and rest.trial_index.tolist() == [i for i in range(30) if i not in (3, 4, 5, 8)]
 
 
+def test_a_damaged_footer_keeps_no_other_file_from_being_read(tmp_path):
+    paths = [results.write_trial(tmp_path, full(trial_id=f"t{i}", trial_index=i)) for i in range(3)]
+    whole, data, pick = results.read(tmp_path), paths[0].read_bytes(), random.Random(2)
+    footer = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
+    repeated = [
+        bytes([byte]) * 5000 for byte in (0x1C, 0x19, 0xF1, 0xFC, 0x80)
+    ]  # structs, lists and numbers without end
+    for turn in range(60):
+        bad = bytearray(data)
+        place = pick.randrange(footer, footer + 4000)
+        bad[place : place + 5000 * (turn < 5)] = repeated[turn] if turn < 5 else [pick.randrange(256)]
+        paths[0].write_bytes(bad)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            table = results.read(tmp_path)
+        pd.testing.assert_frame_equal(
+            table[table.trial_index > 0].reset_index(drop=True), whole[1:].reset_index(drop=True)
+        )
+
+
 def test_what_parquet_readers_skip_is_skipped(tmp_path):
     path = results.write_trial(tmp_path, full())
     for hidden in ("demo/_t1.parquet", "demo/.t1.parquet", "_aside/t1.parquet", ".aside/t1.parquet"):

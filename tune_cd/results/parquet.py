@@ -114,7 +114,7 @@ def parsed_together(files: Mapping[str, bytes], kind: str) -> tuple[pa.Table | N
     names = list(files)
     try:
         data, places = spliced(list(files.values()))
-    except (ValueError, LookupError):  # the first one is damaged
+    except (ValueError, LookupError, RecursionError):  # the first one is damaged
         return None, names[:1]
     names = [names[place] for place in places]
     try:

@@ -22,7 +22,7 @@ Places = dict[tuple[int, ...], tuple[int, int, int]]
 def spliced(files: Sequence[bytes]) -> tuple[bytes, list[int]]:
     """One Parquet file with the rows of all files that are like the first one, and the places of these in `files`.
 
-    Raises ValueError, KeyError or IndexError if the first one is no Parquet file of one row group.
+    Raises ValueError, LookupError or RecursionError if the first one is no Parquet file of one row group.
     """
     footers = [data[-LAST - int.from_bytes(data[-LAST:-4], "little") : -LAST] for data in files]
     first, places = footers[0], Places()
@@ -54,6 +54,8 @@ def _walk(data: bytes, at: int, kind: int, path: tuple[int, ...], places: Places
         length, inner, at = data[at] >> 4, data[at] & 15, at + 1
         if length == 15:
             length, at = _number(data, at)
+        if inner <= 2:  # of truth values, which no footer has
+            raise ValueError(f"a list of Thrift's type {inner}")
         for place in range(length):
             at = _walk(data, at, inner, (*path, place), places)
     elif kind == STRUCT:

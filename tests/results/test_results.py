@@ -160,11 +160,9 @@ def test_a_missing_folder_is_named(tmp_path):
         ({"batchsize": 32}, r"'batchsize'.*allowed are .*'batch_size'"),
         ({"software": None}, r"missing fields \['software'\]"),
         ({"batch_size": 32.0}, r"batch_size = 32\.0 \(float\).*an int"),
-        ({"batch_size": True}, "batch_size = True"),
         ({"seed": 2**63}, "seed = 9223372036854775808 "),
         ({"Lambda_p": "0.5"}, r"Lambda_p = '0\.5' \(str\)"),
         ({"scores": [("r_map", 0.5)]}, "scores = "),
-        ({"scores": {"r_map": None}}, r"scores = \{'r_map': None\}"),
         ({"params": {"Lambda_p": math.inf}}, "params = .*finite"),
         ({"started_at": datetime(2026, 1, 1)}, "started_at = .*time zone"),
         ({"error": "\udcff"}, "error = "),
@@ -174,11 +172,9 @@ def test_a_missing_folder_is_named(tmp_path):
         ({"attempt": -1}, "attempt = -1.*>= 0"),
         ({"status": "done"}, "status = 'done'.*completed, diverged, failed, stopped"),
         ({"failure_kind": "gone"}, "failure_kind = 'gone' is not allowed"),
-        ({"failure_kind": 1}, "failure_kind = 1 "),
         ({"status": "stopped", "failure_kind": "lost"}, "failure_kind = 'lost' is not allowed"),
         ({"status": "completed"}, "val_score = None.*finite"),
         ({"status": "completed", "val_score": math.nan}, "val_score = nan.*finite"),
-        ({"status": "completed", "val_score": -math.inf}, "val_score = -inf.*finite"),
     ],
 )
 def test_a_row_that_is_not_allowed_is_refused_and_leaves_nothing(tmp_path, fields, named):

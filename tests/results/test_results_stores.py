@@ -50,14 +50,11 @@ def test_a_location_that_is_not_allowed_is_refused_before_it_is_touched(location
 
 
 SECRETS = [
-    "s3://AKIASECRET:SECRET@bucket/x", "s3://AKIASECRET:SEC/RET@bucket/x", "s3://AKIASECRET@bucket/x",
-    "S3://a:SECRET@bucket", "gs://SECRET@bucket/x", "gs://anonymous:SECRET@bucket/x", "gs://anonymous@SECRET@bucket",
-    "s3://bucket/x?endpoint_override=http://a:SECRET@host", "s3://bucket/x?secret_key=SECRET", "s3://bucket/x?SECRET",
-    "s3://bucket/x#SECRET", "s3://AKIASECRET:SEC?RET@bucket", "file://a:SECRET@/x", "https://a:SECRET@host/x",
-    "s3:/a:SECRET@bucket/x", "s3://bucket/x?endpoint_override=http://key:SECRET%40host",
-    "s3://bucket/x?endpoint_override=http://host/%3Fsig%3DSECRET", "s3://bucket/x?region=%0aSECRET",
-    "s3://bucket/x?endpoint_override=http://host/?sig=SECRET", "s3://bucket/x?region=eu%20SECRET",
-    "s3://bucket/x?region=eu%26endpoint_override%3Dhttp://SECRET", "s3://bucket/x?region=eu%23SECRET",
+    "s3://AKIASECRET:SEC/RET@bucket/x", "s3://AKIASECRET@bucket/x", "S3://a:SECRET@bucket", "gs://anonymous:SECRET@b/x",
+    "s3://bucket/x?endpoint_override=http://a:SECRET@host", "s3://bucket/x?secret_key=SECRET", "s3://bucket/x#SECRET",
+    "s3://AKIASECRET:SEC?RET@bucket", "file://a:SECRET@/x", "https://a:SECRET@host/x", "s3:/a:SECRET@bucket/x",
+    "s3://bucket/x?endpoint_override=http://key:SECRET%40host", "s3://bucket/x?region=eu%26scheme%3DSECRET",
+    "s3://bucket/x?endpoint_override=http://host/?sig=SECRET", "s3://bucket/x?region=%0aSECRET",
 ]  # fmt: skip
 
 

@@ -24,7 +24,7 @@ from tune_cd.run.lock import user
 from tune_cd.run.options import parse, study_name
 from tune_cd.run.searches import searches_of
 
-FAILED, BAD_INPUT, INTERRUPTED, STOPPED = 1, 2, 130, 143
+FAILED, BAD_INPUT, STOPPED = 1, 2, 143
 MEANINGS = {0: "finished", 1: "broke off, or no trial completed", 2: "refused before the first trial", 143: "stopped"}
 """Of the exit statuses of `tune_cd.run`."""
 PREFIX, ALIVE = "tune_cd~", ("PENDING", "RUNNING")
@@ -130,12 +130,10 @@ def ending(job) -> tuple[int | None, str]:
     if job.status in ALIVE:
         return None, ""
     code = STOPPED if job.status == "STOPPED" else job.driver_exit_code
-    lines = [line.strip() for line in (job.message or "").splitlines() if "error" in line.lower()]
-    error = f": {lines[-1]}" if lines and code in (None, FAILED, BAD_INPUT) else ""
     if code is None:
-        return FAILED, f"lost: the cluster knows no exit status{error}"
+        return FAILED, f"lost: {' '.join((job.message or 'the cluster knows no exit status').split())[-200:]}"
     code = 128 - code if code < 0 else code  # Ray's of a process that a signal ended
-    return code, f"{code}: {MEANINGS.get(code, 'ended otherwise')}{error}"
+    return code, f"{code}: {MEANINGS.get(code, 'ended otherwise')}"
 
 
 def watch(client, job, output: bool = False) -> int | None:
@@ -228,7 +226,7 @@ def parser() -> argparse.ArgumentParser:
 @redacted_output()
 def main(argv: list[str] | None = None) -> int:
     """Run one command; returns the exit status: 0, 1 if a study did not end in good order, 2 for bad input or no
-    cluster, 130 after Ctrl-C. `logs -f` returns the study's own."""
+    cluster. `logs -f` returns the study's own."""
     options, unknown = parser().parse_known_args(argv)
     if unknown and options.command is not start:
         parser().error(f"unrecognized arguments: {' '.join(unknown)}")
@@ -237,6 +235,3 @@ def main(argv: list[str] | None = None) -> int:
     except (ValueError, OSError, ImportError, RuntimeError) as error:
         print(f"error: {error}", file=sys.stderr)
         return BAD_INPUT
-    except KeyboardInterrupt:
-        print("\nno longer watching; submitted studies go on")
-        return INTERRUPTED

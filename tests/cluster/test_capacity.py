@@ -108,13 +108,6 @@ def test_growth_only_adds_and_is_bounded_by_the_clusters_most(alive, most, spot,
     assert total == max(alive, min(most, max(spot, twin))) * one
 
 
-@pytest.mark.parametrize(
-    "share, times", [(0.1, 10), (0.2, 5), (0.25, 4), (1 / 3, 3), (0.5, 2), (0.7, 1), (1, 1), (2, 0)]
-)
-def test_a_share_of_a_gpu_fits_as_often_as_it_should(share, times):
-    assert processes_on([{"CPU": 99, "GPU": 1}], 1, share) == times
-
-
 def test_a_cluster_where_nothing_fits_and_nothing_may_come_is_refused():
     """As on a head that never trains, whose description cannot be read: trials would wait for ever."""
     with pytest.raises(ValueError, match="no node of the cluster can take a trial"):

@@ -101,19 +101,15 @@ COMMON = [
     ("\nauth:", "\ndocker: {image: 'ray:latest', container_name: ray}\nauth:", "docker.image", "changes from day"),
     ("--dashboard-host=127.0.0.1", "--dashboard-host=0.0.0.0", START, "reaches the dashboard"),
     ("RAY_AUTH_MODE=token ray start --address", "ray start --address", WORKER_START, "MODE=token is missing"),
-    ("RAY_AUTH_MODE=token ray start --head", "ray start --head", START, "MODE=token is missing"),
     (SYNCED, "cluster_synced_files: []", "cluster_synced_files", "would lack the head's token"),
     (MAKES_TOKEN, "  - 'true'", "head_setup_commands", "nothing makes the token"),
     ("  - umask 077 &&", "  - umask 077 && 'a", "head_setup_commands", "no valid shell"),
     (f"{JOINS}:6379\n", f"{JOINS}:6380\n", WORKER_START, "port 6380, but the head listens at 6379"),
-    ("--port=6379", "--port=6390", WORKER_START, "port 6379, but the head listens at 6390"),
     (f"{JOINS}:6379\n", "--address='$RAY_HEAD_IP:6379'\n", WORKER_START, "'$RAY_HEAD_IP:6379' is not expanded"),
-    (f"{JOINS}:6379\n", "--address=\\$RAY_HEAD_IP:6379\n", WORKER_START, "\\$RAY_HEAD_IP is not expanded"),
     (f"ray start {JOINS}:6379", "ray start --head --port=6379", WORKER_START, "each would be a cluster of its own"),
     (f"ray start {JOINS}:6379", "ray start", WORKER_START, "--address=$RAY_HEAD_IP:PORT is missing"),
     ("ray start --head", "ray start", START, "--head is missing"),
     ("ray start --address", "ray start --block --address", WORKER_START, "--block never ends"),
-    ("ray start --head", "ray start --head --block", START, "--block never ends"),
     ("--autoscaling-config=~/ray_bootstrap_config.yaml", "", START, "no worker would be started"),
     (PIN, "-q -c ~/constraints.txt 'ray[default,tune]'", "", "no version of Ray is named"),
 ]
@@ -132,9 +128,7 @@ CLOUD = [
     (MOST, "\nmax_workers:\n", "max_workers", "None is not of type 'integer'"),
     (MOST, "\nmax_workers: 0\n", "max_workers", "no worker would be started"),
     (IDLE, "\nidle_timeout_minutes: 0\n", "idle_timeout_minutes", "must be more than 0: nodes would end"),
-    ("    min_workers: 0\n", "    min_workers: 0\n    idle_timeout_s: 0\n", "gpu-spot.idle_timeout_s", "would end"),
     ("GPU: 1", "gpu: 1", "gpu-spot.resources", "gpu is another resource to Ray"),
-    ("CPU: 8", "cpu: 8", "gpu-ondemand.resources", "cpu is another resource"),
     ("GPU: 1", "GPU: 4", "gpu-ondemand", "resources: GPU: 4, but a g"),
     ("region: us-", "region: eu-", "provider.availability_zone", " is no zone of eu-"),
 ]
@@ -151,16 +145,12 @@ SMALL = "a disk of 8 GB is too small"
 AWS = [
     (PIN, PIN.replace(RAY, "2.41.0"), "setup_commands", f"Ray 2.41.0, but {RAY} is installed here"),
     ("Type: g6.2x", "Typ: g6.2x", ".node_config", 'RunInstances refuses it: Unknown parameter in input: "InstanceTyp"'),
-    ("VolumeType:", "VolumTyp:", ".node_config", 'in BlockDeviceMappings[0].Ebs: "VolumTyp"'),
-    ("OnTermination: true", "OnTermination: 'true'", ".node_config", "Ebs.DeleteOnTermination, value: true"),
     ("OnTermination: true", "OnTermination: false", "Ebs.DeleteOnTermination", "a disk that outlives its node"),
     ("    ImageId: *image\n", "", ".node_config", "Ray's default is Ubuntu 18.04"),
     (SPOT, ANOTHER, "available_node_types.gpu-spot2", "on-demand twin"),
     ("VolumeSize: 150", "VolumeSize: 8", "gpu-spot.node_config", SMALL),
     ("us-west-2b,", "us-west-1b,", "provider.availability_zone", "us-west-1b is no zone of us-west-2"),
     ("GPU: 1", "GPU: 2", "gpu-spot", "resources: GPU: 2, but a g6.2xlarge has 1"),
-    ("g6.2xlarge", "g6.12xlarge", "gpu-spot", "resources: GPU: 1, but a g6.12xlarge has 4"),
-    ("g6.2xlarge", "m6i.large", "gpu-spot", "resources: GPU: 1, but a m6i.large has 0"),
 ]
 E2, ENDS = "      machineType: e2-standard-2", "scheduling: {onHostMaintenance: TERMINATE}"
 SPOT_HEAD = "scheduling: {provisioningModel: SPOT, instanceTerminationAction: DELETE}"
@@ -173,13 +163,10 @@ GCP = [
     (E2, f"{E2}\n      {SPOT_HEAD}", HEAD, "a spot head"),
     ("config: *gpu_node", "config: {<<: *gpu_node, machineType: g2-x}", "gpu-spot", "no on-demand twin"),
     (ENDS, "scheduling: {}", "gpu-ondemand.node_config", KEEPS),
-    (f"    {ENDS}", "    labels: {}", "gpu-ondemand.node_config", KEEPS),
     (" onHostMaintenance: TERMINATE,", "", "gpu-spot.node_config", KEEPS),
     (ENDS, "scheduling: [{onHostMaintenance: MIGRATE}]", "gpu-ondemand.node_config", KEEPS),
     (E2, f"{E2}\n      scheduling: [{{preemptible: true, instanceTerminationAction: DELETE}}]", HEAD, "a spot head"),
     ("diskSizeGb: 150", "diskSizeGb: 8", "gpu-spot.node_config", SMALL),
-    ("diskSizeGb: 150", "diskSizeGb: '8'", "head.node_config", SMALL),
-    ("zone: us-central1-a", "zone: us-east1-a", "", "us-east1-a"),
     ("zone: us-central1-a", "zone: us-central10-a", "provider.availability_zone", "us-central10-a"),
 ]
 LOCAL = [("RAY_enable_autoscaler_v2=0 ", "", START, "autoscaler v2 starts no worker here")]
@@ -198,10 +185,8 @@ KUBERAY = [
     ("idleTimeoutSeconds: 600", "idleTimeoutSeconds: 0", "autoscalerOptions.idleTimeoutSeconds", "pods would end"),
     (ONDEMAND, "resources: '{ondemand: 1}'", CLUSTER, "Ray's autoscaler cannot read its groups"),
     ("mountPath: /dev/shm", "mountPath: /scratch", WORKER, "no volume in memory at /dev/shm"),
-    ("medium: Memory, ", "", WORKER, "no volume in memory at /dev/shm"),
     ("--study mine", "--study 'mine", "spec.entrypoint", "no valid shell"),
     (RESULTS, "--results /home/ray/results", "spec: entrypoint", "lies in a pod and is lost with it"),
-    (RESULTS, "", "spec: entrypoint", "--results results lies in a pod"),
     (HEAD_SPEC, f"{HEAD_SPEC}\n      serviceType: LoadBalancer", "serviceType", "opens the dashboard"),
 ]
 PLANTED = (
@@ -251,10 +236,8 @@ def docker(image: str) -> dict:
     [
         ("gcp.yaml", {"worker_setup_commands": None}, "worker_setup_commands: Ray refuses it: None is not of type"),
         ("gcp.yaml", {"head_node_type": {"a": 1}}, "head_node_type: Ray refuses it: {'a': 1} is not of type"),
-        ("gcp.yaml", {"auth": None, "5": 1}, "auth: Ray refuses it: None is not of type 'object'"),
         ("gcp.yaml", {"provider": None}, "provider: Ray refuses it: None is not of type 'object'"),
         ("gcp.yaml", {"provider": OUT}, "Ray refuses it: 'provider' is a required property"),
-        ("gcp.yaml", {f"{KINDS}/head": None}, f"{KINDS}.head: Ray refuses it: None"),
         ("gcp.yaml", {f"{KINDS}/gpu-ondemand": OUT}, "gpu-spot: no on-demand twin: "),
         ("gcp.yaml", {f"{KINDS}/gpu-spot": OUT, f"{KINDS}/gpu-ondemand/resources": {"CPU": 8, "GPU": 1}}, ""),
         ("gcp.yaml", {STARTS: OUT}, "no `ray start` here: Ray's default commands start it"),
@@ -263,11 +246,8 @@ def docker(image: str) -> dict:
         ("gcp.yaml", {STARTS: [TOKEN + """echo 'a' "it's"; ray start --address="${RAY_HEAD_IP}:6379" # '"""]}, ""),
         ("gcp.yaml", {STARTS: [TOKEN + "ray start --address=$RAY_HEAD_IP:6379; curl http://$RAY_HEAD_IP:8265/x"]}, ""),
         ("gcp.yaml", AZURE, ""),
-        ("gcp.yaml", AZURE | {"max_wokers": 3}, "'max_wokers' was unexpected"),
         ("gpu.yaml", {MAPPINGS: [ROOT_DISK, DATA_DISK]}, ""),
         ("gpu.yaml", docker("rayproject/ray"), "changes from day to day"),
-        ("gpu.yaml", docker("registry:5000/mine"), "changes from day to day"),
-        ("gpu.yaml", docker("rayproject/ray:nightly-gpu"), "changes from day to day"),
         ("gpu.yaml", docker("registry:5000/mine:1.2"), ""), ("gpu.yaml", docker("mine@sha256:0123"), ""),
         ("kuberay.yaml", ENTRYPOINT | dict(zip(PODS, [[NFS], [SHM, NFS], [SHM]])), "--results /shared/results lies in"),
         ("kuberay.yaml", ENTRYPOINT | dict(zip(PODS, [[NFS], [SHM, NFS], [SHM, NFS]])), ""),
@@ -384,9 +364,3 @@ def test_the_gpus_of_ec2s_types_are_those_that_amazon_lists():
 )  # fmt: skip
 def test_the_gpus_of_googles_types(config, gpus):
     assert ray_up.gpus_of(config) == gpus
-
-
-def test_the_environment_may_choose_the_autoscaler(check, tmp_path, monkeypatch):
-    path = written(tmp_path, shipped("onprem.yaml").replace("RAY_enable_autoscaler_v2=0 ", ""))
-    monkeypatch.setenv("RAY_UP_enable_autoscaler_v2", "0")
-    assert check(path, "--template")[0] == 0

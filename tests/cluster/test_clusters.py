@@ -111,12 +111,6 @@ def test_the_package_travels_whole_and_alone(cluster):
     assert sources and not [part for part in parts for pattern in excluded if fnmatch.fnmatch(part, pattern)]
 
 
-def test_workers_wait_for_their_gpu_and_give_up(cluster):
-    (wait,) = [command for command in cluster["worker_setup_commands"] if "nvidia-smi" in command]
-    assert wait.startswith("timeout ")
-    assert not any("nvidia-smi" in command for command in cluster["setup_commands"] + cluster["head_setup_commands"])
-
-
 def test_the_shell_is_prepared_once_however_often_it_is_set_up(cluster, tmp_path):
     (prepare,) = [command for command in cluster["setup_commands"] if ".bashrc" in command]
     home = {"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"}
@@ -268,12 +262,6 @@ def test_a_command_is_understood(words):
         assert module == "tune_cd.submit"
         _, rest = submit.parser().parse_known_args(argv)
         assert not rest or submit.check_submission(rest)["metadata"]["study"] == "mine"
-
-
-def test_every_kind_of_command_is_shown():
-    shown = {" ".join(words[:2]) for words in commands() if words[0] in ("tune_cd.submit", "tune_cd.cluster")}
-    assert shown == {f"tune_cd.submit {name}" for name in ("start", "list", "logs", "stop")} | {"tune_cd.cluster check"}
-    assert set(re.findall(r"tune_cd\.cluster\s+(\w+)", README)) == {"check", "watch"}
 
 
 def flags(parser: argparse.ArgumentParser) -> set[str]:

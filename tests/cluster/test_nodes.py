@@ -42,12 +42,6 @@ def test_another_folder_of_the_same_name_is_left_alone(question, tmp_path, exist
     assert elsewhere.exists() == exists and (not exists or not list(elsewhere.iterdir()))
 
 
-def test_a_folder_that_can_be_read_and_not_written(question, tmp_path):
-    (tmp_path / "shared" / "own").mkdir()
-    found = look(question, "own", 0)
-    assert found["results"].startswith("cannot be written: [Errno 21] Is a directory")
-
-
 @pytest.mark.parametrize(
     ("asked", "gpus", "wrong"),
     [

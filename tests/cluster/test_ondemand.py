@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from tune_cd.cluster.capacity import Growth, NodeType
 from tune_cd.cluster.ondemand import NodeRequests, OnDemandType, Shortage, on_demand_type
-from tune_cd.cluster.watch import ClusterWatch
 
 SPOT, ONDEMAND = {"CPU": 8, "GPU": 1}, {"CPU": 8, "GPU": 1, "ondemand": 1}
 GPU_YAML = Growth((NodeType("gpu-spot", SPOT, 8.0), NodeType("gpu-ondemand", ONDEMAND, 8.0)), 8.0)
@@ -23,14 +22,6 @@ def test_the_type_with_the_resource_is_requested():
     assert on_demand_type(Growth((NodeType("gpu-spot", SPOT, 8.0),)), 1, 1.0) is None
     four = Growth((NodeType("o", {"CPU": 32, "GPU": 4, "ondemand": 1}, 5.0),), 2.0)
     assert on_demand_type(four, 1, 1.0) == OnDemandType({"GPU": 4, "ondemand": 1}, 4, 2)
-
-
-def test_trials_that_wait_or_run_are_wanted():
-    """The baselines at a study's end go one by one: nodes for the trials they will ask for later are not wanted yet."""
-    watch = ClusterWatch(GPU_YAML, 1, 1.0, 4, 60.0)
-    assert watch.wanted() == 4, "before the first trial is known"
-    watch.load.running, watch.load.live = 1, 2
-    assert watch.wanted() == 2
 
 
 BEGUN = [(0, 8, 6), (60, 8, 6), (200, 8, 8, 2)]

@@ -2,8 +2,6 @@
 
 import math
 import os
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
@@ -44,10 +42,6 @@ def test_list_names_studies_with_their_best_trial(folder, capsys):
     assert other.split() == ["other", "1", "0", "0", "1", "0", "-", "-", "-", "-", "-"]
 
 
-def test_list_of_nothing_says_so(tmp_path, capsys):
-    assert said(capsys, "list", tmp_path) == [f"there are no trials in {tmp_path}"]
-
-
 def test_show_puts_the_best_completed_trial_first_and_failures_last(folder, capsys):
     heading, *trials = said(capsys, "show", folder, "demo")
     names = ["Lambda_p", "Lambda_e", "optimizer", "nesterov"]
@@ -80,16 +74,6 @@ BAD = {
 def test_bad_input_is_one_line_and_status_2(folder, capsys, arguments):
     (line,) = said(capsys, *arguments.replace("R", str(folder)).split(), status=2)
     assert line.startswith("error: ") and BAD[arguments] in line
-
-
-def test_an_incomplete_command_is_status_2(capsys):
-    for arguments in ([], ["lst", "x"], ["show", "x"]):
-        with pytest.raises(SystemExit) as ended:
-            main(arguments)
-        assert ended.value.code == 2 and "usage:" in capsys.readouterr().err
-    with pytest.raises(SystemExit):
-        main(["compact", "--help"])
-    assert "RESULTS [STUDY]" in capsys.readouterr().out
 
 
 def test_compact_leaves_a_file_a_study_and_moves_rows_that_wait(folder, capsys):
@@ -127,14 +111,6 @@ def test_a_file_that_cannot_be_used_is_named_by_every_command(folder, capsys):
         CoordinateDescentSearch.from_results(folder, "demo", resume=True, metric="r_map", mode="max")
     damaged.unlink()
     CoordinateDescentSearch.from_results(folder, "demo", resume=True, metric="r_map", mode="max")
-
-
-def test_it_is_a_command_that_ends_quietly_when_its_reader_goes(folder):
-    for n in range(300):
-        results.write_trial(folder, minimal(trial_id=f"more-{n:04d}", trial_index=n, error="x" * 300))
-    command = f"{sys.executable} -m tune_cd.results show {folder} demo"
-    finished = subprocess.run(["sh", "-c", f"{command} | head -2"], capture_output=True, text=True)
-    assert finished.stdout.splitlines()[1].split()[0] == "t1" and finished.stderr == ""
 
 
 # What a study leaves behind

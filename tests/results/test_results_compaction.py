@@ -142,18 +142,6 @@ def test_what_was_compacted_is_as_final_as_before(tmp_path):
     same(tmp_path, before)
 
 
-def test_a_failed_row_is_superseded_after_compaction_too(tmp_path):
-    results.write_trial(tmp_path, minimal())
-    results.write_trial(tmp_path, full(trial_id="t1"))
-    results.compact(tmp_path)
-    assert results.write_trial(tmp_path, full(attempt=1)).name == "t0~1.parquet"
-    table = silent(results.read, tmp_path)
-    assert list(table.attempt) == [1, 0] and list(table.status) == ["completed"] * 2
-    results.compact(tmp_path)
-    same(tmp_path, table)
-    assert len(pd.read_parquet(tmp_path / "trials")) == 2
-
-
 def test_a_compacted_file_that_is_damaged_is_named_and_stays(tmp_path):
     """Rows to come are refused, so that they wait: it may hold theirs."""
     some_trials(tmp_path)

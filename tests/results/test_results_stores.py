@@ -6,7 +6,6 @@ from pathlib import Path
 import pandas as pd
 import pyarrow as pa
 import pytest
-from pyarrow import fs
 from rows import evaluation, full, minimal
 from s3 import free_port, place, proxy, server  # noqa: F401
 from warned import silent
@@ -51,14 +50,11 @@ def test_a_location_that_is_not_allowed_is_refused_before_it_is_touched(location
 
 
 SECRETS = [
-    "s3://AKIASECRET:SECRET@bucket/x", "s3://AKIASECRET:SEC/RET@bucket/x", "s3://AKIASECRET@bucket/x",
-    "S3://a:SECRET@bucket", "gs://SECRET@bucket/x", "gs://anonymous:SECRET@bucket/x", "gs://anonymous@SECRET@bucket",
-    "s3://bucket/x?endpoint_override=http://a:SECRET@host", "s3://bucket/x?secret_key=SECRET", "s3://bucket/x?SECRET",
-    "s3://bucket/x#SECRET", "s3://AKIASECRET:SEC?RET@bucket", "file://a:SECRET@/x", "https://a:SECRET@host/x",
-    "s3:/a:SECRET@bucket/x", "s3://bucket/x?endpoint_override=http://key:SECRET%40host",
-    "s3://bucket/x?endpoint_override=http://host/%3Fsig%3DSECRET", "s3://bucket/x?region=%0aSECRET",
-    "s3://bucket/x?endpoint_override=http://host/?sig=SECRET", "s3://bucket/x?region=eu%20SECRET",
-    "s3://bucket/x?region=eu%26endpoint_override%3Dhttp://SECRET", "s3://bucket/x?region=eu%23SECRET",
+    "s3://AKIASECRET:SEC/RET@bucket/x", "s3://AKIASECRET@bucket/x", "S3://a:SECRET@bucket", "gs://anonymous:SECRET@b/x",
+    "s3://bucket/x?endpoint_override=http://a:SECRET@host", "s3://bucket/x?secret_key=SECRET", "s3://bucket/x#SECRET",
+    "s3://AKIASECRET:SEC?RET@bucket", "file://a:SECRET@/x", "https://a:SECRET@host/x", "s3:/a:SECRET@bucket/x",
+    "s3://bucket/x?endpoint_override=http://key:SECRET%40host", "s3://bucket/x?region=eu%26scheme%3DSECRET",
+    "s3://bucket/x?endpoint_override=http://host/?sig=SECRET", "s3://bucket/x?region=%0aSECRET",
 ]  # fmt: skip
 
 
@@ -150,16 +146,6 @@ def test_opening_results_for_writing_looks_at_one_known_file_a_study(place, prox
     assert "broke off is not completed: " in caplog.text
 
 
-def test_plain_pandas_reads_the_object_store(place, server):
-    for n in range(3):
-        results.write_trial(place, full(trial_id=f"t{n}", trial_index=n))
-    results.compact(place)
-    results.write_trial(place, full(trial_id="t3", trial_index=3))
-    bucket = place[len("s3://") : place.index("?")]
-    files_of = fs.S3FileSystem(endpoint_override=f"http://127.0.0.1:{server}", region="us-east-1")
-    assert sorted(pd.read_parquet(f"{bucket}/trials", filesystem=files_of).trial_id) == ["t0", "t1", "t2", "t3"]
-
-
 def test_the_environment_names_the_endpoint_where_the_uri_does_not(place, proxy, monkeypatch):
     monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{proxy.server_port}")
     monkeypatch.setenv("AWS_REGION", "us-east-1")
@@ -201,15 +187,6 @@ def test_a_store_that_refuses_is_an_error_and_leaves_what_was_there(place, proxy
     proxy.fault = lambda *_: None
     pd.testing.assert_frame_equal(silent(results.read, place), before)
     assert store_of(place).listing("trials") == ["trials/demo/t0.parquet"]
-
-
-def test_a_store_that_does_not_answer_is_not_an_empty_table(place, proxy):
-    results.write_trial(place, full())
-    proxy.fault = lambda method, path: 403
-    with pytest.raises(OSError):
-        results.read(place)
-    with pytest.raises(OSError):
-        results.write_trial(place, full(val_score=0.9))
 
 
 def test_an_object_that_is_not_given_is_named_and_neither_replaced_nor_taken_for_damaged(place, proxy):

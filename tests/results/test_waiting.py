@@ -137,19 +137,3 @@ def test_a_damaged_row_stays_and_is_named_one_whose_name_is_taken_gets_another(t
     assert rows["trial_id"].tolist() == ["cd-00000", "cd-00001", "cd-00002"], "the first comes behind"
     assert [params["lr"] for params in rows["params"]] == [0.5, 0.1, 0.1]
     assert [file.name for file in place.rglob("*.parquet")] == ["cd-00001.parquet"] and "cannot be read" in caplog.text
-
-
-def test_all_three_places_are_emptied(tmp_path):
-    places = set()
-    for number in range(3):
-        refusals = iter([OSError("full")] * number)
-
-        def write(folder, number=number, refusals=refusals):
-            for refusal in refusals:
-                raise refusal
-            results.write_trial(folder, trial(number))
-
-        places.add(keep(tmp_path / "results", write))
-    merge(tmp_path / "results")
-    assert len(silent(results.read, tmp_path / "results")) == 3
-    assert len(places) == 3 and not any(place.exists() for place in places)

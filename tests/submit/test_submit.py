@@ -74,12 +74,6 @@ def test_what_is_wrong_is_said_before_anything_is_sent(argv, said):
         check_submission(argv)
 
 
-def test_typos_end_as_in_tune_cd_run(capsys):
-    with pytest.raises(SystemExit) as ended:
-        request("--nun-samples", "3")
-    assert ended.value.code == 2 and "--nun-samples" in capsys.readouterr().err
-
-
 def test_a_method_that_is_not_installed_here_may_be_there(monkeypatch):
     monkeypatch.setitem(sys.modules, "optuna", None)
     assert request("--search", "tpe", "--study", "x")["metadata"]["study"] == "x"
@@ -115,11 +109,6 @@ def shell(tmp_path: Path, program: str) -> subprocess.Popen:
     return subprocess.Popen(entrypoint, shell=True, stdout=subprocess.PIPE, text=True, start_new_session=True)
 
 
-@pytest.mark.parametrize("code", [0, 1, 2, 130])
-def test_the_exit_status_of_a_study_is_its_jobs(tmp_path, code):
-    assert shell(tmp_path, f"raise SystemExit({code})").wait(60) == code
-
-
 def test_a_stopped_study_says_its_last_words_in_the_process_that_ray_watches(tmp_path):
     """No shell is left between Ray and the study: it would end first, and Ray would kill what is left."""
     ends = "def end(*_):\n    time.sleep(1)\n    print('last words', flush=True)\n    sys.exit(143)\n"
@@ -129,13 +118,6 @@ def test_a_stopped_study_says_its_last_words_in_the_process_that_ray_watches(tmp
     os.kill(process.pid, signal.SIGTERM)
     said, _ = process.communicate(timeout=60)
     assert said == "last words\n" and process.returncode == 143
-
-
-@pytest.mark.parametrize("argv", [["list", "--nun"], ["logs"], ["stop"], ["stop", "a", "b"], []])
-def test_a_line_that_cannot_be_read_ends_with_2(argv, capsys):
-    with pytest.raises(SystemExit) as ended:
-        submit.main(argv)
-    assert ended.value.code == 2
 
 
 @pytest.fixture

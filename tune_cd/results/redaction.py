@@ -6,12 +6,17 @@ A name is a secret's by its words: `api_key`, `dbPassword` and `HF_TOKEN` are, `
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
+from math import isfinite, prod
+from numbers import Integral, Real
 from typing import Any, TextIO
 
 HIDDEN = "***"
+LONGEST = 10_000  # largest number of values in a list, array or object that is stored whole
+DEEPEST = 20  # levels of lists and objects; what lies below is text
+TEXT = 1000  # characters of an object's text
 SHORTEST = 8  # characters; shorter values of environment variables may be ordinary words
 
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
@@ -43,11 +48,14 @@ def redact(text: str) -> str:
 
 
 def hide(value: Any) -> Any:
-    """A copy of a JSON value in which HIDDEN stands for each text below a secret's name, and other texts are redacted.
+    """A copy of a value in JSON's types, in which HIDDEN stands for each text below a secret's name, and other texts
+    are redacted.
 
-    Truth values, null and empty texts stay, and numbers below other names than a password's.
+    Truth values, null and empty texts stay, and numbers below other names than a password's. Numbers and truth values
+    of numpy, arrays and tensors become JSON's numbers and lists, other objects their text. JSON has neither NaN nor
+    infinity: these are the texts "nan" and "inf", and an integer beyond 64 bits is text too.
     """
-    return _hide(value, "", _environment())
+    return _hide(value, "", _environment(), 0)
 
 
 @lru_cache(maxsize=4096)
@@ -57,19 +65,35 @@ def names_secret(name: str) -> bool:
     return _SECRET.search(words) is not None and _PIECE.search(words) is None
 
 
-def _hide(value: Any, secret: str, environment: re.Pattern[str] | None) -> Any:
-    """secret: the secret's name that the value stands below, or ""."""
-    if isinstance(value, str):
-        return HIDDEN if secret and value else _redact(value, environment)
-    if isinstance(value, list):
-        return [_hide(item, secret, environment) for item in value]
-    if isinstance(value, dict):
+def _hide(value: Any, secret: str, environment: re.Pattern[str] | None, level: int) -> Any:
+    """secret: the secret's name that the value stands below, or "". level: how many lists and objects hold it."""
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, Real):
+        return HIDDEN if _OF_DIGITS.search(secret.lower()) else _number(value)
+    if hasattr(value, "tolist") and prod(getattr(value, "shape", ())) <= LONGEST:  # of numpy, torch and pandas
+        return _hide(value.tolist(), secret, environment, level)
+    if isinstance(value, (Mapping, list, tuple)) and level < DEEPEST and len(value) <= LONGEST:
+        if not isinstance(value, Mapping):
+            return [_hide(item, secret, environment, level + 1) for item in value]
         return {
-            _redact(name, environment): _hide(inner, name if names_secret(name) else secret, environment)
-            for name, inner in value.items()
+            _redact(name, environment): _hide(inner, name if names_secret(name) else secret, environment, level + 1)
+            for name, inner in ((_text(name), inner) for name, inner in value.items())
         }
-    number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return HIDDEN if number and _OF_DIGITS.search(secret.lower()) else value
+    text = _text(value)
+    return HIDDEN if secret and text else _redact(text, environment)
+
+
+def _number(value: Real) -> int | float | str:
+    if isinstance(value, Integral):
+        return int(value) if -(2**63) <= int(value) < 2**64 else _text(value)
+    return float(value) if isfinite(value) else _text(value)
+
+
+def _text(value: Any) -> str:
+    """A text, or the beginning of an object's, without lone surrogates, which have no UTF-8."""
+    text = value if isinstance(value, str) else str(value)[:TEXT]
+    return text.encode("utf-8", "replace").decode()
 
 
 def _environment() -> re.Pattern[str] | None:

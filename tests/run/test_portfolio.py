@@ -8,11 +8,11 @@ import pytest
 from portfolios import BEST, PLANE, START, bowl, line, pausing, portfolio, until, whole
 from ray.tune.search import Searcher
 
+from trainables.trial import PACK
 from tune_cd import LENGTHS, CoordinateDescent
 from tune_cd.run.portfolio import ORIGIN
 from tune_cd.run.resumption import say_ended
 from tune_cd.run.study_search import StudySearch
-from tune_cd.tune.packs import PACK
 
 
 def run(asking, value=bowl):

@@ -38,7 +38,7 @@ def course(trials):
 
 
 def tuner(trainable, folder, searcher, name="run", num_samples=TRIALS, constants=None, others=(), **arguments):
-    callback = searcher.callback(folder / "results", "mine", metric="acc", mode="max", **arguments)
+    callback = searcher.callback(folder / "results", "mine", **arguments)
     return tune.Tuner(
         trainable,
         param_space=PARAM_SPACE | (constants or {}),

@@ -59,9 +59,9 @@ CASES = {  # reports, and (status, the last value, the best) with mode "max"
 class Tuner:
     """Tells a searcher and a callback of one trial, in Tune's order."""
 
-    def __init__(self, search, folder, metric="acc", mode="max", **arguments):
-        self.search, self.metric = search, metric
-        self.callback = search.callback(folder, "s", metric=metric, mode=mode, **arguments)
+    def __init__(self, search, folder, **arguments):
+        self.search = search
+        self.callback = search.callback(folder, "s", **arguments)
         config = search.suggest("t")
         self.trial = SimpleNamespace(
             trial_id="t", experiment_tag="1_x", config=config, evaluated_params=config, last_result={}, error_file=None,
@@ -73,7 +73,7 @@ class Tuner:
     def report(self, result, last=False):
         """last: Tune ends the trial on this report, of which it tells the searcher only then."""
         if self.search.pauses:
-            if not last and self.search.schedule().report("t", result) == TrialScheduler.STOP:
+            if not last and self.search.trials.report("t", result) == TrialScheduler.STOP:
                 last = True
         elif not last:
             self.search.on_trial_result("t", result)
@@ -102,7 +102,7 @@ class Tuner:
 
     @property
     def callback_folder(self):
-        return vars(self.callback)["_results"]
+        return self.callback.rows.location
 
 
 def told(search):
@@ -127,7 +127,7 @@ def test_row_and_search_never_contradict_each_other(tmp_path, name, use_result, 
     reports, status, last, best = CASES[name]
     reports = [{key: _turned(value, sign) if key == "acc" else value for key, value in one.items()} for one in reports]
     search = CoordinateDescentSearch(LINE, "acc", mode, full_length=FULL, use_result=use_result)
-    row = Tuner(search, tmp_path, mode=mode).run(reports, stopped)
+    row = Tuner(search, tmp_path).run(reports, stopped)
     agrees(row, search)
     assert row["status"] == status and told(search)[0] == (best if use_result == "best" else last)
     if status in ("completed", "stopped"):
@@ -160,7 +160,7 @@ def test_a_trial_that_fails_has_failed_whatever_it_reported(tmp_path):
 @pytest.mark.parametrize("result", [{"eval": {"acc": 0.5}, "epoch": 3}, {"eval/acc": 0.5, "epoch": 3}])
 def test_a_nested_metric(tmp_path, result):
     search = CoordinateDescentSearch(LINE, "eval/acc", "max")
-    row = Tuner(search, tmp_path, metric="eval/acc").run([result, {"epoch": 4}])
+    row = Tuner(search, tmp_path).run([result, {"epoch": 4}])
     agrees(row, search)
     assert row["status"] == "completed" and row["val_score"] == 0.5
 
@@ -275,7 +275,7 @@ def test_trials_that_a_scheduler_ends_are_stopped_with_a_full_length_and_warned_
     ray_session, tmp_path, caplog, trainable, scheduler, full_length
 ):
     search = CoordinateDescentSearch(full_length=full_length)
-    callback = search.callback(tmp_path / "r", "s", metric="acc", mode="max")
+    callback = search.callback(tmp_path / "r", "s")
     tune.Tuner(
         trainable, param_space={"lr": tune.loguniform(1e-4, 1.0), "early": False},
         tune_config=tune.TuneConfig(

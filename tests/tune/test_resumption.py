@@ -52,7 +52,7 @@ class Driver:
             if not isinstance(config, dict):
                 assert config is None or config == Searcher.FINISHED
                 return
-            config |= self.searcher.origin_of(trial)
+            config |= self.searcher.trials.origin_of(trial)
             self.asked.append(config)
             self.running.append((trial, config))
             self.begun[trial] = self.first + self.ended
@@ -154,7 +154,7 @@ def place(config):
 def place_of(searcher, trial):
     """Suggests a trial's configuration; its place in the order of asking."""
     assert isinstance(searcher.suggest(trial), dict)
-    return searcher.origin_of(trial)["trial_index"]
+    return searcher.trials.origin_of(trial)["trial_index"]
 
 
 def flat(config):
@@ -208,7 +208,7 @@ def test_a_lost_trial_that_runs_again_counts_as_one_of_the_workers(tmp_path):
     cut.run(rows=3)
     cut.end(error="lost: the node died")
     searcher = again(tmp_path)
-    assert place_of(searcher, "a") == 3 and searcher.suggest("b") is None and not searcher.finished
+    assert place_of(searcher, "a") == 3 and searcher.suggest("b") is None and not searcher.trials.finished
     searcher.on_trial_complete("a", None, error=True)
     assert place_of(searcher, "b") == 4
 

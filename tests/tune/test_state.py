@@ -91,7 +91,7 @@ def restored(make, ended, trials):
     course_of(searcher, ended)
     searcher.suggest(f"t{ended}")
     again.set_state(json.loads(json.dumps(searcher.get_state())))
-    again.agree(tunes(trials))
+    again.trials.agree(tunes(trials))
     return again
 
 
@@ -152,7 +152,7 @@ def test_several_workers_and_a_trial_of_another_search(make):
     again.set_state(searcher.get_state())
     strange = {"lr": 0.05, "wd": 0.05}
     ended = [done("t0", live[0]), done("t1", live[1])]
-    again.agree(tunes([*ended, ("t2", live[2], "PENDING", None), ("x", strange, "RUNNING", None)]))
+    again.trials.agree(tunes([*ended, ("t2", live[2], "PENDING", None), ("x", strange, "RUNNING", None)]))
     suggested = again.suggest("n0")
     assert suggested not in (strange, *live, Searcher.FINISHED) and again.suggest("n1") is None
     again.on_trial_complete("x", {"val_score": bowl(strange)})

@@ -34,14 +34,14 @@ class PausingScheduler(FIFOScheduler):
         """
         _require_unrepeated(tune_controller.search_alg)
         _require_saved(trial)
-        if trial.status == Trial.PENDING and self._search.schedule().must_wait(trial.trial_id, trial.evaluated_params):
+        if trial.status == Trial.PENDING and self._search.trials.must_wait(trial.trial_id, trial.evaluated_params):
             trial.set_status(Trial.PAUSED)
 
     def on_trial_error(self, tune_controller, trial: Trial) -> None:
         self._search.on_trial_complete(trial.trial_id, error=True)
 
     def on_trial_result(self, tune_controller, trial: Trial, result: dict) -> str:
-        return self._search.schedule().report(trial.trial_id, result)
+        return self._search.trials.report(trial.trial_id, result)
 
     def choose_trial_to_run(self, tune_controller) -> Trial | None:
         """Choose a new trial, else a paused one if it is the search's next step; end paused ones if nothing is left.
@@ -49,11 +49,11 @@ class PausingScheduler(FIFOScheduler):
         Once Tune has started num_samples trials, only these go on.
         """
         trials = tune_controller.get_trials()
-        self._search.agree(trials)
+        self._search.trials.agree(trials)
         pending = next((trial for trial in trials if trial.status == Trial.PENDING), None)
         if pending is not None:
             return pending
-        of_search = self._search.schedule()
+        of_search = self._search.trials
         paused = {trial.trial_id: trial for trial in trials if trial.status == Trial.PAUSED}
         if not paused:
             return None
@@ -67,8 +67,8 @@ class PausingScheduler(FIFOScheduler):
             of_search.step = None
             return trial
         running = any(trial.status == Trial.RUNNING for trial in trials)
-        if not running and (self._search.finished or exhausted):
-            self._search.warn_of_paused()
+        if not running and (of_search.finished or exhausted):
+            of_search.warn_of_paused()
             for trial in paused.values():
                 tune_controller.stop_trial(trial)
         return None

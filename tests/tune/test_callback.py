@@ -6,62 +6,12 @@ import pickle
 import pandas as pd
 import pytest
 from fake_trials import FakeTrial
-from ray import tune
 from ray.tune.search.repeater import TRIAL_INDEX as REPETITION
 
 from tune_cd import CoordinateDescentSearch, Space, results
 from tune_cd.results import writing
 from tune_cd.results.attempts import to_retry
 from tune_cd.tune.callback import row_store
-
-
-def objective(config):
-    if config["lr"] > 0.3:
-        raise RuntimeError("too hot")
-    loss = (math.log10(config["lr"]) + 2) ** 2 if config["lr"] < 0.2 else math.nan
-    tune.report({"loss": loss, "top5": 1 - loss})
-
-
-@pytest.fixture
-def fit(ray_session, tmp_path):
-    def run(callback, num_samples=8):
-        """callback: its arguments."""
-        searcher = CoordinateDescentSearch(points_to_evaluate=[{"lr": 0.5}, {"lr": 0.25}, {"lr": 0.1}], workers=1)
-        made = searcher.callback(study="mine", **callback)
-        return tune.Tuner(
-            objective, param_space={"lr": tune.loguniform(1e-4, 1.0), "epochs": 2},
-            tune_config=tune.TuneConfig(metric="loss", mode="min", num_samples=num_samples, search_alg=searcher,
-            reuse_actors=True),
-            run_config=tune.RunConfig(name="run", storage_path=str(tmp_path / "tune"), verbose=0, callbacks=[made]),
-        ).fit()  # fmt: skip
-
-    return run
-
-
-@pytest.mark.ray
-@pytest.mark.slow
-def test_every_trial_of_a_users_tuner_becomes_a_row(fit, tmp_path):
-    grid = fit({"results": tmp_path / "r", "fields": {"dataset": "toy", "seed": 3}})
-    table = results.read(tmp_path / "r", "mine")
-    assert len(table) == len(grid) == 8 and table["trial_index"].tolist() == list(range(8))
-    assert table["status"].tolist()[:3] == ["failed", "diverged", "completed"] and set(table["status"][3:]) == {
-        "completed"
-    }
-    assert "too hot" in table["error"][0] and table["val_score"][:2].isna().all()
-    assert set(zip(table["metric_name"], table["mode"])) == {("loss", "min")}
-    assert table["val_score"].min() == pytest.approx(grid.get_best_result(filter_nan_and_inf=True).metrics["loss"])
-    row = table.iloc[5]
-    assert (row["params"].keys() == {"lr"} and row["Lambda_p"] is None) or math.isnan(row["Lambda_p"])
-    assert (
-        row["direction"] == "lr"
-        and row["scores"].keys() == {"loss", "top5"}
-        and row["dataset"] == "toy"
-        and row["seed"] == 3
-    )
-    assert '"epochs": 2' in row["config"] and row["ended_at"] >= row["started_at"]
-
-
-# ------------------------------------------------------------------------------------------- without Ray
 
 
 def run(callback, trials, failed=(), listed=None):

@@ -422,11 +422,3 @@ def test_in_optunas_place_the_same_tuner_runs_the_same_points_first_and_fills_th
     ]
     assert max(most) >= 2, "both CPUs have one"
     assert all(list(result.metrics["kept"]) == [True, 3, [1, 2]] for result in grid)
-
-
-@pytest.mark.ray
-@pytest.mark.slow
-def test_a_tuner_with_a_repeater(ray_session, tmp_path):
-    grid = fit(tmp_path, report, Repeater(CoordinateDescentSearch(), repeat=2), num_samples=4)
-    settings = [repr(searched(result.config)) for result in grid]
-    assert len(grid) == 4 and {settings.count(setting) for setting in settings} == {2}

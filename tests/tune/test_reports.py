@@ -258,18 +258,14 @@ def function(config):
 
 
 ASHA = partial(tune.schedulers.ASHAScheduler, reduction_factor=2)
-MEDIAN = partial(
-    tune.schedulers.MedianStoppingRule, time_attr="training_iteration", grace_period=1, min_samples_required=1
-)
 
 
 @pytest.mark.ray
 @pytest.mark.slow
-@pytest.mark.parametrize("full_length", [None, FULL])
 @pytest.mark.parametrize(
-    "trainable, scheduler",
-    [(function, ASHA), (Class, partial(ASHA, max_t=8)), (function, MEDIAN)],
-    ids=["ASHA", "ASHA, a class", "median"],
+    "trainable, scheduler, full_length",
+    [(function, ASHA, None), (Class, partial(ASHA, max_t=8), FULL)],
+    ids=["without", "with a full length"],
 )
 def test_trials_that_a_scheduler_ends_are_stopped_with_a_full_length_and_warned_of_without(
     ray_session, tmp_path, caplog, trainable, scheduler, full_length

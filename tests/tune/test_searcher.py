@@ -404,63 +404,32 @@ def objective(config):
 PARAM_SPACE = {"opt": {"lr": tune.loguniform(1e-6, 1.0)}, "wd": tune.loguniform(1e-8, 1.0), "epochs": 3}
 
 
-def fit(tmp_path, searcher, trainable=objective, num_samples=10, name="run", **config):
-    tuner = tune.Tuner(
-        trainable,
+def fit(tmp_path, searcher, num_samples, name):
+    return tune.Tuner(
+        objective,
         param_space=PARAM_SPACE,
         tune_config=tune.TuneConfig(
-            metric="acc", mode="max", num_samples=num_samples, search_alg=searcher, reuse_actors=True, **config
+            metric="acc", mode="max", num_samples=num_samples, search_alg=searcher, reuse_actors=True
         ),
         run_config=tune.RunConfig(name=name, storage_path=str(tmp_path), verbose=0),
-    )
-    return tuner.fit()
-
-
-def lrs(grid):
-    """Learning rates in the order of asking."""
-    return [r.config["opt"]["lr"] for r in grid]
+    ).fit()
 
 
 @pytest.mark.ray
 @pytest.mark.slow
-class TestWithTuner:
-    def start(self):
-        return CoordinateDescentSearch(start={"opt/lr": 0.1, "wd": 0.1}, workers=1)
-
-    def test_tunes_limit_keeps_two_workers_busy_with_different_trials(self, ray_session, tmp_path):
-        """Whenever one of two may start the search has one for it, never the same twice."""
-        searcher = CoordinateDescentSearch(start={"opt/lr": 0.1, "wd": 0.1})
-        suggest, live, refused = searcher.suggest, [], []
-
-        def watched(trial_id):
-            suggestion = suggest(trial_id)
-            (live if isinstance(suggestion, dict) else refused).append(len(searcher.search.live))
-            return suggestion
-
-        searcher.suggest = watched
-        grid = fit(tmp_path, searcher, num_samples=8, max_concurrent_trials=2)
-        asked = [(r.config["opt"]["lr"], r.config["wd"]) for r in grid]
-        assert len(set(asked)) == 8 and all(r.error is None for r in grid)
-        assert len(live) == 8 and set(live) == {1, 2}, "live trials after each suggestion"
-        assert all(running == 2 for running in refused), "nothing to suggest only where both are busy"
-
-    def assert_course(self, asked):
-        """The learning rates that the search asks for which nobody interrupts."""
-        core = CoordinateDescent(Space(**{"opt/lr": (1e-6, 1.0), "wd": (1e-8, 1.0)}), start={"opt/lr": 0.1, "wd": 0.1})
-        for lr in asked:
-            h = core.ask()
-            assert h["opt/lr"] == lr
-            core.tell(h, bowl({"lr": h["opt/lr"], "wd": h["wd"]}))
-
-    def test_a_users_trainable_whose_search_is_extended_and_known_to_another(self, ray_session, tmp_path):
-        head = fit(tmp_path, self.start(), num_samples=6, name="head")
-        assert len(head) == 6 and head.get_best_result().metrics["acc"] > 0.5
-        assert all(r.config["epochs"] == 3 and set(r.config) == {"opt", "wd", "epochs"} for r in head)
-        more = CoordinateDescentSearch()
-        more.restore_from_dir(head.experiment_path)
-        tail = fit(tmp_path, more, num_samples=3, name="tail")
-        self.assert_course(lrs(head) + lrs(tail))
-        space = Space(**{"opt/lr": (1e-6, 1.0), "wd": (1e-8, 1.0)})
-        other = CoordinateDescentSearch(space, "acc", "max")
-        other.add_evaluated_trials(tune.ExperimentAnalysis(head.experiment_path), "acc")
-        assert other.search.best[1] == head.get_best_result().metrics["acc"]
+def test_a_users_trainable_whose_search_is_extended_and_known_to_another(ray_session, tmp_path):
+    head = fit(tmp_path, CoordinateDescentSearch(start={"opt/lr": 0.1, "wd": 0.1}, workers=1), 6, "head")
+    assert len(head) == 6 and head.get_best_result().metrics["acc"] > 0.5
+    assert all(r.config["epochs"] == 3 and set(r.config) == {"opt", "wd", "epochs"} for r in head)
+    more = CoordinateDescentSearch()
+    more.restore_from_dir(head.experiment_path)
+    tail = fit(tmp_path, more, 3, "tail")
+    space = Space(**{"opt/lr": (1e-6, 1.0), "wd": (1e-8, 1.0)})
+    core = CoordinateDescent(space, start={"opt/lr": 0.1, "wd": 0.1})
+    for result in (*head, *tail):
+        h = core.ask()
+        assert h["opt/lr"] == result.config["opt"]["lr"], "as the search that nobody interrupts"
+        core.tell(h, bowl({"lr": h["opt/lr"], "wd": h["wd"]}))
+    other = CoordinateDescentSearch(space, "acc", "max")
+    other.add_evaluated_trials(tune.ExperimentAnalysis(head.experiment_path), "acc")
+    assert other.search.best[1] == head.get_best_result().metrics["acc"]

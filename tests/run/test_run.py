@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 import torch
 from contract import advance
-from datafiles import encoded, write_folder, write_zip
+from datafiles import encoded, write_folder
 from made_studies import study
 from studies import row
 
@@ -227,40 +227,19 @@ def test_what_the_xbm_experiment_tunes_under_adam_is_the_balance(tmp_path):
     assert plane.num_samples == 20 and len(products) == 9
 
 
-def photographs(root, classes=40, test=4):
-    """Stanford Online Products in its layout: small pictures of two a class."""
-    images, files = {}, {"train": "", "test": ""}
-    for label in range(classes):
-        for number in range(2):
-            name = f"chair_final/{label}_{number}.JPG"
-            images[name] = encoded(np.full((8, 8, 3), 5 * label + number, np.uint8), "JPEG")
-            files["test" if label < test else "train"] += f"{len(images)} {label + 1} 1 {name}\n"
-    lists = {
-        f"Ebay_{split}.txt": b"image_id class_id super_class_id path\n" + lines.encode()
-        for split, lines in files.items()
-    }
-    return write_zip(
-        root / "Stanford_Online_Products.zip",
-        {f"Stanford_Online_Products/{name}": data for name, data in (images | lists).items()},
-    )
+def test_table_xbm_on_sop_is_the_papers():
+    config = StudyConfig(dataset="sop", setup="paper", experiment="xbm")
+    assert config.setup_for("paper") == replace(find_setup("sop", "paper"), **setups.XBM["paper"])
 
 
-SOP = ("--dataset", "sop", "--setup", "paper", *XBM, "--weights", "none")
-
-
-def test_table_xbm_on_sop_is_the_papers(tmp_path, capsys):
-    made = study(tmp_path, *SOP, "--data-root", str(photographs(tmp_path)))
-    published = replace(find_setup("sop", "paper"), **setups.XBM["paper"])
-    assert made.setup == replace(published, weights="none") and len(made.searches) == 12
+def test_the_first_lines_say_what_is_trained_in_80_columns(tmp_path, capsys):
+    made = study(tmp_path, *XBM, "--setup", "small")
     assert [search.num_samples for search in made.searches] == [1, 20] * 3 + [1] * 6, "69 trainings at most"
     announce(made, Resources(cpus=1, gpus=0.0, workers=1))
     said = capsys.readouterr().out
-    assert "resnet50_xbm at 256 px" in said and "a full training sees 4,480,000 images" in said
-    searches = (
-        "without (1 training) + without-tuned (up to 20 trainings) + S1 (1 training) + S1-tuned (up to 20 trainings)"
-    )
-    lines = [line for line in said.splitlines() if str(tmp_path) not in line]  # paths are not folded
-    assert searches in " ".join(said.split()) and max(map(len, lines)) <= 80
+    searches = "without (1 training) + without-tuned (up to 20 trainings) + S1 (1 training)"
+    assert searches in " ".join(said.split()) and f"a full training sees {made.setup.images_seen:,} images" in said
+    assert max(len(line) for line in said.splitlines() if str(tmp_path) not in line) <= 80  # paths are not folded
 
 
 def test_a_folders_study_is_continued_with_the_same_images_alone(tmp_path):

@@ -378,23 +378,6 @@ def test_a_row_that_is_not_allowed_is_named_and_the_others_are_written(tmp_path)
     assert sorted(numbers(tmp_path)) == ["cd-00000", "cd-00002"]
 
 
-def test_a_trial_of_which_no_row_can_be_made_is_named(tmp_path):
-    trial = FakeTrial(1, {"lr": 0.1}, {"acc": 0.1})
-    del trial.last_result
-    with pytest.warns(UserWarning, match="1 result rows were not written .tune1.*last_result"):
-        callback = make(tmp_path)
-        callback.setup()
-        callback.on_trial_complete(0, [trial], trial)
-        callback.on_experiment_end([trial])
-
-
-def test_it_can_be_pickled_before_and_during_a_run(tmp_path):
-    callback = of_a_search(tmp_path, metric="loss")
-    callback.setup()
-    again = pickle.loads(pickle.dumps(callback))
-    assert again.rows.location == str(tmp_path)
-
-
 WRONG = [
     {"mode": "most"},
     {"fields": {"seed": "3"}},

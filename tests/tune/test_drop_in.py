@@ -126,19 +126,6 @@ def test_a_repeater_runs_each_suggestion_so_many_times_and_tells_the_mean(worker
     assert distinct([repeater.suggest("t3") | {TRIAL_INDEX: 0}, configs[0] | {TRIAL_INDEX: 0}]) == 2
 
 
-def test_a_repeater_that_was_saved_goes_on(tmp_path):
-    repeater = informed(Repeater(CoordinateDescentSearch(), repeat=2, set_index=False))
-    first = [repeater.suggest(f"t{n}") for n in range(3)]
-    repeater.save(str(tmp_path / "state"))
-    other = Repeater(CoordinateDescentSearch(), repeat=2, set_index=False)
-    other.restore(str(tmp_path / "state"))
-    other.set_state(repeater.get_state())
-    assert other.suggest("t3") == first[2] != first[0] == first[1]
-    for trial in ("t0", "t1", "t2", "t3"):
-        other.on_trial_complete(trial, {"acc": 0.5})
-    assert other.searcher.search.live == [] and len(other.searcher.search.history) == 2
-
-
 # What is known beforehand ----------------------------------------------------------------------------------------
 
 

@@ -157,14 +157,6 @@ def test_a_trial_that_fails_has_failed_whatever_it_reported(tmp_path):
     assert row["status"] == "failed" and math.isnan(row["val_score"])
 
 
-@pytest.mark.parametrize("result", [{"eval": {"acc": 0.5}, "epoch": 3}, {"eval/acc": 0.5, "epoch": 3}])
-def test_a_nested_metric(tmp_path, result):
-    search = CoordinateDescentSearch(LINE, "eval/acc", "max")
-    row = Tuner(search, tmp_path).run([result, {"epoch": 4}])
-    agrees(row, search)
-    assert row["status"] == "completed" and row["val_score"] == 0.5
-
-
 @pytest.mark.parametrize("value", NUMBERS, ids=repr)
 def test_whatever_holds_one_number_is_that_number(tmp_path, value):
     search = CoordinateDescentSearch(LINE, "acc", "max")

@@ -43,22 +43,6 @@ def step(searcher, trial):
 
 
 @both
-def test_a_new_searcher_goes_on_from_the_latest_session(make, tmp_path):
-    whole = course_of(make(), 7)
-    searcher = make()
-    for n in range(3):
-        step(searcher, f"t{n}")
-        searcher.save_to_dir(str(tmp_path), "2026-01-01")
-    again = make()
-    again.restore_from_dir(str(tmp_path))
-    assert step(again, "t3") == whole[3]
-    again.save_to_dir(str(tmp_path), "2026-01-02")
-    last = make()
-    last.restore_from_dir(str(tmp_path))
-    assert course_of(last, 3, first=4) == whole[4:]
-
-
-@both
 @pytest.mark.parametrize("damage", ["none", "cut off", "another version"])
 def test_without_a_state_nothing_is_suggested_any_more(make, tmp_path, damage):
     """Tune only logs the error, and would begin anew."""

@@ -62,7 +62,7 @@ class Portfolio:
         self._space, self._workers, self._weights = space, workers, dict(weights or {})
         self._settings = dict(settings or {})
         self._budgets = {name: search.budget for name, search in searches.items()}
-        self._shared = False  # whether they share a budget
+        self._pot = inf  # what they may still ask for together, in full trainings
 
     @property
     def finished(self) -> bool:
@@ -91,14 +91,15 @@ class Portfolio:
         every = self._settings.values()
         running = sum(until - one.reached(seed) for one in every for seed, until in one.training.items())
         open_ones = (search for search in self.searches.values() if not search.finished)
-        return running + len(self.seeds) * sum(max(0.0, search.budget - search.spent) for search in open_ones)
+        asked_for = len(self.seeds) * sum(max(0.0, search.budget - search.spent) for search in open_ones)
+        return running + min(asked_for, self._pot)
 
     def ask(self) -> list[Asked]:
         """The trainings of the next configuration, one for each seed that is not as far yet. [] while all searches wait
         or all workers are busy, and at the end."""
         if sum(bool(one.training) for one in self._settings.values()) >= self._workers:
             return []
-        searches = sorted(self.searches.items(), key=self._used) if self._shared else [*self.searches.items()]
+        searches = sorted(self.searches.items(), key=self._used) if self._pot < inf else [*self.searches.items()]
         waiting = ((name, h) for name, search in searches for h in search.live)
         new = ((name, h) for name, search in searches for h in iter(search.ask, None))
         for name, h in chain(waiting, new):
@@ -127,7 +128,7 @@ class Portfolio:
     def allow(self, worth: float) -> None:
         """Limit what the searches may still ask for together, in full trainings' worth to come. From now on those that
         have used less come first. Each may finish its best training, beyond the limit if need be."""
-        self._shared = True
+        self._pot = worth
         lacks = {name: _lacks(search) for name, search in self.searches.items() if self._weights.get(name, 1.0)}
         for name, own in lacks.items():
             search, others = self.searches[name], sum(lacks.values()) - own

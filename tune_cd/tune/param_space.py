@@ -46,6 +46,15 @@ def check_goal(metric: str | None, mode: str | None) -> None:
         raise ValueError(f"mode {mode!r}: 'min' or 'max'")
 
 
+def check_ranges(given: Space, searched: Space) -> None:
+    """Raise ValueError for a `param_space` with another range than the one that is searched."""
+    if not set(given.axes) <= set(searched.axes):
+        raise ValueError(
+            f"param_space has {given}, but the searched space is {searched}; allowed: the same ranges in both, or in "
+            "one alone (from_results goes on in another range)"
+        )
+
+
 def _name(path: tuple[Any, ...]) -> str:
     name = "/".join(map(str, path))
     if any(not isinstance(key, str) for key in path):

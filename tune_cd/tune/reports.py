@@ -70,6 +70,10 @@ class Reports:
         if self.full_length is not None:
             self.full_length = _full_length(self.full_length)
 
+    def aim(self, metric: str | None, mode: str | None) -> None:
+        """Set what is searched for, as Tune has it."""
+        self.metric, self.sign = metric or DEFAULT_METRIC, -1.0 if mode == "min" else 1.0
+
     def observe(self, trial_id: str, result: Mapping[str, Any]) -> Seen:
         """Take a report of a running trial, nested or flat; what is known of its trial.
 

@@ -24,7 +24,7 @@ from tune_cd.search.search import CoordinateDescent, Start
 from tune_cd.search.space import Space
 from tune_cd.tune.callback import ResultsCallback
 from tune_cd.tune.known import Earlier, Known
-from tune_cd.tune.param_space import check_goal, space_from_tune, space_of
+from tune_cd.tune.param_space import check_goal, check_ranges, space_from_tune, space_of
 from tune_cd.tune.reports import Reports
 from tune_cd.tune.scheduler import PausingScheduler
 from tune_cd.tune.state import JsonSearcher
@@ -130,7 +130,7 @@ class CoordinateDescentSearch(JsonSearcher):
         if self._known.earlier is not None:
             known = known and self._metric is not None  # which that of the rows is compared with
         if self._trials is None and known:
-            self._with_goal(self._reports)
+            self._reports.aim(self._metric, self._mode)
             search = self._known.begin(self._space, self._arguments, self._reports)
             self._trials = Trials(search, self._reports)
         return self._trials
@@ -179,15 +179,11 @@ class CoordinateDescentSearch(JsonSearcher):
         self._metric, self._mode = metric or self._metric, mode or self._mode
         self._space = self._space or given
         if self.trials is not None:
-            self._with_goal(self.trials.reports)
+            self.trials.reports.aim(self._metric, self._mode)
             if self.trials.configurations:  # of an earlier experiment: its live trials no longer run anywhere
                 self.trials.forget()
-        searched = self.search.space if self.search else self._space
-        if given is not None and not set(given.axes) <= set(searched.axes):
-            raise ValueError(
-                f"param_space has {given}, but the searched space is {searched}; allowed: the same ranges in both, "
-                "or in one alone (from_results goes on in another range)"
-            )
+        if given is not None:
+            check_ranges(given, self.search.space if self.search else self._space)
         return True
 
     def set_max_concurrency(self, max_concurrent: int) -> bool:
@@ -264,12 +260,9 @@ class CoordinateDescentSearch(JsonSearcher):
         self._metric, self._mode = state["metric"], state["mode"]
         self._trials = state["trials"] and Trials.from_state(state["trials"])
         if self._trials is not None:
-            self._with_goal(self._trials.reports)
+            self._trials.reports.aim(self._metric, self._mode)
 
     # ----------------------------------------------------------------------------------------------------------
-
-    def _with_goal(self, reports: Reports) -> None:
-        reports.metric, reports.sign = self._metric or DEFAULT_METRIC, -1.0 if self._mode == "min" else 1.0
 
     def _required(self) -> Trials:
         """The trials. Raises RuntimeError with Ray's message while space or mode are unknown. An unnamed metric becomes

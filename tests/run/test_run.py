@@ -21,11 +21,11 @@ from trainables.models.networks import build_network
 from trainables.training import setups
 from trainables.training.setups import find_setup
 from tune_cd import results
-from tune_cd.cluster.capacity import Growth, NodeType, cluster_growth
+from tune_cd.cluster.capacity import Growth, NodeType
 from tune_cd.run import preflight
 from tune_cd.run.__main__ import main
 from tune_cd.run.announcement import announce
-from tune_cd.run.config import Call, StudyConfig
+from tune_cd.run.config import StudyConfig
 from tune_cd.run.options import parse
 from tune_cd.run.resources import Resources, check_resources
 from tune_cd.run.searches import groups_of
@@ -519,19 +519,6 @@ def test_more_than_any_node_will_have():
     for argv, said in TOO_MUCH.items():
         with pytest.raises(ValueError, match=said):
             check_resources(StudyConfig(), parse(argv.split()).call, [LAPTOP], Growth(), trials=20)
-
-
-def test_gpus_the_cluster_may_still_grow_count(tmp_path, monkeypatch):
-    bootstrap = tmp_path / "ray_bootstrap_config.yaml"
-    bootstrap.write_text(
-        "available_node_types:\n  head: {resources: {CPU: 2}, max_workers: 0}\n  spot: {resources: {CPU: 8, GPU: "
-        "1}, max_workers: 4}\n"
-    )
-    head = [{"CPU": 2.0, "node:__internal_head__": 1.0}]
-    usual = StudyConfig(), Call(), head
-    grown = check_resources(*usual, cluster_growth(bootstrap), trials=20)
-    assert (grown.gpus, grown.workers) == (1, 4)
-    assert check_resources(*usual, cluster_growth(tmp_path / "absent"), trials=20).gpus == 0
 
 
 def test_the_set_up_follows_the_cluster_where_it_was_left_open(tmp_path):

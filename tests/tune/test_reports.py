@@ -120,8 +120,7 @@ def agrees(row, search):
 
 
 @pytest.mark.parametrize("stopped", [False, True], ids=["returns", "stopped"])
-@pytest.mark.parametrize("mode, sign", [("max", 1), ("min", -1)])
-@pytest.mark.parametrize("use_result", ["last", "best"])
+@pytest.mark.parametrize("use_result, mode, sign", [("last", "min", -1), ("best", "max", 1)])
 @pytest.mark.parametrize("name", CASES)
 def test_row_and_search_never_contradict_each_other(tmp_path, name, use_result, mode, sign, stopped):
     reports, status, last, best = CASES[name]
@@ -170,8 +169,7 @@ def test_whatever_holds_one_number_is_that_number(tmp_path, value):
     assert known.search.history == [({"lr": 0.25}, 0.5)] == search.search.history[1:]
 
 
-@pytest.mark.parametrize("callback", [False, True], ids=["searcher alone", "both"])
-@pytest.mark.parametrize("pauses", [False, True])
+@pytest.mark.parametrize("callback, pauses", [(False, False), (True, True)], ids=["searcher alone", "both"])
 @pytest.mark.parametrize("value", NO_NUMBERS, ids=repr)
 def test_what_is_no_number_is_refused_with_one_warning(tmp_path, caplog, value, pauses, callback):
     arguments = {"full_length": FULL, "lengths": LENGTHS} if pauses else {}

@@ -253,6 +253,9 @@ def test_rewards_in_min_mode_are_losses_even_if_tune_says_so_later():
 
 
 def test_add_evaluated_point():
+    early = CoordinateDescentSearch(PLANE, mode="min")
+    early.add_evaluated_point({"lr": 0.01, "wd": 0.001}, 0.9)
+    assert early.set_search_properties("loss", "min", {}, num_samples=1) and early.best[1] == 0.9 and early.suggest("a")
     searcher = make()
     searcher.add_evaluated_point({"lr": 0.01, "wd": 0.001, "epochs": 3}, 0.9)
     searcher.add_evaluated_point({"lr": 0.02, "wd": 0.001}, 0.99, pruned=True)

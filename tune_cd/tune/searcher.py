@@ -198,7 +198,9 @@ class CoordinateDescentSearch(JsonSearcher):
 
         Returns the same configuration again for the same trial id. Raises RuntimeError while space or mode are unknown.
         """
-        trials = self._required()
+        if self._mode is not None:
+            self._metric = self._metric or DEFAULT_METRIC
+        trials = self.required()
         h = trials.begin(trial_id)
         if h is not None:
             return unflatten_dict(h)
@@ -211,7 +213,7 @@ class CoordinateDescentSearch(JsonSearcher):
     def on_trial_result(self, trial_id: str, result: dict) -> None:
         """Take a report. Where trials pause our scheduler has taken it; ValueError if the Tuner has another one."""
         if not self.pauses:
-            self._required().reports.observe(trial_id, result)
+            self.required().reports.observe(trial_id, result)
         elif self.trials is None or not self.trials.scheduled:
             raise ValueError("no trial can pause: it needs TuneConfig(..., scheduler=search.scheduler())")
 
@@ -228,7 +230,7 @@ class CoordinateDescentSearch(JsonSearcher):
         A trial that was pruned is left out, since its trained length is not known.
         Raises RuntimeError while `space` or `mode` are unknown.
         """
-        trials = self._required()
+        trials = self.required()
         if not pruned:
             told = None if error else trials.reports.signed(value)
             trials.search.tell(flatten_dict(parameters), told, 1.0, external=True)
@@ -264,13 +266,11 @@ class CoordinateDescentSearch(JsonSearcher):
 
     # ----------------------------------------------------------------------------------------------------------
 
-    def _required(self) -> Trials:
-        """The trials. Raises RuntimeError with Ray's message while space or mode are unknown. An unnamed metric becomes
-        Ray's default."""
+    def required(self) -> Trials:
+        """The trials. Raises RuntimeError with Ray's message while space, mode or what else is needed are unknown."""
         cls = type(self).__name__
         if self._space is None and self.trials is None:
             raise RuntimeError(UNDEFINED_SEARCH_SPACE.format(cls=cls, space="space"))
-        if self._mode is None:
+        if self.trials is None:
             raise RuntimeError(UNDEFINED_METRIC_MODE.format(cls=cls, metric=self._metric, mode=self._mode))
-        self._metric = self._metric or DEFAULT_METRIC
         return self.trials

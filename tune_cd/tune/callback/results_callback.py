@@ -77,7 +77,7 @@ class ResultsCallback(Callback):
 
     def _observe(self) -> None:
         """Begin to observe reports, as the searcher does: within a Repeater it gets only their means."""
-        known = self.searcher.trials.reports
+        known = self.searcher.required().reports
         self._reports = replace(known, seen={}, quiet=True)
         self._curves = Curves(known.metric, known.full_length and known.counter)
 

@@ -11,10 +11,10 @@ from studies import empty
 
 from trainables.trial import ANEW, TROUBLES, UNKEPT, UNSAVED
 from tune_cd.cluster.watch import Load
+from tune_cd.run.failures import StudyStopper
 from tune_cd.run.portfolio import ORIGIN
 from tune_cd.run.progress import Progress
 from tune_cd.run.resources import Resources
-from tune_cd.run.stopper import StudyStopper
 from tune_cd.run.trials import TrialEvents
 
 

@@ -1,15 +1,17 @@
-"""Rows of trainings that did not write their own: their trial failed in Tune, or the store did not take the row."""
+"""What follows from failures: rows of trainings that did not write their own, and the end of a study whose trials are
+all lost, or whose first trainings all raise an error, since the others would tell nothing."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from ray.tune import Stopper
 from ray.tune.experiment import Trial
 from ray.tune.utils import flatten_dict
 
-from trainables.trial import PACK, UNSTORED, UNTIL
+from trainables.trial import PACK, UNSTORED, UNTIL, UnusableData
 from tune_cd.results.attempts import has_ended
 from tune_cd.results.rows import finite, next_run, trial_row
 from tune_cd.results.schema import LOST
@@ -17,9 +19,15 @@ from tune_cd.results.store import store_of
 from tune_cd.results.writing import look, write
 from tune_cd.run.portfolio import ORIGIN
 from tune_cd.run.recorder import Recorder
+from tune_cd.run.resources import Resources
 from tune_cd.run.study_search import reports_in
 from tune_cd.tune.callback.row_store import RowStore
 from tune_cd.tune.callback.rows import failure_of, machine_of, scores_in
+
+UNUSABLE = f"{UnusableData.__module__}.{UnusableData.__qualname__}: "
+"""The beginning of Tune's message of such an error."""
+LEAST = 3
+"""A study stops after so many failures, and more than run at a time: a node takes its trials with it."""
 
 
 class DriverRows:
@@ -70,3 +78,53 @@ def _write(location: str | Path, row: dict[str, Any], curve: Sequence[Mapping[st
     held = look(store_of(location), "trials", row["study"], row["trial_id"], row["attempt"])
     if not has_ended(held.row, row["attempt"]):
         write(location, next_run(row, held.row), curve, held)
+
+
+class StudyStopper(Stopper):
+    """Ends the Tune run, and says why in `broken`: at once if the data cannot be used, or if `outside` gives a reason;
+    after several trials whose process or node was lost, with no result between them; and if all of the first settings
+    raised an error. Too little memory and timeouts depend on the setting and do not count.
+
+    worked: whether a training of an earlier call did not fail. outside: the reason why the driver must end, or None.
+    lost: trials lost since the last result.
+    """
+
+    def __init__(self, resources: Resources, worked: bool = False, outside: Callable[[], str | None] = lambda: None):
+        self._most_lost = max(LEAST, resources.processes + 1)
+        self._most_raising = max(LEAST, resources.workers + 1)
+        self._worked, self._outside = worked, outside
+        self._raising: set[tuple[str, int]] = set()  # settings
+        self.lost, self.broken = 0, None
+
+    def __getstate__(self) -> dict:
+        """Empty: Tune pickles a copy with a Tuner, and never reads it."""
+        return {}
+
+    def ended(self, config: Mapping[str, Any], told: Mapping[str, Any], seconds: float) -> None:
+        """Take the end of a training."""
+        self._worked |= told.get("status") != "failed"
+        if told.get("failure_kind") == "error":
+            self._raising.add((config[ORIGIN]["search"], config[ORIGIN]["trial_index"]))
+            if len(self._raising) >= self._most_raising and not self._worked:
+                error = told["error"].splitlines()[0]
+                self._end(f"the first {len(self._raising)} settings raised errors; the last: {error}")
+
+    def failed(self, trial: Trial, again: bool = False) -> None:
+        """Take the failure of a trial. again: Tune begins it again."""
+        self.lost += not again
+        error = failure_of(trial, {})[1]
+        if error.startswith(UNUSABLE):
+            self._end(error.removeprefix(UNUSABLE))
+        elif self.lost >= self._most_lost:
+            said = f"{self.lost} trials in a row were lost, and no trial gave a result between them"
+            self._end(f"{said}; the last: {error}")
+
+    def __call__(self, trial_id: str, result: dict) -> bool:
+        return False
+
+    def stop_all(self) -> bool:
+        self._end(self._outside())
+        return self.broken is not None
+
+    def _end(self, reason: str | None) -> None:
+        self.broken = self.broken or reason

@@ -15,14 +15,13 @@ from tune_cd.results.attempts import to_retry
 from tune_cd.results.rows import trial_name
 from tune_cd.results.study_files import tune_prefix
 from tune_cd.run.budget import Meter
-from tune_cd.run.failures import DriverRows, not_done
+from tune_cd.run.failures import DriverRows, StudyStopper, not_done
 from tune_cd.run.portfolio import ORIGIN
 from tune_cd.run.progress import Progress
 from tune_cd.run.recorder import Recorder
 from tune_cd.run.resources import Resources
 from tune_cd.run.resumption import portfolio_of, reported_by, say_ended
 from tune_cd.run.searches import Search
-from tune_cd.run.stopper import StudyStopper
 from tune_cd.run.study import RunningFile, Study, running_of, tune_folder
 from tune_cd.run.study_search import StudySearch
 from tune_cd.run.tracking import TrainingLog

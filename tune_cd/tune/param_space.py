@@ -38,12 +38,18 @@ def space_of(given: Space | Mapping[str, Any] | None) -> Space | None:
     return space
 
 
-def check_goal(metric: str | None, mode: str | None) -> None:
-    """Raise ValueError unless metric is one name or None, and mode is "min", "max" or None."""
+def check_goal(
+    metric: str | None, mode: str | None, of_search: tuple[str | None, str | None] = (None, None)
+) -> None:  # fmt: skip
+    """Raise ValueError unless metric is one name or None, mode is "min", "max" or None, and both are those of the
+    search as far as it has any."""
     if metric is not None and not isinstance(metric, str):
         raise ValueError(f"metric {metric!r}: the name of one metric; several are not searched for at a time")
     if mode not in (None, "min", "max"):
         raise ValueError(f"mode {mode!r}: 'min' or 'max'")
+    for name, new, own in zip(("metric", "mode"), (metric, mode), of_search):
+        if None not in (new, own) and new != own:
+            raise ValueError(f"the Tuner has {name} {new!r}, and the search {own!r}")
 
 
 def check_ranges(given: Space, searched: Space) -> None:

@@ -1,7 +1,7 @@
 """`CoordinateDescentSearch`: the search as a Ray Tune `Searcher`, with or without trials that pause.
 
 `CoordinateDescent` decides which configuration is trained next, and how long; `Trials` knows which trial trains it.
-This class converts Tune's `param_space` and what is known beforehand, and saves its state as JSON. The path of a trial:
+This class takes Tune's calls. The path of a trial:
 
     suggest               Trials.begin      CoordinateDescent.ask
     on_trial_result       Reports.observe   where trials pause: PausingScheduler, Trials.report, CoordinateDescent.tell
@@ -19,7 +19,7 @@ from ray.tune.utils import flatten_dict
 from ray.tune.utils.util import unflatten_dict
 
 from tune_cd.search.directions import Directions
-from tune_cd.search.protocol import check_version, check_workers
+from tune_cd.search.protocol import check_workers
 from tune_cd.search.search import CoordinateDescent, Start
 from tune_cd.search.space import Space
 from tune_cd.tune.callback import ResultsCallback
@@ -29,8 +29,6 @@ from tune_cd.tune.reports import Reports
 from tune_cd.tune.scheduler import PausingScheduler
 from tune_cd.tune.state import JsonSearcher
 from tune_cd.tune.trials import Trials
-
-STATE_VERSION = 4
 
 
 class CoordinateDescentSearch(JsonSearcher):
@@ -171,10 +169,7 @@ class CoordinateDescentSearch(JsonSearcher):
         Raises ValueError for a metric, a mode or a domain that the search does not support, and for a mode or ranges
         other than those that it has.
         """
-        check_goal(metric, mode)
-        for name, new, own in (("metric", metric, self._metric), ("mode", mode, self._mode)):
-            if None not in (new, own) and new != own:
-                raise ValueError(f"the Tuner has {name} {new!r}, and the search {own!r}")
+        check_goal(metric, mode, of_search=(self._metric, self._mode))
         given = space_from_tune(config)
         self._metric, self._mode = metric or self._metric, mode or self._mode
         self._space = self._space or given
@@ -198,8 +193,7 @@ class CoordinateDescentSearch(JsonSearcher):
 
         Returns the same configuration again for the same trial id. Raises RuntimeError while space or mode are unknown.
         """
-        if self._mode is not None:
-            self._metric = self._metric or DEFAULT_METRIC
+        self._metric = self._metric or (self._mode and DEFAULT_METRIC)
         trials = self.required()
         h = trials.begin(trial_id)
         if h is not None:
@@ -225,11 +219,8 @@ class CoordinateDescentSearch(JsonSearcher):
     def add_evaluated_point(
         self, parameters: dict, value: float | None, error: bool = False, pruned: bool = False, **unused: Any
     ) -> None:
-        """Tell a value measured elsewhere. Before the first suggestion it is a starting point, later a known value.
-
-        A trial that was pruned is left out, since its trained length is not known.
-        Raises RuntimeError while `space` or `mode` are unknown.
-        """
+        """Tell a value measured elsewhere. Before the first suggestion it is a starting point, later a known value. A
+        trial that was pruned is left out, since its trained length is not known. Raises RuntimeError as `required`."""
         trials = self.required()
         if not pruned:
             told = None if error else trials.reports.signed(value)
@@ -248,23 +239,6 @@ class CoordinateDescentSearch(JsonSearcher):
     ) -> ResultsCallback:
         """The callback for the same Tuner, which writes a row for each trial. Raises ValueError as it does."""
         return ResultsCallback(results, study, self, search=search, fields=dict(fields or {}))
-
-    # State ----------------------------------------------------------------------------------------------------
-
-    def get_state(self) -> dict:
-        """Everything needed to continue, as plain JSON types."""
-        trials = self.trials and self.trials.state()
-        return {"version": STATE_VERSION, "metric": self._metric, "mode": self._mode, "trials": trials}
-
-    def set_state(self, state: dict) -> None:
-        """The inverse of `get_state`; the saved state wins over the constructor's arguments."""
-        check_version(state, STATE_VERSION)
-        self._metric, self._mode = state["metric"], state["mode"]
-        self._trials = state["trials"] and Trials.from_state(state["trials"])
-        if self._trials is not None:
-            self._trials.reports.aim(self._metric, self._mode)
-
-    # ----------------------------------------------------------------------------------------------------------
 
     def required(self) -> Trials:
         """The trials. Raises RuntimeError with Ray's message while space, mode or what else is needed are unknown."""

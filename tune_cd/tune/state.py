@@ -7,19 +7,34 @@ from pathlib import Path
 from ray.tune.search import Searcher
 
 from tune_cd import results
+from tune_cd.search.protocol import check_version
+from tune_cd.tune.trials import Trials
+
+STATE_VERSION = 4
 
 
 class JsonSearcher(Searcher):
-    """A searcher whose state, of `get_state` and `set_state`, is plain JSON types."""
+    """A searcher whose state is its metric, its mode, and its trials. It holds no pickle."""
+
+    _metric: str | None
+    _mode: str | None
+    _trials: Trials | None
 
     def get_state(self) -> dict:
-        raise NotImplementedError
+        """Everything needed to continue, as plain JSON types."""
+        trials = self._trials and self._trials.state()
+        return {"version": STATE_VERSION, "metric": self._metric, "mode": self._mode, "trials": trials}
 
     def set_state(self, state: dict) -> None:
-        raise NotImplementedError
+        """The inverse of `get_state`; the saved state wins over the constructor's arguments."""
+        check_version(state, STATE_VERSION)
+        self._metric, self._mode = state["metric"], state["mode"]
+        self._trials = state["trials"] and Trials.from_state(state["trials"])
+        if self._trials is not None:
+            self._trials.reports.aim(self._metric, self._mode)
 
     def save(self, checkpoint_path: str) -> None:
-        """Write the state as JSON (Tune names the file .pkl; it holds no pickle)."""
+        """Write the state as JSON, whatever Tune names the file."""
         results.publish(Path(checkpoint_path), json.dumps(self.get_state()).encode())
 
     def restore(self, checkpoint_path: str) -> None:

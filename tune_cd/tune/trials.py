@@ -83,10 +83,10 @@ class Trials:
     def report(self, trial_id: str, result: Mapping[str, Any]) -> str:
         """Take a report of a trial that may pause, tell its value if a length is reached, and return
         TrialScheduler.CONTINUE, PAUSE or STOP. Raises ValueError as `Reports.observe`."""
-        h = self.configurations.get(trial_id)
+        self.scheduled, h = True, self.configurations.get(trial_id)
         if h is None:
             return TrialScheduler.CONTINUE
-        self.scheduled, result = True, flatten_dict(dict(result))
+        result = flatten_dict(dict(result))
         seen = self.reports.observe(trial_id, result)
         share = self.reports.share(seen)
         if share is None:

@@ -10,14 +10,12 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 from contract import advance
 from datafiles import encoded, write_folder
 from made_studies import study
 from studies import row
 
 from trainables.losses import Loss
-from trainables.models.networks import build_network
 from trainables.training import setups
 from trainables.training.setups import find_setup
 from tune_cd import results
@@ -87,7 +85,7 @@ def test_the_summary_accounts_for_every_training():
 
 
 def test_the_first_line_comes_before_the_imports(tmp_path):
-    """Which take ten seconds; `--help` is the help alone. Python lists each import on stderr."""
+    """Which take ten seconds. Python lists each import on stderr."""
     command = [sys.executable, "-X", "importtime", "-m", "tune_cd.run"]
     both = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
     with subprocess.Popen([*command, "--dry-run", "--results", str(tmp_path)], **both) as process:
@@ -98,7 +96,6 @@ def test_the_first_line_comes_before_the_imports(tmp_path):
             imported.add(line.rpartition("|")[2].strip().partition(".")[0])
         process.kill()
     assert line == "checking the options and the data ...\n" and not imported & {"torch", "ray", "scipy", "pandas"}
-    assert subprocess.run([*command, "--help"], **both).stdout.count("checking the options") == 0
 
 
 def test_starts(tmp_path):
@@ -279,19 +276,6 @@ def test_another_set_up_is_not_continued(tmp_path, monkeypatch):
     path.write_text(path.read_text().replace('"margin": 0.5', '"margin": 0.4'))
     with pytest.raises(ValueError, match="--resume: margin was 0.4 and is 0.5; put"):
         study(tmp_path, *resumed)
-
-
-def test_weights_of_the_papers_network_wait_for_the_cluster_to_be_known(tmp_path):
-    """Without --setup the form follows the cluster: weights that fit either form's network are not refused before."""
-    weights = build_network("resnet18_gem", channels=1, image_size=64, projection=False, seed=0).state_dict()
-    torch.save(weights, tmp_path / "w.pt")
-    made = study(tmp_path, "--weights", str(tmp_path / "w.pt"))
-    assert made.setup.network == "resnet18_gem" and made.config.setup is None
-    assert preflight.with_form(made, "paper").setup.weights == str(tmp_path / "w.pt")
-    with pytest.raises(ValueError, match="w.pt"):
-        preflight.with_form(made, "small")
-    with pytest.raises(ValueError, match="w.pt"):
-        study(tmp_path, "--weights", str(tmp_path / "w.pt"), "--setup", "small")
 
 
 def test_paths_are_absolute_in_what_is_stored(tmp_path, monkeypatch):

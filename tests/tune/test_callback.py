@@ -139,13 +139,6 @@ def test_the_places_that_a_searcher_gives_are_kept_where_they_are_free(tmp_path,
     assert [entry[:2] for entry in sorted(numbers(tmp_path).values())] == kept
 
 
-def test_numbers_that_two_runs_took_at_once_are_given_anew(tmp_path):
-    first, second = make(tmp_path), make(tmp_path)
-    run(first, lrs(0.1, 0.2))
-    run(second, lrs(0.3, 0.4))
-    assert sorted(entry[:2] for entry in numbers(tmp_path).values()) == [(0, 0.1), (1, 0.2), (2, 0.3), (3, 0.4)]
-
-
 def test_a_failed_trial_that_is_run_again_is_its_next_attempt(tmp_path):
     trials = lrs(0.1, 0.2)
     trials[1].fail(tmp_path, TRACEBACK.format("RuntimeError: first"))

@@ -1,13 +1,17 @@
 """A searcher's state as JSON, in the file that Tune keeps in an experiment's folder."""
 
 import json
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from ray.tune.search import Searcher
 
 from tune_cd import results
 from tune_cd.search.protocol import check_version
+from tune_cd.search.search import CoordinateDescent
+from tune_cd.tune.reports import Reports
 from tune_cd.tune.trials import Trials
 
 STATE_VERSION = 4
@@ -22,14 +26,14 @@ class JsonSearcher(Searcher):
 
     def get_state(self) -> dict:
         """Everything needed to continue, as plain JSON types."""
-        trials = self._trials and self._trials.state()
+        trials = None if self._trials is None else _state_of(self._trials)
         return {"version": STATE_VERSION, "metric": self._metric, "mode": self._mode, "trials": trials}
 
     def set_state(self, state: dict) -> None:
         """The inverse of `get_state`; the saved state wins over the constructor's arguments."""
         check_version(state, STATE_VERSION)
         self._metric, self._mode = state["metric"], state["mode"]
-        self._trials = state["trials"] and Trials.from_state(state["trials"])
+        self._trials = None if state["trials"] is None else _trials_of(state["trials"])
         if self._trials is not None:
             self._trials.reports.aim(self._metric, self._mode)
 
@@ -52,6 +56,27 @@ class JsonSearcher(Searcher):
         except Exception as error:
             self.suggest = partial(_refuse, error)
             raise
+
+
+def _state_of(trials: Trials) -> dict[str, Any]:
+    return {
+        "search": trials.search.state(),
+        "configurations": trials.configurations,
+        "ended": sorted(trials.ended),
+        "full_length": trials.reports.full_length,
+        "use_result": trials.reports.use_result,
+        "seen": trials.reports.state(),
+    }
+
+
+def _trials_of(state: Mapping[str, Any]) -> Trials:
+    """The inverse of `_state_of`. Raises ValueError for a search's state of an unknown version."""
+    reports = Reports(state["full_length"], state["use_result"])
+    reports.restore(state["seen"])
+    trials = Trials(CoordinateDescent.from_state(state["search"]), reports)
+    trials.configurations, trials.ended = dict(state["configurations"]), set(state["ended"])
+    trials.restored = True
+    return trials
 
 
 def _refuse(error: Exception, trial_id: str) -> None:

@@ -148,27 +148,6 @@ class Trials:
         known = self.search.training(h)
         return known is not None and known.until is not None
 
-    def state(self) -> dict[str, Any]:
-        """Everything needed to continue, as plain JSON types."""
-        return {
-            "search": self.search.state(),
-            "configurations": self.configurations,
-            "ended": sorted(self.ended),
-            "full_length": self.reports.full_length,
-            "use_result": self.reports.use_result,
-            "seen": self.reports.state(),
-        }
-
-    @classmethod
-    def from_state(cls, state: Mapping[str, Any]) -> "Trials":
-        """The inverse of `state`. Raises ValueError for a search's state of an unknown version."""
-        reports = Reports(state["full_length"], state["use_result"])
-        reports.restore(state["seen"])
-        trials = cls(CoordinateDescent.from_state(state["search"]), reports)
-        trials.configurations, trials.ended = dict(state["configurations"]), set(state["ended"])
-        trials.restored = True
-        return trials
-
     # What the user is told ------------------------------------------------------------------------------------
 
     def warn_of_waiting(self) -> None:

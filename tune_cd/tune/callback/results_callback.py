@@ -190,6 +190,8 @@ class ResultsCallback(Callback):
 
     def get_state(self) -> dict[str, Any]:
         """What Tune's snapshot keeps: of a trial, Tune itself knows only its last report."""
+        if self._reports is None:  # the run has ended
+            self._observe()
         return {"reports": self._reports.state(), "curves": self._curves.points}
 
     def set_state(self, state: dict[str, Any]) -> None:

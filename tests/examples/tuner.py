@@ -20,7 +20,7 @@ tuner = tune.Tuner(
     trainable,
     param_space={"lr": tune.loguniform(1e-5, 1.0), "decay": tune.loguniform(1e-4, 10.0)},
     tune_config=tune.TuneConfig(metric="accuracy", mode="max", num_samples=20, search_alg=search, reuse_actors=True),
-    run_config=tune.RunConfig(callbacks=[search.callback("results", "own", metric="accuracy", mode="max")]),
+    run_config=tune.RunConfig(callbacks=[search.callback("results", "own")]),
 )
 best = tuner.fit().get_best_result()
 print(best.config, best.metrics["accuracy"])

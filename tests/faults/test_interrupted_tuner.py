@@ -90,7 +90,7 @@ def script(argv):
         ),
         run_config=tune.RunConfig(
             storage_path=f"{folder}/tune", verbose=0,
-            callbacks=[search.callback(f"{folder}/results", "own", metric="acc", mode="max"), AtTheEndOf(folder)],
+            callbacks=[search.callback(f"{folder}/results", "own"), AtTheEndOf(folder)],
         ),
     ).fit()  # fmt: skip
 

@@ -67,7 +67,7 @@ def sleep(folder: Path, study: str, *, workers: int, trials: int, seconds: float
             verbose=0,
             failure_config=tune.FailureConfig(max_failures=3),
             checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),
-            callbacks=[search.callback(folder / "results", study, metric="acc", mode="max")],
+            callbacks=[search.callback(folder / "results", study)],
         ),
     )
     tuner.fit()

@@ -82,7 +82,7 @@ def test_trainings_over_several_processes_pause_and_go_on_where_they_were(cluste
         ).fit()
 
     search = CoordinateDescentSearch(lengths=LENGTHS, full_length=("epoch", EPOCHS), budget=BUDGET)
-    rows = search.callback(tmp_path / "results", "several", metric="score", mode="max")
+    rows = search.callback(tmp_path / "results", "several")
     tuner = tune.Tuner(
         trainable,
         param_space={"lr": tune.loguniform(1e-4, 0.1), "decay": tune.loguniform(1e-5, 1.0)},

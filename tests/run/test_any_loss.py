@@ -8,8 +8,6 @@ from tune_cd import results
 from tune_cd.run.__main__ import main
 from tune_cd.run.config import ABOVE, BELOW
 from tune_cd.run.options import parse, study_name
-from tune_cd.run.recorder import Recorder
-from tune_cd.run.resources import Resources
 from tune_cd.run.summary import summarise
 from tune_cd.search.space import Space
 
@@ -174,11 +172,3 @@ def test_set_does_not_name_a_loss_which_has_a_projector_of_its_own(tmp_path):
     assert study(tmp_path, *VICREG).setup.projector == "256-256-256"
     with pytest.raises(ValueError, match="'loss=vicreg': --loss vicreg"):
         study(tmp_path, *SSL, "--set", "loss=vicreg")
-
-
-def test_saved_states_are_told_apart_by_every_weight(tmp_path):
-    made = study(tmp_path, *VICREG)
-    states = Recorder(made, made.searches[0], Resources(1, 0.0, 1))
-    h = {"Lambda_sim": 1.0, "Lambda_std": 1.0, "Lambda_cov": 1.0, "batch_size": 64, "seed": 0, "origin": {"x": 1}}
-    keys = {states.key(h | change) for change in ({}, {"Lambda_cov": 2.0}, {"Lambda_std": 2.0}, {"seed": 1})}
-    assert len(keys) == 4 and states.key(h | {"origin": {"x": 2}}) == states.key(h)

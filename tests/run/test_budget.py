@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from portfolios import PLANE, START, bowl, line, pausing, portfolio, until
+from portfolios import START, bowl, line, pausing, portfolio, until
 
 from tune_cd import LENGTHS
 from tune_cd.run.budget import Meter, parse_budget
@@ -77,33 +77,31 @@ def test_packs_share_their_time():
     assert ours.left == pytest.approx(90 / 20)
 
 
-def test_searches_share_it_by_their_weights_and_what_one_leaves_the_other_has():
-    one, other = pausing(budget=9), pausing(budget=9)
+def test_searches_share_it_and_those_that_have_used_less_come_first():
+    one, other = pausing(budget=9), pausing({"lr": 1e-4, "wd": 1e-2}, budget=9)
     asking = portfolio(1, weights={"more": 0.5}, cd=one, more=other)
     asking.allow(3)
-    assert (one.budget, other.budget) == pytest.approx((2, 1))
+    while asked := asking.ask():
+        asking.tell(asked[0], until(asked[0]))
+        asking.allow(3 - one.spent - other.spent)
+    assert one.spent + other.spent == pytest.approx(3, abs=1) and one.spent / other.spent == pytest.approx(2, rel=0.5)
+    assert max(training.share for training in other.trainings) == 1 == one.incumbent.share
     asking.allow(100)
     assert (one.budget, other.budget) == (9, 9), "never more than they have themselves"
 
 
-@pytest.mark.parametrize("disappoints", [False, True])
-def test_what_leads_is_trained_whole_beyond_it_and_no_second_one(disappoints):
+def test_what_leads_is_trained_whole_beyond_it():
     member = pausing(budget=9)
     asking = portfolio(1, one=member)
-    (asked,) = asking.ask()
-    asking.tell(asked, until(asked))
-    member.tell(asked.h, bowl(asked.h), 1.0, external=True)  # trained whole for another search
     for _ in range(4):
         (asked,) = asking.ask()
         asking.tell(asked, until(asked))
-    leader, share = member.incumbent.h, member.incumbent.share
-    assert share < 1
-    trained, most = set(), 0.0
+    leader = member.incumbent.h
+    trained = []
     while asking.allow(0.0) or (further := asking.ask()):  # nothing is left, whatever is measured
-        trained.add(PLANE.key(further[0].h))
-        most = further[0].until
-        asking.tell(further[0], until(further[0], lambda h: bowl(h) * (0.1 if disappoints else 1)))
-    assert member.finished and trained == {PLANE.key(leader)} and (most == 1 or disappoints)
+        trained += [(one.h, one.until) for one in further]
+        asking.tell(further[0], until(further[0]))
+    assert asking.finished and all(h == leader for h, _ in trained) and trained[-1][1] == 1
 
 
 def test_while_what_leads_is_trained_on_nothing_else_begins():

@@ -7,7 +7,7 @@ from made_studies import study
 from studies import row
 
 from tune_cd import results
-from tune_cd.run.estimate import PRICED, PRICES, estimate, gpu_of
+from tune_cd.run.announcement import PRICED, PRICES, estimate, gpu_of
 from tune_cd.run.resources import Resources
 
 NEW = "--study new --setup small --num-samples 10 --no-baseline --confirm 2"

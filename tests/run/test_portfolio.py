@@ -3,16 +3,17 @@
 import math
 import pickle
 import re
+from types import SimpleNamespace
 
 import pytest
 from portfolios import BEST, PLANE, START, bowl, line, pausing, portfolio, until, whole
 from ray.tune.search import Searcher
 
+from trainables.trial import PACK
 from tune_cd import LENGTHS, CoordinateDescent
 from tune_cd.run.portfolio import ORIGIN
 from tune_cd.run.resumption import say_ended
 from tune_cd.run.study_search import StudySearch
-from tune_cd.tune.packs import PACK
 
 
 def run(asking, value=bowl):
@@ -225,6 +226,22 @@ def test_members_are_told_as_they_end_and_a_lost_pack_fails_the_rest():
     searcher.on_trial_complete("a", None, error=True)
     assert asking.searches["one"].history == [(START, 0.4)]
     assert searcher.suggest("b") == Searcher.FINISHED
+
+
+def test_listeners_are_told_once_of_each_training_that_is_done():
+    """A pack's reports have all its trainings; one that is lost with its pack is not done."""
+    heard = []
+    listener = SimpleNamespace(ended=lambda config, told, seconds: heard.append((config, told["val_score"], seconds)))
+    asking = portfolio(9, seeds=(0, 1, 2), one=line([1, 1], budget=1))
+    searcher = StudySearch(asking, 3, 1, ended, {"batch_size": 64}, [listener])
+    configs = searcher.suggest("a")[PACK]
+    done = {"0": {"val_score": 0.4, "done": True}, "1": {"val_score": 0.9}}
+    searcher.on_trial_result("a", {PACK: done, "time_total_s": 2.0})
+    searcher.on_trial_result("a", {PACK: done | {"1": {"val_score": 0.9, "done": True}}, "time_total_s": 3.0})
+    searcher.on_trial_complete("a", None, error=True)
+    assert [(config["seed"], *rest) for config, *rest in heard] == [(0, 0.4, 2.0), (1, 0.9, 3.0)]
+    assert all(config.items() <= told.items() for (config, *_), told in zip(heard, configs))
+    assert heard[0][0]["batch_size"] == 64
 
 
 def test_tune_may_pickle_it_and_takes_no_snapshot(tmp_path):

@@ -10,19 +10,17 @@ import pytest
 from studies import empty
 
 from trainables.trial import ANEW, TROUBLES, UNKEPT, UNSAVED
+from tune_cd.cluster.watch import Load
+from tune_cd.run.failures import StudyStopper
 from tune_cd.run.portfolio import ORIGIN
 from tune_cd.run.progress import Progress
 from tune_cd.run.resources import Resources
-from tune_cd.run.stopper import StudyStopper
+from tune_cd.run.trials import TrialEvents
 
 
-def trial(number, search="cd", status="RUNNING"):
+def config_of(number, search="cd", **more):
     origin = {"search": search, "direction": "balance", "trial_index": number, "line_position": 1.5}
-    config = {ORIGIN: origin, "Lambda_p": 0.1, "Lambda_e": 2.0, "batch_size": 64, "seed": 4}
-    return SimpleNamespace(
-        config=config, trial_id=str(number), status=status, RUNNING="RUNNING", error_file="e.txt",
-        is_finished=lambda: False,
-    )  # fmt: skip
+    return {ORIGIN: origin, "Lambda_p": 0.1, "Lambda_e": 2.0, "batch_size": 64, "seed": 4, **more}
 
 
 class Terminal(io.StringIO):
@@ -41,15 +39,14 @@ def progress_of(account=None, **more):
 
 
 def run(progress, account=None):
-    trials = [trial(0), trial(1)]
-    progress.setup()
-    progress.on_step_end(0, trials)
-    progress.on_trial_result(0, trials, trials[0], {"done": True, "val_score": 0.5, "time_total_s": 2.0})
-    progress.on_trial_result(0, trials, trials[1], {"done": True, "status": "diverged"})
+    progress.begin()
+    progress.show(2)
+    progress.ended(config_of(0), {"val_score": 0.5}, 2.0)
+    progress.ended(config_of(1), {"status": "diverged"}, 1.0)
     if account is not None:
         account.done, account.left = 2.0, 1.0
-    progress.on_step_end(1, trials)
-    progress.on_experiment_end(trials)
+    progress.show(2)
+    progress.close()
 
 
 LINES = [
@@ -75,11 +72,9 @@ def test_on_a_terminal_a_status_with_the_account_of_the_searches_stays_below_the
 
 def test_a_training_s_error_is_told_without_its_secret(capsys, monkeypatch):
     monkeypatch.setenv("STORE_SECRET", "first-line\nof-two-lines-AbC")
-    progress, trials = progress_of(), [trial(0), trial(1), trial(2)]
-    for failed, error in zip(
-        trials, ("403: token=ghp_abc", "key first-line\nof-two-lines-AbC", "Authorization: Bearer xyz refused")
-    ):
-        progress.on_trial_result(0, trials, failed, {"done": True, "status": "failed", "error": error})
+    progress = progress_of()
+    for error in ("403: token=ghp_abc", "key first-line\nof-two-lines-AbC", "Authorization: Bearer xyz refused"):
+        progress.ended(config_of(0), {"status": "failed", "error": error}, 0.0)
     said = capsys.readouterr().out
     assert all(part in said for part in ("403: token=***", "key ***", "Bearer *** refused"))
     assert not any(part in said for part in ("ghp_abc", "first-line", "xyz"))
@@ -101,9 +96,8 @@ def test_rows_fit_into_80_columns(weights, search, capsys):
     reports = (
         {"val_score": 0.51234}, {"val_score": 0.4, "images_seen": 512}, {"status": "failed", "error": "odd word " * 30}
     )  # fmt: skip
-    for number, report in enumerate(reports):
-        one = SimpleNamespace(config=config, trial_id=str(number))
-        progress.on_trial_result(0, [], one, {"done": True, "time_total_s": 12345.6, **report})
+    for report in reports:
+        progress.ended(config, report, 12345.6)
     lines = capsys.readouterr().out.splitlines()
     title, first, second, *_ = lines[1:]
     for name, value in weights.items():
@@ -124,17 +118,16 @@ def test_troubles_of_trainings_are_said_once_and_each_new_beginning(monkeypatch,
     progress = progress_of()
     reason = "No space left\non hunter2hunter2"
     for number in (0, 1):
-        packed = trial(number)
-        packed.config = {"pack": [packed.config]}
-        troubles = {UNSAVED: reason, UNKEPT: reason, ANEW: "it is damaged"}
-        for _ in range(2):
-            member = {"val_score": 0.5, TROUBLES: troubles}
-            progress.on_trial_result(0, [], packed, {"pack": {"0": member}})
+        progress.ended(
+            config_of(number),
+            {"val_score": 0.5, TROUBLES: {UNSAVED: reason, UNKEPT: reason, ANEW: "it is damaged"}},
+            1.0,
+        )
     told = capsys.readouterr().out.splitlines()
     assert sum("a state cannot be saved" in line for line in told) == 1
     assert sum("a trained network was not kept: No space left on ***" in line for line in told) == 1
     assert [line for line in told if "again at" in line] == [
-        f"warning: cd-0000{n} begins again at image 0: it is damaged" for n in (0, 1)
+        f"warning: cd-0000{n} began again at image 0: it is damaged" for n in (0, 1)
     ]
     assert sum(line.startswith("warning: ") for line in told) == 4 and not any("hunter2" in line for line in told)
 
@@ -149,14 +142,13 @@ def stopper(workers=1, worked=False, outside=lambda: None):
     return StudyStopper(Resources(1, 0.0, workers), worked, outside)
 
 
-@pytest.mark.parametrize("retried", [True, False])
-def test_data_that_cannot_be_used_end_the_run_with_what_is_wrong_with_them(tmp_path, retried):
-    failed = trial(0)
-    failed.error_file, failed.pickled_error_file = str(tmp_path / "error.txt"), str(tmp_path / "error.pkl")
+@pytest.mark.parametrize("again", [True, False])
+def test_data_that_cannot_be_used_end_the_run_with_what_is_wrong_with_them(tmp_path, again):
+    failed = SimpleNamespace(error_file=str(tmp_path / "error.txt"), pickled_error_file=str(tmp_path / "error.pkl"))
     for text, broken in (("The actor died unexpectedly", None), (DATA, "photos: 2 of 9 images do not decode")):
         (tmp_path / "error.txt").write_text(f"Failure # 1 (occurred at 2026-01-01_00-00-00)\n{text}\n")
         stops = stopper()
-        (stops.on_trial_recover if retried else stops.on_trial_error)(0, [failed], failed)
+        stops.failed(failed, again)
         assert (stops.broken, stops.stop_all()) == (broken, broken is not None)
 
 
@@ -167,17 +159,14 @@ def test_a_reason_from_outside_ends_the_run():
 
 
 def ended(number, kind="error", status="failed", **config):
-    one = trial(number)
-    one.config |= config
     error = {"failure_kind": kind, "error": f"ValueError: a batch of {number}\nTraceback ..."}
-    one.last_result = {"done": True, "status": status} | (error if status == "failed" else {})
-    return one
+    return config_of(number, **config), {"status": status} | (error if status == "failed" else {})
 
 
-def told(trials, **parameters):
+def told(trainings, **parameters):
     stops = stopper(**parameters)
-    for one in trials:
-        stops.on_trial_result(0, trials, one, one.last_result)
+    for config, report in trainings:
+        stops.ended(config, report, 1.0)
     return stops.broken
 
 
@@ -199,23 +188,21 @@ def test_a_training_that_ended_otherwise_keeps_the_study_going_and_so_does_what_
         assert told([ended(n, kind) for n in range(6)]) is None
 
 
-def test_members_of_a_pack_are_counted_once():
-    config = [trial(n).config for n in range(3)]
-    pack = {str(n): ended(n).last_result for n in range(2)} | {"2": {"val_score": 0.1}}
-    one = SimpleNamespace(config={"pack": config}, last_result={"pack": pack})
-    assert told([one, one]) is None
-    pack["2"] = ended(2).last_result
-    assert told([one, one]).startswith("the first 3 settings")
+def test_tune_may_pickle_what_it_is_given():
+    held = TrialEvents(progress_of(number for number in range(3)), stopper(), None, Load())
+    assert vars(pickle.loads(pickle.dumps((held, stopper())))[0]) == {}
 
 
-def test_tune_may_pickle_it_whatever_the_searches_hold():
-    held = (number for number in range(3))
-    pickle.dumps(progress_of(held))
-
-
-def test_what_was_done_before_counts(capsys):
-    """Trials of a resumed study that are in the table already; a confirming trial says its seed."""
-    progress = progress_of()
-    progress.on_trial_error(0, [], trial(7, "confirm"))
+def test_a_trial_that_failed_has_a_line_for_each_training_that_was_not_done(capsys):
+    """A confirming trial says its seed."""
+    failed, rows = [], SimpleNamespace(failed=lambda *told: failed.append(told))
+    pack = [config_of(number, "confirm") for number in (6, 7)]
+    reports = {"0": {"val_score": 0.5, "done": True}, "1": {"val_score": 0.5}}
+    trial = SimpleNamespace(
+        trial_id="t", config={"pack": pack}, last_result={"pack": reports}, error_file="e.txt", pickled_error_file=None
+    )
+    events = TrialEvents(progress_of(), stopper(), rows, Load())
+    events.on_trial_error(0, [], trial)
     title, row = capsys.readouterr().out.splitlines()[1:]
     assert title.split()[-4:] == ["seed", "score", "best", "time"] and row.endswith("   64    4  failed, see e.txt")
+    assert failed == [(trial, None)]

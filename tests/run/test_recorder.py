@@ -10,16 +10,14 @@ import pytest
 from made_studies import study
 from warned import silent
 
-from trainables import trial
 from trainables.training.outcome import Evaluation, Outcome, failure
 from tune_cd import results
 from tune_cd.results.attempts import to_retry
 from tune_cd.results.writing import write
-from tune_cd.run import failures
+from tune_cd.run.failures import DriverRows
 from tune_cd.run.recorder import Recorder
 from tune_cd.run.resources import Resources
 from tune_cd.run.summary import summarise
-from tune_cd.tune import packs
 
 CONFIG = {
     "Lambda_p": 0.5, "Lambda_e": 2.0, "batch_size": 64, "seed": 3,
@@ -78,10 +76,6 @@ def test_the_name_of_another_training_is_not_taken_for_this_one(made):
             made().recorded(CONFIG | other)
 
 
-def test_both_sides_use_the_same_words():
-    assert (trial.UNSTORED, trial.PACK) == (failures.UNSTORED, packs.PACK)
-
-
 def test_a_failure_is_final_in_its_attempt_and_no_other(made, folder):
     made().record(CONFIG, failure("the process went", kind="lost"), WHERE)
     assert made().recorded(CONFIG)["status"] == "failed"
@@ -134,18 +128,11 @@ def test_a_training_lost_after_a_pause_keeps_its_runs_and_its_set_up(made, folde
     recorder.record(CONFIG | {"until": 0.125}, PAUSED, WHERE)
     paused = json.loads(silent(results.read, folder)["config"][0])
     assert not {"until", "origin"} & paused.keys(), "they are no part of its set-up"
-    callback = failures.FailuresCallback(
-        folder, "mine", fields={"metric_name": "val_score"}, identify=recorder.identity
-    )
-    callback.setup()
-    member = run(1) | {"until": 0.5}
-    config = {"batch_size": member.pop("batch_size"), "pack": [member]}
     trial = SimpleNamespace(
-        trial_id="t", config=config, evaluated_params=config, last_result={}, error_file=None, pickled_error_file=None,
-        experiment_tag="1_",
+        trial_id="t", config={"pack": [run(1) | {"until": 0.5}]}, last_result={}, error_file=None,
+        pickled_error_file=None,
     )  # fmt: skip
-    callback.on_trial_error(0, [trial], trial)
-    callback.close()
+    DriverRows(folder, recorder).failed(trial, None)
     row = silent(results.read, folder).iloc[0]
     assert (row["status"], row["failure_kind"], row["attempt"]) == ("failed", "lost", 1)
     assert row["params"].keys() == {"Lambda_p", "Lambda_e"}

@@ -104,7 +104,7 @@ def test_it_goes_on_as_if_it_had_never_stopped(tmp_path, workers, ends):
     made = small(tmp_path)
     whole = Runs(made, workers, ends)
     whole.go_on()
-    for cut in (1, 6, 11):
+    for cut in (1, 6):
         cut_off = Runs(made, workers, ends)
         running = cut_off.go_on(most=cut)
         begun = cut_off.portfolio()
@@ -176,7 +176,7 @@ def test_what_was_decided_before_a_kill_is_decided_so_after_it(tmp_path, workers
     whole = Runs(made, workers, ends)
     whole.go_on()
     assert {row["status"] for row in whole.by_trial.values()} == {"completed", "stopped"}
-    for cut in (1, 4, 9, 16, 23):
+    for cut in (1, 9, 23) if workers == 1 else (4, 16):
         cut_off = Runs(made, workers, ends)
         cut_off.go_on(most=cut)
         cut_off.go_on()

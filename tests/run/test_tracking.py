@@ -1,7 +1,6 @@
 """`--log-to`: one run a training, whatever its pauses, read back from TensorBoard and MLflow."""
 
 from importlib.util import find_spec
-from types import SimpleNamespace
 
 import pytest
 from made_studies import study
@@ -13,28 +12,23 @@ H = {"Lambda_p": 0.5, "Lambda_e": 2.0, "batch_size": 64, "seed": 3}
 
 
 def trained(made, *reports):
-    """Tell a new log the reports of a training, each of a Tune trial of its own once one is done."""
-    log, number = TrainingLog(made, lambda config: {"trial_id": f"cd-{config['seed']}"}), 0
+    """Tell a new log the reports of a training that has paused or ended."""
+    log = TrainingLog(made, lambda config: {"trial_id": f"cd-{config['seed']}"})
     for report in reports:
-        trial = SimpleNamespace(config={"pack": [H]}, trial_id=str(number), last_result={"pack": {"0": report}})
-        log.on_trial_result(0, [], trial, trial.last_result)
-        log.on_trial_result(0, [], trial, trial.last_result)
-        number += bool(report.get("done"))
+        log.ended(H, report, 1.0)
 
 
-FIRST = ({"looks": [[320, 0.25]]}, {"looks": [[640, 0.5]]}, {"looks": [[320, 0.25], [640, 0.5]], "done": True,
-         "status": "stopped"}, {"looks": [[960, 0.125]]})  # fmt: skip
 LOOKS = [[320, 0.25], [640, 0.5], [960, 0.75], [1280, 1.0]]
-LAST = ({"looks": [[960, 0.75]]}, {"looks": LOOKS, "done": True, "status": "completed", "test_score": 0.625,
-        "images_seen": 1280})  # fmt: skip
+FIRST = {"looks": LOOKS[:2], "status": "stopped"}
+LAST = {"looks": LOOKS, "status": "completed", "test_score": 0.625, "images_seen": 1280}
 
 
 def test_tensorboard_shows_a_training_as_one_run(tmp_path):
-    """It pauses, goes on, breaks off after 960 images, and is begun again at 640 by a second call."""
+    """It pauses, and a second call goes on with it."""
     accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
     made = study(tmp_path, "--study", "s", "--log-to", "tensorboard")
-    trained(made, *FIRST)
-    trained(made, *LAST)
+    trained(made, FIRST)
+    trained(made, LAST)
     (folder,) = (tmp_path / "results/studies/s/tensorboard").iterdir()
     read = accumulator.EventAccumulator(str(folder)).Reload()
     assert [[event.step, event.value] for event in read.Scalars("val_score")] == LOOKS
@@ -48,11 +42,11 @@ def test_mlflow_shows_a_training_as_one_run(tmp_path, monkeypatch):
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/mlflow.db")
     made, client = study(tmp_path, "--study", "s", "--log-to", "mlflow"), mlflow.MlflowClient()
     states = []
-    for reports in (FIRST[:3], FIRST[3:], LAST):
-        trained(made, *reports)
+    for report in (FIRST, LAST):
+        trained(made, report)
         (run,) = client.search_runs([client.get_experiment_by_name("s").experiment_id])
         states.append(run.info.status)
-    assert states == ["SCHEDULED", "SCHEDULED", "FINISHED"] and run.info.run_name == "cd-3"
+    assert states == ["SCHEDULED", "FINISHED"] and run.info.run_name == "cd-3"
     assert (
         run.data.params == {name: str(value) for name, value in H.items()} and run.data.metrics["test_score"] == 0.625
     )
@@ -66,7 +60,7 @@ def test_an_error_of_the_tracker_ends_the_log_and_nothing_else(tmp_path, monkeyp
 
     made = study(tmp_path)
     monkeypatch.setattr("tune_cd.run.tracking.tensorboard", away)
-    trained(made, *LAST)
+    trained(made, LAST, LAST)
     assert capsys.readouterr().out == "warning: --log-to: RuntimeError: 401: refused; nothing more is logged\n"
 
 

@@ -6,62 +6,12 @@ import pickle
 import pandas as pd
 import pytest
 from fake_trials import FakeTrial
-from ray import tune
 from ray.tune.search.repeater import TRIAL_INDEX as REPETITION
 
 from tune_cd import CoordinateDescentSearch, Space, results
 from tune_cd.results import writing
 from tune_cd.results.attempts import to_retry
-from tune_cd.tune.callback import row_callback
-
-
-def objective(config):
-    if config["lr"] > 0.3:
-        raise RuntimeError("too hot")
-    loss = (math.log10(config["lr"]) + 2) ** 2 if config["lr"] < 0.2 else math.nan
-    tune.report({"loss": loss, "top5": 1 - loss})
-
-
-@pytest.fixture
-def fit(ray_session, tmp_path):
-    def run(callback, num_samples=8):
-        """callback: its arguments."""
-        searcher = CoordinateDescentSearch(points_to_evaluate=[{"lr": 0.5}, {"lr": 0.25}, {"lr": 0.1}], workers=1)
-        made = searcher.callback(study="mine", metric="loss", mode="min", **callback)
-        return tune.Tuner(
-            objective, param_space={"lr": tune.loguniform(1e-4, 1.0), "epochs": 2},
-            tune_config=tune.TuneConfig(metric="loss", mode="min", num_samples=num_samples, search_alg=searcher,
-            reuse_actors=True),
-            run_config=tune.RunConfig(name="run", storage_path=str(tmp_path / "tune"), verbose=0, callbacks=[made]),
-        ).fit()  # fmt: skip
-
-    return run
-
-
-@pytest.mark.ray
-@pytest.mark.slow
-def test_every_trial_of_a_users_tuner_becomes_a_row(fit, tmp_path):
-    grid = fit({"results": tmp_path / "r", "fields": {"dataset": "toy", "seed": 3}})
-    table = results.read(tmp_path / "r", "mine")
-    assert len(table) == len(grid) == 8 and table["trial_index"].tolist() == list(range(8))
-    assert table["status"].tolist()[:3] == ["failed", "diverged", "completed"] and set(table["status"][3:]) == {
-        "completed"
-    }
-    assert "too hot" in table["error"][0] and table["val_score"][:2].isna().all()
-    assert set(zip(table["metric_name"], table["mode"])) == {("loss", "min")}
-    assert table["val_score"].min() == pytest.approx(grid.get_best_result(filter_nan_and_inf=True).metrics["loss"])
-    row = table.iloc[5]
-    assert (row["params"].keys() == {"lr"} and row["Lambda_p"] is None) or math.isnan(row["Lambda_p"])
-    assert (
-        row["direction"] == "lr"
-        and row["scores"].keys() == {"loss", "top5"}
-        and row["dataset"] == "toy"
-        and row["seed"] == 3
-    )
-    assert '"epochs": 2' in row["config"] and row["ended_at"] >= row["started_at"]
-
-
-# ------------------------------------------------------------------------------------------- without Ray
+from tune_cd.tune.callback import row_store
 
 
 def run(callback, trials, failed=(), listed=None):
@@ -106,7 +56,11 @@ def asked(tmp_path, trials):
     """The callback of a searcher that asked for these trials."""
     places = {trial.trial_id: int(trial.experiment_tag.partition("_")[0]) - 1 for trial in trials}
     searcher = CoordinateDescentSearch(Space(lr=(0.01, 1.0)), "acc", "max")
-    searcher.origin_of = lambda trial_id: {"trial_index": places[trial_id], "direction": "lr", "line_position": 0.5}
+    searcher.trials.origin_of = lambda trial_id: {
+        "trial_index": places[trial_id],
+        "direction": "lr",
+        "line_position": 0.5,
+    }
     return searcher.callback(tmp_path, "mine")
 
 
@@ -139,24 +93,21 @@ def warned(caplog, callback):
 def test_a_study_with_rows_that_the_search_does_not_know_is_said_once(tmp_path, caplog):
     named = {"space": Space(lr=(0.01, 1.0)), "metric": "acc", "mode": "max"}
 
-    def begun(study="mine", **state):
-        """The callback of a search that knows no rows."""
+    def begun(study="mine", known=()):
+        """The callback of a search that knows these."""
         search = CoordinateDescentSearch(**named)
-        if state:
-            search.set_state(state)
+        for lr in known:
+            search.add_evaluated_point({"lr": lr}, 0.5)
         return search.callback(tmp_path, study)
 
-    first = begun()
-    restored = pickle.loads(pickle.dumps(first))  # as Tune does when the Tuner is made
-    assert warned(caplog, first) == []
+    assert warned(caplog, begun()) == []
     [said] = warned(caplog, begun())
     way = f"CoordinateDescentSearch.from_results('{tmp_path}', 'mine', resume=True, ...)"
     assert f"study 'mine' in {tmp_path} has 1 rows already" in said and way in said and "another study name" in said
-    assert warned(caplog, restored) == warned(caplog, begun("another")) == []
-    assert warned(caplog, begun(**CoordinateDescentSearch(**named).get_state())) == []
-    for study, knows in (("mine", True), (None, True), ("another", False)):
-        known = CoordinateDescentSearch.from_results(tmp_path, study, **named).callback(tmp_path, "mine")
-        assert (warned(caplog, known) == []) == knows
+    assert warned(caplog, begun("another")) == warned(caplog, begun(known=[0.7])) == []
+    assert len(warned(caplog, begun(known=[0.6]))) == 1
+    known = CoordinateDescentSearch.from_results(tmp_path, "mine", **named).callback(tmp_path, "mine")
+    assert warned(caplog, known) == []
 
 
 def test_a_restored_experiment_keeps_its_numbers_whatever_order_tune_lists_its_trials_in(tmp_path):
@@ -186,13 +137,6 @@ def test_the_places_that_a_searcher_gives_are_kept_where_they_are_free(tmp_path,
     for trials in ([told(*one) for one in places] for places in (first, second)):
         run(asked(tmp_path, trials), trials)
     assert [entry[:2] for entry in sorted(numbers(tmp_path).values())] == kept
-
-
-def test_numbers_that_two_runs_took_at_once_are_given_anew(tmp_path):
-    first, second = make(tmp_path), make(tmp_path)
-    run(first, lrs(0.1, 0.2))
-    run(second, lrs(0.3, 0.4))
-    assert sorted(entry[:2] for entry in numbers(tmp_path).values()) == [(0, 0.1), (1, 0.2), (2, 0.3), (3, 0.4)]
 
 
 def test_a_failed_trial_that_is_run_again_is_its_next_attempt(tmp_path):
@@ -390,7 +334,7 @@ def test_rows_that_were_not_written_wait_in_the_folder_that_the_warning_names_un
 @pytest.mark.parametrize("pause", [0.0, 60.0], ids=["tried with every row", "tried at the end"])
 def test_rows_wait_for_a_store_that_is_away(tmp_path, monkeypatch, caplog, pause):
     """A driver that is killed in between has lost none. Others' rows stay whole."""
-    monkeypatch.setattr(row_callback, "PAUSE", pause)
+    monkeypatch.setattr(row_store, "PAUSE", pause)
     run(make(tmp_path / "r"), lrs(0.5))
     (tmp_path / "r/trials").rename(tmp_path / "aside")
     (tmp_path / "r/trials").touch()
@@ -413,7 +357,7 @@ def test_rows_wait_for_a_store_that_is_away(tmp_path, monkeypatch, caplog, pause
 
 def test_rows_that_no_folder_takes_are_named(tmp_path, monkeypatch):
     (tmp_path / "r").touch()
-    monkeypatch.setattr(row_callback, "keep", lambda *_: (_ for _ in ()).throw(OSError("full")))
+    monkeypatch.setattr(row_store, "keep", lambda *_: (_ for _ in ()).throw(OSError("full")))
     with pytest.warns(UserWarning, match="2 result rows were not written .tune1, tune2.; the first: full"):
         run(make(tmp_path / "r"), lrs(0.1, 0.2))
 
@@ -425,23 +369,6 @@ def test_a_row_that_is_not_allowed_is_named_and_the_others_are_written(tmp_path)
     ):
         run(make(tmp_path), trials)
     assert sorted(numbers(tmp_path)) == ["cd-00000", "cd-00002"]
-
-
-def test_a_trial_of_which_no_row_can_be_made_is_named(tmp_path):
-    trial = FakeTrial(1, {"lr": 0.1}, {"acc": 0.1})
-    del trial.last_result
-    with pytest.warns(UserWarning, match="1 result rows were not written .tune1.*last_result"):
-        callback = make(tmp_path)
-        callback.setup()
-        callback.on_trial_complete(0, [trial], trial)
-        callback.on_experiment_end([trial])
-
-
-def test_it_can_be_pickled_before_and_during_a_run(tmp_path):
-    callback = of_a_search(tmp_path, metric="loss")
-    callback.setup()
-    again = pickle.loads(pickle.dumps(callback))
-    assert vars(again)["_constants"]["study"] == "mine" and vars(again)["_writer"] is None
 
 
 WRONG = [

@@ -38,22 +38,18 @@ def course(trials):
 
 
 def tuner(trainable, folder, searcher, name="run", num_samples=TRIALS, constants=None, others=(), **arguments):
-    callback = searcher.callback(folder / "results", "mine", metric="acc", mode="max", **arguments)
+    callback = searcher.callback(folder / "results", "mine", **arguments)
     return tune.Tuner(
         trainable,
         param_space=PARAM_SPACE | (constants or {}),
         tune_config=tune.TuneConfig(
-            metric="acc",
-            mode="max",
-            num_samples=num_samples,
-            search_alg=searcher,
-            reuse_actors=True,
+            metric="acc", mode="max", num_samples=num_samples, search_alg=searcher, reuse_actors=True,
             max_concurrent_trials=1,
         ),
         run_config=tune.RunConfig(
             name=name, storage_path=str(folder / "tune"), verbose=0, callbacks=[callback, *others]
         ),
-    )
+    )  # fmt: skip
 
 
 def search(**arguments):
@@ -86,28 +82,21 @@ def every_trouble(config):
 
 def test_whatever_a_trial_does_is_a_row_and_the_search_goes_on(ray_session, tmp_path, monkeypatch):
     monkeypatch.setenv("TUNE_DISABLE_STRICT_METRIC_CHECKING", "1")  # else Tune refuses a report without the metric
-    grid = tuner(every_trouble, tmp_path, search(points_to_evaluate=POINTS), num_samples=len(BEHAVIOUR)).fit()
+    fields = {"dataset": "toy", "seed": 3}
+    troubled = search(points_to_evaluate=POINTS)
+    grid = tuner(every_trouble, tmp_path, troubled, num_samples=len(BEHAVIOUR), fields=fields).fit()
     rows = table(tmp_path)
     assert len(grid) == len(rows) == len(BEHAVIOUR) and rows["trial_index"].tolist() == list(range(len(BEHAVIOUR)))
     status, error = (dict(zip(BEHAVIOUR, rows[name])) for name in ("status", "error"))
-    assert status == dict.fromkeys(BEHAVIOUR, "failed") | {
-        "fine": "completed",
-        "nan": "diverged",
-        "inf": "diverged",
-    }
-    assert (
-        error["raises"] == "RuntimeError: too hot"
-        and "acc = '0.5' (str)" in error["text"]
-        and error["missing"] == "it reported no acc"
-    )
-    assert error["memory"].startswith(
-        f"out of memory: lr={POINTS[9]['lr']:g}, wd=0.1: RuntimeError: CUDA out of memory."
-    )
-    assert (
-        error["exits"].startswith("lost: ")
-        and "exit code 3" in error["exits"]
-        and error["dies"].startswith("lost: The actor died")
-    )
+    assert status == dict.fromkeys(BEHAVIOUR, "failed") | {"fine": "completed", "nan": "diverged", "inf": "diverged"}
+    assert error["raises"] == "RuntimeError: too hot" and error["missing"] == "it reported no acc"
+    assert "acc = '0.5' (str)" in error["text"] and "exit code 3" in error["exits"]
+    memory = f"out of memory: lr={POINTS[9]['lr']:g}, wd=0.1: RuntimeError: CUDA out of memory."
+    begin = {"memory": memory, "exits": "lost: ", "dies": "lost: The actor died"}
+    assert all(error[name].startswith(said) for name, said in begin.items())
+    first = rows.iloc[0]
+    assert (first["metric_name"], first["mode"], first["dataset"], first["seed"]) == ("acc", "max", "toy", 3)
+    assert '"epochs": 3' in first["config"] and first["scores"] == {"acc": 0.5, "loss": 1.0}
     again = CoordinateDescentSearch.from_results(
         tmp_path / "results", "mine", resume=True, points_to_evaluate=POINTS, start=START
     )
@@ -136,45 +125,8 @@ def test_failed_trials_that_tune_runs_again_are_their_next_attempts(ray_session,
         str(tmp_path / "tune/run"), fails_once, param_space=PARAM_SPACE | flags, resume_errored=True
     ).fit()
     rows = table(tmp_path)
-    assert (
-        rows["status"].tolist() == ["completed"] * 4
-        and rows["attempt"].tolist() == [0, 1, 0, 1]
-        and rows["trial_index"].tolist() == [0, 1, 2, 3]
-    )
-
-
-# ------------------------------------------------------------------------------------------- a store that is away
-
-
-def brings_the_store_back(config):
-    Path(config["trials"], f"{config['lr']} {config['wd']}").touch()
-    if len(os.listdir(config["trials"])) == 4:
-        Path(config["away"]).unlink()
-    tune.report({"acc": bowl(config)})
-
-
-def test_rows_wait_for_a_store_while_tune_goes_on(ray_session, tmp_path, caplog):
-    (tmp_path / "results").touch()
-    (tmp_path / "trials").mkdir()
-    away = {"away": str(tmp_path / "results"), "trials": str(tmp_path / "trials")}
-    grid = tuner(brings_the_store_back, tmp_path, search(), num_samples=5, constants=away).fit()
-    rows = table(tmp_path)
-    assert len(grid) == len(rows) == 5 and rows["params"].tolist() == course(5)
-    said = [record.getMessage() for record in caplog.records if "wait" in record.getMessage()]
-    assert "cannot be written and wait" in said[0] and "were moved into" in said[-1]
-
-
-def plain(config):
-    tune.report({"acc": bowl(config)})
-
-
-def test_rows_of_a_store_that_stayed_away_are_known_to_the_next_run(ray_session, tmp_path):
-    (tmp_path / "results").touch()
-    with pytest.warns(UserWarning, match="3 result rows were not written"):
-        tuner(plain, tmp_path, search(), num_samples=3).fit()
-    (tmp_path / "results").unlink()
-    again = CoordinateDescentSearch.from_results(tmp_path / "results", "mine", resume=True, start=START)
-    assert again.recalled == 3 and table(tmp_path)["params"].tolist() == course(3)
+    assert rows["status"].tolist() == ["completed"] * 4 and rows["trial_index"].tolist() == [0, 1, 2, 3]
+    assert rows["attempt"].tolist() == [0, 1, 0, 1]
 
 
 # ------------------------------------------------------------------------------------------- the driver is killed

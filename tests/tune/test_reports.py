@@ -59,9 +59,9 @@ CASES = {  # reports, and (status, the last value, the best) with mode "max"
 class Tuner:
     """Tells a searcher and a callback of one trial, in Tune's order."""
 
-    def __init__(self, search, folder, metric="acc", mode="max", **arguments):
-        self.search, self.metric = search, metric
-        self.callback = search.callback(folder, "s", metric=metric, mode=mode, **arguments)
+    def __init__(self, search, folder, **arguments):
+        self.search = search
+        self.callback = search.callback(folder, "s", **arguments)
         config = search.suggest("t")
         self.trial = SimpleNamespace(
             trial_id="t", experiment_tag="1_x", config=config, evaluated_params=config, last_result={}, error_file=None,
@@ -73,7 +73,7 @@ class Tuner:
     def report(self, result, last=False):
         """last: Tune ends the trial on this report, of which it tells the searcher only then."""
         if self.search.pauses:
-            if not last and self.search.schedule().report("t", result) == TrialScheduler.STOP:
+            if not last and self.search.trials.report("t", result) == TrialScheduler.STOP:
                 last = True
         elif not last:
             self.search.on_trial_result("t", result)
@@ -102,7 +102,7 @@ class Tuner:
 
     @property
     def callback_folder(self):
-        return vars(self.callback)["_results"]
+        return self.callback.rows.location
 
 
 def told(search):
@@ -120,14 +120,13 @@ def agrees(row, search):
 
 
 @pytest.mark.parametrize("stopped", [False, True], ids=["returns", "stopped"])
-@pytest.mark.parametrize("mode, sign", [("max", 1), ("min", -1)])
-@pytest.mark.parametrize("use_result", ["last", "best"])
+@pytest.mark.parametrize("use_result, mode, sign", [("last", "min", -1), ("best", "max", 1)])
 @pytest.mark.parametrize("name", CASES)
 def test_row_and_search_never_contradict_each_other(tmp_path, name, use_result, mode, sign, stopped):
     reports, status, last, best = CASES[name]
     reports = [{key: _turned(value, sign) if key == "acc" else value for key, value in one.items()} for one in reports]
     search = CoordinateDescentSearch(LINE, "acc", mode, full_length=FULL, use_result=use_result)
-    row = Tuner(search, tmp_path, mode=mode).run(reports, stopped)
+    row = Tuner(search, tmp_path).run(reports, stopped)
     agrees(row, search)
     assert row["status"] == status and told(search)[0] == (best if use_result == "best" else last)
     if status in ("completed", "stopped"):
@@ -157,14 +156,6 @@ def test_a_trial_that_fails_has_failed_whatever_it_reported(tmp_path):
     assert row["status"] == "failed" and math.isnan(row["val_score"])
 
 
-@pytest.mark.parametrize("result", [{"eval": {"acc": 0.5}, "epoch": 3}, {"eval/acc": 0.5, "epoch": 3}])
-def test_a_nested_metric(tmp_path, result):
-    search = CoordinateDescentSearch(LINE, "eval/acc", "max")
-    row = Tuner(search, tmp_path, metric="eval/acc").run([result, {"epoch": 4}])
-    agrees(row, search)
-    assert row["status"] == "completed" and row["val_score"] == 0.5
-
-
 @pytest.mark.parametrize("value", NUMBERS, ids=repr)
 def test_whatever_holds_one_number_is_that_number(tmp_path, value):
     search = CoordinateDescentSearch(LINE, "acc", "max")
@@ -178,8 +169,7 @@ def test_whatever_holds_one_number_is_that_number(tmp_path, value):
     assert known.search.history == [({"lr": 0.25}, 0.5)] == search.search.history[1:]
 
 
-@pytest.mark.parametrize("callback", [False, True], ids=["searcher alone", "both"])
-@pytest.mark.parametrize("pauses", [False, True])
+@pytest.mark.parametrize("callback, pauses", [(False, False), (True, True)], ids=["searcher alone", "both"])
 @pytest.mark.parametrize("value", NO_NUMBERS, ids=repr)
 def test_what_is_no_number_is_refused_with_one_warning(tmp_path, caplog, value, pauses, callback):
     arguments = {"full_length": FULL, "lengths": LENGTHS} if pauses else {}
@@ -258,24 +248,20 @@ def function(config):
 
 
 ASHA = partial(tune.schedulers.ASHAScheduler, reduction_factor=2)
-MEDIAN = partial(
-    tune.schedulers.MedianStoppingRule, time_attr="training_iteration", grace_period=1, min_samples_required=1
-)
 
 
 @pytest.mark.ray
 @pytest.mark.slow
-@pytest.mark.parametrize("full_length", [None, FULL])
 @pytest.mark.parametrize(
-    "trainable, scheduler",
-    [(function, ASHA), (Class, partial(ASHA, max_t=8)), (function, MEDIAN)],
-    ids=["ASHA", "ASHA, a class", "median"],
+    "trainable, scheduler, full_length",
+    [(function, ASHA, None), (Class, partial(ASHA, max_t=8), FULL)],
+    ids=["without", "with a full length"],
 )
 def test_trials_that_a_scheduler_ends_are_stopped_with_a_full_length_and_warned_of_without(
     ray_session, tmp_path, caplog, trainable, scheduler, full_length
 ):
     search = CoordinateDescentSearch(full_length=full_length)
-    callback = search.callback(tmp_path / "r", "s", metric="acc", mode="max")
+    callback = search.callback(tmp_path / "r", "s")
     tune.Tuner(
         trainable, param_space={"lr": tune.loguniform(1e-4, 1.0), "early": False},
         tune_config=tune.TuneConfig(

@@ -43,22 +43,6 @@ def step(searcher, trial):
 
 
 @both
-def test_a_new_searcher_goes_on_from_the_latest_session(make, tmp_path):
-    whole = course_of(make(), 7)
-    searcher = make()
-    for n in range(3):
-        step(searcher, f"t{n}")
-        searcher.save_to_dir(str(tmp_path), "2026-01-01")
-    again = make()
-    again.restore_from_dir(str(tmp_path))
-    assert step(again, "t3") == whole[3]
-    again.save_to_dir(str(tmp_path), "2026-01-02")
-    last = make()
-    last.restore_from_dir(str(tmp_path))
-    assert course_of(last, 3, first=4) == whole[4:]
-
-
-@both
 @pytest.mark.parametrize("damage", ["none", "cut off", "another version"])
 def test_without_a_state_nothing_is_suggested_any_more(make, tmp_path, damage):
     """Tune only logs the error, and would begin anew."""
@@ -91,7 +75,7 @@ def restored(make, ended, trials):
     course_of(searcher, ended)
     searcher.suggest(f"t{ended}")
     again.set_state(json.loads(json.dumps(searcher.get_state())))
-    again.agree(tunes(trials))
+    again.trials.agree(tunes(trials))
     return again
 
 
@@ -152,7 +136,7 @@ def test_several_workers_and_a_trial_of_another_search(make):
     again.set_state(searcher.get_state())
     strange = {"lr": 0.05, "wd": 0.05}
     ended = [done("t0", live[0]), done("t1", live[1])]
-    again.agree(tunes([*ended, ("t2", live[2], "PENDING", None), ("x", strange, "RUNNING", None)]))
+    again.trials.agree(tunes([*ended, ("t2", live[2], "PENDING", None), ("x", strange, "RUNNING", None)]))
     suggested = again.suggest("n0")
     assert suggested not in (strange, *live, Searcher.FINISHED) and again.suggest("n1") is None
     again.on_trial_complete("x", {"val_score": bowl(strange)})

@@ -253,15 +253,6 @@ class Call:
             parse_budget(self.budget)
 
 
-@dataclass(frozen=True)
-class Request:
-    """A parsed command line. written: the options of the study that it names, by field."""
-
-    config: StudyConfig
-    call: Call
-    written: Mapping[str, Any]
-
-
 def usual_weights(loss: Loss, rate: float) -> dict[str, float]:
     """Weights in the published ratios; the largest is the rate, the usual one of a loss of weight 1. Plain SGD diverges
     with VICReg's published 25 times 0.1."""

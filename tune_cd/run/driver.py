@@ -13,10 +13,9 @@ from tune_cd.cluster import capacity
 from tune_cd.cluster.nodes import Nodes
 from tune_cd.report import writing
 from tune_cd.run import cluster, connection, preflight, summary
-from tune_cd.run.announcement import announce
+from tune_cd.run.announcement import announce, estimate
 from tune_cd.run.budget import Meter
 from tune_cd.run.ending import ENDING
-from tune_cd.run.estimate import estimate
 from tune_cd.run.lock import StudyLock
 from tune_cd.run.resources import Resources, check_resources
 from tune_cd.run.screen import fold

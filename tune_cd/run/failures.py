@@ -1,84 +1,76 @@
-"""Writes the rows of trainings whose trial failed in Tune; trainings write their own rows otherwise."""
+"""What follows from failures: rows of trainings that did not write their own, and the end of a study whose trials are
+all lost, or whose first trainings all raise an error, since the others would tell nothing."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from ray.tune import Stopper
+from ray.tune.experiment import Trial
 from ray.tune.utils import flatten_dict
 
+from trainables.trial import PACK, UNSTORED, UNTIL, UnusableData
 from tune_cd.results.attempts import has_ended
-from tune_cd.results.rows import finite, next_run, split, trial_row
+from tune_cd.results.rows import finite, next_run, trial_row
 from tune_cd.results.schema import LOST
 from tune_cd.results.store import store_of
 from tune_cd.results.writing import look, write
 from tune_cd.run.portfolio import ORIGIN
-from tune_cd.tune.callback.failures import failure_of
-from tune_cd.tune.callback.row_callback import RowCallback
-from tune_cd.tune.callback.rows import machine_of, scores_in
-from tune_cd.tune.packs import PACK, SEED, UNTIL, members_of
+from tune_cd.run.recorder import Recorder
+from tune_cd.run.resources import Resources
+from tune_cd.run.study_search import reports_in
+from tune_cd.tune.callback.row_store import RowStore
+from tune_cd.tune.callback.rows import failure_of, machine_of, scores_in
 
-UNSTORED = "unstored"
-"""Key of a training's result for a {"row", "curve"} that it could not store; the callback stores it."""
+UNUSABLE = f"{UnusableData.__module__}.{UnusableData.__qualname__}: "
+"""The beginning of Tune's message of such an error."""
+LEAST = 3
+"""A study stops after so many failures, and more than run at a time: a node takes its trials with it."""
 
 
-class FailuresCallback(RowCallback):
-    """Writes a row for each training whose trial fails. The trainable writes all others, also of failed trainings, so
-    Tune's failures are the machine's.
+class DriverRows:
+    """Writes these rows. Trainings record their own failures, so Tune's are the machine's."""
 
-    results, study: destination of the rows. fields: constant fields of the row. identify: (a training's configuration)
-    -> the fields that identify its row, its attempt included.
-    """
+    def __init__(self, results: str | Path, recorder: Recorder):
+        self._store, self._recorder = RowStore(results), recorder
 
-    def __init__(
-        self, results: str | Path, study: str, *, fields: dict[str, Any], identify: Callable[[Mapping], dict]
-    ):  # fmt: skip
-        self._identify = identify
-        self._started: dict[str, datetime] = {}
-        super().__init__(results, {"study": study, "search": "cd", "mode": "max", **fields})
+    def ended(self, config: Mapping[str, Any], told: Mapping[str, Any], seconds: float) -> None:
+        """Store the row and curve that a training reports because it could not store them."""
+        if UNSTORED in told:
+            self._put(self._recorder.identity(config)["trial_id"], **told[UNSTORED])
 
-    def _begin(self) -> None:
-        super()._begin()
-        self._taken: set[tuple[str, int]] = set()  # (trial id, index in its pack) of reported rows taken over
-
-    def on_trial_start(self, iteration, trials, trial, **info) -> None:
-        self._started.setdefault(trial.trial_id, datetime.now(UTC))
-
-    def on_trial_result(self, iteration, trials, trial, result, **info) -> None:
-        """Store rows that trainings report because they could not store them (UNSTORED)."""
-        for place, (_, member) in enumerate(members_of(trial.config, result)):
-            told = member.get(UNSTORED)
-            if isinstance(told, dict) and {"row", "curve"} <= set(told) and (trial.trial_id, place) not in self._taken:
-                self._taken.add((trial.trial_id, place))
-                with self._noting(trial):
-                    self._store(trial, partial(_write, row=told["row"], curve=told["curve"]))
-
-    def on_trial_complete(self, iteration, trials, trial, **info) -> None:
-        self._started.pop(trial.trial_id, None)
-
-    def on_trial_error(self, iteration, trials, trial, **info) -> None:
-        started = self._started.pop(trial.trial_id, None)
-        with self._noting(trial):
+    def failed(self, trial: Trial, started: datetime | None) -> None:
+        """Store a row for each training of a failed trial that was not done."""
+        with self._store.noting(trial.trial_id):
             for row in self._rows(trial, started):
-                self._store(trial, partial(_write, row=row))
+                self._put(trial.trial_id, row)
 
-    def _rows(self, trial: Any, started: datetime | None) -> Iterator[dict[str, Any]]:
-        """The rows of the trainings in a trial's pack that were not done."""
-        packed = trial.config[PACK]
-        for suggested, (config, result) in zip(packed, members_of(trial.config, trial.last_result)):
-            if result.get("done"):
-                continue
-            searched = {name: value for name, value in suggested.items() if name not in (ORIGIN, SEED, UNTIL)}
-            params, choices = split(searched)
+    def close(self) -> None:
+        self._store.close()
+
+    def _put(self, name: str, row: Mapping[str, Any], curve: Sequence[Mapping[str, Any]] = ()) -> None:
+        with self._store.noting(name):
+            self._store.store(name, partial(_write, row=row, curve=curve))
+
+    def _rows(self, trial: Trial, started: datetime | None) -> Iterator[dict[str, Any]]:
+        for config, result in not_done(trial):
+            params = self._recorder.params(config)
             kind, error = failure_of(trial, params)
             told = {"status": "failed", "val_score": None, "scores": scores_in(flatten_dict(result))}
             told |= {"train_seconds": finite(trial.last_result.get("time_total_s"))}
             told |= {"failure_kind": LOST, "error": error if kind == LOST else f"lost: {error}"}
-            constants = self._constants | self._identify(config)
-            machine = {"started_at": started} | machine_of(trial, share=1 / len(packed))
-            asked = {name: value for name, value in config.items() if name != ORIGIN}
-            yield trial_row({}, params, asked, told, machine, constants, choices)
+            machine = {"started_at": started} | machine_of(trial, share=1 / len(trial.config[PACK]))
+            asked = {name: value for name, value in config.items() if name not in (ORIGIN, UNTIL)}
+            yield trial_row(self._recorder.identity(config), params, asked, told, machine, self._recorder.constants)
+
+
+def not_done(trial: Trial) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    """(configuration, last report) of each training of a trial that was not done."""
+    reports = reports_in(trial.last_result)
+    members = [(config, reports.get(str(place), {})) for place, config in enumerate(trial.config[PACK])]
+    return [(config, told) for config, told in members if not told.get("done")]
 
 
 def _write(location: str | Path, row: dict[str, Any], curve: Sequence[Mapping[str, Any]] = ()) -> None:
@@ -86,3 +78,53 @@ def _write(location: str | Path, row: dict[str, Any], curve: Sequence[Mapping[st
     held = look(store_of(location), "trials", row["study"], row["trial_id"], row["attempt"])
     if not has_ended(held.row, row["attempt"]):
         write(location, next_run(row, held.row), curve, held)
+
+
+class StudyStopper(Stopper):
+    """Ends the Tune run, and says why in `broken`: at once if the data cannot be used, or if `outside` gives a reason;
+    after several trials whose process or node was lost, with no result between them; and if all of the first settings
+    raised an error. Too little memory and timeouts depend on the setting and do not count.
+
+    worked: whether a training of an earlier call did not fail. outside: the reason why the driver must end, or None.
+    lost: trials lost since the last result.
+    """
+
+    def __init__(self, resources: Resources, worked: bool = False, outside: Callable[[], str | None] = lambda: None):
+        self._most_lost = max(LEAST, resources.processes + 1)
+        self._most_raising = max(LEAST, resources.workers + 1)
+        self._worked, self._outside = worked, outside
+        self._raising: set[tuple[str, int]] = set()  # settings
+        self.lost, self.broken = 0, None
+
+    def __getstate__(self) -> dict:
+        """Empty: Tune pickles a copy with a Tuner, and never reads it."""
+        return {}
+
+    def ended(self, config: Mapping[str, Any], told: Mapping[str, Any], seconds: float) -> None:
+        """Take the end of a training."""
+        self._worked |= told.get("status") != "failed"
+        if told.get("failure_kind") == "error":
+            self._raising.add((config[ORIGIN]["search"], config[ORIGIN]["trial_index"]))
+            if len(self._raising) >= self._most_raising and not self._worked:
+                error = told["error"].splitlines()[0]
+                self._end(f"the first {len(self._raising)} settings raised errors; the last: {error}")
+
+    def failed(self, trial: Trial, again: bool = False) -> None:
+        """Take the failure of a trial. again: Tune begins it again."""
+        self.lost += not again
+        error = failure_of(trial, {})[1]
+        if error.startswith(UNUSABLE):
+            self._end(error.removeprefix(UNUSABLE))
+        elif self.lost >= self._most_lost:
+            said = f"{self.lost} trials in a row were lost, and no trial gave a result between them"
+            self._end(f"{said}; the last: {error}")
+
+    def __call__(self, trial_id: str, result: dict) -> bool:
+        return False
+
+    def stop_all(self) -> bool:
+        self._end(self._outside())
+        return self.broken is not None
+
+    def _end(self, reason: str | None) -> None:
+        self.broken = self.broken or reason

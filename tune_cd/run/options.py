@@ -1,13 +1,14 @@
 """The command line of `tune_cd.run`: its options are the fields of `config`."""
 
 import argparse
-from dataclasses import fields
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any, get_type_hints
 
 from trainables.training.setup import Setup
 from tune_cd.results.schema import check_name
-from tune_cd.run.config import Call, Request, StudyConfig
+from tune_cd.run.config import Call, StudyConfig
 from tune_cd.run.fields import argument_of, option_of
 
 EPILOG = """\
@@ -19,6 +20,15 @@ examples:
   python -m tune_cd.run --study mine --num-samples 20 --resume
       ten whole trainings' worth more for a study of ten
 """
+
+
+@dataclass(frozen=True)
+class Request:
+    """A parsed command line. written: the options of the study that it names, by field."""
+
+    config: StudyConfig
+    call: Call
+    written: Mapping[str, Any]
 
 
 def parser() -> argparse.ArgumentParser:

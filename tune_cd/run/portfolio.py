@@ -8,6 +8,7 @@ trained further, the training continues under its first name.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
+from math import inf
 from typing import Any
 
 from tune_cd.run.curves import over_seeds, reaches
@@ -49,8 +50,8 @@ class Portfolio:
     """Searches that share trainings; the first in order that has a configuration to train is served.
 
     searches: by name; each limits how many of its own are live. seeds: of every configuration's trainings. workers:
-    configurations trained at a time. settings: what is known from earlier runs. weights: shares of the searches in a
-    common budget, 1 if not named; 0: it is not limited.
+    configurations trained at a time. settings: what is known from earlier runs. weights: of the searches while they
+    share a budget (`allow`), 1 if not named; 0: it is not limited.
     """
 
     def __init__(
@@ -61,7 +62,7 @@ class Portfolio:
         self._space, self._workers, self._weights = space, workers, dict(weights or {})
         self._settings = dict(settings or {})
         self._budgets = {name: search.budget for name, search in searches.items()}
-        self._last: dict[str, Key | None] = {}  # the training of a search that may exceed its budget
+        self._pot = inf  # what they may still ask for together, in full trainings
 
     @property
     def finished(self) -> bool:
@@ -90,15 +91,17 @@ class Portfolio:
         every = self._settings.values()
         running = sum(until - one.reached(seed) for one in every for seed, until in one.training.items())
         open_ones = (search for search in self.searches.values() if not search.finished)
-        return running + len(self.seeds) * sum(max(0.0, search.budget - search.spent) for search in open_ones)
+        asked_for = len(self.seeds) * sum(max(0.0, search.budget - search.spent) for search in open_ones)
+        return running + min(asked_for, self._pot)
 
     def ask(self) -> list[Asked]:
         """The trainings of the next configuration, one for each seed that is not as far yet. [] while all searches wait
         or all workers are busy, and at the end."""
         if sum(bool(one.training) for one in self._settings.values()) >= self._workers:
             return []
-        waiting = ((name, h) for name, search in self.searches.items() for h in search.live)
-        new = ((name, h) for name, search in self.searches.items() for h in iter(search.ask, None))
+        searches = sorted(self.searches.items(), key=self._used) if self._pot < inf else [*self.searches.items()]
+        waiting = ((name, h) for name, search in searches for h in search.live)
+        new = ((name, h) for name, search in searches for h in iter(search.ask, None))
         for name, h in chain(waiting, new):
             one, until = self._at(h), self.searches[name].until(h)
             if not self._missing(one, until):
@@ -123,13 +126,13 @@ class Portfolio:
                 self._tell(name, one)
 
     def allow(self, worth: float) -> None:
-        """Divide a budget, in full trainings' worth still to come, among the searches by their weights. Earlier
-        spending counts in each share, so a search may use what another leaves."""
-        weights = {name: self._weights.get(name, 1.0) for name in self.searches}
-        limited = {name: weight for name, weight in weights.items() if weight and self._is_open(name)}
-        total = worth / len(self.seeds) + sum(self.searches[name].spent for name in limited)
-        for name, weight in limited.items():
-            self._allow(name, total * weight / sum(limited.values()) - self.searches[name].spent)
+        """Limit what the searches may still ask for together, in full trainings' worth to come. From now on those that
+        have used less come first. Each may finish its best training, beyond the limit if need be."""
+        self._pot = worth
+        lacks = {name: _lacks(search) for name, search in self.searches.items() if self._weights.get(name, 1.0)}
+        for name, own in lacks.items():
+            search, others = self.searches[name], sum(lacks.values()) - own
+            search.budget = min(self._budgets[name], search.spent + max(own, worth / len(self.seeds) - others))
 
     def _at(self, h: Configuration) -> Setting:
         return self._settings.setdefault(self._space.key(h), Setting(h))
@@ -155,19 +158,12 @@ class Portfolio:
         for share, value in curve.items():
             search.tell(one.h, value, share, external=external)
 
-    def _is_open(self, name: str) -> bool:
-        """Whether a search would ask for more if the budget allowed it."""
-        search = self.searches[name]
-        return not search.finished or (search.budget < self._budgets[name] and not search.bracketed)
+    def _used(self, named: tuple[str, Optimiser]) -> float:
+        name, search = named
+        return search.spent / (self._weights.get(name, 1.0) or inf)
 
-    def _allow(self, name: str, worth: float) -> None:
-        """Limit what a search may still ask for, in full trainings' worth. Its best may exceed the limit to reach full
-        length."""
-        search, incumbent = self.searches[name], self.searches[name].incumbent
-        best = None if incumbent is None else self._space.key(incumbent.h)
-        lacks = 0.0 if incumbent is None else 1 - max(incumbent.share, incumbent.until or 0.0)  # not asked for yet
-        if worth >= 1:
-            self._last[name] = None
-        elif worth < lacks and self._last.get(name) in (None, best):
-            self._last[name], worth = best, lacks  # one training may exceed it; if it disappoints, the next may not
-        search.budget = min(self._budgets[name], search.spent + max(0.0, worth))
+
+def _lacks(search: Optimiser) -> float:
+    """What the best training of a search lacks to its full length, in full trainings, and is not asked for yet."""
+    best = search.incumbent
+    return 0.0 if best is None else 1 - max(best.share, best.until or 0.0)

@@ -11,8 +11,7 @@ from trainables.training.checks import check_training
 from tune_cd import results
 from tune_cd.results.merging import merge
 from tune_cd.results.reading import check_whole
-from tune_cd.run.config import Request
-from tune_cd.run.options import study_name
+from tune_cd.run.options import Request, study_name
 from tune_cd.run.searches import searches_of
 from tune_cd.run.study import COEFFICIENTS, Study, stored_study, tune_folder
 

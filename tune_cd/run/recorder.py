@@ -45,7 +45,7 @@ class Recorder:
 
     def __init__(self, study: Study, search: Search, resources: Resources):
         self._results, self._study = str(study.results), study.name
-        self._fields, self._gpus = fixed_fields(study), resources.gpus
+        self.constants, self._gpus = constants_of(study), resources.gpus
         self._several = len(search.seeds) > 1 or search.name == CONFIRM
         self._setup, self._searched = asdict(search.setup), study.space.names
         loss = find_loss(search.setup.loss)
@@ -66,8 +66,8 @@ class Recorder:
         row = self._held(identity).row
         if row is None or not has_ended(row, identity["attempt"]):
             return None
-        if (row["params"], row["seed"]) != (self._params(config), config["seed"]):
-            said = f"is on record with {row['params']}, and was asked for with {self._params(config)}"
+        if (row["params"], row["seed"]) != (self.params(config), config["seed"]):
+            said = f"is on record with {row['params']}, and was asked for with {self.params(config)}"
             raise ValueError(f"{identity['trial_id']} of study {self._study} {said}: another driver is at work")
         curve = read_curve(self._results, self._study, identity["trial_id"], row["attempt"])
         looks = [[look["images_seen"], nan if look["val_score"] is None else look["val_score"]] for look in curve]
@@ -149,10 +149,11 @@ class Recorder:
     def _row(self, config: Mapping, outcome: Outcome, where: Mapping) -> dict:
         asked = {**self._setup, **self._known, **_without(config, ORIGIN, UNTIL)}
         machine = {"gpus": self._gpus * where["share"], **_without(where, "share")}
-        identity, ended = {"study": self._study, **self.identity(config)}, _without(vars(outcome), "curve")
-        return trial_row(identity, self._params(config), asked, ended, machine, self._fields)
+        ended = _without(vars(outcome), "curve")
+        return trial_row(self.identity(config), self.params(config), asked, ended, machine, self.constants)
 
-    def _params(self, config: Mapping) -> dict:
+    def params(self, config: Mapping) -> dict:
+        """The searched parameters of a configuration."""
         return {name: float(config[name]) for name in self._searched}
 
 
@@ -165,8 +166,8 @@ def _without(told: Mapping, *names: str) -> dict:
     return {name: value for name, value in told.items() if name not in names}
 
 
-def fixed_fields(study: Study) -> dict:
+def constants_of(study: Study) -> dict:
     """The fields that all rows of a study share."""
     setup = study.setup
-    constant = {"dataset": study.dataset, "task": setup.task, "loss": setup.loss, "metric_name": setup.metric}
-    return constant | {"search_seed": study.config.seed, "git_commit": git_commit()}
+    constant = {"study": study.name, "dataset": study.dataset, "task": setup.task, "loss": setup.loss}
+    return constant | {"metric_name": setup.metric, "search_seed": study.config.seed, "git_commit": git_commit()}

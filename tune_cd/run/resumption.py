@@ -26,7 +26,7 @@ from tune_cd.search.space import Configuration, Key
 from tune_cd.search.training import Curve, Proposal, Training
 
 LINE_WEIGHT = 0.5
-"""Weight of a line search when a --budget is divided: one parameter needs about half the trainings of two."""
+"""Weight of a line search while searches share a --budget: one parameter needs about half the trainings of two."""
 
 ORIGIN_FIELDS = ("direction", "line_position", "trial_index")
 

@@ -1,38 +1,56 @@
 """The searches of a study as one Ray Tune searcher, whose trials are packs of trainings or of parts of trainings.
 
 A pack lasts as long as its longest part, and places whose part has ended are idle until then. So all parts of a pack
-are as long as the shortest; longer trainings continue in the next pack, beside new ones.
+are as long as the shortest; longer trainings continue in the next pack, beside new ones. The path of a training:
+
+    StudySearch.suggest    Portfolio.ask, CoordinateDescent.ask
+    `trainables.trial`     trains it; `Recorder` writes its row before it is reported as done
+    StudySearch.end        Listener.ended (its line on the screen, the log of --log-to, what else follows from it)
+                           Portfolio.tell, CoordinateDescent.tell
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from math import isfinite
-from typing import Any
+from typing import Any, Protocol
 
 from ray.tune.search import Searcher
+from ray.tune.utils.util import unflatten_dict
 
+from trainables.trial import PACK, UNTIL
 from tune_cd.run.budget import Meter
 from tune_cd.run.curves import reaches
 from tune_cd.run.portfolio import ORIGIN, Asked, Portfolio
 from tune_cd.search.training import Curve
-from tune_cd.tune.packs import PACK, SEED, UNTIL, results_of
+
+SEED = "seed"
+
+
+class Listener(Protocol):
+    """Is told of trainings that have paused or ended."""
+
+    def ended(self, config: Mapping[str, Any], told: Mapping[str, Any], seconds: float) -> None:
+        """config: the training's, with batch size, seed, and origin. told: its last report. seconds: of its process."""
 
 
 class StudySearch(Searcher):
     """Hands out a portfolio's trainings, up to `size` as a trial, `packs` trials at a time.
 
-    All trainings of a configuration begin in one trial, even beyond `size`. reported: (training, its last report, {} if
-    it was lost) -> its learning curve. meter: of the --budget. note: is told what the table does not know of the
-    searches. It keeps no state: `--resume` continues from the results table, which knows more than any snapshot.
+    All trainings of a configuration begin in one trial, even beyond `size`. fixed: parameters that are not searched.
+    reported: (training, its last report, {} if it was lost) -> its learning curve. meter: of the --budget. note: is
+    told what the table does not know of the searches. It keeps no state: `--resume` continues from the results table,
+    which knows more than any snapshot.
     """
 
     def __init__(
         self, portfolio: Portfolio, size: int, packs: int,
-        reported: Callable[[Asked, Mapping[str, Any]], Curve], meter: Meter | None = None,
+        reported: Callable[[Asked, Mapping[str, Any]], Curve], fixed: Mapping[str, Any] | None = None,
+        listeners: Sequence[Listener] = (), meter: Meter | None = None,
         note: Callable[[list[dict]], None] = lambda running: None,
     ):  # fmt: skip
         super().__init__(metric="val_score", mode="max")
         self._portfolio, self._size, self._packs, self._reported = portfolio, size, packs, reported
+        self._fixed, self._listeners = dict(fixed or {}), listeners
         self._meter, self._note = meter or Meter(None, packs, 0.0), note
         self._running: dict[str, dict[int, Asked]] = {}  # trial id -> place in its pack -> training not yet told
         self._parts: dict[str, float] = {}  # trial id -> the share of its full length that each training is trained
@@ -58,23 +76,21 @@ class StudySearch(Searcher):
         part = min(asked.until - asked.reached for asked in pack)
         self._meter.begin(trial_id, part * len(pack))
         self._running[trial_id], self._parts[trial_id] = dict(enumerate(pack)), part
-        return {
-            PACK: [{**asked.h, SEED: asked.seed, UNTIL: asked.reached + part, ORIGIN: asked.origin} for asked in pack]
-        }
+        return {PACK: [self._config(asked) | {UNTIL: asked.reached + part} for asked in pack]}
 
     def on_trial_result(self, trial_id: str, result: dict) -> None:
         """Tell trainings that are done at once, so that the searches can go on before the pack ends."""
-        for place, told in results_of(result).items():
+        for place, told in reports_in(result).items():
             if told.get("done"):
-                self._end(trial_id, int(place), told)
+                self._end(trial_id, int(place), told, result)
 
     def on_trial_complete(self, trial_id: str, result: dict | None = None, error: bool = False) -> None:
         """End a pack: trainings not yet done have failed if the pack failed; else their last reports count."""
         self._meter.end(trial_id)
-        results = results_of(result)
+        reports = reports_in(result)
         for place in list(self._running.get(trial_id, {})):
-            told = results.get(str(place), {})
-            self._end(trial_id, place, told if told.get("done") or not error else {})
+            told = reports.get(str(place), {})
+            self._end(trial_id, place, told if told.get("done") or not error else {}, result or {})
         self._running.pop(trial_id, None)
 
     def _next_pack(self) -> list[Asked]:
@@ -85,14 +101,26 @@ class StudySearch(Searcher):
             pack += asked
         return pack
 
-    def _end(self, trial_id: str, place: int, told: Mapping[str, Any]) -> None:
-        """Take the end of a training. told: its last report; {}: none, or its pack failed."""
+    def _config(self, asked: Asked) -> dict[str, Any]:
+        return {**self._fixed, **asked.h, SEED: asked.seed, ORIGIN: asked.origin}
+
+    def _end(self, trial_id: str, place: int, told: Mapping[str, Any], result: Mapping[str, Any]) -> None:
+        """Take the end of a training. told: its last report; {}: none, or its pack failed. result: of the pack."""
         asked = self._running.get(trial_id, {}).pop(place, None)
-        if asked is None:
+        if asked is None:  # it was told before: a pack's report has all its trainings
             return
+        if told.get("done"):
+            for listener in self._listeners:
+                listener.ended(self._config(asked), told, result.get("time_total_s", 0.0))
         curve = self._reported(asked, told)
         if told.get("status") == "stopped" and not reaches(curve, asked.until):
             origin = {**asked.origin, "attempt": asked.origin["attempt"] + 1}
             self._cut.append(replace(asked, origin=origin, reached=asked.reached + self._parts[trial_id]))
         else:
             self._portfolio.tell(asked, curve)
+
+
+def reports_in(result: Mapping[str, Any] | None) -> dict[str, dict]:
+    """The reports of a pack's trainings by index. result: nested as reported, or with flat keys as searchers get it."""
+    nested = unflatten_dict({name: value for name, value in (result or {}).items() if name.split("/")[0] == PACK})
+    return nested.get(PACK, {})

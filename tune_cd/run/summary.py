@@ -14,7 +14,7 @@ from tune_cd.analysis.runs import counted, runs_of
 from tune_cd.analysis.scores import parameter_of, searching
 from tune_cd.analysis.tables import markdown, memory
 from tune_cd.report.findings import Findings, findings, is_known
-from tune_cd.report.words import edges, fresh_score, interval, letters, recipe_words, tuned
+from tune_cd.report.words import edges, fresh_score, interval, recipe_words, tuned
 from tune_cd.results.study_files import Networks
 from tune_cd.run.screen import fold
 from tune_cd.run.searches import averages_of
@@ -53,7 +53,6 @@ def _balance_table(trials: pd.DataFrame, study: Study) -> list[str]:
     rows = [("best balance found", best), *((f"best with {recipe_words(one.average)}", one.best) for one in recipes)]
     lines = _fresh(found) if best is not None else []
     lines += [f"{recipe_words(recipe.average)}: {tuned(recipe)}" for recipe in recipes]
-    lines += _growth(trials, study)
     if found.edges and best is not None:
         lines.append(f"best balance: {edges(found)}; a wider --range may hold better.")
     return ["", *_table(names, rows).splitlines(), *([""] if lines else []), *lines]
@@ -70,21 +69,6 @@ def _table(names: Sequence[str], rows: Sequence[tuple[str, pd.Series | None]]) -
             cells |= {"b": f"{row['batch_size']}", **scores, **spread}
         table[label] = cells
     return pd.DataFrame.from_dict(table, orient="index").to_string(na_rep="-", col_space=9)
-
-
-def _reached(study: Study, trials: pd.DataFrame) -> dict[str, tuple[float, float]]:
-    """The range of each weight, as wide as it has grown."""
-    return {axis.name: (axis.low, axis.high) for axis in axes_of(trials) if axis.name in study.config.weighted.weights}
-
-
-def _growth(trials: pd.DataFrame, study: Study) -> list[str]:
-    """A line on the weights whose range has grown, and how far; none if no range has."""
-    (low, high), inside, said = study.config.range, 1 + 1e-6, []  # rounding apart
-    for name, (least, most) in _reached(study, trials).items():
-        ends = [f"down to {least:.3g}"] if inside * least < low else []
-        ends += [f"up to {most:.3g}"] if most > inside * high else []
-        said += [f"{letters(name)} {' and '.join(ends)}"] if ends else []
-    return [f"the range {low:g} to {high:g} has grown: {', '.join(said)}."] if said else []
 
 
 def _fresh(found: Findings) -> list[str]:
@@ -114,7 +98,7 @@ def draw(study: Study, table: pd.DataFrame) -> Path | str:
 
     rows, weights, name = searching(table), study.config.weighted.weights, study.file("search.png")
     settings = means_over_seeds(counted(runs_of(rows)).iloc[: len(rows)])
-    lows, highs = zip(*_reached(study, rows).values(), strict=True)
+    lows, highs = zip(*((axis.low, axis.high) for axis in axes_of(rows) if axis.name in weights), strict=True)
     of, picture = (averages_of(study.setup), study.config.batch_size, study.setup.k), io.BytesIO()
     with standard():
         figure = search_figure(settings, *of, (min(lows), max(highs)), runs=rows, weights=weights)

@@ -8,12 +8,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ray.tune import Callback
-
 from trainables.trial import LOOKS
 from tune_cd.run.recorder import weights_in
 from tune_cd.run.study import Study, tune_folder
-from tune_cd.tune.packs import members_of
 
 Log = Callable[[str, Mapping[str, float], Mapping[str, Any]], None]
 """Logs a training under a name: its h, and its last report, which has all its evaluations."""
@@ -64,7 +61,7 @@ def mlflow(study: Study) -> Log:
     return log
 
 
-class TrainingLog(Callback):
+class TrainingLog:
     """Logs trainings that pause or end. The first error is told, and ends the log.
 
     identify: the table's trial_id of a configuration is the name of its run.
@@ -74,23 +71,15 @@ class TrainingLog(Callback):
         self._study, self._identify = study, identify
         self._log: Log | None = None
         self._broken = False
-        self._ended: set[tuple[str, str]] = set()  # (Tune's trial, name)
 
-    def __getstate__(self) -> dict:
-        """Empty: Tune pickles a copy with a Tuner, and never reads it."""
-        return {}
-
-    def on_trial_result(self, iteration, trials, trial, result, **info) -> None:
-        """Log each training of a trial's pack that has paused or ended, once."""
-        for config, told in members_of(trial.config, result):
-            name = self._identify(config)["trial_id"]
-            if self._broken or not told.get("done") or (trial.trial_id, name) in self._ended:
-                continue
-            self._ended.add((trial.trial_id, name))
-            try:
-                self._log = self._log or (mlflow if self._study.call.log_to == "mlflow" else tensorboard)(self._study)
-                self._log(name, {key: config[key] for key in (*weights_in(config), "batch_size", "seed")}, told)
-            except Exception as error:  # of any type, as it is foreign; the study goes on without it
-                self._broken = True
-                said = f"{type(error).__name__}: {error}".splitlines()[0]
-                print(f"warning: --log-to: {said}; nothing more is logged", flush=True)
+    def ended(self, config: Mapping[str, Any], told: Mapping[str, Any], seconds: float) -> None:
+        if self._broken:
+            return
+        h = {key: config[key] for key in (*weights_in(config), "batch_size", "seed")}
+        try:
+            self._log = self._log or (mlflow if self._study.call.log_to == "mlflow" else tensorboard)(self._study)
+            self._log(self._identify(config)["trial_id"], h, told)
+        except Exception as error:  # of any type, as it is foreign; the study goes on without it
+            self._broken = True
+            said = f"{type(error).__name__}: {error}".splitlines()[0]
+            print(f"warning: --log-to: {said}; nothing more is logged", flush=True)

@@ -3,28 +3,28 @@
 import tempfile
 from collections.abc import Callable
 from dataclasses import asdict
+from datetime import UTC, datetime
 
 from ray import tune
+from ray.tune import Callback
 
-from trainables.trial import TrainTrial
+from trainables.trial import PACK, TrainTrial
 from tune_cd import results
 from tune_cd.cluster.watch import Load
 from tune_cd.results.attempts import to_retry
 from tune_cd.results.rows import trial_name
 from tune_cd.results.study_files import tune_prefix
 from tune_cd.run.budget import Meter
-from tune_cd.run.failures import FailuresCallback
+from tune_cd.run.failures import DriverRows, StudyStopper, not_done
 from tune_cd.run.portfolio import ORIGIN
 from tune_cd.run.progress import Progress
-from tune_cd.run.recorder import Recorder, fixed_fields
+from tune_cd.run.recorder import Recorder
 from tune_cd.run.resources import Resources
 from tune_cd.run.resumption import portfolio_of, reported_by, say_ended
 from tune_cd.run.searches import Search
-from tune_cd.run.stopper import StudyStopper
 from tune_cd.run.study import RunningFile, Study, running_of, tune_folder
 from tune_cd.run.study_search import StudySearch
 from tune_cd.run.tracking import TrainingLog
-from tune_cd.tune.packs import PACK
 
 
 def run_searches(
@@ -42,33 +42,74 @@ def run_searches(
     if not portfolio.searches:
         return
     recorder = Recorder(study, searches[0], resources)
-    reported, note = reported_by(study, searches[0].setup), RunningFile(study)
-    searcher = StudySearch(portfolio, resources.pack, resources.processes, reported, meter, note)
-    failures = FailuresCallback(study.results, study.name, fields=fixed_fields(study), identify=recorder.identity)
     full = searches[0].setup.images_seen if searches[0].pauses else None
-    progress = Progress(portfolio, ended, study.setup.metric, full, load)
+    progress = Progress(portfolio, ended, study.setup.metric, full)
     stopper = StudyStopper(resources, bool((ended["status"] != "failed").any()), broken)
-    logs = [TrainingLog(study, recorder.identity)] if study.call.log_to else []
+    rows = DriverRows(study.results, recorder)
+    listeners = [progress, stopper, rows, *([TrainingLog(study, recorder.identity)] if study.call.log_to else [])]
+    searcher = StudySearch(
+        portfolio, resources.pack, resources.processes, reported_by(study, searches[0].setup),
+        {"batch_size": study.config.batch_size}, listeners, meter, RunningFile(study),
+    )  # fmt: skip
     trainable = _trainable(study, searches[0], resources, recorder)
     try:
-        _tuner(study, trainable, searcher, [progress, failures, *logs, stopper], resources).fit()
+        _tuner(study, trainable, searcher, TrialEvents(progress, stopper, rows, load), stopper, resources).fit()
     finally:
-        failures.close()
+        rows.close()
     if stopper.broken is not None:
         raise OSError(stopper.broken)
     print(flush=True)
     say_ended(portfolio.searches)
 
 
+class TrialEvents(Callback):
+    """Passes on what Tune knows of trials and the searcher does not: how many run, and which failed."""
+
+    def __init__(self, progress: Progress, stopper: StudyStopper, rows: DriverRows, load: Load):
+        self._progress, self._stopper, self._rows, self._load = progress, stopper, rows, load
+        self._started: dict[str, datetime] = {}
+
+    def __getstate__(self) -> dict:
+        """Empty: Tune pickles a copy with a Tuner, and never reads it. The searches cannot all be pickled."""
+        return {}
+
+    def setup(self, **info) -> None:
+        self._progress.begin()
+
+    def on_trial_start(self, iteration, trials, trial, **info) -> None:
+        self._started.setdefault(trial.trial_id, datetime.now(UTC))
+
+    def on_trial_result(self, iteration, trials, trial, result, **info) -> None:
+        self._stopper.lost = 0
+
+    def on_trial_recover(self, iteration, trials, trial, **info) -> None:
+        self._progress.say(f"{trial}: its process was lost and is begun again")
+        self._stopper.failed(trial, again=True)
+
+    def on_trial_error(self, iteration, trials, trial, **info) -> None:
+        for config, _ in not_done(trial):
+            self._progress.row(config, 0, f"  failed, see {trial.error_file}")
+        self._rows.failed(trial, self._started.get(trial.trial_id))
+        self._stopper.failed(trial)
+
+    def on_step_end(self, iteration, trials, **info) -> None:
+        """By now the searches have been told as well."""
+        self._load.running = sum(trial.status == trial.RUNNING for trial in trials)
+        self._load.live = sum(not trial.is_finished() for trial in trials)
+        self._progress.show(self._load.running)
+
+    def on_experiment_end(self, trials, **info) -> None:
+        self._progress.close()
+
+
 def _tuner(
-    study: Study, trainable: type[tune.Trainable], searcher: StudySearch, callbacks: list[tune.Callback],
+    study: Study, trainable: type[tune.Trainable], searcher: StudySearch, events: TrialEvents, stopper: StudyStopper,
     resources: Resources,
 ) -> tune.Tuner:  # fmt: skip
     """Tune, from the first suggestion to the last trial. Its own files are not needed to resume."""
     place = tempfile.mkdtemp(prefix=tune_prefix(study.results, study.name), dir=tune_folder(study.call.tune_dir))
     return tune.Tuner(
         trainable,
-        param_space={"batch_size": study.config.batch_size},
         tune_config=tune.TuneConfig(
             metric="val_score",
             mode="max",
@@ -82,8 +123,8 @@ def _tuner(
         run_config=tune.RunConfig(
             name=study.name,
             storage_path=place,
-            callbacks=callbacks,
-            stop=callbacks[-1],  # the stopper
+            callbacks=[events],
+            stop=stopper,
             checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),
             failure_config=tune.FailureConfig(max_failures=study.call.max_failures),
             progress_reporter=tune.CLIReporter(parameter_columns=[]),

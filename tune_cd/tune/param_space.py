@@ -1,11 +1,10 @@
-"""Conversion of what a user gives as Tune has it: `param_space` to a `Space`, nested configurations to flat ones."""
+"""Conversion of Tune's `param_space` to a `Space`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from ray.tune.search.sample import Categorical, Domain, Float, Integer, LogUniform, Quantized, Uniform
 from ray.tune.search.variant_generator import parse_spec_vars
-from ray.tune.utils import flatten_dict
 
 from tune_cd.search.category import Category
 from tune_cd.search.space import Axis, Space, choice
@@ -39,30 +38,27 @@ def space_of(given: Space | Mapping[str, Any] | None) -> Space | None:
     return space
 
 
-def configurations(start: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None) -> list[dict]:
-    """`start`, one configuration or several, nested or flat, as a list of flat ones.
+def check_goal(
+    metric: str | None, mode: str | None, of_search: tuple[str | None, str | None] = (None, None)
+) -> None:  # fmt: skip
+    """Raise ValueError unless metric is one name or None, mode is "min", "max" or None, and both are those of the
+    search as far as it has any."""
+    if metric is not None and not isinstance(metric, str):
+        raise ValueError(f"metric {metric!r}: the name of one metric; several are not searched for at a time")
+    if mode not in (None, "min", "max"):
+        raise ValueError(f"mode {mode!r}: 'min' or 'max'")
+    for name, new, own in zip(("metric", "mode"), (metric, mode), of_search):
+        if None not in (new, own) and new != own:
+            raise ValueError(f"the Tuner has {name} {new!r}, and the search {own!r}")
 
-    Raises ValueError unless every configuration is a dict.
-    """
-    given = [start] if isinstance(start, Mapping) else list(start or [])
-    if not all(isinstance(h, Mapping) for h in given):
-        raise ValueError(f"start {start!r}: a configuration, or a list of them")
-    return [flatten_dict(dict(h)) for h in given]
 
-
-def points(
-    given: Sequence[Mapping[str, Any]] | None, rewards: Sequence[float] | None
-) -> list[tuple[dict, float | None]]:
-    """points_to_evaluate and evaluated_rewards as pairs (flat configuration, known value or None).
-
-    Raises ValueError unless `given` is a list of dicts and `rewards`, if given, has as many entries.
-    """
-    if given is not None and (isinstance(given, Mapping) or not all(isinstance(point, Mapping) for point in given)):
-        raise ValueError(f"points_to_evaluate {given!r}: a list of dicts")
-    if rewards is not None and len(rewards) != len(given or []):
-        raise ValueError(f"evaluated_rewards has {len(rewards)} values for {len(given or [])} points_to_evaluate")
-    flat = [flatten_dict(dict(point)) for point in given or []]
-    return list(zip(flat, rewards if rewards is not None else [None] * len(flat)))
+def check_ranges(given: Space, searched: Space) -> None:
+    """Raise ValueError for a `param_space` with another range than the one that is searched."""
+    if not set(given.axes) <= set(searched.axes):
+        raise ValueError(
+            f"param_space has {given}, but the searched space is {searched}; allowed: the same ranges in both, or in "
+            "one alone (from_results goes on in another range)"
+        )
 
 
 def _name(path: tuple[Any, ...]) -> str:

@@ -10,8 +10,10 @@ from ray.tune.result import DEFAULT_METRIC, TRAINING_ITERATION
 from ray.tune.utils import flatten_dict
 
 from tune_cd.results.rows import finite
+from tune_cd.search.bracket import FAILED
 from tune_cd.search.number import number_of
 from tune_cd.search.search import ROUNDING
+from tune_cd.search.training import value_of
 
 log = logging.getLogger(__name__)
 
@@ -56,7 +58,7 @@ class Reports:
     use_result: str
     metric: str = DEFAULT_METRIC
     sign: float = 1.0
-    quiet: bool = field(default=False, compare=False)
+    quiet: bool = False
     seen: dict[str, Seen] = field(default_factory=dict)
     _warned: set[str] = field(default_factory=set, repr=False)
     _longest: float = field(default=-inf, repr=False)  # the greatest length reported
@@ -68,21 +70,26 @@ class Reports:
         if self.full_length is not None:
             self.full_length = _full_length(self.full_length)
 
-    def observe(self, trial_id: str, result: Mapping[str, Any] | None) -> Seen:
-        """Take a report; what is known of its trial. result: nested or flat; None: Tune does not say."""
-        flat, seen = flatten_dict(dict(result or {})), self.seen.setdefault(trial_id, Seen())
-        if self.metric in flat:
-            self._take(seen, flat[self.metric])
-            if self.full_length is not None and self._longest == -inf:
-                self.warn_of_length(flat)
-        if (length := finite(flat.get(self.counter))) is not None:
-            seen.length, self._longest = length, max(length, self._longest)
-            self._warn_of_uneven_ends()
+    def aim(self, metric: str | None, mode: str | None) -> None:
+        """Set what is searched for, as Tune has it."""
+        self.metric, self.sign = metric or DEFAULT_METRIC, -1.0 if mode == "min" else 1.0
+
+    def observe(self, trial_id: str, result: Mapping[str, Any]) -> Seen:
+        """Take a report of a running trial, nested or flat; what is known of its trial.
+
+        Raises ValueError for one with the metric if no report so far had the key of full_length.
+        """
+        flat = flatten_dict(dict(result))
+        seen = self._take(trial_id, flat)
+        if self.metric in flat and self.full_length is not None and self._longest == -inf:
+            known = (name for name in flat if is_score(name) or name == TRAINING_ITERATION)
+            numbers = sorted(name for name in known if finite(flat[name]) is not None)
+            raise ValueError(f"full_length names {self.counter!r}, and a result has no such number but {numbers}")
         return seen
 
     def end(self, trial_id: str, result: Mapping[str, Any] | None) -> Seen:
         """What is known of a trial that ends. result: its last report, observed or not; None: Tune does not say."""
-        seen = self.observe(trial_id, result)
+        seen = self._take(trial_id, flatten_dict(dict(result or {})))
         if self.value(seen) is not None and seen.length is not None:
             self._shortest = min(seen.length, self._shortest)
             self._warn_of_uneven_ends()
@@ -104,37 +111,27 @@ class Reports:
         share = seen.length / self.full_length[1]
         return 1.0 if share >= 1 - ROUNDING else max(ROUNDING, share)
 
-    def forget(self, trial_id: str) -> None:
-        self.seen.pop(trial_id, None)
+    def signed(self, value: Any) -> float | None:
+        """A value known from elsewhere, larger being better; None: a failure. ValueError for what is no number."""
+        number = FAILED if value is None else value_of(value)
+        return None if number == FAILED else self.sign * number
 
     def state(self) -> dict[str, dict[str, Any]]:
-        """What is known of the trials that go on, as plain JSON types."""
+        """What is known of the trials, as plain JSON types."""
         return {trial_id: asdict(seen) for trial_id, seen in self.seen.items()}
 
     def restore(self, state: Mapping[str, Mapping[str, Any]]) -> None:
         """The inverse of `state`."""
         self.seen = {trial_id: Seen(**seen) for trial_id, seen in state.items()}
 
-    def require_length(self, result: Mapping[str, Any]) -> None:
-        """Raise ValueError for a result, flat, without the key of full_length, if no report had it so far."""
-        if self._longest == -inf and (said := self._without_length(result)):
-            raise ValueError(said)
-
-    def warn_of_length(self, result: Mapping[str, Any]) -> None:
-        """Warn once of a result, flat, without the key of full_length."""
-        if said := self._without_length(result):
-            self._warn("length", f"{said}: trials that end early count as whole ones")
-
-    def _without_length(self, result: Mapping[str, Any]) -> str:
-        """What is wrong with a result, flat, that lacks the number under the key of full_length; "": it has it."""
-        if self.full_length is None or finite(result.get(self.counter)) is not None:
-            return ""
-        known = [name for name in result if is_score(name) or name == TRAINING_ITERATION]
-        numbers = sorted(name for name in known if finite(result[name]) is not None)
-        return f"full_length names {self.counter!r}, and a result has no such number but {numbers}"
-
-    def _take(self, seen: Seen, given: Any) -> None:
-        number = number_of(given)
+    def _take(self, trial_id: str, flat: Mapping[str, Any]) -> Seen:
+        seen = self.seen.setdefault(trial_id, Seen())
+        if (length := finite(flat.get(self.counter))) is not None:
+            seen.length, self._longest = length, max(length, self._longest)
+            self._warn_of_uneven_ends()
+        if self.metric not in flat:
+            return seen
+        given, number = flat[self.metric], number_of(flat[self.metric])
         if number is None:
             seen.refused = f"{repr(given)[:200]} ({type(given).__name__})"
             self._warn("refused", f"{self.metric} = {seen.refused} is no number; such reports have no value")
@@ -143,6 +140,7 @@ class Reports:
         else:
             seen.last, seen.diverged = self.sign * float(number), False
             seen.best = seen.last if seen.best is None else max(seen.last, seen.best)
+        return seen
 
     def _warn_of_uneven_ends(self) -> None:
         if self.full_length is None and self._shortest < self._longest:

@@ -6,6 +6,7 @@ step: if it is a new configuration, the searcher suggests it; if it is a paused 
 A trial goes from top to bottom through this class: `begin`, `report`, `end`. The rest is about restored experiments.
 """
 
+import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -19,12 +20,14 @@ from tune_cd.search.space import Configuration, Key
 from tune_cd.search.training import Proposal, Training
 from tune_cd.tune.reports import Reports
 
+log = logging.getLogger(__name__)
+
 
 class Trials:
     """Trials by their ids, over a search and what they have reported.
 
     configurations: trial id -> h. ended: ids of trials that Tune has ended. step: the next configuration to train,
-    decided but not yet started.
+    decided but not yet started. scheduled: whether our scheduler has passed on a report.
     """
 
     def __init__(self, search: CoordinateDescent, reports: Reports):
@@ -32,6 +35,9 @@ class Trials:
         self.configurations: dict[str, Configuration] = {}
         self.ended: set[str] = set()
         self.step: Configuration | None = None
+        self.scheduled = False
+        self.restored = False  # until it has been compared with Tune's trials
+        self._said: set[str] = set()  # what the user was told
 
     @property
     def pauses(self) -> bool:
@@ -46,6 +52,13 @@ class Trials:
         """The training with the best last value among those that are whole, or among the others; None without one."""
         told = [one for one in self.search.trainings if one.curve and not one.failed and (one.share == 1) == whole]
         return max(told, key=lambda one: one.last, default=None)
+
+    def origin_of(self, trial_id: str) -> dict[str, Any]:
+        """direction, line_position and trial_index of a trial; {} for one that the search did not ask for."""
+        try:
+            return self.search.annotation(self.configurations[trial_id])
+        except KeyError:
+            return {}
 
     def next(self) -> Configuration | None:
         """The next configuration to train, new or paused; the same one until its training starts. Configurations that
@@ -69,12 +82,11 @@ class Trials:
 
     def report(self, trial_id: str, result: Mapping[str, Any]) -> str:
         """Take a report of a trial that may pause, tell its value if a length is reached, and return
-        TrialScheduler.CONTINUE, PAUSE or STOP. Raises ValueError if no report ever had the key of full_length."""
-        h = self.configurations.get(trial_id)
+        TrialScheduler.CONTINUE, PAUSE or STOP. Raises ValueError as `Reports.observe`."""
+        self.scheduled, h = True, self.configurations.get(trial_id)
         if h is None:
             return TrialScheduler.CONTINUE
         result = flatten_dict(dict(result))
-        self.reports.require_length(result)
         seen = self.reports.observe(trial_id, result)
         share = self.reports.share(seen)
         if share is None:
@@ -107,20 +119,13 @@ class Trials:
             return
         seen, under_way = self.reports.end(trial_id, result), self.is_under_way(h)
         value = None if error else self.reports.value(seen)
-        if not error and not self.pauses:  # else Tune may run it again, from its checkpoint
-            self.reports.forget(trial_id)
         if self.pauses and known is not None and not under_way:
             share = self.search.training(h).share
             if error and share < 1:  # it failed as it was saved, after it had been told to pause: it cannot resume
                 self.search.tell(h, None, share)
             return
-        if value is None:
-            share = self.search.until(h) if under_way else 1.0
-        else:
-            if seen.length is None and not self.pauses:
-                self.reports.warn_of_length(flatten_dict(dict(result or {})))
-            share = self.reports.share(seen) or 1.0
-        self.search.tell(h, value, share, left=True, external=known is None)
+        share = self.reports.share(seen) if value is not None else self.search.until(h) if under_way else None
+        self.search.tell(h, value, share or 1.0, left=True, external=known is None)
 
     def of(self, h: Configuration) -> str | None:
         """The id of a configuration's trial that has not ended; None if there is none."""
@@ -143,18 +148,47 @@ class Trials:
         known = self.search.training(h)
         return known is not None and known.until is not None
 
+    # What the user is told ------------------------------------------------------------------------------------
+
+    def warn_of_waiting(self) -> None:
+        """Warn if a restored search waits for trials that Tune may not have, as no scheduler or callback of ours tells
+        which it has."""
+        if self.restored and not self.pauses:
+            self.say_once(
+                f"the restored search waits for {len(self.search.live)} trials that ran before. If Tune shows none of "
+                "them, run a new Tuner with a search after restore_from_dir(FOLDER)"
+            )
+
+    def warn_of_paused(self) -> None:
+        """Warn, once of each, if a training that is not whole has a better value than every whole one."""
+        whole, paused, sign = self.best(whole=True), self.best(whole=False), self.reports.sign
+        if self.pauses and paused is not None and (whole is None or whole.last < paused.last):
+            said = "none is whole" if whole is None else f"the best whole training has {sign * whole.last:.6g}"
+            self.say_once(
+                f"the best known is {paused.h}, paused at {paused.share:.3g} of its length with "
+                f"{sign * paused.last:.6g}, and {said}; a larger budget would finish it, unless it was stopped there"
+            )
+
+    def say_once(self, message: str) -> None:
+        if message not in self._said:
+            self._said.add(message)
+            log.warning("%s", message)
+
     # Restored experiments -------------------------------------------------------------------------------------
 
     def agree(self, trials: Sequence[Trial]) -> None:
-        """Bring this state up to date with the trials that Tune has restored, since it copies its own snapshot and the
-        searcher's one after the other: end those that have ended since, and suggest again what no trial trains.
+        """Bring a restored state up to date, once, with the trials that Tune has restored, since it copies its own
+        snapshot and the searcher's one after the other: end those that have ended since, and suggest again what no
+        trial trains.
 
         Those that ended before their first report, as by time_budget_s, are suggested again as well.
         """
+        if not self.restored:
+            return
+        self.restored = False
         cut = {one.trial_id for one in trials if one.status == Trial.TERMINATED and not one.has_reported_at_least_once}
         for gone in self.configurations.keys() - ({one.trial_id for one in trials} - cut):
             del self.configurations[gone]
-            self.reports.forget(gone)
         for trial in trials:
             if trial.trial_id in cut or trial.trial_id in self.ended:
                 continue
@@ -197,7 +231,7 @@ class Trials:
 
     def forget(self) -> None:
         """Forget all trials: in another experiment even paused ones start over, since Tune does not have them."""
-        self.configurations, self.ended, self.step = {}, set(), None
+        self.configurations, self.ended, self.step, self.restored = {}, set(), None, False
         self.reports.restore({})
         self.search.grows = True
         if self.pauses:

@@ -1,24 +1,26 @@
 """Writes rows of the results table from Tune's events, for trainables that do not write their own."""
 
 import logging
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ray.tune import Callback
 from ray.tune.experiment import Trial
 from ray.tune.result import TRAINING_ITERATION
 from ray.tune.search.repeater import TRIAL_INDEX as REPETITION
 from ray.tune.utils import flatten_dict
 
-from tune_cd import results
+from tune_cd import results as results_table
+from tune_cd.results.merging import merge
 from tune_cd.results.redaction import redact
-from tune_cd.results.rows import FULL_LENGTH, LENGTHS, SPACE, split, trial_name, trial_row, with_own
+from tune_cd.results.rows import FULL_LENGTH, LENGTHS, SPACE, searched_in, split, trial_name, trial_row, with_own
 from tune_cd.results.schema import CUT
 from tune_cd.tune.callback.curves import Curves
-from tune_cd.tune.callback.failures import failure_of
-from tune_cd.tune.callback.row_callback import RowCallback
-from tune_cd.tune.callback.rows import machine_of, outcome
+from tune_cd.tune.callback.row_store import RowStore
+from tune_cd.tune.callback.rows import failure_of, machine_of, outcome
 from tune_cd.tune.callback.writer import RowWriter
 from tune_cd.tune.reports import Reports
 
@@ -29,14 +31,13 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-class ResultsCallback(RowCallback):
+class ResultsCallback(Callback):
     """Writes one row for each trial to RESULTS/trials/<study>/, when it ends and whenever it pauses. Made by
     `CoordinateDescentSearch.callback`.
 
-    results, study: destination of the rows. searcher: the searcher of these trials. Rows have direction, position and
-        order of asking from it, and their config has the space under "space".
-    reports: the metric, full_length and use_result of these trials, without any report. Rows have the metric as it was
-        reported, and the mode beside it; trials that end below full_length are "stopped", not "completed".
+    results, study: destination of the rows. searcher: the searcher of these trials. Rows have its metric as reported
+        and the mode beside it, direction, position and order of asking, and its space in their config. Trials that end
+        below its full_length are "stopped", not "completed".
     search: the name of the search method. fields: constant fields of the row, e.g. dataset, task, loss, seed.
 
     A second run into a study continues the numbering of the stored rows, a restored experiment keeps its numbers, and a
@@ -52,29 +53,43 @@ class ResultsCallback(RowCallback):
         results: str | Path,
         study: str,
         searcher: "CoordinateDescentSearch",
-        reports: Reports,
         *,
-        search: str = "cd",
-        fields: dict[str, Any] | None = None,
+        search: str,
+        fields: dict[str, Any],
     ):
-        self._search, self.searcher, self._study, self._resumed = search, searcher, study, False
-        self._no_reports = reports
-        mode = "max" if reports.sign > 0 else "min"
-        constants = {"study": study, "search": search, "metric_name": reports.metric, "mode": mode, **(fields or {})}
-        super().__init__(results, constants)
+        self._study, self.searcher = study, searcher
+        self._constants = {"study": study, "search": search, **fields}
+        row = {"trial_id": trial_name(search, 0), "trial_index": 0, "attempt": 0, "params": {}, "status": "failed"}
+        row |= {"metric_name": "metric", "scores": {}, "config": "{}", "software": "{}"}
+        results_table.check_trial(row | self._constants)
+        self.rows = RowStore(results)
+        self._begin()
 
     def _begin(self) -> None:
-        super()._begin()
+        """Begin a run. Tune pickles callbacks when the Tuner is made, so a restored one keeps `_since` and recognises
+        its own rows."""
+        self._since = datetime.now(UTC)
         self._started: dict[str, datetime] = {}
         self._paused: dict[str, Any] = {}  # trial id -> training_iteration at the pause of its last row
         self._writer: RowWriter | None = None
-        self._reports = replace(self._no_reports, seen={})
-        self._curves = Curves(self._reports.metric, self._reports.full_length and self._reports.counter)
+        self._reports: Reports | None = None  # until the searcher knows metric and mode
+        self._curves: Curves | None = None
+
+    def _observe(self) -> None:
+        """Begin to observe reports, as the searcher does: within a Repeater it gets only their means."""
+        known = self.searcher.required().reports
+        self._reports = replace(known, seen={}, quiet=True)
+        self._curves = Curves(known.metric, known.full_length and known.counter)
 
     # Tune's events --------------------------------------------------------------------------------------------
 
+    def setup(self, **info: Any) -> None:
+        merge(self.rows.location)
+        if self._reports is None:  # else `set_state` has come before
+            self._observe()
+
     def on_step_begin(self, iteration, trials, **info) -> None:
-        self.searcher.agree(trials)
+        self.searcher.trials.agree(trials)
 
     def on_trial_start(self, iteration, trials, trial, **info) -> None:
         self._started.setdefault(trial.trial_id, datetime.now(UTC))
@@ -92,7 +107,6 @@ class ResultsCallback(RowCallback):
     def on_trial_complete(self, iteration, trials, trial, **info) -> None:
         if self._is_news(trial):
             self._write(trials, trial)
-        self._reports.forget(trial.trial_id)
         self._curves.points.pop(trial.trial_id, None)
 
     def on_trial_error(self, iteration, trials, trial, **info) -> None:
@@ -104,25 +118,29 @@ class ResultsCallback(RowCallback):
                 self._write(trials, trial, cut=True)
         self.close()
         try:
-            results.compact(self._results, self._study)
+            results_table.compact(self.rows.location, self._study)
         except (OSError, ValueError) as problem:  # the files stay as they are
             log.info("study %s is not compacted: %s", self._study, redact(str(problem)))
+
+    def close(self) -> None:
+        """End the run, see `RowStore.close`."""
+        self.rows.close()
+        self._begin()  # it may be used for another run
 
     # ----------------------------------------------------------------------------------------------------------
 
     def _write(self, trials: list, trial: Any, failed: bool = False, cut: bool = False) -> None:
         """Store the row of a trial, if it has one. cut: the experiment ended before it."""
-        with self._noting(trial):
+        with self.rows.noting(trial.trial_id):
             if (row := self._row(trials, trial, failed, cut)) is not None:
                 curve = self._curves.rows(trial.trial_id, row.get("seed"))
-                self._store(trial, lambda place: self._writer_of(place)(row, curve))
+                self.rows.store(trial.trial_id, lambda place: self._writer_of(place)(row, curve))
 
     def _writer_of(self, place: str | Path) -> RowWriter:
         """The writer of a results folder; a second one is read anew."""
-        if place != self._results:
+        if place != self.rows.location:
             return RowWriter(place, self._since)
-        if self._writer is None:
-            self._writer = RowWriter(place, self._since, not (self._resumed or self.searcher.knows(self._study)))
+        self._writer = self._writer or RowWriter(place, self._since, self._is_known)
         return self._writer
 
     def _row(self, trials: list, trial: Any, failed: bool, cut: bool) -> dict[str, Any] | None:
@@ -138,17 +156,26 @@ class ResultsCallback(RowCallback):
             if told["val_score"] is None:
                 return None
             told |= {"status": "stopped", "error": CUT}
-        origin = {} if REPETITION in trial.config else self.searcher.origin_of(trial.trial_id)
+        origin = {} if REPETITION in trial.config else self.searcher.trials.origin_of(trial.trial_id)
         number = origin.get("trial_index", trials.index(trial))
-        identity = {"trial_id": trial_name(self._search, number), "trial_index": number, "attempt": 0}
+        identity = {"trial_id": trial_name(self._constants["search"], number), "trial_index": number, "attempt": 0}
         identity |= {name: origin.get(name) for name in ("direction", "line_position")}
         config, machine = with_own(trial.config, self._knowledge), {"started_at": started} | machine_of(trial)
-        return trial_row(identity, params, config, told, machine, self._constants, choices)
+        goal = {"metric_name": self._reports.metric, "mode": "min" if self._reports.sign < 0 else "max"}
+        return trial_row(identity, params, config, told, machine, goal | self._constants, choices)
 
     def _is_news(self, trial: Any) -> bool:
         """Whether the trial has reported a result since the row of its last pause."""
         paused = self._paused.get(trial.trial_id)
         return paused is None or paused != (trial.last_result or {}).get(TRAINING_ITERATION)
+
+    def _is_known(self, row: Mapping[str, Any]) -> bool:
+        """Whether the search knows the configuration of a row."""
+        search = self.searcher.search
+        try:
+            return search.training(search.space.check(searched_in(row))) is not None
+        except ValueError:
+            return False
 
     @property
     def _knowledge(self) -> dict[str, Any]:
@@ -159,13 +186,16 @@ class ResultsCallback(RowCallback):
         return known | ({LENGTHS: list(search.lengths)} if self.searcher.pauses else {})
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "_writer": None, "_resumed": True}  # Tuner.restore reads it
+        return {**vars(self), "_writer": None}  # Tuner.restore reads it
 
     def get_state(self) -> dict[str, Any]:
         """What Tune's snapshot keeps: of a trial, Tune itself knows only its last report."""
+        if self._reports is None:  # the run has ended
+            self._observe()
         return {"reports": self._reports.state(), "curves": self._curves.points}
 
     def set_state(self, state: dict[str, Any]) -> None:
         """The inverse of `get_state`."""
+        self._observe()
         self._reports.restore(state["reports"])
         self._curves.points = dict(state["curves"])

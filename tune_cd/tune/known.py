@@ -1,31 +1,68 @@
-"""Rows of the results table that a searcher starts from."""
+"""What a search knows before its first suggestion: starts, values measured elsewhere, rows of the results table."""
 
 import warnings
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
+from ray.tune.utils import flatten_dict
 
 from tune_cd import results
 from tune_cd.results.attempts import to_retry
 from tune_cd.results.merging import merge
 from tune_cd.results.reading import check_whole
 from tune_cd.results.rows import finite, searched_in
-from tune_cd.search.search import CoordinateDescent
+from tune_cd.search.search import CoordinateDescent, Start
+from tune_cd.search.space import Space
 from tune_cd.search.training import Proposal, Training
+from tune_cd.tune.reports import Reports
+
+
+@dataclass
+class Known:
+    """starts: configurations to try first. values: configurations and their known values. earlier: rows of the table.
+    Configurations are flat."""
+
+    starts: list[dict]
+    values: list[tuple[dict, Any]]
+    earlier: "Earlier | None" = None
+
+    @classmethod
+    def of(
+        cls, start: Start, points: Sequence[Mapping[str, Any]] | None, rewards: Sequence[float] | None
+    ) -> "Known":  # fmt: skip
+        """From the arguments of the searcher. Raises ValueError for what is no configuration, and for rewards that are
+        not as many as the points."""
+        starts = [start] if isinstance(start, Mapping) else list(start or [])
+        if not all(isinstance(h, Mapping) for h in starts):
+            raise ValueError(f"start {start!r}: a configuration, or a list of them")
+        if points is not None and (isinstance(points, Mapping) or not all(isinstance(h, Mapping) for h in points)):
+            raise ValueError(f"points_to_evaluate {points!r}: a list of dicts")
+        if rewards is not None and len(rewards) != len(points or []):
+            raise ValueError(f"evaluated_rewards has {len(rewards)} values for {len(points or [])} points_to_evaluate")
+        flat, starts = ([flatten_dict(dict(h)) for h in given] for given in (points or [], starts))
+        return cls(flat + starts, []) if rewards is None else cls(starts, list(zip(flat, rewards)))
+
+    def begin(self, space: Space, arguments: Mapping[str, Any], reports: Reports) -> CoordinateDescent:
+        """A search that has been told all of it. arguments: of `CoordinateDescent`. Raises ValueError as that does."""
+        search = CoordinateDescent(space, start=self.starts, **arguments)
+        for h, value in self.values:
+            search.tell(h, reports.signed(value), 1.0, external=True)
+        if self.earlier is not None:
+            self.earlier.check(reports)
+            self.earlier.tell(search, reports.full_length)
+        return search
 
 
 @dataclass
 class Earlier:
-    """Trials of a results folder that a search knows before its first suggestion.
-
-    rows: of the table. resumes: they are of this same search, which goes on from their end. study: None: all studies
-    there. scores: their metric and mode, until compared with the search's; None: no row has a value.
-    """
+    """Trials of a results folder. rows: of the table. resumes: they are of this same search, which goes on from their
+    end. scores: their metric and mode; None: no row has a value."""
 
     rows: pd.DataFrame
     resumes: bool
-    study: str | None
     scores: tuple[str, str] | None
 
     @classmethod
@@ -44,23 +81,22 @@ class Earlier:
                 f"{names}; one metric is needed"
             )
         scores = [(one.metric_name, "min" if one.mode == "min" else "max") for one in of_use.head(1).itertuples()]
-        return cls(rows, resume, study, scores[0] if scores else None)
+        return cls(rows, resume, scores[0] if scores else None)
 
     @property
     def recalled(self) -> int:
         """Number of trials that are not run again."""
         return int((~to_retry(self.rows)).sum()) if self.resumes else 0
 
-    def check(self, metric: str, mode: str) -> None:
-        """Compare the rows' scores with those of a search of this metric and mode, once.
-
-        Warns if they are of another metric. Raises ValueError if they are of this metric and the other mode.
-        """
-        (name, of_mode), self.scores = self.scores or (metric, mode), None
+    def check(self, reports: Reports) -> None:
+        """Compare the rows' scores with those that are searched for. Warns of another metric; raises ValueError for
+        the same metric with the other mode."""
+        metric, mode = reports.metric, "min" if reports.sign < 0 else "max"
+        name, of_mode = self.scores or (metric, mode)
         if name == metric and of_mode != mode:
             raise ValueError(
-                f"the table's scores are {name!r} with mode {of_mode!r}, and the search has mode {mode!r}: "
-                "ResultsCallback must have had the mode of the Tuner"
+                f"the table's scores are {name!r} with mode {of_mode!r}, and the search has mode {mode!r}: one of them "
+                "is wrong"
             )
         if name != metric:
             said = f"the table's scores are {name!r}, and count as {metric!r}, which is searched for"

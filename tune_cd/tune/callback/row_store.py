@@ -1,20 +1,15 @@
-"""The part of both callbacks that stores rows, also while the store does not take them."""
+"""Stores rows, also while the store does not take them."""
 
 import logging
 import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from math import inf
 from pathlib import Path
-from typing import Any
 
-from ray.tune import Callback
-
-from tune_cd import results
 from tune_cd.results.merging import folders, keep, merge
 from tune_cd.results.redaction import redact
-from tune_cd.results.rows import trial_name
 
 PAUSE = 60.0
 """Seconds after which a store that did not take a row is tried again."""
@@ -22,48 +17,37 @@ PAUSE = 60.0
 log = logging.getLogger(__name__)
 
 
-class RowCallback(Callback):
-    """Stores rows as they come. Rows that the store does not take (OSError) wait in a second results folder
-    (`results.merging`): the next row after a minute, the end of the experiment, or the next run moves them.
+class RowStore:
+    """Stores the rows of a run. Rows that the store does not take (OSError) wait in a second results folder
+    (`results.merging`): the next row after a minute, the end of the run, or the next run moves them."""
 
-    constants: fields that all rows have. Raises ValueError for constants that are not allowed in a row.
-    """
-
-    def __init__(self, location: str | Path, constants: dict[str, Any]):
-        row = {"trial_id": trial_name(constants["search"], 0), "trial_index": 0, "attempt": 0, "params": {}}
-        results.check_trial(row | {"status": "failed", "scores": {}, "config": "{}", "software": "{}"} | constants)
-        self._results, self._constants = str(location), constants
+    def __init__(self, location: str | Path):
+        self.location = str(location)
         self._begin()
 
     def _begin(self) -> None:
-        """Begin a run. Tune pickles callbacks when the Tuner is made, so a restored one keeps `_since` and recognises
-        its own rows."""
-        self._since = datetime.now(UTC)
         self._kept: dict[str, Path] = {}  # id of a trial whose row waits in a second folder -> the folder
         self._problem: OSError | None = None  # why the store did not take the last row
-        self._tried_at = 0.0  # when it did not, on time.monotonic's clock
+        self._tried_at = -inf  # when it did not, on time.monotonic's clock
         self._refused: list[tuple[str, Exception]] = []  # ids of trials without a row, with the reason
 
-    def setup(self, **info: Any) -> None:
-        merge(self._results)
-
     @contextmanager
-    def _noting(self, trial: Any) -> Iterator[None]:
+    def noting(self, trial_id: str) -> Iterator[None]:
         """What makes and stores the row of a trial; an error there would end Tune's experiment."""
         try:
             yield
         except Exception as problem:
-            self._refused.append((trial.trial_id, problem))
+            self._refused.append((trial_id, problem))
 
-    def _store(self, trial: Any, write: Callable[[str | Path], None]) -> None:
+    def store(self, trial_id: str, write: Callable[[str | Path], None]) -> None:
         """Store a row of a trial. write: writes it into a results folder or store, or raises OSError."""
         try:
             if self._problem is not None and time.monotonic() - self._tried_at < PAUSE:
                 raise self._problem
             self._settle()
-            write(self._results)
+            write(self.location)
         except OSError as problem:
-            where = self._kept[trial.trial_id] = keep(self._results, write)
+            where = self._kept[trial_id] = keep(self.location, write)
             if self._problem is None:
                 log.warning("result rows cannot be written and wait in %s: %s", where, redact(str(problem)))
             if problem is not self._problem:
@@ -72,14 +56,11 @@ class RowCallback(Callback):
     def _settle(self) -> None:
         """Move the rows that wait in a second folder. Raises OSError if the store does not take them."""
         if self._kept:
-            merge(self._results)
-            if left := folders(self._results):
+            merge(self.location)
+            if left := folders(self.location):
                 raise self._problem or OSError(f"rows still wait in {left[0]}")
             self._kept = {}
         self._problem = None
-
-    def on_experiment_end(self, trials, **info) -> None:
-        self.close()
 
     def close(self) -> None:
         """End the run, and warn of rows that are not in the store. Also for a caller that catches an interrupt of
@@ -96,4 +77,4 @@ class RowCallback(Callback):
                 places = ", ".join(sorted({str(place) for place in self._kept.values()}))
                 said += f"; {len(self._kept)} wait in {places}, and the next run into these results moves them"
             warnings.warn(said, stacklevel=2)
-        self._begin()  # in case the callback is used for another run
+        self._begin()  # it may be used for another run

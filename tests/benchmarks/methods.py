@@ -66,8 +66,8 @@ def tables(part: str, options) -> str:
     ]
     curves = []
     for job, ran in zip(jobs, run(searched, jobs, options)):
-        reached, started, ended = map(np.array, ran.values())
-        curves.append(Curve(job[1], job[0], job[-1], reached, -np.inf, started, ended, np.ones(len(ended))))
+        reached, _, ended = map(np.array, ran.values())
+        curves.append(Curve(job[1], job[0], job[-1], reached, -np.inf, ended))
     columns = (*COLUMNS, "t-95") if options.workers > 1 else COLUMNS
     cells = compared(summary(curves, options.methods[-1]), columns, across="method")
     shown = [markdown(cells[column].rename_axis(column)) for column in columns]

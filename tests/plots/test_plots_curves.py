@@ -55,7 +55,7 @@ def test_a_method_looks_the_same_in_every_panel_and_known_ones_have_their_own_lo
 
 @pytest.mark.parametrize(
     ("name", "words"),
-    [("trials", "trials (whole training runs)"), ("seconds", "time (s)"), ("gpu_seconds", "GPU time (s)")],
+    [("trials", "trials (whole training runs)"), ("seconds", "time (s)")],
 )
 def test_the_axis_says_what_the_curves_are_over(name, words):
     assert curves_figure({"a": {"cd": band(0.5, name=name)}}, "val_score").axes[0].get_xlabel() == words

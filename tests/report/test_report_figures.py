@@ -20,7 +20,7 @@ from tune_cd.landscapes.find import trainings
 from tune_cd.report import figures
 from tune_cd.report.__main__ import main
 from tune_cd.report.figures import figures_of, write_figures
-from tune_cd.report.printed import methods, tables_of
+from tune_cd.report.printed import methods, printed
 from tune_cd.results.rows import DIGEST
 
 pytestmark = pytest.mark.filterwarnings("error", "ignore::ResourceWarning")
@@ -44,7 +44,7 @@ KINDS = {
     "lost trials": (studies.lost_trials, CURVES | THEORY | {"glyphs-margin/sub-losses"}, COMPARED),
     "replicates": (studies.replicates, CURVES | THEORY | {"glyphs-margin/sub-losses"}, COMPARED),
     "on GPUs": (
-        studies.on_gpus, CURVES | {"curves-gpu-seconds"} | THEORY | {"glyphs-margin/sub-losses"}, COMPARED,
+        studies.on_gpus, CURVES | THEORY | {"glyphs-margin/sub-losses"}, COMPARED,
     ),
     "three axes": (studies.three_axes, CURVES | THEORY | {"three/sub-losses"}, COMPARED),
     "memory": (
@@ -335,10 +335,10 @@ def test_a_grids_cells_are_no_curve_and_its_best_is_what_searches_are_measured_b
 
 
 def test_time_is_drawn_where_it_is_known():
-    """A study without times costs no other's curves over time; one that used no GPU has none over GPU time."""
+    """A study without times costs no other's curves over time."""
     on_gpus = studies.on_gpus().assign(study="gpus", dataset="other")
     made = dict(figures.figures_of_all(studies.several([studies.own_parameters(), studies.written(), on_gpus])))
-    panels = {"trials": ["my-study", "other", "written"], "seconds": ["my-study", "other"], "gpu-seconds": ["other"]}
+    panels = {"trials": ["my-study", "other", "written"], "seconds": ["my-study", "other"]}
     for over, expected in panels.items():
         assert [axes.get_title().split(":")[0] for axes in made[f"curves-{over}"]().axes] == expected
 
@@ -368,11 +368,11 @@ def test_several_datasets_have_memory_tables_of_their_own():
     """Two studies of the experiment: no number of one stands for the other's."""
     photos = studies.memory("sop", "xbm-sop", network="resnet50")
     photos["scores"] = [scores | {"test_precision_at_1": 0.25} for scores in photos["scores"]]
-    made = tables_of(studies.several([studies.memory(), photos]))
-    text = made["memory"]()["md"]
+    table = studies.several([studies.memory(), photos])
+    text = printed("memory", table)["md"]
     assert "0.25 / -" not in text.split("Cross-batch memory on ")[0] and text.count("| (S1) Original") == 2
     assert re.findall(r"Cross-batch memory on (\w+)", text) == ["glyphs", "sop"]
-    numbers = made["base-numbers"]()["md"]
+    numbers = printed("base-numbers", table)["md"]
     own = [line for line in numbers.splitlines() if line.startswith("|") and "this table" in line]
     assert len(own) == 3 and all(line.startswith("| sop ") for line in own) and "memory=variable" in numbers, (
         "nothing is published of glyphs"

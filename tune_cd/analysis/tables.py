@@ -67,9 +67,8 @@ def _at(k: int) -> dict[str, Callable[[Any], str]]:
 CELLS: dict[str, Callable[[Any], str]] = {
     "searches": lambda row: f"{row.trajectories}",
     "n-95": lambda row: _counts(row.n95, row.n95_low, row.n95_high, row.trials),
-    "t-95": lambda row: _time(row.t95, 1),
+    "t-95": lambda row: _time(row.t95),
     "stuck": lambda row: f"{row.stuck:.1%}",
-    "GPU time": lambda row: _time(row.gpu95, 0),
 } | {name: cell for k in BUDGETS for name, cell in _at(k).items()}
 """Column of a printed table -> function from a row of `analysis.summary` to the cell's text. "-" means not known, such
 as AUC@k of searches with fewer than k trials."""
@@ -239,8 +238,8 @@ def _mean(value: float, half: float, sign: str = "") -> str:
     return f"{value:{sign}.3f} ±{half:.3f}" if isfinite(half) else f"{value:{sign}.3f}"
 
 
-def _time(value: float, digits: int) -> str:
-    return "-" if np.isnan(value) else f"{value:.{digits}f}" if isfinite(value) else "never"
+def _time(value: float) -> str:
+    return "-" if np.isnan(value) else f"{value:.1f}" if isfinite(value) else "never"
 
 
 def _counts(n: float, low: float, high: float, trials: int) -> str:

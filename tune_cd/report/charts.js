@@ -9,7 +9,7 @@ const SHAPES = {
   down: "M0 7L6.5 -5H-6.5Z", hexagon: "M-3.5 -6H3.5L7 0L3.5 6H-3.5L-7 0Z", cross: "M-5 -5L5 5M5 -5L-5 5",
   star: "M0 -11L2.9 -3.6L10.8 -3.4L4.5 1.4L6.7 9L0 4.5L-6.7 9L-4.5 1.4L-10.8 -3.4L-2.9 -3.6Z",
 };
-const isDark = () => matchMedia("(prefers-color-scheme: dark)").matches && !matchMedia("print").matches;
+const isDark = () => matchMedia("(prefers-color-scheme: dark)").matches;
 const isKnown = (value) => value !== null && value !== undefined;
 const known = (values) => values.filter(isKnown);
 
@@ -52,7 +52,7 @@ const placeOn = (axis, value) => (isKnown(value) ? between(axis.low, axis.high, 
 /** A drawing with two axes: {root, x, y}, functions from places to px. An axis is {label, ticks: [[place, text]], from, to}. */
 function frame(width, height, xAxis, yAxis, label) {
   const most = Math.max(...yAxis.ticks.map(([, text]) => text.length), 2);
-  const [left, right, top, bottom] = [Math.min(28 + 7 * most, width * 0.35), 14, 12, 46];
+  const [left, right, top, bottom] = [Math.min(32 + 7.5 * most, width * 0.4), 14, 12, 46];
   const x = (u) => left + between(xAxis.from ?? 0, xAxis.to ?? 1, u) * (width - left - right);
   const y = (u) => height - bottom - between(yAxis.from ?? 0, yAxis.to ?? 1, u) * (height - top - bottom);
   const root = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": label, tabindex: 0 });

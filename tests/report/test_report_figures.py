@@ -13,7 +13,7 @@ import studies
 from figure_checks import laid_out_alone, touched
 from odd_studies import odd
 from PIL import Image
-from studies import full_grid, lost, plain, row, search_study, store, table
+from studies import full_grid, plain, row, search_study, store, table
 
 from tune_cd import analysis, plots
 from tune_cd.landscapes.find import trainings
@@ -134,70 +134,6 @@ def test_a_folder_of_all_kinds_gives_what_each_gives(tmp_path, undrawn):
     assert len(titles) == len(set(titles)) and {"omniglot", "sop"} <= set(titles) and "xbm" not in text
 
 
-OBJECTS = ("batch_size", "gpus", "val_score", "Lambda_p", "test_score", "seed")
-LACKING = {
-    "no test scores": lambda t: t.assign(test_score=float("nan")),
-    "some test scores": lambda t: t.assign(test_score=t["test_score"].where(t["trial_index"] > 3)),
-    "no times": lambda t: t.assign(started_at=pd.NaT, ended_at=pd.NaT),
-    "ends alone": lambda t: t.assign(started_at=pd.NaT),
-    "some times": lambda t: t.assign(ended_at=t["ended_at"].where(t["trial_index"] != 2)),
-    "equal scores": lambda t: t.assign(val_score=0.5, test_score=0.5),
-    "scores of zero": lambda t: t.assign(val_score=0.0, test_score=0.0),
-    "negative scores": lambda t: t.assign(val_score=-1 - t["val_score"], test_score=-1 - t["test_score"]),
-    "no seeds": lambda t: t.assign(seed=pd.NA, search_seed=pd.NA),
-    "objects": lambda t: t.astype(dict.fromkeys(OBJECTS, object)),
-    "no batch sizes": lambda t: t.assign(batch_size=pd.array([pd.NA] * len(t), dtype="Int64")),
-    "one setting": lambda t: t.assign(Lambda_p=1.0, Lambda_e=1.0, params=[{"Lambda_p": 1.0, "Lambda_e": 1.0}] * len(t)),
-    "two search seeds": lambda t: studies.several([t, t.assign(search_seed=1)]),
-    "several seeds of some": lambda t: studies.several([t, t.query("trial_index < 3").assign(seed=1, test_score=0.4)]),
-    "stopped": lambda t: t.assign(status=t["status"].where(t["trial_index"] % 2 == 0, "stopped")),
-}
-"""What is done to the main job's table."""
-
-TOGETHER = (
-    ("no test scores", "no seeds", "no batch sizes", "ends alone"),
-    ("negative scores", "some test scores", "some times", "stopped", "objects"),
-    ("scores of zero", "one setting", "no times"),
-    ("two search seeds", "several seeds of some"),
-)
-
-
-def lacking(*names):
-    trials = studies.main_job()
-    for name in names:
-        trials = LACKING[name](trials)
-    return trials
-
-
-def cells(number, params, **fields):
-    return table(row(n, val=0.1 * n, params=params(n), **fields) for n in range(number))
-
-
-LITTLE = {
-    "no completed trial": lambda: studies.main_job().assign(
-        status="failed", **dict.fromkeys(("val_score", "test_score", "positive_term"), float("nan"))
-    ),
-    "lost": lost,
-    "one trial": lambda: studies.main_job().iloc[:1],
-    "one trial that failed": lambda: table([row(0, "failed")]),
-    "grid of one column": lambda: cells(5, lambda n: {"Lambda_p": 1.0, "Lambda_e": 2.0**n, "batch_size": 64}),
-    "grid without a score": lambda: volume().assign(status="diverged", val_score=float("nan")),
-    "grid without a batch size": lambda: cells(
-        16, lambda n: {"Lambda_p": 2.0 ** (n // 4), "Lambda_e": 2.0 ** (n % 4)}, test_score=0.1
-    ),
-    "grid with a test score at one size": lambda: volume().assign(
-        test_score=lambda t: t["test_score"].where(t["batch_size"] == 16)
-    ),
-    "whole table of nothing": lambda: table([]),
-} | {", ".join(names): partial(lacking, *names) for names in TOGETHER}
-
-
-@pytest.mark.parametrize("make", LITTLE.values(), ids=LITTLE)
-def test_tables_that_lack_something_cost_no_figure(make, tmp_path, drawn):
-    written = write_figures(make(), tmp_path)
-    assert written.failed == {} and all(file.is_file() for file in written.files)
-
-
 BEYOND = {"values far apart", "weights far apart", "a grid far apart", "scores far apart", "scores of 1e308"}
 BEYOND |= {"scores of both signs", "numbers"}
 """Studies with numbers at the ends of what a float holds: a figure of these may fail on its own."""
@@ -250,8 +186,7 @@ def test_the_command_writes_them_and_says_how_many(tmp_path, capsys, undrawn):
 
 
 def test_a_figure_that_cannot_be_drawn_costs_no_other_and_is_named(tmp_path, capsys, monkeypatch, drawn):
-    """Neither one that fails as it is made, nor as it is drawn, nor what is computed before; none of an earlier run is
-    left in its place."""
+    """Neither one that fails as it is made, nor as it is drawn, nor what is computed before."""
     from matplotlib.figure import Figure
 
     class Unfit(Figure):
@@ -259,9 +194,6 @@ def test_a_figure_that_cannot_be_drawn_costs_no_other_and_is_named(tmp_path, cap
             raise RuntimeError("no room")
 
     store(tmp_path / "r", studies.main_job())
-    (tmp_path / "out/glyphs-margin").mkdir(parents=True)
-    for name in ("glyphs-margin/sub-losses", "directions"):
-        touched(None, tmp_path / "out" / name)
     monkeypatch.setattr(plots, "directions_figure", Unfit)
     monkeypatch.setattr(figures, "sublosses", lambda trials, score: 1 / 0)
     monkeypatch.setattr("tune_cd.analysis.tables.best_values", lambda trials: [][0])

@@ -51,8 +51,8 @@ const placeOn = (axis, value) => (isKnown(value) ? between(axis.low, axis.high, 
 
 /** A drawing with two axes: {root, x, y}, functions from places to px. An axis is {label, ticks: [[place, text]], from, to}. */
 function frame(width, height, xAxis, yAxis, label) {
-  const most = Math.max(...yAxis.ticks.map(([, text]) => text.length), 2);
-  const [left, right, top, bottom] = [Math.min(32 + 7.5 * most, width * 0.4), 14, 12, 46];
+  const most = Math.min(Math.max(...yAxis.ticks.map(([, text]) => text.length), 2), Math.floor((0.4 * width - 32) / 7.5));
+  const [left, right, top, bottom] = [32 + 7.5 * most, 14, 12, 46], fitted = (text) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
   const x = (u) => left + between(xAxis.from ?? 0, xAxis.to ?? 1, u) * (width - left - right);
   const y = (u) => height - bottom - between(yAxis.from ?? 0, yAxis.to ?? 1, u) * (height - top - bottom);
   const root = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": label, tabindex: 0 });
@@ -64,7 +64,7 @@ function frame(width, height, xAxis, yAxis, label) {
   });
   for (const [u, text] of yAxis.ticks) {
     root.append(svg("path", { class: "grid", d: `M${left} ${y(u)}H${width - right}` }));
-    root.append(svg("text", { x: left - 7, y: y(u) + 4, "text-anchor": "end" }, text));
+    root.append(svg("text", { x: left - 7, y: y(u) + 4, "text-anchor": "end" }, fitted(text)));
   }
   root.append(
     svg("path", { class: "axis line", d: `M${left} ${top}V${height - bottom}H${width - right}` }),

@@ -298,6 +298,19 @@ def test_the_table_sorts_and_tells_whole_trainings_from_short_ones(show):
         (line) => getComputedStyle(line.cells[0], "::before").content[1])""")
     told = {"trained to the end": "●", "paused": "○", "stopped early": "○"}
     assert signs == [told.get(one["trials"]["state"][row], "×") for row in listed(page)]
+    assert not page.locator("#more").is_visible()
+
+
+@slow
+def test_a_long_table_shows_all_when_it_is_asked_to_or_when_a_mark_leads_to_a_row_that_is_not_shown(show):
+    count, page = len(studies()["grid"]["trials"]["state"]), show("grid")
+    assert len(listed(page)) == 50 < count
+    page.locator("#more").click()
+    assert sorted(listed(page)) == list(range(count)) and not page.locator("#more").is_visible()
+    page = show("own") and show("grid")
+    hidden = next(row for row in range(count) if row not in listed(page))
+    page.evaluate("(row) => find(row)", hidden)
+    assert page.evaluate("document.activeElement.dataset.row") == str(hidden)
 
 
 @slow

@@ -5,6 +5,7 @@
 
 const payload = JSON.parse(document.getElementById("payload").textContent);
 const $ = (id) => document.getElementById(id);
+const ROWS = 50;
 const NUMERIC = /^[-+\d., ±%e]*$/;
 const state = { study: 0 };
 const study = () => payload.studies[state.study];
@@ -73,7 +74,9 @@ function hang(section, root) {
 
 /** Lead to a training's row in the table. */
 function find(row) {
-  const line = $("trials").querySelector(`tr[data-row="${row}"]`);
+  const search = () => $("trials").querySelector(`tr[data-row="${row}"]`);
+  if (!search()) drawTrials(Infinity);
+  const line = search();
   tell(null);
   line.scrollIntoView({ block: "center" });
   line.focus({ preventScroll: true });
@@ -367,7 +370,8 @@ function columns(one) {
   ].filter((one) => one && known(one.values).length);
 }
 
-function drawTrials() {
+/** The table, sorted; at first the rows that a look takes in, since a thousand take a second. */
+function drawTrials(shown = ROWS) {
   const one = study(), all = columns(one), { state: states } = one.trials;
   const same = states.length > 1 ? all.slice(3).filter(({ values }) => new Set(values).size === 1) : [];
   const kept = all.filter((column) => !same.includes(column));
@@ -382,9 +386,11 @@ function drawTrials() {
     button.addEventListener("click", () => { state.sort = { head: column.head, down: chosen && !sort.down }; drawTrials(); });
     return make("th", { scope: "col", "aria-sort": chosen ? (sort.down ? "descending" : "ascending") : "none", class: kind(column) }, button);
   })));
-  table.tBodies[0].replaceChildren(...rows.map((row) => make("tr", { "data-row": row, tabindex: -1, class: `${one.best.includes(row) ? "best " : ""}${isShort(one, row) ? "short" : isWhole(one, row) ? "whole" : "lost"}` },
+  table.tBodies[0].replaceChildren(...rows.slice(0, shown).map((row) => make("tr", { "data-row": row, tabindex: -1, class: `${one.best.includes(row) ? "best " : ""}${isShort(one, row) ? "short" : isWhole(one, row) ? "whole" : "lost"}` },
     ...kept.map((column) => make("td", { class: kind(column) }, column.text(column.values[row]))))));
   if (focused) [...table.tHead.querySelectorAll("button")].find((button) => button.dataset.head === focused)?.focus();
+  $("more").hidden = rows.length <= shown;
+  $("more").textContent = `Show all ${rows.length.toLocaleString("en-GB")}`;
   const told = [...one.fixed, ...same.map(({ head, values, text: write }) => `${head} ${write(values[0])}`)];
   $("same").textContent = told.length ? `The same in all: ${told.join(", ")}.` : "";
 }
@@ -418,6 +424,7 @@ function listen() {
   const on = (id, event, act) => $(id).addEventListener(event, ({ target }) => act(target));
   on("study", "change", ({ value }) => { state.study = Number(value); drawStudy(); });
   for (const id of ["x", "y", "colour"]) on(id, "change", ({ value }) => { state[id] = value; drawChoices(study()); drawLandscape(study()); });
+  on("more", "click", () => drawTrials(Infinity));
   on("whole", "change", ({ checked }) => { state.whole = checked; drawLandscape(study()); });
   let width = innerWidth, waiting;
   addEventListener("resize", () => {

@@ -278,12 +278,6 @@ def test_a_curve_a_landscape_search_seed_and_study_in_that_order():
 # Gaps ---------------------------------------------------------------------------------------------------------
 
 
-def test_unknown_seeds_of_search_and_training_are_no_reason_to_lose_a_row():
-    (curve,) = curves_of(table(row(i, val=0.1 * i, search="cd", search_seed=None, seed=None) for i in range(4)))
-    assert curve.reached.tolist() == pytest.approx([0.0, 0.1, 0.2, 0.3]) and curve.seed == 0
-    assert np.isnan(curve.ended).all()
-
-
 def test_tables_without_a_completed_trial():
     assert curves_of(empty()) == [] and means_over_seeds(empty()).empty
     assert best_trial(empty()) is None and best_trial(lost()) is None

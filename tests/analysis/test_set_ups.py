@@ -1,7 +1,7 @@
 """Set-ups: trainings of different ones are told apart and never averaged, those of one are never divided."""
 
 import json
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, replace
 
 import numpy as np
 import pandas as pd
@@ -66,11 +66,6 @@ def test_a_field_is_in_the_digest_where_the_table_says_that_it_has_an_effect(fie
     ]  # fmt: skip
     effect = [all(getattr(setup, other) in values for other, values in ONLY_WITH[field].items()) for setup in tried]
     assert [field in setup.digest for setup in tried] == effect and len(set(effect)) == 2
-
-
-def test_every_other_field_is_in_every_digest():
-    always = {field.name for field in fields(Setup)} - set(ONLY_WITH) - {"step"}  # how it is computed
-    assert always <= set(SMALL.digest) and always <= set(VICREG.digest)
 
 
 def test_memories_of_two_sizes_are_two_experiments_with_the_rows_that_have_none():
@@ -139,28 +134,6 @@ def test_as_few_fields_are_named_as_tell_set_ups_apart():
         f"images_seen={SMALL.images_seen} memory=fixed memory_size=96",
         f"images_seen={SMALL.images_seen} memory=fixed memory_size=32",
     ]
-
-
-def test_parts_say_their_problem_and_their_set_up_apart():
-    rows = [
-        row(0, dataset=dataset, study=f"{dataset}-{network}", config={"network": network})
-        for dataset in ("x", "y")
-        for network in ("a", "b")
-        if (dataset, network) != ("y", "b")
-    ]
-    parts = list(comparable(table(rows)))
-    assert [(part.problem["dataset"], part.set_up, part.words) for part in parts] == [
-        ("x", "network=a", "x network=a"),
-        ("x", "network=b", "x network=b"),
-        ("y", "", "y"),
-    ]
-    assert parts[0].problem == {"dataset": "x", "task": "dml", "loss": "margin", "metric_name": "r_map"}
-    assert [
-        (part.problem["dataset"], part.set_up, len(part.trials)) for part in comparable(table(rows), but=["network"])
-    ] == [("x", "", 2), ("y", "", 1)]
-    require_one(table(rows[:2]), but=["network"])
-    with pytest.raises(ValueError, match="more than one .*network=a"):
-        require_one(table(rows[:2]))
 
 
 def test_studies_that_name_no_dataset_are_not_of_one():

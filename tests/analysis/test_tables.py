@@ -50,14 +50,10 @@ CURVES = [
 SUMMARY = summary(CURVES[:-2], "a")
 
 
-@pytest.mark.parametrize("across", ["landscape", "method"])
-def test_methods_compared_in_both_forms(across):
-    """Four groups of columns side by side in Markdown, all of them in LaTeX."""
-    printed = compared(SUMMARY, list(CELLS), across)
-    parts = [parsed(part) for part in markdown(printed).split("\n\n")]
-    assert len(parts) == (1 if across == "landscape" else -(-len(CELLS) // 4))
-    joined = [first + [cell for line in others for cell in line[1:]] for first, *others in zip(*parts)]
-    assert [line[0] for line in joined[1:]] == (["a", "b_2"] if across == "landscape" else ["one", "two & more"])
+def test_methods_compared_in_both_forms():
+    printed = compared(SUMMARY, list(CELLS))
+    joined = parsed(markdown(printed))
+    assert [line[0] for line in joined[1:]] == ["a", "b_2"]
     assert [line[1:] for line in joined[1:]] == printed.to_numpy().tolist()
     assert joined[0][1:] == [" ".join(name) for name in printed.columns]
     text = latex(printed, caption="100 % of a_b", label="tab:hp_res")
@@ -131,23 +127,6 @@ def test_the_best_balance_is_chosen_by_means_over_seeds_on_validation():
     assert best_values(below)["alike"].tolist() == [2], "a negative score has settings alike too"
 
 
-def test_the_best_balance_of_each_problem_has_a_row():
-    params = {"Lambda_p": 0.2, "Lambda_e": 2.0, "batch_size": 64}
-    rows = [row(0, val=0.8, seed=seed, test_score=test, params=params) for seed, test in enumerate([0.3, 0.5])]
-    rows.append(row(1, val=0.795, test_score=0.9, params=params | {"Lambda_p": 0.4}))
-    more = [
-        row(0, val=0.3, loss="infonce"),
-        row(1, "failed", dataset="sop"),
-        row(2, val=0.9, dataset="own", params={"lr": 0.1}),
-    ]
-    best = best_values(pd.concat([table(rows), table(more)]))
-    assert best_values(plain(pd.concat([table(rows), table(more)]))).equals(best)
-    infonce, margin = same(best)[1:]
-    assert infonce[:4] == ["glyphs", "dml", "infonce", "r_map"]
-    numbers = ["0.2", "2", "64", "0.8", "0.4", "2", "1.271", "2"]
-    assert margin == ["glyphs", "dml", "margin", "r_map", *numbers, "0.2 to 0.4", "2"]
-
-
 def test_scores_by_different_metrics_are_never_compared():
     """A larger recall is no better balance than a smaller R-mAP: each metric has a row of its own."""
     rows = [
@@ -187,12 +166,6 @@ def test_a_run_with_memory_is_not_the_number_of_one_without():
     assert "set_up" not in best_values(one) and "set_up" not in base_numbers(one), (
         "where there is one, there is nothing to say"
     )
-
-
-def test_studies_without_a_dataset_have_rows_of_their_own():
-    own = [search_study([0.5, 0.6], study="own", dataset=None), search_study([0.9], study="other", dataset=None)]
-    best = [["other", 0.9], ["own", 0.6], ["sop", 0.71], ["sop", 0.79]]
-    assert best_values(pd.concat([of_two_set_ups(), *own]))[["dataset", "val_score"]].values.tolist() == best
 
 
 def test_a_setting_that_two_studies_trained_has_one_mean():
@@ -239,13 +212,9 @@ def test_tables_without_much_in_them(trials):
     assert len(same(best_values(trials))) == 1 + count and len(same(base_numbers(trials))) == 1
     assert set(memory(trials).to_numpy().ravel()) == {"- / -"} and len(same(memory(trials))) == 5
     assert memory_modes(trials).isna().all(axis=None) and len(same(memory_modes(trials))) == 7
-    for across in ("landscape", "method"):
-        printed = compared(summary(curves_of(trials)), across=across)
-        assert (
-            len(printed) == (len(trials) > 0)
-            and len(read_latex(latex(printed))) == 1 + len(printed)
-            and (len(trials) or markdown(printed) == "")
-        )
+    printed = compared(summary(curves_of(trials)))
+    assert len(printed) == (len(trials) > 0) and len(read_latex(latex(printed))) == 1 + len(printed)
+    assert len(trials) or markdown(printed) == ""
 
 
 # As text ------------------------------------------------------------------------------------------------------

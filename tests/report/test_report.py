@@ -305,6 +305,15 @@ def test_categories_are_used_as_what_they_stand_for():
     assert eval(ways["in your script"].removeprefix("config = ")) == expected
 
 
+def test_settings_alike_are_told_with_every_parameter_in_which_they_differ():
+    rows = [row(n, val=0.5, params={"lr": 1e-5 * (1 + n), "layers": 3.0}, search="cd") for n in (0, 1)]
+    trials = table(rows).assign(choices=[{"name": "sgd"}, {"name": "adam"}])
+    assert (
+        "2 settings are within 1 % of the best (lr 1e-5 to 2e-5, name adam or sgd)."
+        in said(Findings(trials))["How sure"]
+    )
+
+
 def test_paused_is_one_word_and_its_share_is_of_the_images():
     rows = [
         row(n, "completed" if images == 800 else "stopped", 0.1 * n, params={"lr": 2.0**n}, search="cd",
@@ -445,15 +454,6 @@ def test_trials_of_another_set_up_are_a_part_of_their_own():
     assert counts == {"s: memory=fixed": 2, "s: memory=none": 12}
     how = parts["s: memory=none"]["worth"]["rows"][1]["how"]
     assert "1 learning rate trained: on one side of the best none was tried" in how, "the search's own start alone"
-
-
-def test_a_study_in_several_set_ups_is_one_study(tmp_path, capsys):
-    store(tmp_path / "r", studies.memory())
-    assert main([str(tmp_path / "r"), "-o", str(tmp_path / "page.html")]) == 0
-    assert "23 trials of 1 study:" in capsys.readouterr().out
-    content = shown(tmp_path / "page.html")
-    modes = {f"xbm: memory={mode}" for mode in ("fixed", "none", "variable")}
-    assert {study["name"] for study in content["studies"]} == modes
 
 
 def test_a_parameter_named_as_a_column_keeps_its_own_values():

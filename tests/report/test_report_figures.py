@@ -13,7 +13,7 @@ import studies
 from figure_checks import laid_out_alone, touched
 from odd_studies import odd
 from PIL import Image
-from studies import full_grid, plain, row, search_study, store, table
+from studies import full_grid, plain, search_study, store, table
 
 from tune_cd import analysis, plots
 from tune_cd.landscapes.find import trainings
@@ -208,13 +208,6 @@ def test_a_figure_that_cannot_be_drawn_costs_no_other_and_is_named(tmp_path, cap
     assert (tmp_path / "report.html").is_file()
 
 
-def test_what_cannot_be_written_ends_the_command(tmp_path, capsys, undrawn):
-    store(tmp_path / "r", studies.main_job())
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out/glyphs-margin").write_text("a file where a folder should be")
-    assert main(command(tmp_path)) == 2 and "error: " in capsys.readouterr().err
-
-
 def test_drawing_ten_times_the_trials_lays_out_no_more_texts_and_no_more_artists(tmp_path, monkeypatch):
     """matplotlib's layout compares texts with one another: of as many as there are trials it took minutes."""
     drawn: dict[str, list[int]] = {}
@@ -309,27 +302,3 @@ def test_several_datasets_have_memory_tables_of_their_own():
     assert len(own) == 3 and all(line.startswith("| sop ") for line in own) and "memory=variable" in numbers, (
         "nothing is published of glyphs"
     )
-
-
-def test_long_and_equal_names_of_set_ups_have_folders_of_their_own(tmp_path, undrawn):
-    configs = [{"network": f"module{separator}net" + "x" * 90, "k": 2} for separator in ":/"]
-    trials = table(
-        row(n, config=configs[n % 2], params={"Lambda_p": 2.0**n, "Lambda_e": 1.0}, positive_term=1.0, entropy_term=1.0)
-        for n in range(6)
-    )
-    written = write_figures(trials, tmp_path)
-    folders = {file.parent.name for file in written.files if file.name == "sub-losses.png"}
-    assert written.failed == {} and len(folders) == 2 and all(len(name) < 90 for name in folders)
-
-
-@pytest.mark.faults
-def test_a_grid_over_three_axes_for_real(tmp_path):
-    searches = [
-        search_study([0.2, 0.3 + seed / 50, 0.5], search, seed, study="lines", dataset="sop-12")
-        for search in ("cd", "random")
-        for seed in range(5)
-    ]
-    lines = pd.concat(searches).assign(scores=lambda t: [{"test_r_map": score} for score in t["test_score"]])
-    written = write_figures(pd.concat([volume(), lines], ignore_index=True), tmp_path)
-    assert written.failed == {} and names(tmp_path, ".png") >= {"curves-trials"} | THEORY | SLICES
-    assert names(tmp_path, ".md") == {"methods", "best-values", "base-numbers"}

@@ -71,20 +71,6 @@ def test_what_has_no_number_is_refused(call, words):
 # Means over seeds ---------------------------------------------------------------------------------------------
 
 
-def test_means_over_seeds_leave_out_what_did_not_complete():
-    ends = {(0, 0): (0.2, 0.1, 1.0), (0, 2): (0.4, 0.3, 2.0), (0, 1): None, (1, 0): None}
-    rows = [
-        row(i, "completed", end[0], seed=seed, test_score=end[1], scores={"x": end[2]})
-        if end
-        else row(i, "failed", seed=seed)
-        for (i, seed), end in ends.items()
-    ]
-    means = means_over_seeds(table(rows)).set_index("trial_index")
-    assert means["val_score"].tolist() == pytest.approx([0.3, np.nan], nan_ok=True)
-    assert means["test_std"][0] == pytest.approx(0.2 / 2**0.5) and means["seeds"].tolist() == [2, 0]
-    assert means["status"].tolist() == ["completed", "failed"] and means["scores"].tolist() == [{"x": 1.5}, {}]
-
-
 def test_the_mean_over_seeds_is_what_a_search_is_told_of_a_setting():
     """To the last digit, in whatever order the trainings ended: one definition for both."""
     scores = [0.1, 0.2, 0.3]

@@ -6,7 +6,7 @@ from dataclasses import asdict, replace
 import numpy as np
 import pandas as pd
 import pytest
-from studies import empty, plain, row, table
+from studies import empty, row, table
 
 from trainables.training.setup import ONLY_WITH, Setup
 from trainables.training.setups import find_setup
@@ -194,23 +194,3 @@ def test_a_users_own_configuration_is_compared_as_it_is():
     assert parts == {"default": 3, "epochs=20": 3, "model/depth=3": 3}
     with pytest.raises(ValueError, match=r"set-up: \['epochs=20', 'model/depth=3', 'default'\]"):
         require_one(several)
-
-
-@pytest.mark.parametrize(
-    "name, config",
-    [
-        ("learning_rate", lambda value: {"learning_rate": value}),
-        ("optimizer/lr", lambda value: {"optimizer": {"lr": value}}),
-    ],
-)
-def test_what_was_searched_is_no_set_up(name, config):
-    """A user's own search may have a parameter of a name that a built-in training has for a part of its set-up."""
-    trials = table(
-        row(i, val=0.1 * i, params={name: 2.0**i}, config=config(2.0**i) | {"memory": "none"}) for i in range(3)
-    )
-    for some in (trials, plain(trials)):
-        assert grid(some).values.tolist() == pytest.approx([0.0, 0.1, 0.2]) and [
-            len(rows) for _, rows in parts_of(some)
-        ] == [3]
-    with pytest.raises(ValueError, match=r"set-up: \['memory=none', 'memory=own'\]"):
-        require_one(pd.concat([trials, table([row(3, params={name: 9.0}, config=config(9.0) | {"memory": "own"})])]))

@@ -46,11 +46,6 @@ def test_the_axis_says_what_the_curves_are_over(name, words):
     assert curves_figure({"a": {"cd": band(0.5, name=name)}}, "val_score").axes[0].get_xlabel() == words
 
 
-def test_curves_over_different_things_are_refused():
-    with pytest.raises(ValueError, match="seconds.*trials"):
-        curves_figure({"a": {"cd": band(0.5), "tpe": band(0.5, name="seconds")}}, "val_score")
-
-
 def test_curves_are_steps_their_time_begins_with_the_search_and_long_titles_are_broken():
     """What was reached holds from then on; a set-up of many words stays above its own panel. One search without a band
     and one of a single trial are drawn as well."""

@@ -14,7 +14,7 @@ from warned import no_warnings
 
 from tune_cd import Space, balance, results
 from tune_cd.analysis import best_trial, grid, on_diagonal
-from tune_cd.analysis.scores import BALANCE, per_class, score_words
+from tune_cd.analysis.scores import per_class, score_words
 from tune_cd.landscapes.find import trainings
 from tune_cd.report.__main__ import main
 from tune_cd.report.findings import Findings
@@ -157,21 +157,6 @@ def test_a_baseline_says_how_well_its_learning_rate_was_tuned(rates, best, words
     for i, rate in enumerate(rates):
         rows.append(row(i, val=0.5 + 0.1 * (rate == best), search="separate", params=h(rate, rate), config=config))
     assert worth(Findings(table(rows)))["rows"][1]["how"].endswith(words)
-
-
-def test_sentences_say_the_numbers():
-    both = job()
-    trials = both.assign(params=[{name: dict(h)[name] for name in BALANCE[:2]} for h in both["params"]])
-    text = said(Findings(trials), COMMAND)
-    for head, words in [
-        ("separate average, best rate", "+0.100 (+14.3 %)"),
-        ("separate average, best rate", "Best at learning rate 0.4, b = 64."),
-        ("global average, best rate", "+0.0500"),
-        ("How sure", "is not known"),
-        ("How sure", "2 settings are within 1 % of the best"),
-        ("What to try next", "Λe is at the upper end of its range"),
-    ]:
-        assert words in text[head], head
 
 
 def test_under_adam_the_scale_of_the_weights_is_no_learning_rate():

@@ -19,7 +19,7 @@ from tune_cd import analysis, plots
 from tune_cd.landscapes.find import trainings
 from tune_cd.report import figures
 from tune_cd.report.__main__ import main
-from tune_cd.report.figures import figures_of, write_figures
+from tune_cd.report.figures import write_figures
 from tune_cd.report.printed import methods, printed
 from tune_cd.results.rows import DIGEST
 
@@ -234,15 +234,6 @@ def test_drawing_ten_times_the_trials_lays_out_no_more_texts_and_no_more_artists
 
 
 # What is in them ----------------------------------------------------------------------------------------------
-
-
-def test_axes_say_the_metric():
-    job, own = studies.main_job(), studies.own_parameters()
-    assert dict(figures_of(job))["sub-losses"]().axes[-1].get_ylabel() == "test r_map"
-    assert dict(figures.figures_of_all(own))["curves-trials"]().axes[0].get_xlabel() == "trials (whole training runs)"
-    panels = dict(figures.figures_of_all(studies.several([job, own])))["curves-trials"]().axes
-    assert [axes.get_title() for axes in panels] == ["glyphs: test r_map", "my-study: validation accuracy"]
-    assert panels[0].get_ylabel() == "score of the best so far"
 
 
 def test_a_grids_cells_are_no_curve_and_its_best_is_what_searches_are_measured_by():

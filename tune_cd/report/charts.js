@@ -114,7 +114,7 @@ function rows(items, axis) {
     tick.style.left = `${(100 * at).toFixed(2)}%`;
     return tick;
   });
-  if (axis) grid.append(make("span", { class: "ends" }, ...ticks.filter((_, n) => n % Math.ceil(ticks.length / 4) === 0)));
+  if (axis && items.filter(({ value }) => isKnown(value)).length > 1) grid.append(make("span", { class: "ends" }, ...ticks.filter((_, n) => n % Math.ceil(ticks.length / 4) === 0)));
   return grid;
 }
 

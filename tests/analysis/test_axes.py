@@ -99,12 +99,3 @@ def test_missing_values_have_no_place_and_a_single_one_lies_in_the_middle():
 ])  # fmt: skip
 def test_values_in_writing(value, text):
     assert written(value) == text
-
-
-def test_far_values_and_strange_spaces_cost_nothing():
-    values = [1e308, -1e308, 5e-324, 0.0]
-    trials = table(
-        row(n, params={"x": value}, config={"space": [3, {"name": 1}, {"name": "x"}]}) for n, value in enumerate(values)
-    )
-    axis = axes_of(trials)[-1]
-    assert np.isfinite(axis.at(values)).all() and len(axis.ticks()) >= 2

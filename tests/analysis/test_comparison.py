@@ -16,20 +16,9 @@ from tune_cd.analysis.comparison import BUDGETS, FEWEST
 pytestmark = pytest.mark.filterwarnings("error")
 
 
-def curve(reached, seed=0, method="a", ended=None, gpus=1.0, study="", landscape="l", started=None):
+def curve(reached, seed=0, method="a", ended=None, study="", landscape="l"):
     ended = np.arange(1.0, len(reached) + 1) if ended is None else np.array(ended, dtype=float)
-    started = np.concatenate([[0.0], ended[:-1]]) if started is None else np.array(started, dtype=float)
-    return Curve(
-        landscape,
-        method,
-        seed,
-        np.array(reached, dtype=float),
-        0.0,
-        started,
-        ended,
-        np.full(len(reached), float(gpus)),
-        study,
-    )
+    return Curve(landscape, method, seed, np.array(reached, dtype=float), 0.0, ended, study)
 
 
 # The mean curve -----------------------------------------------------------------------------------------------
@@ -48,23 +37,20 @@ def test_means_over_trials_continue_what_ended():
     )
 
 
-@pytest.mark.parametrize("over", ["seconds", "gpu_seconds"])
-def test_means_over_time_are_those_of_steps(over):
-    curves = [curve([0.2, 0.6], ended=[1.0, 4.0], gpus=2.0), curve([0.5, 0.7, 0.8], 1, ended=[0.5, 2.0, 8.0], gpus=2.0)]
-    mean = mean_curve(curves, over)
-    scale = 1.0 if over == "seconds" else 2.0
-    assert mean.index.name == over and mean.index[0] == 0 and mean.index[-1] == pytest.approx(8 * scale)
+def test_means_over_time_are_those_of_steps():
+    curves = [curve([0.2, 0.6], ended=[1.0, 4.0]), curve([0.5, 0.7, 0.8], 1, ended=[0.5, 2.0, 8.0])]
+    mean = mean_curve(curves, "seconds")
+    assert mean.index.name == "seconds" and mean.index[0] == 0 and mean.index[-1] == pytest.approx(8)
     for clock, value in mean["mean"].items():
         steps = [
-            [0.0, *(reached for reached, ended in zip(c.reached, c.ended) if ended * scale <= clock + 1e-9)][-1]
-            for c in curves
+            [0.0, *(reached for reached, ended in zip(c.reached, c.ended) if ended <= clock + 1e-9)][-1] for c in curves
         ]
-        assert value == pytest.approx(np.mean(steps)) if clock + 1e-9 >= 0.5 * scale else np.isnan(value), (
+        assert value == pytest.approx(np.mean(steps)) if clock + 1e-9 >= 0.5 else np.isnan(value), (
             "nothing before the first trial ended"
         )
 
 
-@pytest.mark.parametrize("over", ["trials", "seconds", "gpu_seconds"])
+@pytest.mark.parametrize("over", ["trials", "seconds"])
 @pytest.mark.parametrize("count", [1, 2, FEWEST - 1, FEWEST, FEWEST + 1])
 def test_less_than_eight_searches_have_no_interval(count, over):
     mean = mean_curve([curve([0.2 + 0.01 * seed, 0.4], seed) for seed in range(count)], over)
@@ -110,27 +96,24 @@ def test_other_curves_are_refused():
         mean_curve([curve([0.1])], "hours")
     unknown = curve([0.1], ended=[np.nan])
     assert mean_curve([curve([0.1]), unknown])["mean"].tolist() == [0.1]
-    for over in ("seconds", "gpu_seconds"):
-        with pytest.raises(ValueError, match="1 searches do not say when"):
-            mean_curve([curve([0.1]), unknown], over)
+    with pytest.raises(ValueError, match="1 searches do not say when"):
+        mean_curve([curve([0.1]), unknown], "seconds")
 
 
 # The numbers --------------------------------------------------------------------------------------------------
 
 
 def test_the_numbers_of_a_table_by_hand():
-    curves = [curve([0.2, 1.0, 1.0], 0, gpus=2.0), curve([0.4, 0.4, 0.9], 1, gpus=2.0), curve([0.5, 0.5], 0, "b")]
+    curves = [curve([0.2, 1.0, 1.0], 0), curve([0.4, 0.4, 0.9], 1), curve([0.5, 0.5], 0, "b")]
     row = summary(curves).set_index("method").loc["a"]
     assert (row.trajectories, row.trials, row.best) == (2, 3, 1.0)
     aucs = np.array([[0.2, 1, 1, 1, 1], [0.4, 0.4, 0.9, 0.9, 0.9]]).mean(1)
     assert row.auc5 == pytest.approx(aucs.mean()) and row.auc5_ci == pytest.approx(
         student.ppf(0.975, 1) * aucs.std(ddof=1) / 2**0.5
     )
-    assert (row.n95, row.t95) == (3, pytest.approx(3.0)) and row.gpu95 == pytest.approx(6.0) and row.stuck == 0.5
+    assert (row.n95, row.t95) == (3, pytest.approx(3.0)) and row.stuck == 0.5
     other = summary(curves).set_index("method").loc["b"]
-    assert (other.n95, other.t95, other.gpu95, other.stuck) == (inf, inf, inf, 1.0) and np.isnan(
-        [other.n95_low, other.n95_high]
-    ).all()
+    assert (other.n95, other.t95, other.stuck) == (inf, inf, 1.0) and np.isnan([other.n95_low, other.n95_high]).all()
     assert np.isnan(other.auc5_ci) and summary(curves)[[f"d{k}" for k in BUDGETS]].isna().all(axis=None)
 
 
@@ -237,14 +220,7 @@ def test_unknown_times_are_never_whoever_comes_first():
     curves = [curve([1.0]), curve([1.0], 1, ended=[np.nan])]
     for order in (curves, curves[::-1]):
         row = summary(order).iloc[0]
-        assert row.n95 == 1 and np.isnan([row.t95, row.gpu95]).all(), "not known is not never"
-
-
-def test_time_used_counts_the_running_up_to_then():
-    two = replace(curve([0.1, 1.0, 1.0], started=[0, 0, 1], ended=[1, 2, 9]), gpus=np.array([0.5, 1.0, 4.0]))
-    assert (two.used(2.0), two.used(0.5), two.used(99)) == pytest.approx((0.5 + 2.0 + 4.0, 0.75, 0.5 + 2 + 32))
-    row = summary([two]).iloc[0]
-    assert row.t95 == pytest.approx(2.0) and row.gpu95 == pytest.approx(6.5)
+        assert row.n95 == 1 and np.isnan(row.t95), "not known is not never"
 
 
 def test_what_is_not_there():

@@ -9,7 +9,7 @@ from studies import row, table
 from tune_cd import balance
 from tune_cd.analysis import best_trial, curves_of
 from tune_cd.analysis.tables import best_values
-from tune_cd.report.findings import findings
+from tune_cd.report.findings import Findings
 from tune_cd.report.first_screen import worth
 from tune_cd.report.words import fresh_score, summarise
 
@@ -46,7 +46,7 @@ def of(found, average):
 
 
 def test_fresh_seeds_alone_say_what_is_gained():
-    found = findings(table(chosen() + confirmed()))
+    found = Findings(table(chosen() + confirmed()))
     separate, common = of(found, "separate"), of(found, "global")
     fresh = [found.fresh.value, separate.fresh.value, common.fresh.value]
     assert fresh == pytest.approx([0.86, 0.62, 0.86]) and separate.gain.seeds == 3
@@ -54,11 +54,13 @@ def test_fresh_seeds_alone_say_what_is_gained():
     low, high = stats.t.interval(0.95, 2, differences.mean(), stats.sem(differences))
     assert (separate.gain.value, separate.gain.low, separate.gain.high) == pytest.approx((0.24, low, high))
     assert common.gain.low < 0 < common.gain.high and common.gain.value == pytest.approx(0)
+    shown = worth(found)["rows"][1]
+    assert (shown["value"], shown["gain"]) == (pytest.approx(0.62), "+0.240 (+38.7 %)"), "a share of what is shown"
 
 
 def test_a_setting_that_another_search_trained_is_the_recipes_as_well():
     """The separate average's best was trained by cd: without its row the average would look worse than it is."""
-    separate = of(findings(table(chosen())), "separate")
+    separate = of(Findings(table(chosen())), "separate")
     assert separate.best["test_score"] == 0.60 and separate.gain.value == pytest.approx(0.34)
     assert separate.fresh is None and separate.gain.seeds == 1 and np.isnan(separate.gain.low)
 
@@ -66,7 +68,7 @@ def test_a_setting_that_another_search_trained_is_the_recipes_as_well():
 def test_a_seed_that_not_both_were_trained_with_is_in_no_gain():
     """The global average's best was trained anew with one seed of three, the separate one's with none."""
     some = [one for one in confirmed() if dict(one["params"])["Lambda_e"] != SEPARATE[1]]
-    found = findings(table(chosen() + [one for one in some if one["seed"] == 1 or one["trial_index"] == 0]))
+    found = Findings(table(chosen() + [one for one in some if one["seed"] == 1 or one["trial_index"] == 0]))
     assert (of(found, "global").gain.seeds, of(found, "separate").gain.seeds) == (1, 1)
     assert of(found, "global").gain.value == pytest.approx(FRESH[BEST][0] - FRESH[ON_GLOBAL][0])
     assert of(found, "separate").gain.value == pytest.approx(0.34), "over the seed that chose"
@@ -76,7 +78,7 @@ def test_fresh_seeds_choose_nothing():
     """In the confirming trials the lucky setting is worse than the global average's: it stays the choice, and the
     search's curve ends with what it chose."""
     trials = table(chosen() + confirmed())
-    found = findings(trials)
+    found = Findings(trials)
     assert found.best["Lambda_e"] == BEST[1] and found.best["seeds"] == 1
     assert {curve.method for curve in curves_of(trials)} == {"cd", "separate", "global"}
     assert best_values(trials)["Lambda_e"].tolist() == [BEST[1]]
@@ -84,7 +86,7 @@ def test_fresh_seeds_choose_nothing():
 
 
 def test_the_summary_tells_the_mean_of_fresh_seeds():
-    found = findings(table(chosen() + confirmed()))
+    found = Findings(table(chosen() + confirmed()))
     best, separate, common = worth(found)["rows"]
     assert fresh_score(found.fresh).startswith("test 0.8600 (95 % interval ") and best["seeds"] == "3 fresh seeds"
     assert separate["gain"].startswith("+0.240 ") and "over 3 pairs of seeds): beyond chance" in separate["verdict"]
@@ -93,7 +95,7 @@ def test_the_summary_tells_the_mean_of_fresh_seeds():
 
 
 def test_without_fresh_seeds_the_summary_says_how_to_get_some():
-    found = findings(table(chosen()))
+    found = Findings(table(chosen()))
     said, _ = summarise(found, "python -m tune_cd.run --study s")["What to try next"]
     assert found.fresh is None and "`python -m tune_cd.run --study s --resume --confirm 3`" in said
 
@@ -111,7 +113,7 @@ def beaten():
 
 def test_a_gain_is_that_of_the_searchs_choice_whichever_is_better_by_validation():
     trials = beaten()
-    found = findings(trials)
+    found = Findings(trials)
     [recipe] = [recipe for recipe in found.recipes if recipe.average == "separate"]
     assert (found.best["search"], found.ahead["search"]) == ("cd", "separate")
     assert found.fresh.value == pytest.approx(0.78) and len(found.alike) == 1
@@ -128,15 +130,15 @@ def test_a_loss_is_told_as_well():
     trials = beaten()
     confirming = trials["search"] == "confirm"
     trials.loc[confirming, "test_score"] = 1.5 - trials.loc[confirming, "test_score"]
-    assert worth(findings(trials))["rows"][1]["gain"].startswith("-0.0300 ")
+    assert worth(Findings(trials))["rows"][1]["gain"].startswith("-0.0300 ")
 
 
 def test_where_the_search_completed_nothing_the_best_is_a_baselines():
     trials = beaten()
-    found = findings(trials[trials["search"] == "separate"])
+    found = Findings(trials[trials["search"] == "separate"])
     assert found.best["search"] == "separate" and found.ahead is None
 
 
 def test_a_table_of_confirming_trials_alone_chooses_nothing():
-    found = findings(table(confirmed()))
+    found = Findings(table(confirmed()))
     assert found.best is None and isinstance(found.trials, pd.DataFrame)

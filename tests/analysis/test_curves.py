@@ -23,8 +23,8 @@ def told(scores, search="cd"):
     )
 
 
-def curve(reached, started, ended, gpus):
-    return Curve("l", "m", 0, np.array(reached), 0.0, np.array(started), np.array(ended), np.array(gpus))
+def curve(reached, ended):
+    return Curve("l", "m", 0, np.array(reached), 0.0, np.array(ended))
 
 
 # By hand ------------------------------------------------------------------------------------------------------
@@ -57,9 +57,9 @@ def test_auc_and_n_by_hand():
     (lambda: auc_at(0, [[1.0]]), "k >= 1"),
     (lambda: auc_at(3, []), "at least one trial"),
     (lambda: auc_at(3, [[1.0], []]), "at least one trial"),
-    (lambda: curve([], [], [], []), "at least one, and as many times as values"),
-    (lambda: curve([0.1], [0.0, 1.0], [1.0], [1.0]), "at least one, and as many times as values"),
-    (lambda: curve([0.1], [0.0], [1.0], [1.0]).clock("hours"), "over 'hours': one of"),
+    (lambda: curve([], []), "at least one, and as many times as values"),
+    (lambda: curve([0.1], [0.0, 1.0]), "at least one, and as many times as values"),
+    (lambda: curve([0.1], [1.0]).clock("hours"), "over 'hours': one of"),
     (lambda: best_so_far(pd.concat([search_study([0.1]), search_study([0.1], study="t")])), "more than one study"),
     (lambda: curves_of(search_study([0.1]), "none"), r"score 'none': one of \['val_score', 'test_score'\]"),
 ])  # fmt: skip
@@ -69,20 +69,6 @@ def test_what_has_no_number_is_refused(call, words):
 
 
 # Means over seeds ---------------------------------------------------------------------------------------------
-
-
-def test_means_over_seeds_leave_out_what_did_not_complete():
-    ends = {(0, 0): (0.2, 0.1, 1.0), (0, 2): (0.4, 0.3, 2.0), (0, 1): None, (1, 0): None}
-    rows = [
-        row(i, "completed", end[0], seed=seed, test_score=end[1], scores={"x": end[2]})
-        if end
-        else row(i, "failed", seed=seed)
-        for (i, seed), end in ends.items()
-    ]
-    means = means_over_seeds(table(rows)).set_index("trial_index")
-    assert means["val_score"].tolist() == pytest.approx([0.3, np.nan], nan_ok=True)
-    assert means["test_std"][0] == pytest.approx(0.2 / 2**0.5) and means["seeds"].tolist() == [2, 0]
-    assert means["status"].tolist() == ["completed", "failed"] and means["scores"].tolist() == [{"x": 1.5}, {}]
 
 
 def test_the_mean_over_seeds_is_what_a_search_is_told_of_a_setting():
@@ -152,33 +138,29 @@ def test_trainings_of_an_unknown_seed_are_a_mean_and_no_seeds():
 
 # Curves of tables ---------------------------------------------------------------------------------------------
 
-PARALLEL = [  # status, validation, test, began, ended, gpus
-    ("completed", 0.3, 0.6, 0.0, 10.0, 1.0),
-    ("failed", None, None, 0.0, 35.0, 1.0),
-    ("completed", 0.5, 0.4, 10.0, 20.0, 0.5),
-    ("completed", 0.4, 0.9, 20.0, 30.0, None),
-    ("diverged", None, float("nan"), 30.0, 31.0, 1.0),
-    ("completed", 0.7, 0.8, 31.0, 50.0, 2.0),
+PARALLEL = [  # status, validation, test, began, ended
+    ("completed", 0.3, 0.6, 0.0, 10.0),
+    ("failed", None, None, 0.0, 35.0),
+    ("completed", 0.5, 0.4, 10.0, 20.0),
+    ("completed", 0.4, 0.9, 20.0, 30.0),
+    ("diverged", None, float("nan"), 30.0, 31.0),
+    ("completed", 0.7, 0.8, 31.0, 50.0),
 ]
-"""Two workers; trial 1 is slow and fails, trial 3 runs without a GPU."""
+"""Two workers; trial 1 is slow and fails."""
 
 
 def parallel():
-    return table(row(i, status, val, test_score=test, times=(began, ended), gpus=gpus, search="cd")
-                 for i, (status, val, test, began, ended, gpus) in enumerate(PARALLEL))  # fmt: skip
+    return table(row(i, status, val, test_score=test, times=(began, ended), search="cd")
+                 for i, (status, val, test, began, ended) in enumerate(PARALLEL))  # fmt: skip
 
 
 def test_curves_choose_by_what_was_told_and_give_what_is_reported_in_the_order_of_ending():
     (curve,) = curves_of(parallel().sample(frac=1, random_state=2))
-    assert curve.ended.tolist() == [10, 20, 30, 31, 35, 50] and curve.started.tolist() == [0, 10, 20, 30, 0, 31]
+    assert curve.ended.tolist() == [10, 20, 30, 31, 35, 50]
     assert curve.reached.tolist() == [0.6, 0.4, 0.4, 0.4, 0.4, 0.8] and curve.low == 0.4 and len(curve) == 6
-    assert curve.gpus.tolist() == [1, 0.5, 0, 1, 1, 2]
     assert (curve.landscape, curve.method, curve.seed, curve.study) == ("glyphs", "cd", 0, "s")
     assert curve.clock("trials").tolist() == [1, 2, 3, 4, 5, 6] and (curve.clock("seconds") == curve.ended).all()
-    assert curve.clock("gpu_seconds").tolist() == [20, 35, 45, 47, 59, 89]
     assert curve.at(np.array([0, 9.9, 10, 49, 50, 99]), "seconds").tolist() == [0.4, 0.4, 0.6, 0.4, 0.8, 0.8]
-    assert curve.at(np.array([19, 20, 35, 88, 89]), "gpu_seconds").tolist() == [0.4, 0.6, 0.4, 0.4, 0.8]
-    assert (curve.used(25.0), curve.used(100.0)) == (10 + 25 + 5, 89)
 
 
 HELD = {
@@ -213,7 +195,7 @@ def test_a_search_waits_until_it_has_a_score():
         assert one.reached.tolist() == [0.3] * one.waiting + held * (len(one) - one.waiting) and one.low == 0.3
     (untested,) = curves_of(search_study([0.3, 0.6, 0.5], test=[None, 0.2, 0.7]))
     assert untested.waiting == 1 and untested.reached.tolist() == [0.2, 0.2, 0.2], "its first counts for nothing"
-    assert curve([1.0], [1.0], [1.0], [1.0]).waiting == 0
+    assert curve([1.0], [1.0]).waiting == 0
 
 
 def test_only_completed_trials_count():
@@ -223,21 +205,12 @@ def test_only_completed_trials_count():
     assert best_trial(trials)["trial_index"] == 2
 
 
-@pytest.mark.parametrize("gpus", [None, 0.0])
-def test_trials_without_a_gpu_take_the_seconds_of_their_processes(gpus):
-    (curve,) = curves_of(search_study([0.1, 0.2, 0.3], workers=2, gpus=gpus))
-    assert curve.gpus.tolist() == [1, 1, 1] and curve.clock("gpu_seconds").tolist() == [20, 20, 30]
-    assert curve.clock("seconds").tolist() == [10, 10, 20]
-
-
 def test_a_setting_takes_the_time_of_all_its_seeds():
-    """Two settings of two seeds: the first one's side by side on two GPUs, the second one's one after the other on
-    one."""
+    """Two settings of two seeds: the first one's side by side, the second one's one after the other."""
     times = {(0, 0): (0, 10), (0, 1): (2, 14), (1, 0): (14, 20), (1, 1): (20, 30)}
     rows = [row(i, val=0.1 + i, search="cd", seed=seed, times=span, gpus=1.0) for (i, seed), span in times.items()]
     [curve] = curves_of(table(rows))
-    assert curve.ended.tolist() == [14, 30] and curve.started.tolist() == [0, 14]
-    assert curve.clock("gpu_seconds").tolist() == pytest.approx([22, 22 + 16]) and curve.used(14.0) == pytest.approx(22)
+    assert curve.ended.tolist() == [14, 30]
 
 
 def test_a_trial_that_was_lost_without_times_costs_no_clock():
@@ -246,8 +219,7 @@ def test_a_trial_that_was_lost_without_times_costs_no_clock():
             row(2, "failed", search="cd", ended_at=BEGIN + timedelta(seconds=12)),
             row(3, val=0.5, search="cd", times=(10, 20))]  # fmt: skip
     (curve,) = curves_of(table(rows))
-    assert curve.ended.tolist() == [10, 12, 20, 20] and curve.started.tolist() == [0, 12, 10, 20]
-    assert curve.reached.tolist() == [0.2, 0.2, 0.5, 0.5] and curve.clock("gpu_seconds").tolist() == [10, 12, 20, 20]
+    assert curve.ended.tolist() == [10, 12, 20, 20] and curve.reached.tolist() == [0.2, 0.2, 0.5, 0.5]
     (unknown,) = curves_of(table([*rows, row(4, val=0.1, search="cd")]))
     assert np.isnan(unknown.ended).sum() == 1 and unknown.score == "val_score"
 
@@ -290,12 +262,6 @@ def test_a_curve_a_landscape_search_seed_and_study_in_that_order():
 
 
 # Gaps ---------------------------------------------------------------------------------------------------------
-
-
-def test_unknown_seeds_of_search_and_training_are_no_reason_to_lose_a_row():
-    (curve,) = curves_of(table(row(i, val=0.1 * i, search="cd", search_seed=None, seed=None) for i in range(4)))
-    assert curve.reached.tolist() == pytest.approx([0.0, 0.1, 0.2, 0.3]) and curve.seed == 0
-    assert np.isnan(curve.ended).all()
 
 
 def test_tables_without_a_completed_trial():

@@ -3,9 +3,8 @@
 import math
 
 import numpy as np
-import pandas as pd
 import pytest
-from studies import empty, full_grid, lattice, measured, row, table
+from studies import full_grid, lattice, measured, row, table
 
 from tune_cd.analysis import balance_gain, grid, reachable
 
@@ -105,28 +104,3 @@ def test_an_unknown_batch_size_is_enough_for_equal_weights_and_not_for_equal_pai
     assert balance_gain(landscape, averages=["separate"])["gain_separate"].tolist() == [2.0]
     with pytest.raises(ValueError, match="depends on the batch size"):
         balance_gain(landscape)
-
-
-@pytest.mark.parametrize(
-    "how, message",
-    [
-        ({"average": "other"}, "average 'other'"),
-        ({"average": "global", "k": 3}, "with k = 3"),
-        ({"average": "global", "k": 16}, "batch_size 16 with k = 16"),
-    ],
-)
-def test_recipes_that_are_none_are_refused(how, message):
-    with pytest.raises(ValueError, match=message):
-        reachable(LANDSCAPE, **how)
-
-
-def test_other_refusals():
-    own = grid(measured(lambda x: 0.0, lattice(range(3)), ["lr"]))
-    with pytest.raises(ValueError, match=r"axes \('lr',\)"):
-        reachable(own, "separate")
-    for trials in (empty(), table([row()])):
-        with pytest.raises(ValueError, match="one Lambda_e has no step"):
-            balance_gain(grid(trials))
-    other = grid(pd.concat([GRID, table([row(params={"Lambda_p": 99.0, "Lambda_e": 1.0, "batch_size": 16})])]))
-    with pytest.raises(ValueError, match="test_score and val_score have different cells"):
-        balance_gain(LANDSCAPE, select=other)

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from studies import BATCH_SIZES, empty, full_grid, lattice, lost, measured, plain, row, table
+from studies import BATCH_SIZES, empty, full_grid, lattice, lost, measured, row, table
 
 from tune_cd.analysis import grid
 from tune_cd.analysis.grids import LARGEST
@@ -101,13 +101,6 @@ def test_rows_in_any_order_give_the_same_grid(score):
         same(grid(trials, score), grid(trials.sample(frac=1, random_state=seed), score))
 
 
-def test_plain_readers_maps_are_understood():
-    for score in ("val_score", "test_precision_at_1"):
-        same(grid(GRID, score), grid(plain(GRID), score))
-    own = table(row(i, val=0.1 * i, params={"lr": 2.0**i}) for i in range(3))
-    assert grid(plain(own)).names == ("lr",) and grid(plain(own)).values.tolist() == pytest.approx([0.0, 0.1, 0.2])
-
-
 def test_the_users_own_parameters_are_axes_in_alphabetical_order():
     trials = measured(lambda x: x[0] + 10 * x[1], lattice(range(3), range(2)), ["wd", "lr"])
     landscape = grid(trials)
@@ -136,20 +129,6 @@ def test_the_top_is_that_of_sorting_by_hand(batch_size, k):
     assert top["value"].tolist() == pytest.approx([cells[cell] for cell in expected])
     assert top.index.tolist() == list(range(len(expected)))
     assert list(top.columns) == [*NAMES, "value", "count", "spread", "lost"]
-
-
-def test_of_equal_cells_the_smaller_parameters_come_first():
-    landscape = grid(measured(lambda x: -abs(x[0] - 1), lattice(range(3), range(4)), ["Lambda_p", "Lambda_e"]))
-    expected = [[2, 1], [2, 2], [2, 4], [2, 8], [1, 1], [1, 2]]
-    assert landscape.top(6)[["Lambda_p", "Lambda_e"]].to_numpy().tolist() == expected
-
-
-@pytest.mark.parametrize(
-    "field, other", [("dataset", "omniglot"), ("task", "ssl"), ("loss", "infonce"), ("metric_name", "map")]
-)
-def test_a_mixture_is_refused_by_name(field, other):
-    with pytest.raises(ValueError, match=f"more than one problem or set-up: .*{other}.*select one"):
-        grid(table([row(0), row(1, **{field: other})]))
 
 
 @pytest.mark.parametrize("call, message", [

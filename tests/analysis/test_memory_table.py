@@ -1,13 +1,11 @@
 """`table:xbm`: each cell's numbers and iterations by hand, choices repeated with decay, datasets and set-ups apart."""
 
 import numpy as np
-import pandas as pd
 import pytest
 from printed_tables import same
-from studies import empty, plain, row, table
+from studies import plain, row, table
 
-from tune_cd.analysis.memory_table import MEMORY_MODES, MEMORY_TABLE, SUFFIX, memory, memory_modes
-from tune_cd.analysis.tables import markdown
+from tune_cd.analysis.memory_table import MEMORY_TABLE, SUFFIX, memory, memory_modes
 
 pytestmark = pytest.mark.filterwarnings("error")
 MEMORIES = {
@@ -130,13 +128,3 @@ def test_lost_trainings_stay_with_their_experiment():
         row(9, "failed", search="S1", study="x", metric_name="recall_at_1", params={"Lambda_p": 1.0, "Lambda_e": 1.0}),
     ]
     assert len(memory(table(rows))) == 4
-
-
-def test_modes_are_named_and_printed():
-    modes = memory_modes(table(study(RECALLS, DECAYED)))
-    assert list(modes.index) == [*MEMORY_MODES, *(f"{label}{SUFFIX}" for label in MEMORY_MODES)]
-    assert list(memory_modes(table(study(RECALLS))).index) == list(MEMORY_MODES), "without decay no rows for it"
-    assert modes.dtypes.eq(float).all() and isinstance(memory_modes(empty()), pd.DataFrame)
-    assert "| (S3) Fixed and tuned                  | 0.73 / 0.75 | 0.76 / 0.79 |" in markdown(
-        memory(table(study(RECALLS, DECAYED)))
-    )

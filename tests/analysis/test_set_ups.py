@@ -1,12 +1,12 @@
 """Set-ups: trainings of different ones are told apart and never averaged, those of one are never divided."""
 
 import json
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, replace
 
 import numpy as np
 import pandas as pd
 import pytest
-from studies import empty, plain, row, table
+from studies import empty, row, table
 
 from trainables.training.setup import ONLY_WITH, Setup
 from trainables.training.setups import find_setup
@@ -66,11 +66,6 @@ def test_a_field_is_in_the_digest_where_the_table_says_that_it_has_an_effect(fie
     ]  # fmt: skip
     effect = [all(getattr(setup, other) in values for other, values in ONLY_WITH[field].items()) for setup in tried]
     assert [field in setup.digest for setup in tried] == effect and len(set(effect)) == 2
-
-
-def test_every_other_field_is_in_every_digest():
-    always = {field.name for field in fields(Setup)} - set(ONLY_WITH) - {"step"}  # how it is computed
-    assert always <= set(SMALL.digest) and always <= set(VICREG.digest)
 
 
 def test_memories_of_two_sizes_are_two_experiments_with_the_rows_that_have_none():
@@ -141,28 +136,6 @@ def test_as_few_fields_are_named_as_tell_set_ups_apart():
     ]
 
 
-def test_parts_say_their_problem_and_their_set_up_apart():
-    rows = [
-        row(0, dataset=dataset, study=f"{dataset}-{network}", config={"network": network})
-        for dataset in ("x", "y")
-        for network in ("a", "b")
-        if (dataset, network) != ("y", "b")
-    ]
-    parts = list(comparable(table(rows)))
-    assert [(part.problem["dataset"], part.set_up, part.words) for part in parts] == [
-        ("x", "network=a", "x network=a"),
-        ("x", "network=b", "x network=b"),
-        ("y", "", "y"),
-    ]
-    assert parts[0].problem == {"dataset": "x", "task": "dml", "loss": "margin", "metric_name": "r_map"}
-    assert [
-        (part.problem["dataset"], part.set_up, len(part.trials)) for part in comparable(table(rows), but=["network"])
-    ] == [("x", "", 2), ("y", "", 1)]
-    require_one(table(rows[:2]), but=["network"])
-    with pytest.raises(ValueError, match="more than one .*network=a"):
-        require_one(table(rows[:2]))
-
-
 def test_studies_that_name_no_dataset_are_not_of_one():
     """Two studies of one's own may be of two datasets; rows of one study that do not say, such as those of lost
     trainings, are of its."""
@@ -221,23 +194,3 @@ def test_a_users_own_configuration_is_compared_as_it_is():
     assert parts == {"default": 3, "epochs=20": 3, "model/depth=3": 3}
     with pytest.raises(ValueError, match=r"set-up: \['epochs=20', 'model/depth=3', 'default'\]"):
         require_one(several)
-
-
-@pytest.mark.parametrize(
-    "name, config",
-    [
-        ("learning_rate", lambda value: {"learning_rate": value}),
-        ("optimizer/lr", lambda value: {"optimizer": {"lr": value}}),
-    ],
-)
-def test_what_was_searched_is_no_set_up(name, config):
-    """A user's own search may have a parameter of a name that a built-in training has for a part of its set-up."""
-    trials = table(
-        row(i, val=0.1 * i, params={name: 2.0**i}, config=config(2.0**i) | {"memory": "none"}) for i in range(3)
-    )
-    for some in (trials, plain(trials)):
-        assert grid(some).values.tolist() == pytest.approx([0.0, 0.1, 0.2]) and [
-            len(rows) for _, rows in parts_of(some)
-        ] == [3]
-    with pytest.raises(ValueError, match=r"set-up: \['memory=none', 'memory=own'\]"):
-        require_one(pd.concat([trials, table([row(3, params={name: 9.0}, config=config(9.0) | {"memory": "own"})])]))

@@ -91,12 +91,3 @@ def test_seeds_of_a_setting_are_one_point_with_their_means():
 def test_nothing_measured_is_an_empty_table_of_the_same_columns(trials):
     found, some = sublosses(trials), sublosses(terms([(1.0, 2.0)]))
     assert found.empty and list(found.columns) == list(some.columns)
-
-
-def test_refusals():
-    with pytest.raises(ValueError, match="more than one .*infonce"):
-        sublosses(table([row(0), row(1, loss="infonce")]))
-    with pytest.raises(ValueError, match="more than one .*memory=fixed.*memory=none"):
-        sublosses(table([row(0, config={"memory": "none"}), row(1, config={"memory": "fixed"})]))
-    with pytest.raises(ValueError, match=r"score 'recall': one of \['val_score', 'positive_term', 'entropy_term'\]"):
-        sublosses(terms([(1.0, 2.0)]), "recall")

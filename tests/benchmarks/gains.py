@@ -22,7 +22,7 @@ import pandas as pd
 from tune_cd import results
 from tune_cd.analysis.intervals import half_interval_of
 from tune_cd.analysis.tables import markdown
-from tune_cd.report.findings import findings
+from tune_cd.report.findings import Findings
 from tune_cd.run.__main__ import main as run
 
 SEEDS = (0, 10, 20)  # apart, so that no fresh seed of one search is another's
@@ -63,7 +63,7 @@ def _gains(trials: pd.DataFrame) -> Iterator[dict[str, float]]:
     """Of each study: the score of what its search chose, and of each average its score and the gain over it. Over fresh
     seeds where all were trained with some."""
     for _, study in trials.groupby("study"):
-        found = findings(study)
+        found = Findings(study)
         if found.best is None or not found.recipes:  # else it has just begun
             continue
         fresh = found.fresh and all(recipe.fresh for recipe in found.recipes)
@@ -76,14 +76,14 @@ def _gains(trials: pd.DataFrame) -> Iterator[dict[str, float]]:
 
 def _weights(trials: pd.DataFrame) -> Iterator[str]:
     for _, study in trials.groupby("study"):
-        if (best := findings(study).best) is not None:  # else it has just begun
+        if (best := Findings(study).best) is not None:  # else it has just begun
             yield f"({best['Lambda_p']:.2g}, {best['Lambda_e']:.2g})"
 
 
 def _unbracketed(trials: pd.DataFrame) -> Iterator[str]:
     """The averages whose best rate has no neighbour on some side, by study."""
     for name, study in trials.groupby("study"):
-        for recipe in findings(study).recipes:
+        for recipe in Findings(study).recipes:
             if np.isinf(recipe.gap):
                 yield f"{recipe.average} of {name}"
 

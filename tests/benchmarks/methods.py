@@ -66,11 +66,11 @@ def tables(part: str, options) -> str:
     ]
     curves = []
     for job, ran in zip(jobs, run(searched, jobs, options)):
-        reached, started, ended = map(np.array, ran.values())
-        curves.append(Curve(job[1], job[0], job[-1], reached, -np.inf, started, ended, np.ones(len(ended))))
+        reached, _, ended = map(np.array, ran.values())
+        curves.append(Curve(job[1], job[0], job[-1], reached, -np.inf, ended))
     columns = (*COLUMNS, "t-95") if options.workers > 1 else COLUMNS
-    cells = compared(summary(curves, options.methods[-1]), columns, across="method")
-    shown = [markdown(cells[column].rename_axis(column)) for column in columns]
+    cells = compared(summary(curves, options.methods[-1]), columns)
+    shown = [markdown(cells.xs(column, axis=1, level=1).T.rename_axis(column)) for column in columns]
     return "\n\n".join([f"## {part}, {options.searches} searches", *shown, *notes_of(options.methods)])
 
 

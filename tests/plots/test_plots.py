@@ -65,27 +65,10 @@ def test_the_best_of_each_set_up_is_marked():
     assert {tuple(place) for place in np.asarray(rings.get_offsets())} == set(map(tuple, best))
 
 
-def test_no_legend_hides_a_curve():
-    names = ("S1", "S2", "S3", "without")
-    figure = picture(trials([0.2, 0.1]), *(trials([0.1 * n], name) for n, name in enumerate(names)))
-    figure.draw_without_rendering()
-    assert len(figure.legends) == 2 and all(axes.get_legend() is None for axes in figure.axes)
-    for legend in figure.legends:
-        assert not any(legend.get_window_extent().overlaps(axes.get_window_extent()) for axes in figure.axes)
-
-
 def test_a_study_of_failures_is_drawn_as_such():
     figure = picture(trials([math.nan, math.nan]))
     figure.draw_without_rendering()
     assert any(c.get_label() == "diverged or failed" for c in figure.axes[0].collections)
-
-
-@pytest.mark.parametrize("box", [(1e-300, 1e300), (5e-324, 1.7e308), (0.5, 0.5000001)])
-def test_the_search_is_drawn_over_any_range_that_is_allowed(box, tmp_path):
-    figure = picture(trials([0.2, 0.4, math.nan]), box=box)
-    figure.savefig(tmp_path / "search.png", dpi=30)
-    low, high = figure.axes[0].get_xlim()
-    assert 0 < low < high < math.inf and figure.axes[0].get_ylim() == (low, high)
 
 
 # Every figure -------------------------------------------------------------------------------------------------

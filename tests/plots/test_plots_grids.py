@@ -1,7 +1,5 @@
 """Landscapes, what balancing gains, and both terms: what the artists hold against values made by hand."""
 
-from itertools import pairwise
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -90,21 +88,6 @@ def test_diagonals_are_where_the_averages_put_them(ridge, k):
     assert {line.get_label() for axes in alone for line in axes.get_lines()} == {"separate"}, "those asked for"
 
 
-def test_labels_of_narrow_panels_do_not_overlap():
-    """Below two decades every tick has its number."""
-    p = (3.81e-6 * 2.0 ** np.arange(6)).tolist()
-    figure = grid_slices(random_grid(p, p, [16, 32, 64]))
-    figure.draw_without_rendering()
-    for axes in panels(figure):
-        boxes = [text.get_window_extent() for text in axes.get_xticklabels() if text.get_text()]
-        assert len(boxes) >= 3
-        middles = [(box.x0 + box.x1) / 2 for box in boxes]
-        turned = np.deg2rad(axes.get_xticklabels()[0].get_rotation())
-        font = axes.get_xticklabels()[0].get_fontsize() / 72 * figure.dpi
-        needed = font / np.sin(turned) if turned else max(box.width for box in boxes)
-        assert all(right - left > needed for left, right in pairwise(middles))
-
-
 def test_the_best_cells_are_outlined_within_their_edges(ridge):
     edges = np.log2(cell_edges(ridge.ticks[0]))
     for place, axes in enumerate(panels(grid_slices(ridge))):
@@ -158,18 +141,6 @@ def test_unequal_and_single_ticks(p, e):
         figure.draw_without_rendering()
 
 
-def test_equal_values_other_parameters_and_unknown_batch_sizes_are_drawn():
-    """Without diagonals over other parameters; the separate average's alone where no batch size is known."""
-    grid_slices(made([0.1, 1], [0.1, 1], [16, 32], np.full((2, 2, 2), 0.5))).draw_without_rendering()
-    ticks = (np.array([0.1, 1]), np.array([1e-5, 1e-3]))
-    other = grid_slices(Grid("accuracy", ("lr", "weight_decay"), ticks, *(np.ones((2, 2)) for _ in range(4))))
-    unknown = grid_slices(random_grid([0.1, 1], [0.1, 1], [np.nan]), averages=("separate",))
-    for figure, labels in ((other, []), (unknown, ["separate"])):
-        [axes] = panels(figure)
-        assert [line.get_label() for line in axes.get_lines()] == labels and axes.get_title() == ""
-        figure.draw_without_rendering()
-
-
 def test_the_plane_marks_the_best_and_the_best_that_each_average_reaches(ridge):
     gain = balance_gain(ridge)
     words = {"best": "best", "separate": "best with separate average", "global": "best with global average"}
@@ -181,15 +152,6 @@ def test_the_plane_marks_the_best_and_the_best_that_each_average_reaches(ridge):
             row = gain.loc[b]
             assert np.allclose(found[text].get_xydata(), [row[f"{name}_Lambda_p"], row[f"{name}_Lambda_e"]])
             assert f"{row[name]:.3f}" in found[text].get_label()
-
-
-def test_an_average_without_a_value_on_its_diagonal_is_said():
-    values = np.full((3, 3, 1), np.nan)
-    values[2, 0] = 0.3
-    axes = plane(made([1e-3, 1.0, 1e3], [1e-3, 1.0, 1e3], [64], values), 64)
-    texts = [text.get_text() for legend in axes.legends for text in legend.get_texts()]
-    absent = ["best with separate average: no value", "best with global average: no value"]
-    assert [text for text in texts if "no value" in text] == absent
 
 
 @pytest.mark.parametrize("call, words", [

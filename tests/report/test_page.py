@@ -38,6 +38,11 @@ MARKS = """(section) => [...document.querySelectorAll(`#${section} path[data-row
   filled: (mark.getAttribute("fill-opacity") ?? "1") === "1" && mark.getAttribute("fill") !== "none",
   at: (mark.getAttribute("transform") ?? "").match(/translate\\(([\\d.-]+) ([\\d.-]+)/)?.slice(1).map(Number),
 }))"""
+COVERED = """() => [...document.querySelectorAll("svg")].flatMap((root) => {
+  const title = root.querySelector("text.name[transform]")?.getBoundingClientRect();
+  const ticks = title ? [...root.querySelectorAll("text[text-anchor=end]")] : [];
+  return ticks.filter((tick) => tick.getBoundingClientRect().left < title.right).map((tick) => tick.textContent);
+})"""
 BROKEN = """() => [...document.querySelectorAll("svg *")].filter((one) => [...one.attributes].some(
   ({ value }) => /NaN|Infinity|undefined/.test(value))).map((one) => one.outerHTML)"""
 
@@ -157,7 +162,7 @@ def test_every_study_is_drawn_without_complaint_on_a_phone_and_on_a_screen(show,
     for name in studies():
         page = show(name, width, scheme)
         assert page.evaluate("document.scrollingElement.scrollWidth <= innerWidth"), name
-        assert page.evaluate(BROKEN) == [], name
+        assert page.evaluate(BROKEN) == [] and page.evaluate(COVERED) == [], name
         said = page.locator("main").inner_text()
         assert not re.search(r"\bNaN\b|undefined|\[object", said), name
         assert page.locator("#best").is_visible() and page.locator("#trials tbody tr").count() > 0
@@ -254,7 +259,7 @@ def test_what_is_said_of_a_training_tells_its_state_and_length_by_mouse_and_by_k
     assert page.locator("#tip").is_visible() and page.locator("#learning .at").count() == 1
     row = int(page.locator("#learning .at").get_attribute("data-row"))
     page.keyboard.press("Enter")
-    assert listed(page) == [row] and page.locator("#filter").input_value() == one["trials"]["trial_id"][row]
+    assert page.evaluate("document.activeElement.dataset.row") == str(row), "Enter leads to its row in the table"
 
 
 @slow
@@ -279,21 +284,7 @@ def test_learning_curves_end_filled_or_hollow(show):
 
 
 @slow
-def test_a_slice_shows_the_trainings_of_one_value(show):
-    one, page = studies()["grid"], show("grid")
-    size = one["params"][2]["values"]
-    best = size[one["best"][0]]
-    assert page.locator("#only").input_value() == f"2:{best}", "of a grid the best's slice is shown first"
-    for value in (16, 64):
-        page.select_option("#only", f"2:{value}")
-        assert {mark["row"] for mark in marks(page)} | {one["best"][0]} >= {
-            row for row, b in enumerate(size) if b == value
-        }
-        assert all(size[mark["row"]] == value for mark in marks(page) if mark["row"] != one["best"][0])
-
-
-@slow
-def test_the_table_sorts_and_finds(show):
+def test_the_table_sorts_and_tells_whole_trainings_from_short_ones(show):
     one, page = studies()["own"], show("own")
     scores = one["scores"][0]["values"]
     known = [score for score in scores if score is not None]
@@ -303,10 +294,23 @@ def test_the_table_sorts_and_finds(show):
     values = one["params"][1]["values"]
     assert [values[row] for row in listed(page)] == sorted(values)
     assert page.locator("#trials th[aria-sort=ascending]").inner_text().startswith("momentum")
-    page.locator("#filter").fill("failed")
-    assert listed(page) == [one["trials"]["state"].index("failed")] and "1 of 40" in page.locator("#count").inner_text()
-    page.locator("#filter").fill("VALUEERROR cd-0")
-    assert listed(page) == [one["trials"]["state"].index("failed")]
+    signs = page.evaluate("""[...document.querySelectorAll("#trials tbody tr")].map(
+        (line) => getComputedStyle(line.cells[0], "::before").content[1])""")
+    told = {"trained to the end": "●", "paused": "○", "stopped early": "○"}
+    assert signs == [told.get(one["trials"]["state"][row], "×") for row in listed(page)]
+    assert not page.locator("#more").is_visible()
+
+
+@slow
+def test_a_long_table_shows_all_when_it_is_asked_to_or_when_a_mark_leads_to_a_row_that_is_not_shown(show):
+    count, page = len(studies()["grid"]["trials"]["state"]), show("grid")
+    assert len(listed(page)) == 50 < count
+    page.locator("#more").click()
+    assert sorted(listed(page)) == list(range(count)) and not page.locator("#more").is_visible()
+    page = show("own") and show("grid")
+    hidden = next(row for row in range(count) if row not in listed(page))
+    page.evaluate("(row) => find(row)", hidden)
+    assert page.evaluate("document.activeElement.dataset.row") == str(hidden)
 
 
 @slow

@@ -14,10 +14,10 @@ from warned import no_warnings
 
 from tune_cd import Space, balance, results
 from tune_cd.analysis import best_trial, grid, on_diagonal
-from tune_cd.analysis.scores import BALANCE, per_class, score_words
+from tune_cd.analysis.scores import per_class, score_words
 from tune_cd.landscapes.find import trainings
 from tune_cd.report.__main__ import main
-from tune_cd.report.findings import findings
+from tune_cd.report.findings import Findings
 from tune_cd.report.first_screen import images_of, worth
 from tune_cd.report.payload import payload
 from tune_cd.report.words import summarise
@@ -80,7 +80,7 @@ def job(seeds=(0,)) -> pd.DataFrame:
 
 
 def test_the_best_and_what_it_gains_over_each_average():
-    found = findings(job())
+    found = Findings(job())
     assert found.best["trial_index"] == 4 and found.best["seeds"] == 1 and np.isnan(found.noise[0])
     gains = {recipe.average: (recipe.gain.value, recipe.learning_rate, recipe.tried) for recipe in found.recipes}
     assert gains["separate"] == (pytest.approx(0.1), pytest.approx(0.4), 2), "the search's start is one of them"
@@ -93,7 +93,7 @@ def test_repeats_without_a_seed_say_nothing_about_noise():
     """One script, run twice: it is deterministic, and has no seed."""
     once = job().assign(seed=None)
     trials = pd.concat([once, once.assign(trial_id=once["trial_id"] + "-again", trial_index=once["trial_index"] + 50)])
-    found = findings(trials.reset_index(drop=True))
+    found = Findings(trials.reset_index(drop=True))
     assert found.noise[1] == 0 and (found.best["seeds"], found.best["trained"]) == (1, 1)
     assert all(np.isnan(recipe.gain.low) and not recipe.gain.seeds for recipe in found.recipes)
     text = said(found)
@@ -103,7 +103,7 @@ def test_repeats_without_a_seed_say_nothing_about_noise():
 
 def test_gains_over_several_seeds_are_paired_and_their_interval_is_students():
     trials = job(seeds=(0, 1, 2))
-    found = findings(trials)
+    found = Findings(trials)
     assert found.best["seeds"] == 3 and found.noise[0] == pytest.approx(0.01)
     assert found.noise[1] == 2 * 13, "one of the 14 settings is of both cd and separate"
     for recipe, gain in zip(found.recipes, (0.1, 0.05)):
@@ -111,7 +111,7 @@ def test_gains_over_several_seeds_are_paired_and_their_interval_is_students():
         assert recipe.gain.seeds == 3 and same == pytest.approx((gain,) * 3), "one luck for both"
     at = (trials["search"] == "separate") & (trials["trial_index"] == 1)
     trials.loc[at, "test_score"] = [0.70, 0.72, 0.65]  # seeds 0, 1, 2; the best has 0.80, 0.81, 0.79
-    gain, gains = findings(trials).recipes[0].gain, np.array([0.10, 0.09, 0.14])
+    gain, gains = Findings(trials).recipes[0].gain, np.array([0.10, 0.09, 0.14])
     half = 4.302653 * gains.std(ddof=1) / 3**0.5  # Student's t at 0.975 with two degrees of freedom
     mean = gains.mean()
     assert (gain.value, gain.low, gain.high) == pytest.approx((mean, mean - half, mean + half))
@@ -120,12 +120,12 @@ def test_gains_over_several_seeds_are_paired_and_their_interval_is_students():
 def test_averages_are_compared_where_they_mean_something():
     """Not where no trial is on a diagonal; InfoNCE has one average, and other parameters have none."""
     trials = job()
-    found = findings(trials[(trials["search"] == "cd") & (trials["trial_index"] > 0)])
+    found = Findings(trials[(trials["search"] == "cd") & (trials["trial_index"] > 0)])
     assert found.recipes == () and found.missing == ("separate", "global")
     assert "not known" in said(found)["separate average"]
-    assert [recipe.average for recipe in findings(trials.assign(loss="infonce")).recipes] == ["separate"]
+    assert [recipe.average for recipe in Findings(trials.assign(loss="infonce")).recipes] == ["separate"]
     own = table([row(i, val=0.1 * i, search="cd", params={"lr": 10.0**-i, "momentum": 0.5 + i / 10}) for i in range(4)])
-    assert findings(own).recipes == findings(own).missing == ()
+    assert Findings(own).recipes == Findings(own).missing == ()
 
 
 def test_reachable_trials_against_brute_force():
@@ -156,29 +156,14 @@ def test_a_baseline_says_how_well_its_learning_rate_was_tuned(rates, best, words
             row(11, "failed", search="separate", params=h(1.02 * best, 1.02 * best))]  # fmt: skip
     for i, rate in enumerate(rates):
         rows.append(row(i, val=0.5 + 0.1 * (rate == best), search="separate", params=h(rate, rate), config=config))
-    assert worth(findings(table(rows)))["rows"][1]["how"].endswith(words)
-
-
-def test_sentences_say_the_numbers():
-    both = job()
-    trials = both.assign(params=[{name: dict(h)[name] for name in BALANCE[:2]} for h in both["params"]])
-    text = said(findings(trials), COMMAND)
-    for head, words in [
-        ("separate average, best rate", "+0.100 (+14.3 %)"),
-        ("separate average, best rate", "test 0.7000, at a learning rate of 0.4, b = 64"),
-        ("global average, best rate", "+0.0500"),
-        ("How sure", "is not known"),
-        ("How sure", "2 settings are within 1 % of the best"),
-        ("What to try next", "Λe is at the upper end of its range"),
-    ]:
-        assert words in text[head], head
+    assert worth(Findings(table(rows)))["rows"][1]["how"].endswith(words)
 
 
 def test_under_adam_the_scale_of_the_weights_is_no_learning_rate():
     trials = job().assign(config='{"optimizer": "adam"}')
-    found, alone = findings(trials), findings(trials[trials["search"] == "separate"])
+    found, alone = Findings(trials), Findings(trials[trials["search"] == "separate"])
     assert [recipe.learning_rate for recipe in found.recipes] == [None, None]
-    how = "It reached test 0.7000, b = 64. 2 settings trained; under Adam"
+    how = "Best at b = 64. 2 settings trained; under Adam"
     assert how in said(found)["separate average"] and said(alone)["separate average"].startswith("Nothing")
     assert not any("learning rate" in text for text in [*said(found, COMMAND).values(), *said(alone).values()])
 
@@ -191,7 +176,7 @@ def test_how_far_two_trainings_may_differ_is_students(freedom, half):
         for index in range(freedom)
         for seed in (0, 1)
     ]
-    found = findings(table(rows))
+    found = Findings(table(rows))
     assert found.noise == (pytest.approx(0.01), freedom)
     assert f"differ by less than {half * 0.01 * 2**0.5:.4f} in 95 of 100 cases" in said(found)["How sure"]
 
@@ -199,7 +184,7 @@ def test_how_far_two_trainings_may_differ_is_students(freedom, half):
 def test_sentences_about_what_failed():
     errors = {1: ("failed", "lost: node n2\ntrace"), 2: ("diverged", "the loss is nan"), 3: ("failed", "lost: node n2")}
     rows = [row(n, status, search="cd", error=error) for n, (status, error) in errors.items()]
-    text = said(findings(table([row(0, search="cd"), *rows])), COMMAND)["Trials that did not complete"]
+    text = said(Findings(table([row(0, search="cd"), *rows])), COMMAND)["Trials that did not complete"]
     assert "2 trials failed, 1 trial diverged" in text and "2 x: lost: node n2." in text
     assert "--study s --resume` runs them again" in text
 
@@ -208,7 +193,7 @@ def test_rows_of_lost_trainings_do_not_say_how_many_items_a_class_has():
     """The first row's training was lost with its node: the others say k = 4."""
     own = {"search": "cd", "params": h(*balance.average_weights("global", 64, 4)), "config": {"k": 4}}
     rows = [row(0, "failed", search="cd", params=h(0.1, 0.1), config={"Lambda_p": 0.1}), row(1, **own), row(2, **own)]
-    assert per_class(table(rows)) == 4 and [recipe.average for recipe in findings(table(rows)).recipes] == ["global"]
+    assert per_class(table(rows)) == 4 and [recipe.average for recipe in Findings(table(rows)).recipes] == ["global"]
     assert per_class(table([row(0, config={"k": "many"})])) == 2 == per_class(table([]))
 
 
@@ -240,7 +225,7 @@ def test_the_test_score_of_a_revisited_benchmark_is_of_another_metric():
 def test_every_kind_of_table_gives_content_that_is_json(rows):
     trials = table(rows)
     found = payload(trials, "t")
-    assert json.loads(json.dumps(found, allow_nan=False)) == found and found["left_out"] == {}
+    assert json.loads(json.dumps(found, allow_nan=False)) == found
     assert sum(len(study["trials"]["trial_id"]) for study in found["studies"]) == len(trials)
     for study in found["studies"]:
         assert study["words"] or not study["best"]
@@ -256,6 +241,11 @@ def test_every_kind_of_table_gives_content_that_is_json(rows):
 
 def test_no_trials_give_content_without_studies():
     assert payload(table([]), "t")["studies"] == []
+
+
+def test_of_many_unusable_files_the_first_are_named_and_the_others_counted():
+    notes = payload(job(), "t", notes=[f"file {n}" for n in range(9)])["notes"]
+    assert notes == [*(f"file {n}" for n in range(5)), "… and 4 more of these"]
 
 
 def test_places_scales_and_lengths_of_a_users_own_tuner():
@@ -276,6 +266,8 @@ def test_places_scales_and_lengths_of_a_users_own_tuner():
     assert set(study["trials"]["state"]) == {"trained to the end", "stopped early", "failed", "diverged"}
     assert {line["row"]: len(line["x"]) for line in study["learning"]["lines"]} == {n: epochs[n] for n in known}
     assert sorted(label for label, *_ in study["importance"]) == sorted(params)
+    assert "category" not in [study["params"][n]["scale"] for n in study["axes"]], "a category has shapes"
+    assert study["curves"]["x"]["label"] == "trials ended", "a scheduler's short trainings are no whole ones"
     assert eval(study["use"]["in your script"].removeprefix("config = "))["optimizer"] in ("sgd", "adamw", "lion")
 
 
@@ -298,6 +290,15 @@ def test_categories_are_used_as_what_they_stand_for():
     assert eval(ways["in your script"].removeprefix("config = ")) == expected
 
 
+def test_settings_alike_are_told_with_every_parameter_in_which_they_differ():
+    rows = [row(n, val=0.5, params={"lr": 1e-5 * (1 + n), "layers": 3.0}, search="cd") for n in (0, 1)]
+    trials = table(rows).assign(choices=[{"name": "sgd"}, {"name": "adam"}])
+    assert (
+        "2 settings are within 1 % of the best (lr 1e-5 to 2e-5, name adam or sgd)."
+        in said(Findings(trials))["How sure"]
+    )
+
+
 def test_paused_is_one_word_and_its_share_is_of_the_images():
     rows = [
         row(n, "completed" if images == 800 else "stopped", 0.1 * n, params={"lr": 2.0**n}, search="cd",
@@ -307,6 +308,7 @@ def test_paused_is_one_word_and_its_share_is_of_the_images():
     [study] = payload(table(rows), "t")["studies"]
     assert study["trials"]["state"] == ["paused", "paused", "trained to the end", "paused"]
     assert study["trials"]["share"] == [0.125, 0.25, 1, 0.5]
+    assert study["curves"]["x"]["label"] == "whole trainings' worth"
     assert study["chips"][:2] == [
         "4 trainings: 3 paused, 1 trained to the end", "cost: 1.88 whole trainings (all to the end: 2.1 times that)",
     ]  # fmt: skip
@@ -401,7 +403,7 @@ def test_a_difference_of_one_image_is_warned_of():
         warned.startswith("6 images validate, so one is worth 0.17 of the score")
         and "images: 6 validate" in study["chips"]
     )
-    assert "Few images" not in said(findings(job()))
+    assert "Few images" not in said(Findings(job()))
 
 
 def test_a_failed_first_trial_has_no_best_so_far():
@@ -437,15 +439,6 @@ def test_trials_of_another_set_up_are_a_part_of_their_own():
     assert counts == {"s: memory=fixed": 2, "s: memory=none": 12}
     how = parts["s: memory=none"]["worth"]["rows"][1]["how"]
     assert "1 learning rate trained: on one side of the best none was tried" in how, "the search's own start alone"
-
-
-def test_a_study_in_several_set_ups_is_one_study(tmp_path, capsys):
-    store(tmp_path / "r", studies.memory())
-    assert main([str(tmp_path / "r"), "-o", str(tmp_path / "page.html")]) == 0
-    assert "23 trials of 1 study:" in capsys.readouterr().out
-    content = shown(tmp_path / "page.html")
-    modes = {f"xbm: memory={mode}" for mode in ("fixed", "none", "variable")}
-    assert {study["name"] for study in content["studies"]} == modes
 
 
 def test_a_parameter_named_as_a_column_keeps_its_own_values():
@@ -521,7 +514,7 @@ def test_odd_studies_cost_no_other_study_anything(tmp_path, capsys):
     healthy, tables = studies.main_job(), odd()
     [alone] = payload(healthy, "t")["studies"]
     found = payload(studies.several([healthy, *tables.values()]), "t")
-    assert found["left_out"] == {} and found["notes"] == []
+    assert found["notes"] == []
     assert next(study for study in found["studies"] if study["study"] == "glyphs-margin") == alone
     named = {study["study"] for study in found["studies"]}
     assert named == {"glyphs-margin", *(trials["study"].iloc[0] for trials in tables.values())}
@@ -532,22 +525,3 @@ def test_odd_studies_cost_no_other_study_anything(tmp_path, capsys):
     assert " of 5 studies:" in capsys.readouterr().out
     [written] = [study for study in shown(tmp_path / "page.html")["studies"] if study["study"] == "glyphs-margin"]
     assert written["words"][0] == alone["words"][0] and written["params"] == alone["params"]
-
-
-def test_a_study_that_raises_is_left_out_and_named_and_the_others_are_shown(tmp_path, capsys, monkeypatch):
-    """As one whose configurations are no JSON, which no file with checks has."""
-    damaged = studies.own_parameters().assign(config="{")
-    found = payload(studies.several([studies.main_job(), damaged]), "t")
-    assert [study["study"] for study in found["studies"]] == ["glyphs-margin"]
-    assert list(found["left_out"]) == ["study my-study"] and "JSONDecodeError" in found["left_out"]["study my-study"]
-    assert found["notes"] == [f"study my-study could not be shown: {found['left_out']['study my-study']}"]
-
-    def refused(found, *rest):
-        raise RuntimeError("no words")
-
-    store(tmp_path / "r", studies.own_parameters())
-    monkeypatch.setattr("tune_cd.report.payload.summarise", refused)
-    assert main([str(tmp_path / "r"), "-o", str(tmp_path / "page.html")]) == 1
-    words = "study my-study could not be shown: RuntimeError: no words"
-    assert capsys.readouterr().err.splitlines() == [f"warning: {words}"]
-    assert shown(tmp_path / "page.html")["notes"] == [words]

@@ -13,14 +13,14 @@ import studies
 from figure_checks import laid_out_alone, touched
 from odd_studies import odd
 from PIL import Image
-from studies import full_grid, lost, plain, row, search_study, store, table
+from studies import full_grid, plain, search_study, store, table
 
 from tune_cd import analysis, plots
 from tune_cd.landscapes.find import trainings
 from tune_cd.report import figures
 from tune_cd.report.__main__ import main
-from tune_cd.report.figures import figures_of, write_figures
-from tune_cd.report.printed import methods, tables_of
+from tune_cd.report.figures import write_figures
+from tune_cd.report.printed import methods, printed
 from tune_cd.results.rows import DIGEST
 
 pytestmark = pytest.mark.filterwarnings("error", "ignore::ResourceWarning")
@@ -44,7 +44,7 @@ KINDS = {
     "lost trials": (studies.lost_trials, CURVES | THEORY | {"glyphs-margin/sub-losses"}, COMPARED),
     "replicates": (studies.replicates, CURVES | THEORY | {"glyphs-margin/sub-losses"}, COMPARED),
     "on GPUs": (
-        studies.on_gpus, CURVES | {"curves-gpu-seconds"} | THEORY | {"glyphs-margin/sub-losses"}, COMPARED,
+        studies.on_gpus, CURVES | THEORY | {"glyphs-margin/sub-losses"}, COMPARED,
     ),
     "three axes": (studies.three_axes, CURVES | THEORY | {"three/sub-losses"}, COMPARED),
     "memory": (
@@ -134,70 +134,6 @@ def test_a_folder_of_all_kinds_gives_what_each_gives(tmp_path, undrawn):
     assert len(titles) == len(set(titles)) and {"omniglot", "sop"} <= set(titles) and "xbm" not in text
 
 
-OBJECTS = ("batch_size", "gpus", "val_score", "Lambda_p", "test_score", "seed")
-LACKING = {
-    "no test scores": lambda t: t.assign(test_score=float("nan")),
-    "some test scores": lambda t: t.assign(test_score=t["test_score"].where(t["trial_index"] > 3)),
-    "no times": lambda t: t.assign(started_at=pd.NaT, ended_at=pd.NaT),
-    "ends alone": lambda t: t.assign(started_at=pd.NaT),
-    "some times": lambda t: t.assign(ended_at=t["ended_at"].where(t["trial_index"] != 2)),
-    "equal scores": lambda t: t.assign(val_score=0.5, test_score=0.5),
-    "scores of zero": lambda t: t.assign(val_score=0.0, test_score=0.0),
-    "negative scores": lambda t: t.assign(val_score=-1 - t["val_score"], test_score=-1 - t["test_score"]),
-    "no seeds": lambda t: t.assign(seed=pd.NA, search_seed=pd.NA),
-    "objects": lambda t: t.astype(dict.fromkeys(OBJECTS, object)),
-    "no batch sizes": lambda t: t.assign(batch_size=pd.array([pd.NA] * len(t), dtype="Int64")),
-    "one setting": lambda t: t.assign(Lambda_p=1.0, Lambda_e=1.0, params=[{"Lambda_p": 1.0, "Lambda_e": 1.0}] * len(t)),
-    "two search seeds": lambda t: studies.several([t, t.assign(search_seed=1)]),
-    "several seeds of some": lambda t: studies.several([t, t.query("trial_index < 3").assign(seed=1, test_score=0.4)]),
-    "stopped": lambda t: t.assign(status=t["status"].where(t["trial_index"] % 2 == 0, "stopped")),
-}
-"""What is done to the main job's table."""
-
-TOGETHER = (
-    ("no test scores", "no seeds", "no batch sizes", "ends alone"),
-    ("negative scores", "some test scores", "some times", "stopped", "objects"),
-    ("scores of zero", "one setting", "no times"),
-    ("two search seeds", "several seeds of some"),
-)
-
-
-def lacking(*names):
-    trials = studies.main_job()
-    for name in names:
-        trials = LACKING[name](trials)
-    return trials
-
-
-def cells(number, params, **fields):
-    return table(row(n, val=0.1 * n, params=params(n), **fields) for n in range(number))
-
-
-LITTLE = {
-    "no completed trial": lambda: studies.main_job().assign(
-        status="failed", **dict.fromkeys(("val_score", "test_score", "positive_term"), float("nan"))
-    ),
-    "lost": lost,
-    "one trial": lambda: studies.main_job().iloc[:1],
-    "one trial that failed": lambda: table([row(0, "failed")]),
-    "grid of one column": lambda: cells(5, lambda n: {"Lambda_p": 1.0, "Lambda_e": 2.0**n, "batch_size": 64}),
-    "grid without a score": lambda: volume().assign(status="diverged", val_score=float("nan")),
-    "grid without a batch size": lambda: cells(
-        16, lambda n: {"Lambda_p": 2.0 ** (n // 4), "Lambda_e": 2.0 ** (n % 4)}, test_score=0.1
-    ),
-    "grid with a test score at one size": lambda: volume().assign(
-        test_score=lambda t: t["test_score"].where(t["batch_size"] == 16)
-    ),
-    "whole table of nothing": lambda: table([]),
-} | {", ".join(names): partial(lacking, *names) for names in TOGETHER}
-
-
-@pytest.mark.parametrize("make", LITTLE.values(), ids=LITTLE)
-def test_tables_that_lack_something_cost_no_figure(make, tmp_path, drawn):
-    written = write_figures(make(), tmp_path)
-    assert written.failed == {} and all(file.is_file() for file in written.files)
-
-
 BEYOND = {"values far apart", "weights far apart", "a grid far apart", "scores far apart", "scores of 1e308"}
 BEYOND |= {"scores of both signs", "numbers"}
 """Studies with numbers at the ends of what a float holds: a figure of these may fail on its own."""
@@ -250,8 +186,7 @@ def test_the_command_writes_them_and_says_how_many(tmp_path, capsys, undrawn):
 
 
 def test_a_figure_that_cannot_be_drawn_costs_no_other_and_is_named(tmp_path, capsys, monkeypatch, drawn):
-    """Neither one that fails as it is made, nor as it is drawn, nor what is computed before; none of an earlier run is
-    left in its place."""
+    """Neither one that fails as it is made, nor as it is drawn, nor what is computed before."""
     from matplotlib.figure import Figure
 
     class Unfit(Figure):
@@ -259,9 +194,6 @@ def test_a_figure_that_cannot_be_drawn_costs_no_other_and_is_named(tmp_path, cap
             raise RuntimeError("no room")
 
     store(tmp_path / "r", studies.main_job())
-    (tmp_path / "out/glyphs-margin").mkdir(parents=True)
-    for name in ("glyphs-margin/sub-losses", "directions"):
-        touched(None, tmp_path / "out" / name)
     monkeypatch.setattr(plots, "directions_figure", Unfit)
     monkeypatch.setattr(figures, "sublosses", lambda trials, score: 1 / 0)
     monkeypatch.setattr("tune_cd.analysis.tables.best_values", lambda trials: [][0])
@@ -274,13 +206,6 @@ def test_a_figure_that_cannot_be_drawn_costs_no_other_and_is_named(tmp_path, cap
     missing = {"glyphs-margin/sub-losses", "directions"}
     assert names(tmp_path / "out", ".svg", ".png") == KINDS["main job"][1] - missing
     assert (tmp_path / "report.html").is_file()
-
-
-def test_what_cannot_be_written_ends_the_command(tmp_path, capsys, undrawn):
-    store(tmp_path / "r", studies.main_job())
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out/glyphs-margin").write_text("a file where a folder should be")
-    assert main(command(tmp_path)) == 2 and "error: " in capsys.readouterr().err
 
 
 def test_drawing_ten_times_the_trials_lays_out_no_more_texts_and_no_more_artists(tmp_path, monkeypatch):
@@ -311,15 +236,6 @@ def test_drawing_ten_times_the_trials_lays_out_no_more_texts_and_no_more_artists
 # What is in them ----------------------------------------------------------------------------------------------
 
 
-def test_axes_say_the_metric():
-    job, own = studies.main_job(), studies.own_parameters()
-    assert dict(figures_of(job))["sub-losses"]().axes[-1].get_ylabel() == "test r_map"
-    assert dict(figures.figures_of_all(own))["curves-trials"]().axes[0].get_xlabel() == "trials (whole training runs)"
-    panels = dict(figures.figures_of_all(studies.several([job, own])))["curves-trials"]().axes
-    assert [axes.get_title() for axes in panels] == ["glyphs: test r_map", "my-study: validation accuracy"]
-    assert panels[0].get_ylabel() == "score of the best so far"
-
-
 def test_a_grids_cells_are_no_curve_and_its_best_is_what_searches_are_measured_by():
     grid = trainings("glyphs-margin")
     job = json.loads(studies.main_job()["config"].iloc[0])
@@ -335,10 +251,10 @@ def test_a_grids_cells_are_no_curve_and_its_best_is_what_searches_are_measured_b
 
 
 def test_time_is_drawn_where_it_is_known():
-    """A study without times costs no other's curves over time; one that used no GPU has none over GPU time."""
+    """A study without times costs no other's curves over time."""
     on_gpus = studies.on_gpus().assign(study="gpus", dataset="other")
     made = dict(figures.figures_of_all(studies.several([studies.own_parameters(), studies.written(), on_gpus])))
-    panels = {"trials": ["my-study", "other", "written"], "seconds": ["my-study", "other"], "gpu-seconds": ["other"]}
+    panels = {"trials": ["my-study", "other", "written"], "seconds": ["my-study", "other"]}
     for over, expected in panels.items():
         assert [axes.get_title().split(":")[0] for axes in made[f"curves-{over}"]().axes] == expected
 
@@ -368,36 +284,12 @@ def test_several_datasets_have_memory_tables_of_their_own():
     """Two studies of the experiment: no number of one stands for the other's."""
     photos = studies.memory("sop", "xbm-sop", network="resnet50")
     photos["scores"] = [scores | {"test_precision_at_1": 0.25} for scores in photos["scores"]]
-    made = tables_of(studies.several([studies.memory(), photos]))
-    text = made["memory"]()["md"]
+    table = studies.several([studies.memory(), photos])
+    text = printed("memory", table)["md"]
     assert "0.25 / -" not in text.split("Cross-batch memory on ")[0] and text.count("| (S1) Original") == 2
     assert re.findall(r"Cross-batch memory on (\w+)", text) == ["glyphs", "sop"]
-    numbers = made["base-numbers"]()["md"]
+    numbers = printed("base-numbers", table)["md"]
     own = [line for line in numbers.splitlines() if line.startswith("|") and "this table" in line]
     assert len(own) == 3 and all(line.startswith("| sop ") for line in own) and "memory=variable" in numbers, (
         "nothing is published of glyphs"
     )
-
-
-def test_long_and_equal_names_of_set_ups_have_folders_of_their_own(tmp_path, undrawn):
-    configs = [{"network": f"module{separator}net" + "x" * 90, "k": 2} for separator in ":/"]
-    trials = table(
-        row(n, config=configs[n % 2], params={"Lambda_p": 2.0**n, "Lambda_e": 1.0}, positive_term=1.0, entropy_term=1.0)
-        for n in range(6)
-    )
-    written = write_figures(trials, tmp_path)
-    folders = {file.parent.name for file in written.files if file.name == "sub-losses.png"}
-    assert written.failed == {} and len(folders) == 2 and all(len(name) < 90 for name in folders)
-
-
-@pytest.mark.faults
-def test_a_grid_over_three_axes_for_real(tmp_path):
-    searches = [
-        search_study([0.2, 0.3 + seed / 50, 0.5], search, seed, study="lines", dataset="sop-12")
-        for search in ("cd", "random")
-        for seed in range(5)
-    ]
-    lines = pd.concat(searches).assign(scores=lambda t: [{"test_r_map": score} for score in t["test_score"]])
-    written = write_figures(pd.concat([volume(), lines], ignore_index=True), tmp_path)
-    assert written.failed == {} and names(tmp_path, ".png") >= {"curves-trials"} | THEORY | SLICES
-    assert names(tmp_path, ".md") == {"methods", "best-values", "base-numbers"}

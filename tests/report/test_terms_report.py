@@ -17,7 +17,7 @@ from tune_cd.analysis.scores import parameter, parameter_names, published_of, we
 from tune_cd.analysis.sublosses import terms_in
 from tune_cd.plots import grid_slices, search_figure, sublosses_figure
 from tune_cd.report.figures import write_figures
-from tune_cd.report.findings import findings
+from tune_cd.report.findings import Findings
 from tune_cd.report.first_screen import worth
 from tune_cd.report.page import render
 from tune_cd.report.payload import payload
@@ -53,7 +53,7 @@ def test_the_weights_are_known_in_the_terms_order_and_their_line_at_any_rate(tri
 
 @each_study
 def test_the_gain_over_them_and_their_rate_are_found_and_said_with_the_terms_names(trials):
-    found = findings(trials)
+    found = Findings(trials)
     [recipe] = found.recipes
     assert recipe.average == "published" and found.missing == ()
     gain = best_trial(trials)["test_score"] - recipe.best["test_score"]

@@ -164,7 +164,7 @@ def _spaces(trials: pd.DataFrame) -> dict[str, dict[str, Any]]:
 
 def _readable(low: float, high: float, scale: str) -> list[float]:
     """Round numbers between two values."""
-    if scale == "log" and high > 100 * low:
+    if scale == "log" and high > 1000 * low:
         decades = range(ceil(log10(low) - ROUND), floor(log10(high) + ROUND) + 1)
         step = ceil((log10(high) - log10(low)) / TICKS)
         return [10.0**n for n in decades if n % step == 0]

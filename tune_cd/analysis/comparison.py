@@ -55,12 +55,11 @@ def summary(curves: Sequence[Curve], reference: str | None = None) -> pd.DataFra
     auc5 to auc50 (BUDGETS): AUC@k of the best so far; *_ci: half the 95 % interval over trajectories (Student's t).
     n95: the first number of trials at which the mean curve reaches 95 % of the best that any method reached on that
     landscape; inf if it never does. n95_low, n95_high: the interval of 95 % of bootstrap resamples; NaN for fewer than
-    FEWEST searches. t95: the same in wall-clock time, NaN where times are unknown (with trials of equal length it
-    counts rounds of all workers). gpu95: the GPU time used by then. Both are in the curves' own unit. stuck: share of
-    searches that end below 95 %. d5 to d50: AUC@k less the reference method's, mean over pairs of equal seeds (several
-    searches with one seed count as their mean), positive where this method is better; *_ci; and *_p: two-sided p of
-    Wilcoxon's signed-rank test over those pairs, not corrected for the number of tests. These are NaN without a
-    reference, and for the reference itself.
+    FEWEST searches. t95: the same in wall-clock time, in the curves' own unit, NaN where times are unknown (with trials
+    of equal length it counts rounds of all workers). stuck: share of searches that end below 95 %. d5 to d50: AUC@k
+    less the reference method's, mean over pairs of equal seeds (several searches with one seed count as their mean),
+    positive where this method is better; *_ci; and *_p: two-sided p of Wilcoxon's signed-rank test over those pairs,
+    not corrected for the number of tests. These are NaN without a reference, and for the reference itself.
     Raises ValueError if the reference is not among the methods.
     """
     if reference is not None and reference not in {curve.method for curve in curves}:
@@ -95,9 +94,6 @@ def _numbers(searches: list[Curve], target: float) -> dict[str, float]:
     row["n95"] = n_to_reach(target, reached) or inf
     row["n95_low"], row["n95_high"] = _n_interval(target, reached)
     row["t95"] = _time_to_reach(target, searches)
-    row["gpu95"] = (
-        float(np.mean([search.used(row["t95"]) for search in searches])) if isfinite(row["t95"]) else row["t95"]
-    )
     row["stuck"] = float(np.mean([not curve[-1] >= target for curve in reached]))
     return row
 

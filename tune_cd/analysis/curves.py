@@ -15,9 +15,9 @@ from tune_cd.analysis.scores import score_column, searching
 Values = Sequence[float] | np.ndarray
 """The best so far of a search after each trial."""
 
-OVER = ("trials", "seconds", "gpu_seconds")
+OVER = ("trials", "seconds")
 """The x axes of best-so-far: ended trials (full trainings' worth of images where trials pause); wall-clock time since
-the first trial began; GPU time used."""
+the first trial began."""
 
 TOLD = "val_score"
 """The score that a search is told."""
@@ -34,11 +34,10 @@ class Curve:
 
     landscape: the searched landscape, a replay's or a dataset. seed: of the search. reached [n]: the reported score of
     the search's incumbent; during the first `waiting` trials, which have no incumbent, the landscape's worst score
-    `low`. started, ended [n]: seconds (in replays durations of a typical trial) since the search began, NaN if rows do
-    not say. gpus [n]: GPUs reserved for each trial; 1 where trials ran without any, so that GPU-seconds are then the
-    seconds of their processes. score: name of the reported score. shares [n]: for a search whose trials pause, the
-    share of a full training in each run; None: every value is a trial. sign: 1 if larger scores are better, -1 if
-    smaller ones are. Raises ValueError for arrays of different lengths or without a trial.
+    `low`. ended [n]: seconds (in replays durations of a typical trial) since the search began, NaN if rows do not say.
+    score: name of the reported score. shares [n]: for a search whose trials pause, the share of a full training in each
+    run; None: every value is a trial. sign: 1 if larger scores are better, -1 if smaller ones are. Raises ValueError
+    for arrays of different lengths or without a trial.
     """
 
     landscape: str
@@ -46,9 +45,7 @@ class Curve:
     seed: int
     reached: np.ndarray
     low: float
-    started: np.ndarray
     ended: np.ndarray
-    gpus: np.ndarray
     study: str = ""
     waiting: int = 0
     score: str = "test_score"
@@ -56,8 +53,7 @@ class Curve:
     sign: float = 1.0
 
     def __post_init__(self) -> None:
-        shares = self.reached if self.shares is None else self.shares
-        lengths = {len(array) for array in (self.reached, self.started, self.ended, self.gpus, shares)}
+        lengths = {len(self.reached), len(self.ended), len(self.reached if self.shares is None else self.shares)}
         if len(lengths) != 1 or 0 in lengths:
             raise ValueError(f"a curve of {sorted(lengths)} trials: at least one, and as many times as values")
 
@@ -68,8 +64,8 @@ class Curve:
         """The place of each value on the axis `over` [n]. Raises ValueError if `over` is not in OVER."""
         if over not in OVER:
             raise ValueError(f"over {over!r}: one of {list(OVER)}")
-        if over != "trials":
-            return self.ended if over == "seconds" else np.array([self.used(until) for until in self.ended])
+        if over == "seconds":
+            return self.ended
         return np.arange(1.0, len(self) + 1) if self.shares is None else np.cumsum(self.shares)
 
     @property
@@ -85,10 +81,6 @@ class Curve:
         Before the first trial ended it is `low`, after the last trial the last value.
         """
         return np.array([self.low, *self.reached])[np.searchsorted(self.clock(over), clock + 1e-9, side="right")]
-
-    def used(self, until: float) -> float:
-        """GPU time used by trials up to a time, including trials still running then."""
-        return float((self.gpus * np.clip(np.minimum(self.ended, until) - self.started, 0.0, None)).sum())
 
 
 def curves_of(trials: pd.DataFrame, score: str = "test_score") -> list[Curve]:
@@ -175,26 +167,14 @@ def padded(k: int, curves: Sequence[Values]) -> np.ndarray:
 
 
 def _settings(runs: pd.DataFrame) -> pd.DataFrame:
-    """The runs' means over seeds, with the times of all seeds: from the first start to the last end, and the GPU time
-    of all trainings."""
+    """The runs' means over seeds, from the first start to the last end of all seeds."""
     setting = [name for name in RUN if name in runs]
     means = means_over_seeds(runs, RUN)
     if len(means) == len(runs):
         return means
-    busy = _gpus(runs) * (runs["ended_at"] - runs["started_at"]).dt.total_seconds()
-    groups = runs.assign(busy=busy).groupby(setting, dropna=False)
-    times = groups.agg(started_at=("started_at", "min"), ended_at=("ended_at", "max")).assign(
-        gpus=groups["busy"].sum(min_count=1)
-    )
-    seconds = (times["ended_at"] - times["started_at"]).dt.total_seconds()
-    times["gpus"] /= seconds.where(seconds > 0)
+    groups = runs.groupby(setting, dropna=False)
+    times = groups.agg(started_at=("started_at", "min"), ended_at=("ended_at", "max"))
     return means.drop(columns=list(times)).merge(times, left_on=setting, right_index=True, how="left")
-
-
-def _gpus(rows: pd.DataFrame) -> pd.Series:
-    """GPUs reserved for each training; 1 where none used any."""
-    gpus = rows["gpus"].astype(float).fillna(0.0)
-    return gpus if (gpus > 0).any() else gpus * 0 + 1
 
 
 def _landscapes(trials: pd.DataFrame) -> pd.Series:
@@ -225,7 +205,7 @@ def _curve(rows: pd.DataFrame, low: float) -> Curve:
         int(first["search_seed"]),
         np.where(last >= 0, reported[last], low),
         low,
-        *_times(rows),
+        _ended(rows),
         first["study"],
         waiting=int((last < 0).sum()),
         score=first["score"],
@@ -234,14 +214,10 @@ def _curve(rows: pd.DataFrame, low: float) -> Curve:
     )
 
 
-def _times(rows: pd.DataFrame) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """started, ended and gpus of a curve, in the order of the rows.
-
-    Lost trials without times count as taking no time and ending last, since they changed no value.
-    """
+def _ended(rows: pd.DataFrame) -> np.ndarray:
+    """`ended` of a curve, in the order of the rows; lost trials without times count as ending last, since they changed
+    no value."""
     times = rows[["started_at", "ended_at"]].apply(pd.to_datetime, utc=True)
-    seconds = (times - times["started_at"].min()).apply(lambda column: column.dt.total_seconds())
-    lost = rows["status"] != "completed"
-    ended = seconds["ended_at"].where(seconds["ended_at"].notna() | ~lost, seconds["ended_at"].max())
-    started = seconds["started_at"].where(seconds["started_at"].notna() | ~lost, ended)
-    return started.to_numpy(), ended.to_numpy(), _gpus(rows).to_numpy()
+    ended = (times["ended_at"] - times["started_at"].min()).dt.total_seconds()
+    found: np.ndarray = ended.where(ended.notna() | (rows["status"] == "completed"), ended.max()).to_numpy()
+    return found

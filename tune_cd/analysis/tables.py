@@ -67,35 +67,27 @@ def _at(k: int) -> dict[str, Callable[[Any], str]]:
 CELLS: dict[str, Callable[[Any], str]] = {
     "searches": lambda row: f"{row.trajectories}",
     "n-95": lambda row: _counts(row.n95, row.n95_low, row.n95_high, row.trials),
-    "t-95": lambda row: _time(row.t95, 1),
+    "t-95": lambda row: _time(row.t95),
     "stuck": lambda row: f"{row.stuck:.1%}",
-    "GPU time": lambda row: _time(row.gpu95, 0),
 } | {name: cell for k in BUDGETS for name, cell in _at(k).items()}
 """Column of a printed table -> function from a row of `analysis.summary` to the cell's text. "-" means not known, such
 as AUC@k of searches with fewer than k trials."""
 
 
-def compared(
-    table: pd.DataFrame, columns: Sequence[str] = ("AUC@10", "AUC@20", "n-95"), across: str = "landscape"
-) -> pd.DataFrame:
+def compared(table: pd.DataFrame, columns: Sequence[str] = ("AUC@10", "AUC@20", "n-95")) -> pd.DataFrame:
     """A summary's cells as text: methods down, (landscape, column) across as in `tab:hp_res`.
 
-    across="method": landscapes down, (column, method) across. columns: names in CELLS; raises ValueError for any other.
+    columns: names in CELLS; raises ValueError for any other.
     """
     unknown = [column for column in columns if column not in CELLS]
     if unknown:
         raise ValueError(f"columns {unknown}: any of {list(CELLS)}")
     if table.empty:
-        return pd.DataFrame(
-            index=pd.Index([], name="method" if across == "landscape" else "landscape"),
-            columns=pd.MultiIndex.from_arrays([[], []]),
-        )
+        return pd.DataFrame(index=pd.Index([], name="method"), columns=pd.MultiIndex.from_arrays([[], []]))
     index = pd.MultiIndex.from_frame(table[["landscape", "method"]])
     landscapes, methods = index.unique("landscape"), index.unique("method")
     texts = {column: pd.Series([CELLS[column](row) for _, row in table.iterrows()], index) for column in columns}
-    wide = pd.concat({one: rows.unstack(across) for one, rows in texts.items()}, axis=1).fillna("")
-    if across == "method":
-        return wide.reindex(index=landscapes, columns=pd.MultiIndex.from_product([columns, methods]))
+    wide = pd.concat({one: rows.unstack("landscape") for one, rows in texts.items()}, axis=1).fillna("")
     return wide.swaplevel(axis=1).reindex(index=methods, columns=pd.MultiIndex.from_product([landscapes, columns]))
 
 
@@ -239,8 +231,8 @@ def _mean(value: float, half: float, sign: str = "") -> str:
     return f"{value:{sign}.3f} ±{half:.3f}" if isfinite(half) else f"{value:{sign}.3f}"
 
 
-def _time(value: float, digits: int) -> str:
-    return "-" if np.isnan(value) else f"{value:.{digits}f}" if isfinite(value) else "never"
+def _time(value: float) -> str:
+    return "-" if np.isnan(value) else f"{value:.1f}" if isfinite(value) else "never"
 
 
 def _counts(n: float, low: float, high: float, trials: int) -> str:

@@ -70,11 +70,9 @@ class Trajectory:
         return np.array([trial.reached for trial in self.trials])
 
     def as_curve(self) -> Curve:
-        """The trajectory for `analysis`: its seconds are durations of a typical trial, and a worker is a GPU."""
-        started, ended = (np.array([getattr(trial, name) for trial in self.trials]) for name in ("started", "ended"))
-        return Curve(
-            self.landscape, self.method, self.seed, self.curve, -np.inf, started, ended, np.ones(len(self.trials))
-        )
+        """The trajectory for `analysis`: its seconds are durations of a typical trial."""
+        ended = np.array([trial.ended for trial in self.trials])
+        return Curve(self.landscape, self.method, self.seed, self.curve, -np.inf, ended)
 
 
 def simulate(

@@ -34,8 +34,8 @@ TARGET = {"color": BLACK, "linewidth": 0.8, "linestyle": (0, (2, 3)), "label": "
 def curves_figure(bands: Bands, score: str, best: Mapping[str, float] | None = None) -> Figure:
     """`fig:hpo_curves`, `fig:omniglot3D`: mean best-so-far curves, a panel per problem, a curve and band per method.
 
-    bands: problem -> method -> result of `analysis.mean_curve`: mean, low, high, indexed by "trials", "seconds" or
-    "gpu_seconds", the x axis. best: problem -> its best score, 95 % of which is drawn as a line. score: a column's
+    bands: problem -> method -> result of `analysis.mean_curve`: mean, low, high, indexed by "trials" or "seconds", the
+    x axis. best: problem -> its best score, 95 % of which is drawn as a line. score: a column's
     name, or the words of the y axis. Raises ValueError for curves over different indices.
     """
     problems = {

@@ -86,7 +86,6 @@ LABELS = {
     "batch_size": "batch size b (images)",
     "trials": "trials (whole training runs)",
     "seconds": "time (s)",
-    "gpu_seconds": "GPU time (s)",
     "val_score": "validation score",
     "test_score": "test score",
     "positive_term": "positive term after training (unweighted, no unit)",

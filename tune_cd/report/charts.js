@@ -9,7 +9,7 @@ const SHAPES = {
   down: "M0 7L6.5 -5H-6.5Z", hexagon: "M-3.5 -6H3.5L7 0L3.5 6H-3.5L-7 0Z", cross: "M-5 -5L5 5M5 -5L-5 5",
   star: "M0 -11L2.9 -3.6L10.8 -3.4L4.5 1.4L6.7 9L0 4.5L-6.7 9L-4.5 1.4L-10.8 -3.4L-2.9 -3.6Z",
 };
-const isDark = () => matchMedia("(prefers-color-scheme: dark)").matches && !matchMedia("print").matches;
+const isDark = () => matchMedia("(prefers-color-scheme: dark)").matches;
 const isKnown = (value) => value !== null && value !== undefined;
 const known = (values) => values.filter(isKnown);
 
@@ -51,8 +51,8 @@ const placeOn = (axis, value) => (isKnown(value) ? between(axis.low, axis.high, 
 
 /** A drawing with two axes: {root, x, y}, functions from places to px. An axis is {label, ticks: [[place, text]], from, to}. */
 function frame(width, height, xAxis, yAxis, label) {
-  const most = Math.max(...yAxis.ticks.map(([, text]) => text.length), 2);
-  const [left, right, top, bottom] = [Math.min(28 + 7 * most, width * 0.35), 14, 12, 46];
+  const most = Math.min(Math.max(...yAxis.ticks.map(([, text]) => text.length), 2), Math.floor((0.4 * width - 32) / 7.5));
+  const [left, right, top, bottom] = [32 + 7.5 * most, 14, 12, 46], fitted = (text) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
   const x = (u) => left + between(xAxis.from ?? 0, xAxis.to ?? 1, u) * (width - left - right);
   const y = (u) => height - bottom - between(yAxis.from ?? 0, yAxis.to ?? 1, u) * (height - top - bottom);
   const root = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": label, tabindex: 0 });
@@ -64,7 +64,7 @@ function frame(width, height, xAxis, yAxis, label) {
   });
   for (const [u, text] of yAxis.ticks) {
     root.append(svg("path", { class: "grid", d: `M${left} ${y(u)}H${width - right}` }));
-    root.append(svg("text", { x: left - 7, y: y(u) + 4, "text-anchor": "end" }, text));
+    root.append(svg("text", { x: left - 7, y: y(u) + 4, "text-anchor": "end" }, fitted(text)));
   }
   root.append(
     svg("path", { class: "axis line", d: `M${left} ${top}V${height - bottom}H${width - right}` }),
@@ -114,7 +114,7 @@ function rows(items, axis) {
     tick.style.left = `${(100 * at).toFixed(2)}%`;
     return tick;
   });
-  if (axis) grid.append(make("span", { class: "ends" }, ...ticks.filter((_, n) => n % Math.ceil(ticks.length / 4) === 0)));
+  if (axis && items.filter(({ value }) => isKnown(value)).length > 1) grid.append(make("span", { class: "ends" }, ...ticks.filter((_, n) => n % Math.ceil(ticks.length / 4) === 0)));
   return grid;
 }
 

@@ -25,7 +25,7 @@ from tune_cd.analysis.scores import (
     score_words,
     weights_of,
 )
-from tune_cd.report.printed import searched, tables_of
+from tune_cd.report.printed import TABLES, printed, searched
 from tune_cd.results import check_name, publish
 
 Named = Iterator[tuple[str, Callable[[], Figure | None]]]
@@ -61,10 +61,10 @@ def write_figures(trials: pd.DataFrame, folder: Path) -> Written:
             with written.attempt(f"{place}figures"):
                 for name, make in made:
                     with written.attempt(f"{place}{name}"):
-                        written.files += _save(make, folder / place / name)
-    for name, texts in tables_of(trials).items():
+                        written.files += _save(make(), folder / place / name)
+    for name in TABLES:
         with written.attempt(name):
-            for ending, text in texts().items():
+            for ending, text in printed(name, trials).items():
                 folder.mkdir(parents=True, exist_ok=True)
                 publish(folder / f"{name}.{ending}", text.encode())
                 written.files.append(folder / f"{name}.{ending}")
@@ -81,18 +81,12 @@ def _places(trials: pd.DataFrame) -> Iterator[tuple[str, Named]]:
             yield place, figures_of(part.reset_index(drop=True))
 
 
-def _save(make: Callable[[], Figure | None], stem: Path) -> Sequence[Path]:
-    """The written files of a figure. If it cannot be drawn, files of an earlier run are removed."""
-    try:
-        figure = make()
-        if figure is None:
-            return []
-        stem.parent.mkdir(parents=True, exist_ok=True)
-        return plots.save(figure, stem)
-    except Exception:
-        for ending in (".svg", ".png"):
-            Path(f"{stem}{ending}").unlink(missing_ok=True)
-        raise
+def _save(figure: Figure | None, stem: Path) -> Sequence[Path]:
+    """The written files of a figure."""
+    if figure is None:
+        return []
+    stem.parent.mkdir(parents=True, exist_ok=True)
+    return plots.save(figure, stem)
 
 
 # Figures ------------------------------------------------------------------------------------------------------
@@ -118,19 +112,16 @@ def figures_of(trials: pd.DataFrame) -> Named:
 
 def _landscapes(cells: pd.DataFrame, score: str) -> Named:
     """The paper's figures of a full grid over the balance."""
-    averages, k = averages_of(cells), per_class(cells)
-
-    def plane(size: int) -> Figure:
-        return plots.plane(grid(cells, score), size, averages, k, select=grid(cells))
+    averages, k, chosen, shown = averages_of(cells), per_class(cells), grid(cells), grid(cells, score)
 
     def gain() -> Figure:
-        table = balance_gain(grid(cells, score), k, averages, select=grid(cells))
-        return plots.gain_figure(table, score_words(cells, score), "" if score == "val_score" else "validation")
+        by = "" if score == "val_score" else "validation"
+        return plots.gain_figure(balance_gain(shown, k, averages, select=chosen), score_words(cells, score), by)
 
-    yield "landscape", lambda: plots.grid_slices(grid(cells, score), averages, k)  # fig:hp_omniglot
+    yield "landscape", lambda: plots.grid_slices(shown, averages, k)  # fig:hp_omniglot
     sizes = sorted(cells["batch_size"].dropna().unique())
-    for size in sizes:
-        yield f"landscape-{size}", partial(plane, size)  # fig:hp_tinyimagenet_infonce, fig:ssl_ctr
+    for size in sizes:  # fig:hp_tinyimagenet_infonce, fig:ssl_ctr
+        yield f"landscape-{size}", partial(plots.plane, shown, size, averages, k, select=chosen)
     if len(sizes) > 1:
         yield "balance-gain", gain  # fig:balance_gain
 
@@ -139,7 +130,7 @@ def figures_of_all(trials: pd.DataFrame) -> Named:
     """The figures that compare searches across studies, and those that need no trial."""
     curves = cache(partial(curves_of, trials))
     for over in OVER:  # fig:hpo_curves, fig:omniglot3D
-        yield f"curves-{over.replace('_', '-')}", partial(_curves, trials, curves, over)
+        yield f"curves-{over}", partial(_curves, trials, curves, over)
     if trials["Lambda_p"].isna().all():
         return  # no trial has the two terms' weights
     yield "directions", lambda: plots.directions_figure()  # fig:viz_matrix_a
@@ -149,17 +140,12 @@ def figures_of_all(trials: pd.DataFrame) -> Named:
 
 def _curves(trials: pd.DataFrame, curves_of_all: Callable[[], Sequence[Curve]], over: str) -> Figure | None:
     """One panel per landscape whose searches all have the times that `over` needs; None if there is none."""
-    on_gpus = set(trials.loc[trials["gpus"].astype(float) > 0, "study"])
     bands, best = {}, {}
     for landscape, curves in grouped(curves_of_all(), "landscape").items():
         shown = searched(curves)
-        if shown and all(_known(curve, over, on_gpus) for curve in shown):
+        if shown and all(np.isfinite(curve.clock(over)).all() for curve in shown):
             own = trials["study"].isin([curve.study for curve in shown])
             name = f"{landscape}: {score_words(trials[own], shown[0].score)}"
             bands[name] = {method: mean_curve(own, over) for method, own in grouped(shown, "method").items()}
             best[name] = max(np.nanmax(curve.reached, initial=-np.inf) for curve in curves)
     return plots.curves_figure(bands, "score of the best so far", best) if bands else None
-
-
-def _known(curve: Curve, over: str, on_gpus: set[str]) -> bool:
-    return over == "trials" or (np.isfinite(curve.ended).all() and (over == "seconds" or curve.study in on_gpus))

@@ -85,11 +85,6 @@ class Findings:
         return float(sign * self.best["val_score"] - (sign * scores).max()) if len(scores) else np.nan
 
 
-def findings(trials: pd.DataFrame) -> Findings:
-    """The findings on one study: see `Findings`."""
-    return Findings(trials)
-
-
 def _first(means: pd.DataFrame, best: pd.Series | None) -> pd.Series | None:
     """The first setting of the best's search that completed; None if that is the best, and for a grid."""
     if best is None or best["search"] == "grid":

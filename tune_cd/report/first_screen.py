@@ -15,6 +15,7 @@ from tune_cd.analysis.recipes import Recipe
 from tune_cd.analysis.runs import length_in
 from tune_cd.analysis.scores import SPLITS, maps_of, optimizer_of, per_class, score_words, searching, weights_of
 from tune_cd.report.findings import Findings, is_known
+from tune_cd.report.numbers import plain_axis
 from tune_cd.report.words import counted, recipe_words, setting, tuned, values_in
 from tune_cd.results.rows import sign_of
 from tune_cd.search.category import value_in
@@ -32,8 +33,8 @@ VALUES = 4  # different values of such a score, from which the number of images 
 def worth(found: Findings) -> dict[str, Any]:
     """The best setting's score and those that it is compared with, each with the 95 % interval over its seeds.
 
-    label: the score's; rows: label, value, low and high (None if not known), seeds in words; of what the best is
-    compared with also gain and verdict, and `how` it was compared.
+    label: the score's; axis: its own; rows: label, value, low and high (None if not known), seeds in words; of what the
+    best is compared with also gain and verdict, and `how` it was compared.
     """
     best = found.best
     if best is None:
@@ -44,15 +45,16 @@ def worth(found: Findings) -> dict[str, Any]:
         words = recipe_words(recipe.average)
         label = f"{words}, best rate" if recipe.learning_rate is not None else words
         row = _score(label, recipe.best, recipe.fresh, found, score) | {"how": _compared(recipe)}
-        rows.append(row | _verdict(recipe.gain, words, score, best, recipe.best))
+        rows.append(row | _verdict(recipe.gain, words, score, best, recipe.best, row["value"]))
     for average in found.missing:
         how = "No completed trial is within its reach, so the gain over it is not known."
         rows.append(dict.fromkeys(("value", "low", "high")) | {"label": recipe_words(average), "seeds": "", "how": how})
     if found.first is not None and found.first_gain is not None:
         row = _score("first setting tried", found.first, None, found, score)
         row["how"] = f"It is {', '.join(setting(found, found.first))}."
-        rows.append(row | _verdict(found.first_gain, "first setting tried", score, best, found.first))
-    return {"label": score_words(found.trials, score), "rows": rows}
+        rows.append(row | _verdict(found.first_gain, "first setting tried", score, best, found.first, row["value"]))
+    label, ends = score_words(found.trials, score), [row[name] for row in rows for name in ("value", "low", "high")]
+    return {"label": label, "rows": rows, "axis": plain_axis(label, ends, room=0.08)}
 
 
 def _score(label: str, row: pd.Series, fresh: Mean | None, found: Findings, score: str) -> dict[str, Any]:
@@ -65,15 +67,18 @@ def _score(label: str, row: pd.Series, fresh: Mean | None, found: Findings, scor
     return {"label": label, **told, "seeds": counted(mean.seeds, "fresh seed" if anew else "seed")}
 
 
-def _verdict(gain: Mean, over: str, shown: str, best: pd.Series, reached: pd.Series) -> dict[str, str]:
-    """The gain over something in writing, and whether chance explains it. shown: the score that the picture shows."""
+def _verdict(
+    gain: Mean, over: str, shown: str, best: pd.Series, reached: pd.Series, value: float | None
+) -> dict[str, str]:
+    """The gain over something in writing, and whether chance explains it. shown: the score that the picture shows, with
+    this value."""
     if reached["setting"] == best["setting"]:
         return {"gain": "Nothing", "verdict": f"over the {over}: it reaches the best setting."}
     if not is_known(gain.value):
         return {}
     largest = max(abs(value) for value in (gain.value, gain.low, gain.high) if is_known(value))
     places = min(9, max(0, 2 - floor(log10(largest)))) if largest > 0 else 3  # three digits of the largest
-    base = abs(reached[gain.score])
+    base = abs(value if value is not None and gain.score == shown else reached[gain.score])
     relative = f" ({100 * gain.value / base:+.1f} %)" if is_known(base) and base > 0 else ""
     said = f"{'over' if sign_of(best.get('mode')) > 0 else 'against'} the {over}"
     said += "" if gain.score == shown else f" in {SPLITS[gain.score]}, since it was not tested"
@@ -87,12 +92,10 @@ def _verdict(gain: Mean, over: str, shown: str, best: pd.Series, reached: pd.Ser
 
 
 def _compared(recipe: Recipe) -> str:
-    """What a recipe reached, and how closely its learning rate was tuned."""
-    best = recipe.best
-    score = "test_score" if is_known(best["test_score"]) else "val_score"
-    size = f", b = {best['batch_size']:.0f}" if is_known(best["batch_size"]) else ""
-    rate = f", at a learning rate of {recipe.learning_rate:.3g}" if recipe.learning_rate is not None else ""
-    return f"It reached {SPLITS[score]} {best[score]:.4f}{rate}{size}. {tuned(recipe)}"
+    """Where a recipe reached its best, and how closely its learning rate was tuned."""
+    at = [f"learning rate {recipe.learning_rate:.3g}"] if recipe.learning_rate is not None else []
+    at += [f"b = {recipe.best['batch_size']:.0f}"] if is_known(recipe.best["batch_size"]) else []
+    return f"Best at {', '.join(at)}. " * bool(at) + tuned(recipe)
 
 
 # Lengths, cost and splits -----------------------------------------------------------------------------------------

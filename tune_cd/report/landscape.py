@@ -37,7 +37,6 @@ MATTERING = 12  # largest number of parameters whose importance is computed: its
 SHADED = 6  # largest number of parameters for which predictions are drawn
 SURE = 0.6  # deviation, as a share of the prior's, below which a prediction is drawn
 NEAR, NARROW = 8, 0.8  # the best trainings that a closer view shows, and the widest view that counts as closer
-FEW = 12  # largest number of values of a parameter that slices
 
 
 def landscape(found: Findings, trials: pd.DataFrame, shares: np.ndarray, best: Sequence[int]) -> dict[str, Any]:
@@ -60,7 +59,6 @@ def landscape(found: Findings, trials: pd.DataFrame, shares: np.ndarray, best: S
         "axes": _first_axes(varied, important, trials),
         "shades": _shades(fitted, at[best[0]], params) if shaded else [],
         "recipes": _recipes(trials, varied, found),
-        "only": _slice(at, best),
     }
 
 
@@ -81,7 +79,7 @@ def _param(axis: Axis, at: np.ndarray, trials: pd.DataFrame, found: Findings) ->
 
 
 def _near(axis: Axis, at: np.ndarray, found: Findings) -> dict[str, Any] | None:
-    """The part of an axis with all whole trainings and the best others; None where it is nearly the whole."""
+    """The part of an axis with all whole trainings and the best others; None where it is nearly the whole axis."""
     smaller = sign_of(found.trials.iloc[0].get("mode")) < 0
     rows = searching(found.trials).sort_values("val_score", ascending=smaller, kind="stable")
     shown = at[sorted({*rows.index[:NEAR], *found.trials.index[found.trials["status"] == "completed"]})]
@@ -105,10 +103,12 @@ def _importance(fitted: Response) -> list[list[Any]]:
 
 
 def _first_axes(varied: Sequence[Axis], important: Sequence[Sequence[Any]], trials: pd.DataFrame) -> list[int]:
-    """The pair of parameters that is shown first: the first weights, else those that matter most."""
+    """The pair of parameters that is shown first: the first weights, else the numbers that matter most, since a
+    category has shapes as well."""
     labels, weights = [letters(axis.name) for axis in varied], weights_of(trials)
     order = [n for n, axis in enumerate(varied) if axis.name in weights]
-    order += [] if len(order) > 1 else [labels.index(str(label)) for label, *_ in important]
+    ranked = [labels.index(str(label)) for label, *_ in important] or [*range(len(varied))]
+    order += [] if len(order) > 1 else sorted(ranked, key=lambda n: varied[n].kind == "category")
     return [*dict.fromkeys([*order, 0, 1])][:2]
 
 
@@ -132,13 +132,6 @@ def _shades(fitted: Response, centre: np.ndarray, params: Sequence[Mapping[str, 
         cells = numbers(np.where(deviation < SURE, expected, np.nan), 4)
         shades.append({"x": i, "y": j, "xs": numbers(edges[i], 4), "ys": numbers(edges[j], 4), "z": cells})
     return shades
-
-
-def _slice(at: np.ndarray, best: Sequence[int]) -> list[int] | None:
-    """[parameter, row] of the slice that is shown first, the best setting's, where a grid hides itself."""
-    crowded = len(at) > 1.5 * len(np.unique(at[:, :2], axis=0))
-    few = [n for n in range(2, at.shape[1]) if len(np.unique(at[:, n])) <= FEW]
-    return [few[0], best[0]] if crowded and few and best else None
 
 
 def _recipes(trials: pd.DataFrame, varied: Sequence[Axis], found: Findings) -> list[dict[str, Any]]:

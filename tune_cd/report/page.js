@@ -5,11 +5,10 @@
 
 const payload = JSON.parse(document.getElementById("payload").textContent);
 const $ = (id) => document.getElementById(id);
-const PAGE_ROWS = 50;
+const ROWS = 50;
 const NUMERIC = /^[-+\d., ±%e]*$/;
 const state = { study: 0 };
 const study = () => payload.studies[state.study];
-const count = (number) => number.toLocaleString("en-GB");
 const moment = (seconds) => new Date(seconds * 1000).toISOString().slice(0, 16).replace("T", " ");
 
 // ---------------------------------------------------------------- words about rows
@@ -73,11 +72,14 @@ function hang(section, root) {
   if (focused) root.focus();
 }
 
+/** Lead to a training's row in the table. */
 function find(row) {
-  Object.assign(state, { filter: study().trials.trial_id[row], shown: PAGE_ROWS });
-  drawTrials();
+  const search = () => $("trials").querySelector(`tr[data-row="${row}"]`);
+  if (!search()) drawTrials(Infinity);
+  const line = search();
   tell(null);
-  $("trials").scrollIntoView({ block: "nearest" });
+  line.scrollIntoView({ block: "center" });
+  line.focus({ preventScroll: true });
 }
 
 // ---------------------------------------------------------------- first screen
@@ -129,7 +131,7 @@ function drawFirst(one) {
 function drawBest(one) {
   if (!one.best.length) return put("best", "No result yet", make("p", {}, "No trial has completed, so there is no best setting."));
   const [{ value, low, high, seeds }] = one.worth.rows, [row] = one.best, [by] = one.scores;
-  const half = isKnown(low) ? ` ± ${show(Number(((high - low) / 2).toPrecision(2)))} over ${seeds} (95 % interval)` : null;
+  const half = isKnown(low) ? ` ± ${((high - low) / 2).toPrecision(2)} over ${seeds} (95 % interval)` : null;
   const once = `, ${isKnown(one.trials.seed[row]) ? "one training" : "seed not recorded"}: how much of it is chance is not known`;
   const chosen = one.worth.label === by.label ? "" : `${by.label} ${show(by.values[row])}, `;
   return put("best", `Best setting, chosen by ${by.label}`,
@@ -196,7 +198,7 @@ function drawLandscape(one) {
   const beyond = drawMarks(one, score, root, xAxis.at.map((u) => (isKnown(u) ? x(u) : null)), yAxis.at.map((u) => (isKnown(u) ? y(u) : null)), box);
   root.append(...labels);
   hang("landscape", root);
-  drawKey(one, score, beyond);
+  drawKey(one, score, beyond, inside.querySelector("rect"));
 }
 
 /** Of things over a pair of parameters those that the drawing shows, with whether it has the pair's axes turned. */
@@ -205,7 +207,7 @@ const ofPair = (things) => things.map((thing) => ({ ...thing, turned: String(thi
 
 function drawShade(one, score, inside, x, y) {
   const [pair] = ofPair(one.shades);
-  if (!pair || state.only || state.colour !== "0") return;
+  if (!pair || state.colour !== "0") return;
   const across = (pair.turned ? pair.ys : pair.xs).map((u) => Math.round(x(u))), up = (pair.turned ? pair.xs : pair.ys).map((u) => Math.round(y(u)));
   pair.z.forEach((value, n) => {
     if (!isKnown(value)) return;
@@ -238,14 +240,13 @@ function shaped(one) {
 
 /** Marks at places across and up [n_rows] in px; returns how many lie beyond the drawing. */
 function drawMarks(one, score, root, across, up, [left, top, w, h]) {
-  const [star] = one.best, [n, ...value] = state.only.split(":"), { of } = shaped(one);
-  const isAdmitted = (row) => !state.only || String(one.params[n].values[row]) === value.join(":");
+  const [star] = one.best, { of } = shaped(one);
   const isInside = (row) => across[row] > left - 1 && across[row] < left + w + 1 && up[row] > top - 1 && up[row] < top + h + 1;
-  const rows = one.trials.state.map((_, row) => row).filter((row) => row !== star && isAdmitted(row) && isKnown(across[row]) && isKnown(up[row]));
+  const rows = one.trials.state.map((_, row) => row).filter((row) => row !== star && isKnown(across[row]) && isKnown(up[row]));
   const seen = ranked(one, rows.filter(isInside), score).sort((a, b) => isShort(one, b) - isShort(one, a));
   for (const row of seen) {
     const told = isKnown(score.values[row]);
-    root.append(mark(across[row], up[row], { shape: told ? of(row) : "cross", colour: told ? score.tint(score.values[row]) : "", hollow: isShort(one, row), row, size: rows.length > 400 ? 0.7 : 1 }));
+    root.append(mark(across[row], up[row], { shape: told ? of(row) : "cross", colour: told ? score.tint(score.values[row]) : "", hollow: isShort(one, row), row, size: sizeOf(rows) }));
   }
   if (isKnown(across[star]) && isKnown(up[star])) {
     const best = mark(across[star], up[star], { shape: "star", colour: isKnown(score.values[star]) ? score.tint(score.values[star]) : "none", row: star });
@@ -254,7 +255,11 @@ function drawMarks(one, score, root, across, up, [left, top, w, h]) {
   return rows.length - seen.length;
 }
 
-function drawKey(one, score, beyond) {
+/** Many marks are smaller, many lines fainter, so that the best stay visible. */
+const sizeOf = (rows) => (rows.length > 1000 ? 0.5 : rows.length > 300 ? 0.7 : 1);
+const faint = (rows) => (rows.length > 300 ? 0.25 : 0.75);
+
+function drawKey(one, score, beyond, shaded) {
   const { state: states } = one.trials, { param, of } = shaped(one);
   const items = one.best.length ? [[{ shape: "star" }, "best setting"]] : [];
   if (states.some((_, row) => isWhole(one, row))) items.push([{}, "trained to the end"]);
@@ -265,7 +270,7 @@ function drawKey(one, score, beyond) {
   const bar = make("span", { class: "bar" }), ends = score.ends.map(show);
   bar.style.background = `linear-gradient(90deg,${[0, 0.2, 0.4, 0.6, 0.8, 1].map(shade).join()})`;
   $("landscape").querySelector(".key").replaceChildren(...items.map(([look, text]) => make("li", {}, sign(look), text)),
-    make("li", {}, ends[0], bar, `${ends[1]} ${score.label}`), ...(beyond ? [make("li", {}, `${beyond} more in the whole range`)] : []));
+    ...[[ends[0], bar, `${ends[1]} ${score.label}`], shaded && ["background: predicted for a whole training"], beyond && [`${beyond} more in the whole range`]].filter(Boolean).map((parts) => make("li", {}, ...parts)));
 }
 
 function drawChoices(one) {
@@ -279,12 +284,6 @@ function drawChoices(one) {
   options("y", [...params, ["score", "the score"]]);
   if (state.x === state.y) $("y").value = state.y = "score";
   options("colour", one.scores.map(({ label }, n) => [String(n), label]));
-  const few = one.params.flatMap(({ label, values }, n) => {
-    const tried = [...new Set(known(values))].sort((a, b) => (a > b) - (a < b));
-    return tried.length <= 12 ? tried.map((value) => [`${n}:${value}`, `${label} = ${show(value)}`]) : [];
-  });
-  options("only", [["", "all"], ...few]);
-  $("only-box").hidden = !few.length;
   $("whole").checked = state.whole;
   $("whole-box").hidden = !one.params.some(({ near }) => near);
 }
@@ -302,13 +301,13 @@ function drawParallel(one) {
   const x = (n) => side + (n * (width - 2 * side)) / last, y = (u) => (isKnown(u) ? height - bottom - u * (height - top - bottom) : null);
   const rows = ranked(one, score.values.flatMap((value, row) => (isKnown(value) && row !== best ? [row] : [])), score);
   for (const row of [...rows, ...(isKnown(score.values[best]) ? [best] : [])]) {
-    const look = row === best ? { "stroke-width": 3.5 } : { "stroke-width": 1.5, opacity: 0.75 };
+    const look = row === best ? { "stroke-width": 3.5 } : { "stroke-width": 1.5, opacity: faint(rows) };
     root.append(path(axes.map(({ at }, n) => [x(n), y(at[row])]), { stroke: score.tint(score.values[row]), "stroke-dasharray": isShort(one, row) ? "4 3" : "", "data-row": row, ...look }));
   }
   axes.forEach(({ label, ticks, scale }, n) => {
     const [anchor, edge] = n === 0 ? ["start", 4] : n === last ? ["end", width - 4] : ["middle", x(n)];
     const name = svg("text", { class: "name", x: edge, y: height - 4 - 14 * (names - 1 - (n % names)), "text-anchor": anchor }, scale === "log" ? `${label} (log)` : label);
-    root.append(svg("path", { class: "axis line", d: `M${x(n)} ${top}V${height - bottom}` }), name);
+    root.append(svg("path", { class: "upright line", d: `M${x(n)} ${top}V${height - bottom}` }), name);
     for (const [u, text] of ticks) root.append(svg("text", { class: "casing", x: x(n) - 4, y: y(u) + 4, "text-anchor": "end" }, text));
   });
   hang("parallel", root);
@@ -329,7 +328,7 @@ function drawLearning(one) {
   const ordered = [...lines].sort((a, b) => (a.row === best) - (b.row === best));
   drawLines("learning", { lines: ordered, ...axes }, `${axes.y.label} while training; use the arrow keys to step through, or read the table`, (root, { row }, points) => {
     const stroke = isKnown(score?.values[row]) ? score.tint(score.values[row]) : "var(--lost)", [x, y] = points.at(-1);
-    root.append(path(points, { stroke, "data-row": row, ...(row === best ? { "stroke-width": 3.5 } : { "stroke-width": 1.6, opacity: 0.8 }) }));
+    root.append(path(points, { stroke, "data-row": row, ...(row === best ? { "stroke-width": 3.5 } : { "stroke-width": 1.6, opacity: faint(lines) }) }));
     if (isKnown(y)) root.append(mark(x, y, { colour: stroke, hollow: isShort(one, row), row, size: row === best ? 1 : 0.65 }));
   });
   $("learning").querySelector("p").textContent = `${lines.length} trainings, the best one thick. A filled end was trained to the end, a hollow one short.`;
@@ -357,7 +356,7 @@ function drawTables() {
   }));
 }
 
-/** Columns of the table of trials {head, values, text}; those with one value in all rows are told once below. */
+/** Columns of the table of trials {head, values, text}; those with one value in all rows are told once below it. */
 function columns(one) {
   const { trials } = one;
   const column = (head, values, text = show) => ({ head, values, text });
@@ -371,18 +370,15 @@ function columns(one) {
   ].filter((one) => one && known(one.values).length);
 }
 
-function drawTrials() {
+/** The table, sorted; at first the rows that a look takes in, since a thousand take a second. */
+function drawTrials(shown = ROWS) {
   const one = study(), all = columns(one), { state: states } = one.trials;
   const same = states.length > 1 ? all.slice(3).filter(({ values }) => new Set(values).size === 1) : [];
   const kept = all.filter((column) => !same.includes(column));
   const sort = state.sort ?? { head: one.scores[0]?.label, down: !one.scores[0]?.down };
-  const seek = state.filter.toLowerCase().split(/\s+/).filter(Boolean);
-  const text = (row) => all.map(({ values, text: write }) => write(values[row])).join(" ").toLowerCase();
-  const found = states.map((_, row) => row).filter((row) => !seek.length || seek.every((word) => text(row).includes(word)));
+  const rows = states.map((_, row) => row);
   const by = kept.find(({ head }) => head === sort.head);
-  if (by) found.sort((a, b) => compare(by.values[a], by.values[b], sort.down));
-  if ($("filter").value !== state.filter) $("filter").value = state.filter;
-  $("count").textContent = `${found.length === states.length ? "" : `${count(found.length)} of `}${count(states.length)} trials`;
+  if (by) rows.sort((a, b) => compare(by.values[a], by.values[b], sort.down));
   const table = $("trials").querySelector("table"), focused = document.activeElement?.dataset?.head;
   const kind = ({ head, values }) => (known(values).every((value) => typeof value === "number") ? "number" : head === "error" ? "wide" : "");
   table.tHead.replaceChildren(make("tr", {}, ...kept.map((column) => {
@@ -390,10 +386,11 @@ function drawTrials() {
     button.addEventListener("click", () => { state.sort = { head: column.head, down: chosen && !sort.down }; drawTrials(); });
     return make("th", { scope: "col", "aria-sort": chosen ? (sort.down ? "descending" : "ascending") : "none", class: kind(column) }, button);
   })));
-  table.tBodies[0].replaceChildren(...found.slice(0, state.shown).map((row) => make("tr", { "data-row": row, class: one.best.includes(row) ? "best" : "" },
+  table.tBodies[0].replaceChildren(...rows.slice(0, shown).map((row) => make("tr", { "data-row": row, tabindex: -1, class: `${one.best.includes(row) ? "best " : ""}${isShort(one, row) ? "short" : isWhole(one, row) ? "whole" : "lost"}` },
     ...kept.map((column) => make("td", { class: kind(column) }, column.text(column.values[row]))))));
   if (focused) [...table.tHead.querySelectorAll("button")].find((button) => button.dataset.head === focused)?.focus();
-  $("more").hidden = found.length <= state.shown;
+  $("more").hidden = rows.length <= shown;
+  $("more").textContent = `Show all ${rows.length.toLocaleString("en-GB")}`;
   const told = [...one.fixed, ...same.map(({ head, values, text: write }) => `${head} ${write(values[0])}`)];
   $("same").textContent = told.length ? `The same in all: ${told.join(", ")}.` : "";
 }
@@ -413,8 +410,7 @@ function drawCharts() {
 
 function drawStudy() {
   const one = study(), [x, y] = one.axes.map(String);
-  const only = one.only ? `${one.only[0]}:${one.params[one.only[0]].values[one.only[1]]}` : "";
-  Object.assign(state, { x, y, only, colour: "0", whole: false, filter: "", sort: null, shown: PAGE_ROWS });
+  Object.assign(state, { x, y, colour: "0", whole: false, sort: null });
   drawHeader(one);
   drawFirst(one);
   drawChoices(one);
@@ -427,10 +423,9 @@ function drawStudy() {
 function listen() {
   const on = (id, event, act) => $(id).addEventListener(event, ({ target }) => act(target));
   on("study", "change", ({ value }) => { state.study = Number(value); drawStudy(); });
-  for (const id of ["x", "y", "colour", "only"]) on(id, "change", ({ value }) => { state[id] = value; drawChoices(study()); drawLandscape(study()); });
+  for (const id of ["x", "y", "colour"]) on(id, "change", ({ value }) => { state[id] = value; drawChoices(study()); drawLandscape(study()); });
+  on("more", "click", () => drawTrials(Infinity));
   on("whole", "change", ({ checked }) => { state.whole = checked; drawLandscape(study()); });
-  on("filter", "input", ({ value }) => { Object.assign(state, { filter: value, shown: PAGE_ROWS }); drawTrials(); });
-  on("more", "click", () => { state.shown += 200; drawTrials(); });
   let width = innerWidth, waiting;
   addEventListener("resize", () => {
     if (innerWidth === width) return; // only the height changed, as when a phone hides its address bar
@@ -438,7 +433,7 @@ function listen() {
     clearTimeout(waiting);
     waiting = setTimeout(drawCharts, 100);
   });
-  for (const query of ["(prefers-color-scheme: dark)", "print"]) matchMedia(query).addEventListener("change", drawCharts);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawCharts);
   listenToMarks();
 }
 

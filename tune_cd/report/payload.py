@@ -1,8 +1,7 @@
 """A results table -> the page's content as JSON types; `page.js` documents how it reads the content."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from tune_cd.analysis.parts import parts_of
 from tune_cd.analysis.runs import length_in, runs_of
 from tune_cd.analysis.scores import score_words
 from tune_cd.analysis.tables import cell_text
-from tune_cd.report.findings import Findings, findings, is_known
+from tune_cd.report.findings import Findings, is_known
 from tune_cd.report.first_screen import chips, images_of, shares_of, use_it, worth
 from tune_cd.report.landscape import landscape
 from tune_cd.report.numbers import numbers, plain, plain_axis, seconds
@@ -24,6 +23,7 @@ from tune_cd.results.rows import DIGEST, SPACE, sign_of
 COLUMNS = ("trial_id", "search", "seed", "trial_index", "images_seen", "train_seconds", "direction", "error")
 STATES = {"completed": "trained to the end", "stopped": "stopped early"}
 STUDIES = "The setting that each study chose by validation; test scores are means over fresh seeds where there are any."
+NOTES = 5  # largest number of notes that are listed
 
 
 def payload(
@@ -36,45 +36,26 @@ def payload(
 ) -> dict[str, Any]:
     """The page's content: one entry per study, the one that ended last first.
 
-    trials: rows of `results.read`, of any number of studies, including none. notes: sentences about the whole page.
-    known: by study, where known, the `command` that runs the study again, and `networks`, the file of each search's
-    trained network. curves: rows of `results.read_curves`, if the trials have any. A study that raises an error is left
-    out, and named in `left_out` and in the notes; numbers that a float cannot hold are gaps. Secrets are hidden.
+    trials: rows of `results.read`, of any number of studies, including none. notes: sentences about the whole page, of
+    which the first NOTES are listed. known: by study, where known, the `command` that runs the study again, and
+    `networks`, the file of each search's trained network. curves: rows of `results.read_curves`, if the trials have
+    any. Numbers that a float cannot hold are gaps. Secrets are hidden.
     """
-    studies: list[dict[str, Any]] = []
-    left_out: dict[str, str] = {}
-
-    def made(name: str, make: Callable[[], list[dict[str, Any]]]) -> list[dict[str, Any]]:
-        try:
-            with np.errstate(all="ignore"):
-                found = hide(make())
-            json.dumps(found, allow_nan=False)
-            return found
-        except Exception as error:  # any error: a fault in the rows of one study must not cost the others
-            left_out[name] = redact(f"{type(error).__name__}: {error}")
-            return []
-
-    for name, rows in trials.groupby("study", sort=True):
-        studies += made(f"study {name}", partial(_parts, str(name), rows, curves, **(known or {}).get(str(name), {})))
-    studies.sort(key=lambda study: -(study["ended"] or 0))
-    several = trials[trials["study"].isin({study["study"] for study in studies})]
-    tables = made("comparison of studies", partial(_compared, several)) if len(studies) > 1 else []
+    listed = [*notes[:NOTES], *[f"… and {len(notes) - NOTES} more of these"][: len(notes) > NOTES]]
+    with np.errstate(all="ignore"):
+        studies = [
+            hide(_study(f"{name}: {words}" if words else str(name), rows, curves, **(known or {}).get(str(name), {})))
+            for name, own in trials.groupby("study", sort=True)
+            for words, rows in parts_of(own)  # one per problem and set-up, whose scores have no common scale
+        ]
+        tables = hide(_compared(trials)) if len(studies) > 1 else []
     return {
         "title": redact(title),
-        "notes": [*map(redact, notes), *(f"{name} could not be shown: {why}" for name, why in left_out.items())],
-        "left_out": left_out,
+        "notes": [*map(redact, listed)],
         "glossary": GLOSSARY,
         "tables": tables,
-        "studies": studies,
+        "studies": sorted(studies, key=lambda study: -(study["ended"] or 0)),
     }
-
-
-def _parts(name: str, trials: pd.DataFrame, curves: pd.DataFrame | None, **known: Any) -> list[dict[str, Any]]:
-    """A study's entries: one, or one per problem and set-up if scores have no common scale."""
-    return [
-        _study(f"{name}: {words}" if words else name, part.reset_index(drop=True), curves, **known)
-        for words, part in parts_of(trials)
-    ]
 
 
 def _study(
@@ -85,7 +66,7 @@ def _study(
     networks: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     trials = trials.sort_values(["search", "search_seed", "trial_index", "seed"], ignore_index=True)
-    found, images, shares = findings(trials), images_of(trials), shares_of(trials)
+    found, images, shares = Findings(trials), images_of(trials), shares_of(trials)
     paused = runs_of(trials)["paused"].iloc[: len(trials)]
     states = ["paused" if rests else STATES.get(status, status) for status, rests in zip(trials["status"], paused)]
     best, first = _best_rows(found), trials.iloc[0]
@@ -101,7 +82,7 @@ def _study(
         "words": [[head, *said] for head, said in summarise(found, command, images).items()],
         "best": best,
         "setting": setting(found, found.best, " ") if best else [],
-        "worth": _worth(found),
+        "worth": worth(found),
         "use": use_it(found, command, network),
         "trials": {column: plain(trials[column]) for column in COLUMNS}
         | {"state": states, "share": numbers(shares, 3), "started": seconds(trials["started_at"])},
@@ -116,14 +97,7 @@ def _best_rows(found: Findings) -> list[int]:
     if found.best is None:
         return []
     rows = found.trials[(found.trials["setting"] == found.best["setting"]) & (found.trials["status"] == "completed")]
-    own = rows["trial_id"] == found.best["trial_id"]
-    return [*map(int, rows.index[own]), *map(int, rows.index[~own])]
-
-
-def _worth(found: Findings) -> dict[str, Any]:
-    told = worth(found)
-    values = [row[name] for row in told["rows"] for name in ("value", "low", "high")]
-    return told | {"axis": plain_axis(told["label"], values, room=0.08)}
+    return sorted(map(int, rows.index), key=lambda row: rows["trial_id"][row] != found.best["trial_id"])
 
 
 # Curves and facts -------------------------------------------------------------------------------------------------
@@ -149,33 +123,25 @@ def _learning(trials: pd.DataFrame, curves: pd.DataFrame | None) -> dict[str, An
 
 
 def _curves(trials: pd.DataFrame) -> dict[str, Any]:
-    """The best score so far of every search, over whole trainings' worth of images."""
-    lines = []
-    for curve in curves_of(trials, "val_score"):
+    """The best score so far of every search: over whole trainings' worth where trainings pause, else over trials."""
+    lines, curves = [], curves_of(trials, "val_score")
+    for curve in curves:
         reached = np.where(np.arange(len(curve)) < curve.waiting, np.nan, curve.reached)
         lines.append({"search": curve.method, "x": numbers(curve.clock("trials"), 4), "y": numbers(reached, 5)})
-    return _lines(lines, "whole trainings' worth", score_words(trials, "val_score"))
+    pauses = any(curve.shares is not None for curve in curves)
+    return _lines(lines, "whole trainings' worth" if pauses else "trials ended", score_words(trials, "val_score"))
 
 
 def _facts(trials: pd.DataFrame) -> list[list[str]]:
-    """The fields that all trials share: problem, searches, machines, versions and configuration."""
+    """The score, how many trials each search asked for, the first one's versions, and the configuration of all."""
     first, configs = trials.iloc[0], [json.loads(text) for text in trials["config"].unique()]
-    software = [json.loads(text).items() for text in trials["software"].unique()]
-    listed = {
-        "trials": [f"{number} {search}" for search, number in trials["search"].value_counts(sort=False).items()],
-        "commits": trials["git_commit"].dropna(),
-        "machines": [*trials["device"].dropna(), *trials["hostname"].dropna()],
-        "software": [f"{name} {version}" for versions in software for name, version in versions],
-    }
-    said = {name: first[name] for name in ("dataset", "task", "loss")} | {"score": first["metric_name"]}
-    said |= {name: ", ".join(sorted(set(map(str, texts)))) for name, texts in listed.items()}
-    shared = {
-        name: value
-        for name, value in configs[0].items()
-        if name not in (SPACE, DIGEST) and all(name in config and config[name] == value for config in configs)
-    }
-    hidden = {name: value for name, value in sorted(hide(shared).items()) if value is not None}
-    said |= {name: json.dumps(value, ensure_ascii=False) for name, value in hidden.items()}
+    asked = ", ".join(f"{number} {search}" for search, number in trials["search"].value_counts(sort=False).items())
+    versions = ", ".join(f"{name} {version}" for name, version in json.loads(first["software"]).items())
+    said = {"score": first["metric_name"], "trials": asked, "commit": first["git_commit"], "software": versions}
+    for name, value in sorted(hide(configs[0]).items()):
+        shared = all(config.get(name) == configs[0][name] for config in configs)
+        if shared and value is not None and name not in (SPACE, DIGEST):
+            said[name] = json.dumps(value, ensure_ascii=False)
     return [[name, redact(str(text))] for name, text in said.items() if pd.notna(text) and text != ""]
 
 
@@ -189,7 +155,7 @@ def _compared(trials: pd.DataFrame) -> list[dict[str, Any]]:
     groups += [(f"Studies by their {metric}", rows) for metric, rows in trials[~named].groupby("metric_name")]
     for title, rows in groups:
         if rows["study"].nunique() > 1:
-            chosen = [_chosen(findings(own.reset_index(drop=True))) for _, own in rows.groupby("study")]
+            chosen = [_chosen(Findings(own.reset_index(drop=True))) for _, own in rows.groupby("study")]
             smaller = sign_of(rows.iloc[0].get("mode")) < 0
             frame = pd.DataFrame(chosen).sort_values("validation", ascending=smaller, kind="stable")
             frame = frame.dropna(axis=1, how="all")

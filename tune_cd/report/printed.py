@@ -1,7 +1,6 @@
 """The tables of `--figures`: what stands in them, with captions, in Markdown and LaTeX."""
 
 from collections.abc import Callable, Sequence
-from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -28,41 +27,27 @@ CAPTIONS = {
 }
 LABELS = {"methods": "tab:hp_res", "best-values": "tab:best_values", "base-numbers": "table:baselines",
           "memory": "table:xbm"}  # fmt: skip
-
-Named = dict[str, pd.DataFrame]
-"""What a table is of, which its caption names -> the table."""
-
-
-def tables_of(trials: pd.DataFrame) -> dict[str, Callable[[], dict[str, str]]]:
-    """File name -> function that returns its texts by file ending; {} if the trials lack the needed data."""
-    makers: dict[str, Callable[[pd.DataFrame], Named]] = {
-        "methods": _methods,
-        "best-values": lambda trials: {"": tables.best_values(trials)},
-        "base-numbers": lambda trials: {"": _beside_published(tables.base_numbers(trials))},
-        "memory": _memory,
-    }
-    return {name: partial(_texts, name, make, trials) for name, make in makers.items()}
+MEMORY_SEARCHES = {search for searches in MEMORY_MODES.values() for search in searches}
+COLUMNS = ("searches", *(f"AUC@{k}" for k in BUDGETS), "n-95", "ΔAUC@20", "p@20")
 
 
-def _texts(name: str, make: Callable[[pd.DataFrame], Named], trials: pd.DataFrame) -> dict[str, str]:
-    """A maker's tables one after the other, in Markdown and in LaTeX; from the second on labels have a number."""
-    made = {CAPTIONS[name].format(of or "the trials"): table for of, table in make(trials).items() if len(table)}
-    labels = [f"{LABELS[name]}-{n}" if n > 1 else LABELS[name] for n in range(1, len(made) + 1)]
-    texts = {
-        "md": "\n".join(f"{tables.markdown(table)}\n\n{caption}\n" for caption, table in made.items()),
-        "tex": "\n".join(f"{tables.latex(table, caption, label)}\n"
-                         for (caption, table), label in zip(made.items(), labels)),
-    }  # fmt: skip
-    return texts if made else {}
+def printed(name: str, trials: pd.DataFrame) -> dict[str, str]:
+    """The texts of the table `name`, of TABLES, by file ending; {} if the trials lack the needed data.
+
+    Several tables, as of several landscapes, stand one after the other; from the second on labels have a number.
+    """
+    made = {CAPTIONS[name].format(of): table for of, table in TABLES[name](trials).items() if len(table)}
+    parts = [
+        (f"{tables.markdown(table)}\n\n{caption}\n",
+         f"{tables.latex(table, caption, LABELS[name] + (f'-{n}' if n > 1 else ''))}\n")
+        for n, (caption, table) in enumerate(made.items(), 1)
+    ]  # fmt: skip
+    return {ending: "\n".join(texts) for ending, texts in zip(("md", "tex"), zip(*parts))}
 
 
 def searched(curves: Sequence[Curve]) -> list[Curve]:
     """The curves of searches that choose the next trial; the order of a grid's cells says nothing about a method."""
     return [curve for curve in curves if curve.method != "grid"]
-
-
-MEMORY_SEARCHES = {search for searches in MEMORY_MODES.values() for search in searches}
-COLUMNS = ("searches", *(f"AUC@{k}" for k in BUDGETS), "n-95", "ΔAUC@20", "p@20")
 
 
 def methods(curves: Sequence[Curve]) -> pd.DataFrame | None:
@@ -84,19 +69,29 @@ def methods(curves: Sequence[Curve]) -> pd.DataFrame | None:
     return cells[[name for name in cells if cells[name].ne("-").any()]]
 
 
-def _methods(trials: pd.DataFrame) -> Named:
+def _methods(trials: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """`tab:hp_res`, one table per landscape."""
     compared = {landscape: methods(curves) for landscape, curves in grouped(curves_of(trials), "landscape").items()}
     return {landscape: table for landscape, table in compared.items() if table is not None}
 
 
-def _beside_published(numbers: pd.DataFrame) -> pd.DataFrame:
-    """The rows of datasets with published numbers."""
-    known = {dataset for dataset, *_ in tables.BASE_NUMBERS}
-    return numbers[[tables.published_name(dataset) in known for dataset in numbers["dataset"]]]
+def _base_numbers(trials: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """`table:baselines`: the rows of datasets with published numbers."""
+    numbers, known = tables.base_numbers(trials), {dataset for dataset, *_ in tables.BASE_NUMBERS}
+    return {"": numbers[[tables.published_name(dataset) in known for dataset in numbers["dataset"]]]}
 
 
-def _memory(trials: pd.DataFrame) -> Named:
+def _memory(trials: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """`table:xbm` for every problem and set-up with the experiment's searches."""
     parts = comparable(trials, but=MEMORY_FIELDS)
-    return {part.words: tables.memory(part.trials) for part in parts if {*part.trials["search"]} >= {"S1", "S3"}}
+    made = {part.words: tables.memory(part.trials) for part in parts if {*part.trials["search"]} >= {"S1", "S3"}}
+    return {words or "the trials": table for words, table in made.items()}
+
+
+TABLES: dict[str, Callable[[pd.DataFrame], dict[str, pd.DataFrame]]] = {
+    "methods": _methods,
+    "best-values": lambda trials: {"": tables.best_values(trials)},
+    "base-numbers": _base_numbers,
+    "memory": _memory,
+}
+"""Name of a table -> function that returns each of its tables, by what its caption says that it is of."""

@@ -4,15 +4,14 @@ from collections.abc import Mapping
 from math import isinf
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from tune_cd import balance
-from tune_cd.analysis.axes import written
+from tune_cd.analysis.axes import Axis, written
 from tune_cd.analysis.confirmation import Mean
 from tune_cd.analysis.intervals import student
 from tune_cd.analysis.recipes import Recipe
-from tune_cd.analysis.scores import SPLITS, parameter, parameter_of
+from tune_cd.analysis.scores import SPLITS, parameter_of
 from tune_cd.analysis.tables import ALIKE
 from tune_cd.balance import WEIGHT
 from tune_cd.report.findings import Findings, is_known
@@ -163,16 +162,21 @@ def _certainty(found: Findings) -> Sentences:
     else:
         said.append("There is no test score. The best of many validation scores is biased upwards by the choice.")
     if len(found.alike) > 1:
-        values = {axis.name: parameter(found.alike, axis.name) for axis in found.axes if axis.kind != "category"}
-        ends = {name: (np.nanmin(column), np.nanmax(column)) for name, column in values.items()}
-        spans = [f"{letters(name)} {low:.3g} to {high:.3g}" for name, (low, high) in ends.items() if low < high]
-        said.append(f"{len(found.alike)} settings are within {100 * ALIKE:.0f} % of the best ({', '.join(spans)}).")
+        spans = ", ".join(filter(None, (_span(axis, found.alike) for axis in found.axes)))
+        said.append(f"{len(found.alike)} settings are within {100 * ALIKE:.0f} % of the best ({spans}).")
     if best["trained"] > best["seeds"]:
         said.append(
             f"Of the best setting's {best['trained']} trainings only {best['seeds']} completed: its score is of those."
         )
     sure = is_known(noise) and best["trained"] == best["seeds"]
     return {"How sure": (" ".join(said), "note" if sure else "caution")}
+
+
+def _span(axis: Axis, rows: pd.DataFrame) -> str:
+    """The values of a parameter in some settings, "lr 0.001 to 0.1" or "optimizer adam or sgd"; "" for a single one."""
+    values = sorted({value for value in axis.values_of(rows) if value is not None and value == value})
+    told = " or ".join(values) if axis.kind == "category" else " to ".join(map(written, [*values[:1], *values[-1:]]))
+    return f"{letters(axis.name)} {told}" * (len(values) > 1)
 
 
 def _failures(found: Findings, command: str | None) -> Sentences:

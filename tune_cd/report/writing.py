@@ -30,8 +30,7 @@ def read(place: Path | str, studies: Sequence[str] | None) -> pd.DataFrame:
         if len(trials) or text_of(store_of(place), studies[0], OPTIONS) is not None:
             return trials
     trials = results.read_file(place) if one_file else results.read(place)
-    unknown = {*(studies or ())}.difference(trials["study"])
-    if unknown:
+    if unknown := {*(studies or ())}.difference(trials["study"]):
         known = ", ".join(sorted(set(trials["study"]))) or "none"
         raise ValueError(f"study {', '.join(sorted(unknown))}: not in {place}; there are {known}")
     return trials if studies is None else trials[trials["study"].isin(studies)].reset_index(drop=True)
@@ -43,8 +42,7 @@ def is_file(place: Path | str) -> bool:
 
 
 def content(place: Path | str, studies: Sequence[str] | None = None) -> dict[str, Any]:
-    """The page's content for these studies. Unusable files, and studies that cannot be shown, are named on the page and
-    warned of. Errors: as `read`."""
+    """The page's content for these studies. Unusable files are named in its notes. Errors: as `read`."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         trials = read(place, studies)
@@ -53,10 +51,7 @@ def content(place: Path | str, studies: Sequence[str] | None = None) -> dict[str
     notes = list(dict.fromkeys(str(warning.message) for warning in caught))
     title = studies[0] if studies and len(studies) == 1 else names[0] if len(names) == 1 else str(place)
     known = {name: _known(place, name) for name in names}
-    found = payload(trials, title, notes=notes, known=known, curves=pd.concat(curves) if curves else None)
-    for note in found["notes"]:
-        warnings.warn(note, stacklevel=2)
-    return found
+    return payload(trials, title, notes=notes, known=known, curves=pd.concat(curves) if curves else None)
 
 
 def _known(place: Path | str, study: str) -> dict[str, Any]:

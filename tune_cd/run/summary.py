@@ -14,7 +14,7 @@ from tune_cd.analysis.runs import counted, runs_of
 from tune_cd.analysis.scores import parameter_of, searching
 from tune_cd.analysis.tables import markdown, memory
 from tune_cd.report.findings import Findings, findings, is_known
-from tune_cd.report.words import edges, fresh_score, interval, recipe_words, tuned
+from tune_cd.report.words import edges, fresh_score, interval, letters, recipe_words, tuned
 from tune_cd.results.study_files import Networks
 from tune_cd.run.screen import fold
 from tune_cd.run.searches import averages_of
@@ -47,7 +47,7 @@ def counted_by_status(table: pd.DataFrame) -> str:
 def _balance_table(trials: pd.DataFrame, study: Study) -> list[str]:
     """Lines with the best h and score of the requested search and of each baseline, then how well each learning rate
     was tuned."""
-    found, names = findings(trials), study.config.weighted.weights
+    found, names = Findings(trials), study.config.weighted.weights
     best = found.best if found.best["search"] == study.config.search else None
     recipes = [recipe for recipe in found.recipes if recipe.average in averages_of(study.setup)]
     rows = [("best balance found", best), *((f"best with {recipe_words(one.average)}", one.best) for one in recipes)]

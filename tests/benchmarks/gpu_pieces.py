@@ -138,11 +138,9 @@ def case_of(name: str, device: torch.device) -> benchmark.Case:
     return replace(case, setup=replace(case.setup, image_size=32), classes=32, per_class=4)
 
 
-def speed(name: str, variants: tuple[str, ...] | None, device: torch.device) -> Rows:
-    """variants: None, the usual ones."""
+def speed(name: str, device: torch.device) -> Rows:
     large = device.type == "cuda"
-    if variants is None:
-        variants = (*benchmark.USUAL, "eager", "graph", *(benchmark.PACKS if large else ["packed-2"]))
+    variants = (*benchmark.USUAL, "eager", "graph", *(benchmark.PACKS if large else ["packed-2"]))
     options = argparse.Namespace(
         batch_size=64 if large else 16, workers=None if large else 0, seconds=1.0 if large else 0.1,
         iterations=None, repeats=5 if large else 1,
@@ -351,9 +349,8 @@ def with_less_memory(case: benchmark.Case, data: DeviceData, configurations: lis
 
 PIECES: dict[str, Callable[[torch.device], Rows]] = {
     "machine": machine,
-    **{name: partial(speed, name, None) for name in benchmark.CASES},
+    **{name: partial(speed, name) for name in benchmark.CASES},
     "time": where_the_time_goes,
     "setups": setups,
     "grid": grid,
-    "vmap": partial(speed, "small_conv", ("eager", "vmap-4", "vmap-16", "vmap-64")),
 }

@@ -10,7 +10,6 @@ difference to the last method in pairs, with 95 % intervals over functions; then
 --searches is the number of instances of each function: turned and moved.
 """
 
-from argparse import Namespace
 from dataclasses import dataclass
 from functools import cache
 from itertools import product
@@ -26,7 +25,7 @@ from tune_cd.landscapes.landscape import Landscape
 from tune_cd.landscapes.simulation import replay
 from tune_cd.search.methods import OPTIMISERS
 
-FUNCTIONS = range(1, 25)
+FUNCTIONS, DIMENSIONS = range(1, 25), (2, 3)
 METHODS = ("random", "tpe", "cmaes", "cd-paper", "cd")
 AT = (5, 10, 20, 30)
 SAMPLE = 2**14  # points of the box, of which a share is lower than the best so far
@@ -41,10 +40,6 @@ class Function:
     instance: int
 
     @property
-    def name(self) -> str:
-        return f"f{self.number}-{self.dimension}d-{self.instance}"
-
-    @property
     def space(self) -> Space:
         return Space(**{f"x{axis}": Linear(-5.0, 5.0) for axis in range(self.dimension)})
 
@@ -55,7 +50,8 @@ class Function:
 
     def landscape(self) -> Landscape:
         sample = _sampled(self)
-        return Landscape(self.name, self.space, self, {}, float(sample[0]), -float(_problem(self).best_value()))
+        name = f"f{self.number}-{self.dimension}d-{self.instance}"
+        return Landscape(name, self.space, self, {}, float(sample[0]), -float(_problem(self).best_value()))
 
 
 @cache
@@ -106,23 +102,17 @@ def table(means: pd.DataFrame, dimension: int) -> pd.DataFrame:
     return pd.DataFrame.from_dict(rows, orient="index").fillna("").rename_axis(f"{dimension} axes")
 
 
-def measured(options: Namespace) -> pd.DataFrame:
-    """Means over the instances, by dimension, method and function."""
-    instances = range(1, options.searches + 1)
-    names = ["method", "dimension", "function", "instance", "workers"]
-    jobs = list(product(options.methods, options.dimensions, FUNCTIONS, instances, [options.workers]))
-    rows = pd.DataFrame(jobs, columns=names).join(pd.DataFrame(run(searched, jobs, options), columns=list(AT)))
-    return rows.groupby(["dimension", "method", "function"], sort=False)[list(AT)].mean()
-
-
 def main(argv: list[str] | None = None) -> None:
     parser = options_of(__doc__, 5)
     parser.add_argument("--methods", nargs="+", choices=OPTIMISERS, default=list(METHODS))
-    parser.add_argument("--dimensions", type=int, nargs="+", choices=(2, 3, 5), default=[2, 3])
     parser.add_argument("--workers", type=int, default=1, help="trials at a time; default: %(default)s")
     options = parser.parse_args(argv)
-    means = measured(options)
-    for dimension in options.dimensions:
+    instances = range(1, options.searches + 1)
+    jobs = list(product(options.methods, DIMENSIONS, FUNCTIONS, instances, [options.workers]))
+    rows = pd.DataFrame(jobs, columns=["method", "dimension", "function", "instance", "workers"])
+    rows = rows.join(pd.DataFrame(run(searched, jobs, options), columns=list(AT)))
+    means = rows.groupby(["dimension", "method", "function"], sort=False)[list(AT)].mean()
+    for dimension in DIMENSIONS:
         print(markdown(table(means, dimension)), end="\n\n")
 
 

@@ -2,15 +2,14 @@
 
 Printed, medians of --turns: milliseconds of one `write_trial` into an empty study, beside 900 files, and beside
 --trials compacted rows; seconds to read and compact those files; of the compacted rows the seconds to read them (plain
-`pandas.read_parquet` beside it), to compute the grid and the best-so-far curve, and to write the report, with its size;
-with --browser also those from opening the page to its last chart. 3,750 trials are the paper's grid of 25 x 25 x 6.
-Rows have 20 scores and 30 options of random digits, which do not compress.
+`pandas.read_parquet` beside it), to compute the grid and the best-so-far curve, and to write the report, with its size.
+3,750 trials are the paper's grid of 25 x 25 x 6. Rows have 20 scores and 30 options of random digits, which do not
+compress.
 """
 
 import argparse
 import json
 import random
-import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -75,20 +74,7 @@ def seconds(call: Callable[[], object], turns: int = 1) -> float:
     return median(times)
 
 
-def opened(page: Path) -> None:
-    """Open a page in a browser until the last of its charts is drawn."""
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        found = shutil.which("chromium") or shutil.which("google-chrome")
-        browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox", "--disable-gpu"])
-        tab = browser.new_page(viewport={"width": 1280, "height": 900})
-        tab.goto(page.as_uri())
-        tab.wait_for_selector("html[data-ready]", state="attached")
-        browser.close()
-
-
-def measured(folder: Path, trials: int, turns: int, browser: bool) -> Iterator[tuple[str, float]]:
+def measured(folder: Path, trials: int, turns: int) -> Iterator[tuple[str, float]]:
     """What was done, and the seconds it took."""
     small, large, written = folder / "small", folder / "large", rows(FILES + 2 * turns, "small")
 
@@ -111,18 +97,15 @@ def measured(folder: Path, trials: int, turns: int, browser: bool) -> Iterator[t
     yield "best-so-far curve", seconds(lambda: best_so_far(table), turns)
     took = seconds(lambda: page.write_text(render(content(large)), encoding="utf-8"), turns)
     yield f"report, {page.stat().st_size / 1e6:.1f} MB", took
-    if browser:
-        yield "report opened and drawn", seconds(lambda: opened(page), turns)
 
 
 def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--trials", type=int, default=3750, help="compacted rows; default: %(default)s")
     parser.add_argument("--turns", type=int, default=3, help="default: %(default)s")
-    parser.add_argument("--browser", action="store_true", help="also open the page")
     options = parser.parse_args(argv)
     with tempfile.TemporaryDirectory() as folder:
-        for what, took in measured(Path(folder), options.trials, options.turns, options.browser):
+        for what, took in measured(Path(folder), options.trials, options.turns):
             print(f"{what:<40} {1000 * took:10.1f} ms", flush=True)
 
 

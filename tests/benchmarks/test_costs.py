@@ -4,7 +4,6 @@ import os
 
 import big_table
 import pytest
-import suggest
 
 from tune_cd import results
 from tune_cd.landscapes.formulas import BATCH_SIZES
@@ -13,7 +12,7 @@ from tune_cd.landscapes.formulas import BATCH_SIZES
 def test_a_large_table_is_written_read_and_drawn(tmp_path, monkeypatch):
     """Every line, the rows that there should be, and the landscape's own scores in them."""
     monkeypatch.setattr(big_table, "FILES", 3)
-    told = dict(big_table.measured(tmp_path, 60, 1, browser=False))
+    told = dict(big_table.measured(tmp_path, 60, 1))
     assert len(told) == 10 and min(told.values()) > 0 and (tmp_path / "report.html").exists()
     assert len(results.read(tmp_path / "small")) == 1 + 3 + 1
     table = results.read(tmp_path / "large", "big")
@@ -23,24 +22,9 @@ def test_a_large_table_is_written_read_and_drawn(tmp_path, monkeypatch):
     assert (completed["val_score"] - completed["test_score"]).abs().max() < 0.05
 
 
-@pytest.fixture(autouse=True)
-def environment(monkeypatch):
-    """The commands set these for themselves when they are imported."""
-    for name, value in {"OMP_NUM_THREADS": "1", "RAY_USAGE_STATS_ENABLED": "0", "RAY_AIR_NEW_OUTPUT": "0"}.items():
-        monkeypatch.setenv(name, os.environ.get(name, value))
-
-
-def test_what_lies_between_trials_and_how_busy_workers_are_by_hand():
-    """Two workers; from when both have begun, at 1, to the last beginning, at 6, they have trials for 8.5 of 10 s."""
+def test_what_lies_between_two_trials_by_hand(monkeypatch):
+    for name, value in {"RAY_USAGE_STATS_ENABLED": "0", "RAY_AIR_NEW_OUTPUT": "0"}.items():
+        monkeypatch.setenv(name, os.environ.get(name, value))  # the command sets them when it is imported
     overhead = pytest.importorskip("overhead", reason="Ray is not installed")
-    times = [(0.0, "begin"), (1.0, "begin"), (4.0, "end"), (5.0, "begin"), (5.5, "end"), (6.0, "begin"), (9.0, "end")]
-    assert overhead.gaps(times[1:]) == [1.0, 0.5]
-    assert overhead.busy_share(times, 2) == pytest.approx(8.5 / 10)
-
-
-@pytest.mark.parametrize("space", ["balance", "4 others"])
-@pytest.mark.parametrize("pausing", [False, True])
-def test_suggestions_are_timed_beside_known_rows_and_a_wave_without_any(space, pausing):
-    median, costliest = suggest.suggestion(space, pausing, 3)
-    assert 0 < median <= costliest
-    assert suggest.wave(space, 3) > 0
+    times = [(1.0, "begin"), (4.0, "end"), (5.0, "begin"), (5.5, "end"), (6.0, "begin"), (9.0, "end")]
+    assert overhead.gaps(times) == [1.0, 0.5]

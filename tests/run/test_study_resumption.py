@@ -163,6 +163,9 @@ def test_fresh_seeds_are_trained_of_what_each_search_chose(tmp_path):
     best = max(runs.rows[:before], key=lambda r: (r["search"] == "cd", r["val_score"]))
     assert tuple(best["params"].values()) in chosen
     assert not last.portfolio().searches
+    other = next(r for r in runs.rows if r["search"] == "cd" and tuple(r["params"].values()) not in chosen)
+    last.by_trial[other["trial_id"]] = other | {"val_score": 2.0}
+    assert [(one.h, one.seed) for one in last.portfolio().ask()] == [(other["params"], 1), (other["params"], 2)]
 
 
 # ---------------------------------------------------------------------------------------------- trainings that pause

@@ -163,9 +163,17 @@ def test_fresh_seeds_are_trained_of_what_each_search_chose(tmp_path):
     best = max(runs.rows[:before], key=lambda r: (r["search"] == "cd", r["val_score"]))
     assert tuple(best["params"].values()) in chosen
     assert not last.portfolio().searches
-    other = next(r for r in runs.rows if r["search"] == "cd" and tuple(r["params"].values()) not in chosen)
-    last.by_trial[other["trial_id"]] = other | {"val_score": 2.0}
-    assert [(one.h, one.seed) for one in last.portfolio().ask()] == [(other["params"], 1), (other["params"], 2)]
+
+
+def test_a_choice_that_has_changed_is_trained_with_fresh_seeds_too(tmp_path):
+    made = small(tmp_path, "--confirm", "2", "--no-baseline")
+    runs, last = Runs(made), Runs(made, group=1)
+    runs.go_on()
+    last.by_trial = dict(runs.by_trial)
+    last.go_on()
+    worst = min(runs.rows, key=lambda r: r["val_score"])
+    last.by_trial[worst["trial_id"]] = worst | {"val_score": 2.0}
+    assert [(one.h, one.seed) for one in last.portfolio().ask()] == [(worst["params"], 1), (worst["params"], 2)]
 
 
 # ---------------------------------------------------------------------------------------------- trainings that pause

@@ -136,7 +136,7 @@ def complaints(file: Path) -> list[str]:
 
 
 def run(code: str) -> subprocess.CompletedProcess:
-    return subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=240)
+    return subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=1500)
 
 
 def modules(rooms: list[str], *left_out: str) -> list[str]:

@@ -27,7 +27,7 @@ def python(site: Path, names: list[str], *words: str | Path) -> subprocess.Compl
         (site / name).symlink_to(INSTALLED / name)
     environ = os.environ | {"PYTHONPATH": f"{ROOT}{os.pathsep}{site}"}
     command = [sys.executable, "-S", *map(str, words)]
-    return subprocess.run(command, cwd=site, env=environ, capture_output=True, text=True, timeout=240)
+    return subprocess.run(command, cwd=site, env=environ, capture_output=True, text=True, timeout=1500)
 
 
 def light(site: Path, *words: str | Path) -> subprocess.CompletedProcess:

@@ -21,7 +21,7 @@ FOREIGN = {
 
 def python(*argv: str, cwd: Path, **environ: str) -> subprocess.CompletedProcess:
     environ = {**os.environ, "PYTHONPATH": str(ROOT), **environ}
-    return subprocess.run([sys.executable, *argv], cwd=cwd, env=environ, capture_output=True, timeout=240)
+    return subprocess.run([sys.executable, *argv], cwd=cwd, env=environ, capture_output=True, timeout=1500)
 
 
 @pytest.mark.parametrize("environ", FOREIGN.values(), ids=FOREIGN)

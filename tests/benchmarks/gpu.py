@@ -1,7 +1,7 @@
 """The first hour on a GPU: everything that only a card can tell, in pieces, on one page.
 
     python tests/benchmarks/gpu.py --minutes 30 [--out .] [--device cuda|cpu]
-        [--pieces machine tests small_conv resnet18 resnet32 resnet50 time setups grid vmap]
+        [--pieces machine tests small_conv resnet18 resnet32 resnet50 time setups grid]
 
 From the repository's root; needs torch, torchvision, numpy, scipy, pandas and pyarrow (and pytest for the piece tests,
 which else says that it was left out). The pieces are in order of what teaches most:
@@ -12,8 +12,7 @@ which else says that it was left out). The pieces are in order of what teaches m
                images/s of the usual trainer, eager, a graph, packs of 4 to 64; share of the roofline (`training.py`)
     time       host µs and kernels a step, the batch's share, cudnn.benchmark; probe, retrieval, evaluation
     setups     steps of every set-up of the paper
-    grid       lists of configurations in packs with measured memory, and with less of it, which forces the retreat
-    vmap       stacked networks, which are known to fail in bfloat16
+    grid       lists of configurations in packs with measured memory, and one by one
 
 Each piece is a process with a share of the time left; one that fails or is out of time keeps the rows it has, and the
 others go on. Images are made up. After every piece OUT/gpu.json and OUT/gpu.md are written, with the pieces of an
@@ -60,8 +59,7 @@ PIECES = (
     Piece("resnet50", "Images per second, ResNet-50", 2),
     Piece("time", "Where the time goes", 4),
     Piece("setups", "Steps of the paper's set-ups", 4),
-    Piece("grid", "Packs with measured memory, and the retreat", 4),
-    Piece("vmap", "Stacked networks", 2),
+    Piece("grid", "Packs with measured memory", 4),
 )
 
 

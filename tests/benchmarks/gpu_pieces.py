@@ -1,7 +1,6 @@
 """The pieces of `gpu.py`: each yields (row, measure), where measure returns the row's columns or raises."""
 
 import argparse
-import contextlib
 import json
 import logging
 import os
@@ -138,11 +137,9 @@ def case_of(name: str, device: torch.device) -> benchmark.Case:
     return replace(case, setup=replace(case.setup, image_size=32), classes=32, per_class=4)
 
 
-def speed(name: str, variants: tuple[str, ...] | None, device: torch.device) -> Rows:
-    """variants: None, the usual ones."""
+def speed(name: str, device: torch.device) -> Rows:
     large = device.type == "cuda"
-    if variants is None:
-        variants = (*benchmark.USUAL, "eager", "graph", *(benchmark.PACKS if large else ["packed-2"]))
+    variants = (*benchmark.USUAL, "eager", "graph", *(benchmark.PACKS if large else ["packed-2"]))
     options = argparse.Namespace(
         batch_size=64 if large else 16, workers=None if large else 0, seconds=1.0 if large else 0.1,
         iterations=None, repeats=5 if large else 1,
@@ -295,7 +292,7 @@ def setup_costs(setup: Setup, device: torch.device) -> dict:
 
 
 def grid(device: torch.device) -> Rows:
-    """36 configurations of the small set-ups, which the device's memory holds, then a part of it."""
+    """36 configurations of the small set-ups, as many at once as the device's memory holds, and some one by one."""
     large = device.type == "cuda"
     b, sides = (64, 6) if large else (16, 2)
     values = [0.02 * 2**i for i in range(sides)]
@@ -313,8 +310,6 @@ def grid(device: torch.device) -> Rows:
         for at_once in (None, 1) if large else (2, 1):
             some = configurations if at_once != 1 else configurations[:4]
             yield f"{name}, at once: {at_once or 'measured'}", partial(packed, case, data, some, device, at_once)
-        if large:
-            yield f"{name}, room for five", partial(with_less_memory, case, data, configurations, device)
 
 
 def packed(
@@ -334,26 +329,10 @@ def packed(
     }  # fmt: skip
 
 
-def with_less_memory(case: benchmark.Case, data: DeviceData, configurations: list[dict], device: torch.device) -> dict:
-    """torch may take what five trainings hold, which a pack of measured size, asking the card, does not know."""
-    before = torch.cuda.memory_reserved(device)
-    training = step_training(case.setup, data, device)
-    torch.cuda.empty_cache()
-    each = torch.cuda.memory_reserved(device) - before
-    del training
-    torch.cuda.empty_cache()
-    total = torch.cuda.get_device_properties(device).total_memory
-    torch.cuda.set_per_process_memory_fraction(min(1.0, (before + 5 * each) / total), device)
-    with contextlib.ExitStack() as last:
-        last.callback(torch.cuda.set_per_process_memory_fraction, 1.0, device)
-        return packed(case, data, configurations, device, None)
-
-
 PIECES: dict[str, Callable[[torch.device], Rows]] = {
     "machine": machine,
-    **{name: partial(speed, name, None) for name in benchmark.CASES},
+    **{name: partial(speed, name) for name in benchmark.CASES},
     "time": where_the_time_goes,
     "setups": setups,
     "grid": grid,
-    "vmap": partial(speed, "small_conv", ("eager", "vmap-4", "vmap-16", "vmap-64")),
 }

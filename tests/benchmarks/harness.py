@@ -16,7 +16,7 @@ import numpy as np
 from hills import CORNER, HILLS, in_corner
 
 from tune_cd.analysis.intervals import half_interval_of
-from tune_cd.landscapes.find import IN_VIEW, JUDGES, find
+from tune_cd.landscapes.find import JUDGES, find
 from tune_cd.landscapes.landscape import Landscape
 from tune_cd.results.rows import git_commit
 
@@ -33,20 +33,10 @@ def found(name: str) -> Landscape:
     return find(name)
 
 
-def judges_among(names: Iterable[str]) -> list[str]:
-    """The judges among landscapes, planes at another batch size and volumes included."""
-    return [name for name in names if re.sub(r"-(b\d+|3d)$", "", name) in JUDGES]
-
-
-def refuse_judges(names: Iterable[str]) -> None:
-    """Raise ValueError where constants would be chosen on a judge."""
-    if judges := judges_among(names):
-        raise ValueError(f"{judges}: they judge searches afterwards, and choose no constants; in view are {IN_VIEW}")
-
-
 def log_judges(names: Iterable[str], argv: Sequence[str], log: Path = JUDGED) -> None:
-    """Add a line to the log of every run on a judge: when, of which commit, which command."""
-    if judges := judges_among(names):
+    """Add a line to the log of every run on a judge: when, of which commit, which command. Planes at another batch size
+    and volumes are judges too."""
+    if judges := [name for name in names if re.sub(r"-(b\d+|3d)$", "", name) in JUDGES]:
         line = {"at": f"{datetime.now(UTC):%Y-%m-%d}", "commit": git_commit(), "judges": judges, "command": [*argv]}
         with log.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")

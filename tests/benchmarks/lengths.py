@@ -8,74 +8,17 @@ far, as measured. Checkpoints of shorter trainings count, because their weights 
 import heapq
 from collections.abc import Mapping, Sequence
 from importlib import import_module
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from tune_cd.landscapes.landscape import Landscape
 from tune_cd.search.protocol import Optimiser, has_free_worker
-from tune_cd.search.search import LENGTHS
+from tune_cd.search.search import LENGTHS, CoordinateDescent
 from tune_cd.search.space import Configuration, Key, Space
 
 LOOKS = 16
 """Looks at a full training of a measured landscape; Optuna's pruners may stop at each."""
-
-
-class PausingOptimiser(Protocol):
-    """A search that decides which configuration to train, until which share of the full length."""
-
-    space: Space
-    lengths: tuple[float, ...]
-
-    def ask(self) -> Configuration | None: ...
-
-    def until(self, h: Mapping[str, Any]) -> float: ...
-
-    def tell(self, h: Mapping[str, Any], value: float | None, share: float = 1.0) -> None: ...
-
-
-def spend(
-    search: PausingOptimiser, landscape: Landscape, *, budget: float = 20.0, workers: int = 1, seed: int = 0
-) -> np.ndarray:
-    """Run a search until the budget (in full trainings) is spent, or it asks for nothing more.
-
-    Returns what was reached after each look [n], -inf before the first score; the look at place i ends a cost of
-    (i + 1) / landscape.looks. Time is proportional to images. Trainings that pause or end at the same time are all told
-    before the next ask. A configuration that is asked for again, but no longer than it was already trained, is trained
-    anew at full cost.
-    """
-    key, looks = landscape.space.key, landscape.looks
-    clock, asked, spent = 0.0, 0, 0.0
-    share: dict[Key, float] = {}
-    running: list[tuple] = []
-    seen: list[tuple[float, float, float]] = []  # of each look: (time, measured score, score without noise)
-    while True:
-        while len(running) < workers and spent < budget - 1e-9 and (h := search.ask()) is not None:
-            begun, until = share.get(key(h), 0.0), search.until(h)
-            if until <= begun:
-                begun = 0.0
-            heapq.heappush(running, (clock + until - begun, asked, clock, begun, until, h))
-            asked, spent = asked + 1, spent + until - begun
-        if not running:
-            break
-        clock = running[0][0]
-        while running and running[0][0] <= clock + 1e-12:
-            _, _, started, begun, until, h = heapq.heappop(running)
-            share[key(h)] = until
-            told, true = landscape.curve(h, seed), landscape.curve(h)
-            for look in range(round(begun * looks), round(until * looks)):
-                seen.append((started + (look + 1) / looks - begun, told[look], true[look]))
-            for length in search.lengths:
-                if begun < length <= until:
-                    value = told[round(length * looks) - 1]
-                    search.tell(h, float(value) if np.isfinite(value) else None, length)
-                    if not np.isfinite(value):
-                        break
-    _, told, true = np.array(sorted(seen, key=lambda look: look[0])).reshape(-1, 3).T
-    told = np.where(np.isfinite(told), told, -np.inf)
-    best = np.maximum.accumulate(told)
-    holder = np.maximum.accumulate(np.where(told == best, np.arange(len(told)), 0))
-    return np.where(np.isfinite(best), true[holder], -np.inf)
 
 
 class Asha:
@@ -210,3 +153,51 @@ class Pruned:
         if axis.values is not None:
             return self._trial.suggest_categorical(axis.name, list(axis.values))
         return self._trial.suggest_float(axis.name, axis.low, axis.high, log=axis.scale == "log")
+
+
+Pausing = CoordinateDescent | Asha | Pruned
+"""A search that decides which configuration to train, until which share of the full length."""
+
+
+def spend(
+    search: Pausing, landscape: Landscape, *, budget: float = 20.0, workers: int = 1, seed: int = 0
+) -> np.ndarray:
+    """Run a search until the budget (in full trainings) is spent, or it asks for nothing more.
+
+    Returns what was reached after each look [n], -inf before the first score; the look at place i ends a cost of
+    (i + 1) / landscape.looks. Time is proportional to images. Trainings that pause or end at the same time are all told
+    before the next ask. A configuration that is asked for again, but no longer than it was already trained, is trained
+    anew at full cost.
+    """
+    key, looks = landscape.space.key, landscape.looks
+    clock, asked, spent = 0.0, 0, 0.0
+    share: dict[Key, float] = {}
+    running: list[tuple] = []
+    seen: list[tuple[float, float, float]] = []  # of each look: (time, measured score, score without noise)
+    while True:
+        while len(running) < workers and spent < budget - 1e-9 and (h := search.ask()) is not None:
+            begun, until = share.get(key(h), 0.0), search.until(h)
+            if until <= begun:
+                begun = 0.0
+            heapq.heappush(running, (clock + until - begun, asked, clock, begun, until, h))
+            asked, spent = asked + 1, spent + until - begun
+        if not running:
+            break
+        clock = running[0][0]
+        while running and running[0][0] <= clock + 1e-12:
+            _, _, started, begun, until, h = heapq.heappop(running)
+            share[key(h)] = until
+            told, true = landscape.curve(h, seed), landscape.curve(h)
+            for look in range(round(begun * looks), round(until * looks)):
+                seen.append((started + (look + 1) / looks - begun, told[look], true[look]))
+            for length in search.lengths:
+                if begun < length <= until:
+                    value = told[round(length * looks) - 1]
+                    search.tell(h, float(value) if np.isfinite(value) else None, length)
+                    if not np.isfinite(value):
+                        break
+    _, told, true = np.array(sorted(seen, key=lambda look: look[0])).reshape(-1, 3).T
+    told = np.where(np.isfinite(told), told, -np.inf)
+    best = np.maximum.accumulate(told)
+    holder = np.maximum.accumulate(np.where(told == best, np.arange(len(told)), 0))
+    return np.where(np.isfinite(best), true[holder], -np.inf)

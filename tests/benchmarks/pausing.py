@@ -23,7 +23,7 @@ from itertools import product
 import numpy as np
 import pandas as pd
 from harness import found, log_judges, mean, options_of, run
-from lengths import LOOKS, Asha, BestToItsEnd, PausingOptimiser, Pruned, spend
+from lengths import LOOKS, Asha, BestToItsEnd, Pausing, Pruned, spend
 
 from tune_cd import balance
 from tune_cd.analysis.tables import markdown
@@ -67,7 +67,7 @@ def known_elsewhere(name: str) -> Configuration:
 
 def made(
     name: str, space: Space, start: Configuration | None, seed: int, workers: int, budget: float, known: bool = False
-) -> PausingOptimiser:
+) -> Pausing:
     """A search by its name. known: the start is the best of another dataset. Raises ValueError for an unknown one, and
     ImportError where a rival is missing."""
     ours = knowledge(space) | ({"prior": "known"} if known else {})

@@ -41,16 +41,6 @@ def test_a_best_setting_off_the_diagonals_is_found_with_its_gain(tmp_path):
     assert (table["half"] > 0).all() and (table["half"] < 0.05).all()
 
 
-@pytest.mark.parametrize("place, ends", [
-    ((6.0, 8.0), ["-", "-"]), ((9.3, 12.0), ["off", "off, on"]), ((9.0, 11.4), ["-", "on"]),
-])  # fmt: skip
-def test_a_best_at_the_end_of_the_range_is_named(tmp_path, place, ends):
-    """place: of a round hill on the grid of 13 cells a weight. The global average's diagonal has three cells more."""
-    centre = np.log2(TICKS[0]) + 2 * np.array(place)
-    table = claims.off_diagonal([made(tmp_path, hill(centre, across=4.0, along=4.0))]).set_index("average")
-    assert table.loc[["separate", "global"], "end"].tolist() == ends
-
-
 def test_a_best_setting_on_a_diagonal_is_not_off_it(tmp_path):
     table = claims.off_diagonal([made(tmp_path, hill(ON))]).set_index("average")
     assert table.loc["separate", ["octaves", "verdict"]].tolist() == [0.0, FAILS] and table.loc["separate", "gain"] < 0
@@ -95,12 +85,6 @@ def test_what_noise_may_have_put_near_the_best_decides_nothing(tmp_path, noise, 
     table = claims.batch_sizes([made_so]).set_index("way")
     assert table["near"].to_dict() == {"tuned": "2 of 2", "separate": "0 of 2", "global": "1 of 2"}
     assert set(table["verdict"]) == {verdict}
-
-
-def test_where_every_average_is_near_tuning_wins_no_batch_size(tmp_path):
-    flat = made(tmp_path, lambda x: 0.8 + 1e-4 * x[0], batch_sizes=(16, 64))
-    assert set(claims.batch_sizes([flat])["verdict"]) == {FAILS}
-    assert set(claims.batch_sizes([made(tmp_path, hill(OFF))])["verdict"]) == {OPEN}, "of one batch size"
 
 
 @pytest.mark.parametrize("angle, verdict", [(0, HOLDS), (10, HOLDS), (45, FAILS), (-45, FAILS)])
@@ -168,18 +152,6 @@ def test_a_search_along_other_directions_is_compared_in_pairs_of_blind_starts(tm
     assert table["less"].tolist() == pytest.approx(list(table["A_th"] - table["A_O"]), abs=1e-12)
     assert (table["half"] > 0).all() and verdicts(table) == [HOLDS, HOLDS]
     assert claims.theoretical([judge]).empty
-
-
-def test_every_claim_is_printed_with_where_it_holds(tmp_path):
-    ours = [made(tmp_path, hill(OFF), name, loss=loss) for name, loss in (("one", "margin"), ("two", "infonce"))]
-    sections = [section.split("\n\n") for section in claims.claims(ours)]
-    assert [section[0].strip("*").split(".")[0].lower() for section in sections] == list(claims.CLAIMS)
-    assert sections[0][2] == "holds: one 64 separate, one 64 global, two 64 separate"
-    assert "+0.47" in sections[0][1] and " ±0." in sections[0][1] and " %" in sections[0][1]
-    square = [line.split("|")[1:-1] for line in sections[4][1].splitlines()]
-    assert [cell.strip() for cell in square[0]] == ["best setting of, used on", "one"]
-    assert [line[0].strip() for line in square[2:]] == [f"{claims.PAPER} {n}" for n in ("omniglot", "sop", "landmarks")]
-    assert sections[4][2] == "Of 3 uses of the paper's settings: does not hold 3"
 
 
 def block() -> str:

@@ -1,4 +1,6 @@
-"""The benchmark of search methods: its landscapes, and its numbers by hand."""
+"""The benchmark of search methods: its landscapes, its numbers by hand, and the log of runs on judges."""
+
+import json
 
 import harness
 import methods
@@ -6,6 +8,7 @@ import numpy as np
 import pytest
 from hills import CORNERS
 
+from tune_cd.landscapes.find import JUDGES
 from tune_cd.landscapes.landscape import knowledge
 from tune_cd.search.methods import OPTIMISERS
 
@@ -60,6 +63,14 @@ def test_a_part_prints_what_the_searches_reached_and_goes_on_from_a_file(tmp_pat
 
 def _near(landscape, seed):
     return methods.replay("random", OPTIMISERS["random"], landscape, seed, trials=1, start="near:4").trials[0].h
+
+
+@pytest.mark.parametrize("name", [*JUDGES, f"{JUDGES[0]}-b256", f"{JUDGES[-1]}-3d"])
+def test_runs_on_judges_are_logged(tmp_path, name):
+    for names in ([name], ["omniglot-242-margin"], [name]):
+        harness.log_judges(names, ["methods.py", *names], tmp_path / "log")
+    lines = [json.loads(line) for line in (tmp_path / "log").read_text().splitlines()]
+    assert [(line["judges"], line["command"]) for line in lines] == [([name], ["methods.py", name])] * 2
 
 
 @pytest.mark.parametrize("part", methods.PARTS)

@@ -64,27 +64,6 @@ def test_a_measured_table_of_a_readme_names_its_commit(name):
         assert len(set(commands(before))) == 1, table
 
 
-TABLE = "| a |\n|---|\n| 1 |"
-
-
-@pytest.mark.parametrize("before, wrong", [
-    ("Source: `python x.py a`, commit abcd123.", None),
-    ("Source: a script that was not kept, recorded in abcd123.", None),
-    ("Source, kept from earlier commits: `x.py`, commits abcd123 and abcd124.", None),
-    ("Two hundred trials.", "no source"),
-    ("Source: `python x.py`.", "commits"),
-    ("Source: `python x.py`, commits abcd123 and abcd124.", "commits"),
-    ("Source: commit abcd123.", "commands"),
-    ("Source: `python x.py` and `python -m y`, commit abcd123.", "commands"),
-])  # fmt: skip
-def test_what_a_source_must_say(before, wrong):
-    assert (complaint(before, TABLE) or "").startswith(wrong or "") and (wrong is None) == (
-        complaint(before, TABLE) is None
-    )
-    if wrong is None and not before.startswith(KEPT):
-        assert complaint(before, TABLE.replace("1", "abcd125")) is not None
-
-
 def git(*words: str) -> subprocess.CompletedProcess:
     return subprocess.run(["git", "-C", str(ROOT), *words], capture_output=True, text=True)
 

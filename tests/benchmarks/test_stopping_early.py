@@ -69,12 +69,6 @@ def test_cost_is_what_was_trained_and_what_is_reached_the_best_weights():
     assert len(reached) == 24 and reached[3] == a[3] and reached[-1] == max(a[7], b[15])
 
 
-def test_what_was_trained_and_is_asked_again_is_trained_and_told_anew():
-    search = Scripted((A, 1.0), (A, 0.25), (A, 0.5), (A, 0.5))
-    assert len(spend(search, RIDGE)) == 32
-    assert [share for share, _ in search.told] == [0.25, 0.5, 1.0, 0.25, 0.5, 0.25, 0.5]
-
-
 def test_a_training_that_diverges_costs_its_images_and_is_told_once_as_failed():
     search = Scripted((CLIFF, 1.0), (A, 0.25))
     assert len(spend(search, RIDGE)) == 20
@@ -110,12 +104,6 @@ def test_asha_promotes_the_better_part_of_a_rung():
     ]  # fmt: skip
     rays = pausing.made("random, ASHA (Ray)", RIDGE.space, None, 0, None, 20.0)
     assert steps_of(rays, most=6) == [(0, 1 / 16), (1, 1 / 16), (2, 1 / 16), (3, 1 / 16), (0, 1 / 4), (4, 1 / 16)]
-
-
-def test_the_best_goes_to_its_end_after_the_twelfth_and_every_fourth():
-    steps = steps_of(BestToItsEnd(random(), (0.25, 1.0)), most=18)
-    assert steps[:12] == [(n, 0.25) for n in range(12)] and steps[12] == (0, 1.0)
-    assert steps[13:17] == [(n, 0.25) for n in range(12, 16)] and steps[17] == (1, 1.0)
 
 
 @pytest.mark.parametrize("rule", [Asha, BestToItsEnd])

@@ -2,7 +2,7 @@
 case.
 
     python tests/benchmarks/training.py [--cases small_conv resnet18 resnet32 | resnet50]
-        [--variants reference plain eager graph packed-4 packed-16 packed-32 packed-64 vmap-4 vmap-16 vmap-64]
+        [--variants reference plain eager graph packed-4 packed-16 packed-32 packed-64]
         [--batch-size 64] [--seconds 2 | --iterations N] [--repeats 5] [--threads N] [--workers N]
         [--device cpu|cuda] [--data-root PATH]
 
@@ -14,7 +14,6 @@ Runs on a CPU and on a GPU, without Ray. Variants:
     graph      `Training`, its step recorded as a CUDA graph; needs a GPU
     packed-T   T trainings side by side in one process, each on a stream of its own (`trainables.training.parallel`),
                graphs on a GPU
-    vmap-T     T networks of stacked weights under `torch.func.vmap`, one graph on a GPU (`stacked_trainer`): only here
 
 Images are decoded and in memory for all of them: made up, in the shapes and numbers of Omniglot's and Tiny-ImageNet's,
 or with --data-root the dataset of the case itself. Each variant is built, measured and taken down by itself; one that
@@ -42,7 +41,6 @@ from functools import partial
 
 import torch
 from reference_trainer import ReferenceTrainer
-from stacked_trainer import StackedTrainer
 
 from trainables.data.resident import DeviceData
 from trainables.training.cuda_graphs import open_queues
@@ -53,7 +51,7 @@ from trainables.training.side_by_side import check
 
 USUAL = ("reference", "plain")
 PACKS = ("packed-4", "packed-16", "packed-32", "packed-64")
-VARIANTS = (*USUAL, "eager", "graph", *PACKS, "vmap-4", "vmap-16", "vmap-64")
+VARIANTS = (*USUAL, "eager", "graph", *PACKS)
 FIRST_ITERATIONS = 5
 
 
@@ -139,22 +137,6 @@ def ours(case: Case, data: DeviceData, batch_size: int, device: torch.device, me
     return Variant(members, run)
 
 
-def stacked(case: Case, data: DeviceData, batch_size: int, device: torch.device, members: int) -> Variant:
-    """Looks at the loss as often as the others do."""
-    hs = [balance(member, batch_size) for member in range(members)]
-    trainer = StackedTrainer(case.setup, data, hs, device=device)
-
-    def run(iterations: int) -> None:
-        for _ in range(iterations):
-            trainer.step()
-            if trainer.iteration % DIVERGENCE_CHECK == 0:
-                if trainer.stream:
-                    trainer.stream.synchronize()
-                torch.isfinite(trainer.terms).all(dim=1).tolist()
-
-    return Variant(members, run)
-
-
 def build(name: str, case: Case, data: DeviceData, options: argparse.Namespace, device: torch.device) -> Variant:
     """A variant by its name. Raises LookupError saying what it needs that is not here."""
     kind, _, members = name.partition("-")
@@ -162,8 +144,6 @@ def build(name: str, case: Case, data: DeviceData, options: argparse.Namespace, 
         raise LookupError("needs a GPU")
     if kind in USUAL:
         return usual(case, data, options.batch_size, device, options.workers, library=kind == "reference")
-    if kind == "vmap":
-        return stacked(case, data, options.batch_size, device, int(members))
     step = "eager" if kind == "eager" or device.type != "cuda" else "graph"
     return ours(case, data, options.batch_size, device, int(members or 1), step)
 
@@ -284,9 +264,9 @@ def parsed(arguments: list[str] | None) -> argparse.Namespace:
     options = parser.parse_args(arguments)
     for name in options.variants:
         kind, _, members = name.partition("-")
-        several = kind in ("packed", "vmap") and members.isdecimal() and int(members) > 0
+        several = kind == "packed" and members.isdecimal() and int(members) > 0
         if name not in (*USUAL, "eager", "graph") and not several:
-            parser.error(f"--variants {name}: reference, plain, eager, graph, packed-T or vmap-T")
+            parser.error(f"--variants {name}: reference, plain, eager, graph or packed-T")
     for name in ("batch_size", "seconds", "iterations", "repeats", "threads"):
         if getattr(options, name) is not None and getattr(options, name) <= 0:
             parser.error(f"--{name.replace('_', '-')} {getattr(options, name)}: more than 0")

@@ -68,8 +68,7 @@ def at_once(spans):
 
 @pytest.mark.parametrize("gpus, gpu, most", [(8, 1, 4), (1, 0.5, 2)], ids=["a GPU each", "a shared GPU"])
 def test_as_many_trials_run_as_workers_and_gpus_allow(node, tmp_path, gpus, gpu, most):
-    """Trials are held until as many have begun, and a little longer; how long a worker waits for its next trial is for
-    benchmarks/overhead.py to say."""
+    """Trials are held until as many have begun, and a little longer."""
     node(num_cpus=8, num_gpus=gpus)
     hold = tmp_path / "hold"
     hold.touch()

@@ -138,7 +138,7 @@ def test_the_same_script_again_goes_on_as_if_it_had_never_been_interrupted(
             until(lambda: diary(tmp_path, "held") or driver.poll() is not None)
             until(lambda: len(table(tmp_path)) == place)
             driver.send_signal(number)
-        driver.wait(120)
+        driver.wait(1500)
         (tmp_path / f"hold-{place}").unlink()
         (tmp_path / "signal").unlink(missing_ok=True)
         before = table(tmp_path)
@@ -146,7 +146,7 @@ def test_the_same_script_again_goes_on_as_if_it_had_never_been_interrupted(
         ended = 3 if place is None else place
         assert len(before) == ended + bool(cut), (tmp_path / "log").read_text()[-3000:]
         driver = begin()
-        assert driver.wait(240) == 0, (tmp_path / "log").read_text()[-3000:]
+        assert driver.wait(1500) == 0, (tmp_path / "log").read_text()[-3000:]
     finally:
         driver.kill()
     rows = table(tmp_path)

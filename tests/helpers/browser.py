@@ -47,11 +47,12 @@ def watched(running, path: Path, width: int = 1280, height: int = 900, clock: bo
     with running.new_context(viewport={"width": width, "height": height}, **context) as window:
         if clock:
             window.clock.install()
+        window.set_default_timeout(600_000)  # ms
         page = window.new_page()
         complaints = _complaints(page)
         window.route(lambda url: not url.startswith("file:"), lambda route: route.abort())
         page.goto(path.as_uri())
-        page.wait_for_selector("html[data-ready]", state="attached", timeout=30_000)
+        page.wait_for_selector("html[data-ready]", state="attached")
         yield page, complaints
 
 

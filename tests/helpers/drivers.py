@@ -16,9 +16,10 @@ TINY = ["--setup", "small", "--cpus-per-trial", "1", "--set", "images_seen=640",
 COMMAND = [sys.executable, "-m", "tune_cd.run", *TINY]
 SMALL = ["--setup", "small", "--set", "images_seen=512", "evaluations=4", "--no-baseline"]
 SMALL += ["--cpus-per-trial", "1", "--checkpoint-seconds", "0"]
+LIMIT = 1500  # s: what takes longer hangs, on a busy machine too
 
 
-def finished(folder: Path, *argv: str, drawn=False, timeout=400) -> tuple[int, str, str]:
+def finished(folder: Path, *argv: str, drawn=False) -> tuple[int, str, str]:
     """A study of tiny trainings to its end: (exit status, what it printed, its errors). drawn: with its picture and
     report."""
     with TemporaryDirectory(dir=folder.parent) as said:
@@ -26,7 +27,7 @@ def finished(folder: Path, *argv: str, drawn=False, timeout=400) -> tuple[int, s
         environ = {**os.environ, "DRAWN": "1"} if drawn else None
         process = Forked("faulty:main", [*TINY, "--results", str(folder), *argv], out, err, env=environ)
         try:
-            return process.wait(timeout), out.read_text(), err.read_text()
+            return process.wait(LIMIT), out.read_text(), err.read_text()
         finally:
             process.kill()
 
@@ -54,22 +55,22 @@ class Driver:
         environ = {**os.environ, "DIARY": str(self._diary), "FAULTS": faults, **environ}
         self.process = Forked("faulty:main", options, self._log, env=environ)
 
-    def wait(self, seconds=400) -> int:
+    def wait(self) -> int:
         try:
-            return self.process.wait(seconds)
+            return self.process.wait(LIMIT)
         finally:
             self.process.kill()
 
     def kill(self, how=signal.SIGKILL) -> int:
         self.process.send_signal(how)
-        return self.wait(120)
+        return self.wait()
 
     @property
     def said(self) -> str:
         return self._log.read_text() if self._log.exists() else ""
 
-    def until(self, condition, seconds=240, or_ended=False) -> None:
-        deadline = time.monotonic() + seconds
+    def until(self, condition, or_ended=False) -> None:
+        deadline = time.monotonic() + LIMIT
         while not (condition() or (or_ended and self.process.poll() == 0)):
             assert self.process.poll() is None and time.monotonic() < deadline, self.said
             time.sleep(0.02)

@@ -3,6 +3,7 @@
 import http.client
 import importlib.util
 import itertools
+import os
 import socket
 import subprocess
 import sys
@@ -12,6 +13,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from pyarrow import fs
+
+KEYS = {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "SECRET", "AWS_EC2_METADATA_DISABLED": "true"}
 
 
 def free_port() -> int:
@@ -31,22 +34,11 @@ def server(tmp_path_factory):
             [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)], stdout=output, stderr=output
         )
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in {
-            "AWS_ACCESS_KEY_ID": "key",
-            "AWS_SECRET_ACCESS_KEY": "SECRET",
-            "AWS_EC2_METADATA_DISABLED": "true",
-        }.items():
+        for name in [name for name in os.environ if name.startswith("AWS_")]:
+            patch.delenv(name)
+        for name, value in KEYS.items():
             patch.setenv(name, value)
-        for name in (
-            "AWS_SESSION_TOKEN",
-            "AWS_PROFILE",
-            "AWS_ENDPOINT_URL",
-            "AWS_ENDPOINT_URL_S3",
-            "AWS_REGION",
-            "AWS_DEFAULT_REGION",
-        ):
-            patch.delenv(name, raising=False)
-        for _ in range(300):
+        while True:
             try:
                 socket.create_connection(("127.0.0.1", port), timeout=1).close()
                 break

@@ -24,11 +24,7 @@ def test_a_grid_in_packs_with_batch_sizes_mixed(run, tmp_path):
     packed = trained_once(tmp_path, "packed")
     assert len(packed) == 8 and "8 at a time, up to 5 in a process" in said
     assert len(list((tmp_path / "tune").glob("packed-*/packed/grid-*/"))) == 2, "a folder a pack"
-    run(tmp_path, *argv, "--study", "single", "--workers", "1", "--num-samples", "2")
-    single = results.read(tmp_path, "single")
-    told = ["trial_id", "params", "batch_size", "val_score", "test_score", "status"]
-    assert packed[told][:2].to_dict() == single[told].to_dict(), "packed or not is the same on a CPU"
-    assert single["batch_size"].nunique() == 2
+    assert packed["batch_size"].value_counts().to_dict() == {32: 4, 64: 4}
 
 
 def test_replicates_in_packs_pause_and_go_on_together(run, tmp_path):

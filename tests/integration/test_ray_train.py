@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from s3 import free_port
 from torch.nn.functional import mse_loss
 from torch.utils.data import TensorDataset
 
@@ -22,7 +23,8 @@ def cluster_of_four(workers):
     from ray.cluster_utils import Cluster
 
     ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
-    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 4, **workers, "include_dashboard": True})
+    asked = {"include_dashboard": True, "dashboard_port": free_port()}
+    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 4, **workers, **asked})
     address = {"env_vars": {"RAY_ADDRESS": made.address}}  # other tests' Rays run on this machine
     ray.init(address=made.address, runtime_env=address, log_to_driver=False, configure_logging=False)
     yield

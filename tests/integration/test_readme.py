@@ -240,14 +240,14 @@ class Job(NamedTuple):
 def main_job(folder: Path, *shorter: str) -> Job:
     """The first command of the README, the search and both averages."""
     where = ["--address", "local", "--results", "results", "--study", "mine"]
-    return Job(folder, _ran(["-m", "tune_cd.run", *where, *shorter], folder, seconds=1800))
+    return Job(folder, _ran(["-m", "tune_cd.run", *where, *shorter], folder))
 
 
-def _ran(words: list[str], folder: Path, seconds: float = 300, quiet: bool = False, address: str = "local") -> str:
+def _ran(words: list[str], folder: Path, quiet: bool = False, address: str = "local") -> str:
     """What a Python program printed. It ends well, and where that is asked for complains of nothing."""
     environment = os.environ | {"RAY_ADDRESS": address, "MPLBACKEND": "Agg", "HOME": str(folder)}
     done = subprocess.run(
-        [sys.executable, *words], cwd=folder, env=environment, capture_output=True, text=True, timeout=seconds
+        [sys.executable, *words], cwd=folder, env=environment, capture_output=True, text=True, timeout=1500
     )
     assert done.returncode == 0 and not (quiet and done.stderr), f"{shlex.join(words)}\n{done.stdout}{done.stderr}"
     return done.stdout

@@ -25,7 +25,7 @@ def wheel(tmp_path_factory) -> Path:
         make(ROOT / name, copy / name)
     options = ["--no-deps", "--no-build-isolation", "--no-index", "--wheel-dir", str(copy / "out")]
     command = [sys.executable, "-m", "pip", "wheel", *options, str(copy)]
-    built = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    built = subprocess.run(command, capture_output=True, text=True, timeout=1500)
     assert built.returncode == 0, built.stdout + built.stderr
     [file] = (copy / "out").glob("tune_cd-*-py3-none-any.whl")
     return file
@@ -62,7 +62,7 @@ def test_the_main_job_begins_in_a_fresh_folder_with_the_wheels_files_alone(wheel
     environ.pop("RAY_AUTH_MODE", None)  # with tokens, as Ray has it
     ended = subprocess.run(
         [sys.executable, "-c", DRY_RUN],
-        cwd=tmp_path / "fresh", env=environ, capture_output=True, text=True, timeout=400,
+        cwd=tmp_path / "fresh", env=environ, capture_output=True, text=True, timeout=1500,
     )  # fmt: skip
     assert ended.returncode == 0, ended.stdout + ended.stderr
     places, *said = ended.stdout.splitlines()

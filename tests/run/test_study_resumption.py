@@ -2,6 +2,7 @@
 
 import json
 import math
+import time
 
 import pandas as pd
 import pytest
@@ -13,6 +14,7 @@ from tune_cd.run.curves import curve_so_far, whole_length
 from tune_cd.run.resources import Resources
 from tune_cd.run.resumption import portfolio_of
 from tune_cd.run.searches import groups_of
+from tune_cd.run.study import RunningFile, running_of
 
 BEST = {"Lambda_p": 0.02, "Lambda_e": 0.7}
 
@@ -163,6 +165,17 @@ def test_fresh_seeds_are_trained_of_what_each_search_chose(tmp_path):
     assert not last.portfolio().searches
 
 
+def test_a_choice_that_has_changed_is_trained_with_fresh_seeds_too(tmp_path):
+    made = small(tmp_path, "--confirm", "2", "--no-baseline")
+    runs, last = Runs(made), Runs(made, group=1)
+    runs.go_on()
+    last.by_trial = dict(runs.by_trial)
+    last.go_on()
+    worst = min(runs.rows, key=lambda r: r["val_score"])
+    last.by_trial[worst["trial_id"]] = worst | {"val_score": 2.0}
+    assert [(one.h, one.seed) for one in last.portfolio().ask()] == [(worst["params"], 1), (worst["params"], 2)]
+
+
 # ---------------------------------------------------------------------------------------------- trainings that pause
 
 
@@ -228,3 +241,16 @@ def test_replicates_pause_together(tmp_path):
     for trained in runs.by_trial.values():
         by_setting.setdefault(trained["trial_index"], set()).add(trained["images_seen"])
     assert all(len(seen) == 1 for seen in by_setting.values())
+
+
+def test_what_a_set_up_s_searches_had_of_others_stays_noted_while_another_set_up_is_trained(tmp_path):
+    """Else they would ask for it again, under another index."""
+    mine, start = study(tmp_path), {"direction": "start", "line_position": 0.0, "trial_index": 0, "params": BEST}
+    shared, own = {"search": "S1", "until": None, **start}, {"search": "S1", "until": 1.0, **start, "trial_index": 1}
+    later = [{**shared, "search": "S3"}, {**own, "search": "S3"}]
+    for running, noted in (([shared, own], [shared, own]), (later, [shared, *later]), ([], [shared, later[0]])):
+        RunningFile(mine)(running)
+        deadline = time.monotonic() + 600
+        while running_of(mine) != noted:
+            assert time.monotonic() < deadline, running_of(mine)
+            time.sleep(0.02)

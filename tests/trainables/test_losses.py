@@ -5,8 +5,8 @@ import reference
 import torch
 from embedded import BATCHES, assert_equal, batches, gradient, unit_rows
 from pytorch_metric_learning import distances, losses, reducers
+from reference_losses import Weighted
 from torch.func import grad, vmap
-from weighted import Weighted
 
 from trainables.losses.terms import (
     cosines,

@@ -8,8 +8,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pytorch_metric_learning import distances, losses, reducers
+from reference_losses import Weighted
 from torch.nn.functional import normalize
-from weighted import Weighted
 
 from trainables.losses.memory import CrossBatchMemory, memory_terms, memory_weights
 from trainables.losses.terms import infonce_terms, margin_terms

@@ -6,8 +6,7 @@ Hence each has the result that it would have alone, batch sizes may differ, and 
 others nor costs anything from then on. Ended trainings are reused for the next configurations: networks, buffers and
 recorded graphs stay where they are.
 
-(The alternative, one network of stacked weights under `torch.func.vmap`, is measured beside this in
-`tests/benchmarks/training.py`.)
+(The alternative, one network of stacked weights under `torch.func.vmap`, was slower: `tests/benchmarks/RESULTS.md`.)
 """
 
 import logging

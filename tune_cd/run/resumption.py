@@ -52,8 +52,8 @@ def portfolio_of(
                 continue
         cut_off = [one for one in running if one["search"] == search.name]
         begun[search.name] = _rebuilt(study, search, table, ended, settings, resources.workers, cut_off)
-    say_ended({name: search for name, search in begun.items() if search.finished})
-    left = {name: search for name, search in begun.items() if not search.finished}
+    left = {name: search for name, search in begun.items() if search.live or not search.finished}
+    say_ended({name: search for name, search in begun.items() if name not in left})
     weights = {search.name: LINE_WEIGHT if search.line else float(search.make is not given) for search in searches}
     return Portfolio(left, study.space, searches[0].seeds, resources.workers, settings, weights)
 

@@ -107,15 +107,19 @@ def running_of(study: Study) -> list[dict[str, Any]]:
 
 
 class RunningFile:
-    """Notes what the study trains at the moment, of which the table knows nothing, from a thread, so that nobody waits
-    for the store. While that does not answer, the next call tries again."""
+    """Notes what the study trains at the moment, and what was trained for another search, of which the table knows
+    nothing: from a thread, so that nobody waits for the store. While that does not answer, the next call tries again.
+    Searches of other set-ups keep what is noted of them."""
 
     def __init__(self, study: Study):
         self._study, self._changed, self._latest = study, threading.Event(), "[]"
+        self._shared = [one for one in running_of(study) if one["until"] is None]
         threading.Thread(target=self._work, name="running", daemon=True).start()
 
     def __call__(self, running: list[dict[str, Any]]) -> None:
-        if (text := json.dumps(running)) != self._latest:
+        named = {one["search"] for one in running}
+        kept = [one for one in self._shared if one["search"] not in named]
+        if (text := json.dumps(kept + running)) != self._latest:
             self._latest = text
             self._changed.set()
 

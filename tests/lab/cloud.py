@@ -54,7 +54,7 @@ class Cloud:
         environ = {"MOTO_IAM_LOAD_MANAGED_POLICIES": "true", "PATH": "/usr/bin:/bin"}
         with open(self.folder / "moto.log", "wb") as log:
             self._moto = subprocess.Popen(command, env=environ, stdout=log, stderr=subprocess.STDOUT)
-        until(_answers, 60)
+        until(_answers, 600)
         self._servers = [_serve(self, GATEWAY, 5556, Proxy), _serve(self, METADATA, 80, Metadata)]
         self.ec2 = boto3.client(
             "ec2", endpoint_url=MOTO, region_name=REGION, aws_access_key_id="testing", aws_secret_access_key="testing"

@@ -78,7 +78,7 @@ def small_conv(channels: int, image_size: int) -> tuple[nn.Module, int]:
     widths = [channels, 32, 64, 128, 128]
     layers: list[nn.Module] = []
     for n_in, n_out in itertools.pairwise(widths):
-        layers += [nn.Conv2d(n_in, n_out, 3, stride=2, padding=1, bias=False), nn.BatchNorm2d(n_out), nn.ReLU()]
+        layers += [nn.Conv2d(n_in, n_out, 3, stride=2, padding=1, bias=False), nn.BatchNorm2d(n_out), nn.ReLU(True)]
     layers += [_PoolToTwo(2), nn.Flatten()]
     return nn.Sequential(*layers), 4 * widths[-1]
 

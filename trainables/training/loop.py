@@ -11,11 +11,13 @@ steps on a stream of its own, as a recorded graph (`trainables.training.cuda_gra
 """
 
 import copy
+import ctypes
 import math
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import torch
@@ -34,6 +36,7 @@ from trainables.training.setup import Setup
 DIVERGENCE_CHECK = 25  # iterations between two checks of the loss: each waits for the device
 CHECK_LEAD = 5  # age in iterations of the terms that a check reads: the device runs these while the host waits
 TERM_BATCHES = 16  # batches over which the terms are averaged after training
+MMAP_THRESHOLD, TRIM_THRESHOLD = (-3, 32 * 2**20), (-1, 256 * 2**20)  # (parameter of mallopt, bytes)
 
 
 class Training:
@@ -42,6 +45,7 @@ class Training:
     def __init__(self, setup: Setup, data: DeviceData, h: dict, *, seed: int, device: torch.device):
         """h: the weights of the loss's terms, named as in `Loss.weights`, and "batch_size". Raises ValueError if the
         data have too few classes for a batch."""
+        keep_freed_memory()
         self.setup, self.data, self.device = setup, data, device
         self.loss = find_loss(setup.loss)
         self.batch_size = int(h["batch_size"])
@@ -297,6 +301,15 @@ class Training:
             terms = dict(zip(self.loss.scores, assembly.loss_terms(z, labels, self.setup)))
             rows.append(terms | self._pair_statistics(z, labels))
         return {name: sum(row[name] for row in rows).double() / len(rows) for name in rows[0]}
+
+
+@lru_cache(maxsize=1)
+def keep_freed_memory() -> None:
+    """Let glibc keep what a step frees, up to TRIM_THRESHOLD, for the next one. By default it gives tensors of 128 kB
+    and more back to the system, whose new pages then take a tenth of the time of a small training on the CPU."""
+    if sys.platform == "linux" and (mallopt := getattr(ctypes.CDLL(None), "mallopt", None)):
+        mallopt(*MMAP_THRESHOLD)
+        mallopt(*TRIM_THRESHOLD)
 
 
 def _tensors(optimiser: torch.optim.Optimizer) -> list[Tensor]:

@@ -22,12 +22,12 @@ from ray import tune
 
 from trainables import trained
 from trainables.data.resident import DeviceData
-from trainables.member import ANEW, LOOKS, PACK, TROUBLES, UNKEPT, UNSAVED, UNSTORED, UNTIL, Member, Recorder
 from trainables.training import checkpoint
 from trainables.training.cuda_graphs import open_queues
 from trainables.training.errors import described, is_of_the_machine, is_out_of_memory
 from trainables.training.loop import Training
-from trainables.training.outcome import Outcome, failure
+from trainables.training.member import ANEW, LOOKS, PACK, TROUBLES, UNKEPT, UNSAVED, UNSTORED, UNTIL, Member, Recorder
+from trainables.training.outcome import Outcome, failure, pause
 from trainables.training.parallel import Pack
 from trainables.training.preemption_notice import noticed
 from trainables.training.setup import Setup
@@ -186,7 +186,7 @@ class TrainTrial(tune.Trainable):
         saved = self._keep(index, training)
         self._pack.release(index)
         unsaved = None if saved else f"its state could not be saved: {self._members[index].troubles[UNSAVED]}"
-        self._conclude(index, replace(training.so_far(), error=unsaved))
+        self._conclude(index, replace(pause(training), error=unsaved))
 
     def _failed(self, index: int, error: BaseException) -> None:
         """Raise an error of the machine; else the training has failed."""

@@ -72,9 +72,8 @@ def recipe(roots: list[Path], task: str | None = None) -> Recipe:
 def download(root: Path) -> None:
     """Fetch the missing photos, except those of known dead links (in dead.txt; delete it to try those again).
 
-    Can be interrupted and called again. A link without an answer counts as dead once a later link is answered, by any
-    server; before, our own network may be the cause. Raises FileNotFoundError without the lists, and ConnectionError if
-    there is no photo and no server answered.
+    Can be interrupted and called again. A link without an answer is not dead, as our own network may be the cause.
+    Raises FileNotFoundError without the lists, and ConnectionError if there is no photo and no server answered.
     """
     folder = _find([root])
     (folder / "images").mkdir(exist_ok=True)
@@ -86,12 +85,11 @@ def download(root: Path) -> None:
         outcomes = in_order(lambda url: _fetch_image(url, _image(folder, url)), wanted, THREADS, AHEAD)
         silent: dict[str, str] = {}
         for url, (answered, reason) in zip(wanted, tqdm(outcomes, total=len(wanted), disable=None), strict=True):
-            if reason:
+            if reason and not answered:
                 silent[url] = reason
-            if answered:
-                file.writelines(f"{link}\t{' '.join(said.split())}\n" for link, said in silent.items())
+            elif reason:
+                file.write(f"{url}\t{' '.join(reason.split())}\n")
                 file.flush()
-                silent.clear()
     if silent and not any((folder / "images").glob("*.jpg")):
         raise ConnectionError(
             f"{folder}: none of {len(wanted):,} images could be fetched; {next(iter(silent.items()))}"

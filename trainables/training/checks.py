@@ -12,9 +12,6 @@ from trainables.training.setup import Setup, for_classes
 
 FEW = 100  # images of a split: a score of .5 has a standard error of .05
 
-AGREEMENT = {"view_retrieval": "0.4 to 0.9", "rankme": "-0.2 to 0.9"}
-"""Score without labels -> its rank correlation with the probe, on four sets (`tests/benchmarks/RESULTS.md`)."""
-
 log = logging.getLogger(__name__)
 
 
@@ -71,6 +68,4 @@ def _noted(setup: Setup, source: SourceSummary) -> str:
     said = f"{source.name}: {source.sizes}; {setup.images_seen:,} images are {epochs:,.1f} epochs"
     if (few := source.validation_images) < FEW:
         said += f"; of {few} images a score of 0.5 has a standard error of {0.5 / few**0.5:.2f}"
-    if agreement := AGREEMENT.get(setup.metric):
-        said += f"; {setup.metric} selects, whose rank correlation with the probe was {agreement} on four sets"
     return said

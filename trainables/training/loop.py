@@ -11,14 +11,9 @@ steps on a stream of its own, as a recorded graph (`trainables.training.cuda_gra
 """
 
 import copy
-import ctypes
 import math
-import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import asdict
-from functools import lru_cache, partial
-from typing import Any
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -29,14 +24,14 @@ from trainables.losses import find_loss
 from trainables.losses.terms import pair_statistics
 from trainables.training import assembly
 from trainables.training.cuda_graphs import WARM_UP, Replayed
+from trainables.training.device import aside, keep_freed_memory
 from trainables.training.evaluation import COLLAPSED
-from trainables.training.outcome import Evaluation, Outcome, named
+from trainables.training.outcome import Evaluation
 from trainables.training.setup import Setup
 
 DIVERGENCE_CHECK = 25  # iterations between two checks of the loss: each waits for the device
 CHECK_LEAD = 5  # age in iterations of the terms that a check reads: the device runs these while the host waits
 TERM_BATCHES = 16  # batches over which the terms are averaged after training
-MMAP_THRESHOLD, TRIM_THRESHOLD = (-3, 32 * 2**20), (-1, 256 * 2**20)  # (parameter of mallopt, bytes)
 
 
 class Training:
@@ -177,32 +172,6 @@ class Training:
         self.curve.append(evaluation)
         return evaluation
 
-    def conclude(self, test: dict[str, float], terms: dict[str, float]) -> Outcome:
-        """The outcome with these test scores. {} stands for an output that is not finite: the training diverged."""
-        self.diverged = self.diverged or not test
-        if self.diverged:  # the scores of its last weights are kept for inspection; they select nothing
-            scores = named(self.curve[-1].scores, test)
-            return Outcome("diverged", None, None, scores, **self._so_far())
-        best = self.best_evaluation
-        scores = named(best.scores, test) | terms
-        pair = {name: terms.get(name) for name in ("positive_term", "entropy_term")}
-        # a benchmark by its loaded name, which differs from the set-up's if only a part is present
-        benchmark = self.data.benchmark
-        test_score = test[self.setup.metric if benchmark is None else f"{benchmark.name}_medium_map"]
-        return Outcome("completed", best.val_score, test_score, scores, **self._so_far(best.images_seen), **pair)
-
-    def so_far(self) -> Outcome:
-        """The outcome of a pause after the latest evaluation; nothing is tested."""
-        best = self.best_evaluation
-        return Outcome("stopped", best.val_score, None, named(best.scores, {}), **self._so_far(best.images_seen))
-
-    def _so_far(self, best_at: int | None = None) -> dict[str, Any]:
-        """Fields of an outcome that say how far the training has come."""
-        return {
-            "images_seen": self.images_seen, "best_at": best_at,
-            "train_seconds": self.train_seconds, "curve": list(self.curve),
-        }  # fmt: skip
-
     @property
     def images_seen(self) -> int:
         return self.iteration * self.batch_size
@@ -303,30 +272,7 @@ class Training:
         return {name: sum(row[name] for row in rows).double() / len(rows) for name in rows[0]}
 
 
-@lru_cache(maxsize=1)
-def keep_freed_memory() -> None:
-    """Let glibc keep what a step frees, up to TRIM_THRESHOLD, for the next one. By default it gives tensors of 128 kB
-    and more back to the system, whose new pages then take a tenth of the time of a small training on the CPU."""
-    if sys.platform == "linux" and (mallopt := getattr(ctypes.CDLL(None), "mallopt", None)):
-        mallopt(*MMAP_THRESHOLD)
-        mallopt(*TRIM_THRESHOLD)
-
-
 def _tensors(optimiser: torch.optim.Optimizer) -> list[Tensor]:
     """The tensors of an optimiser beside the parameters: its state and settings."""
     held = [*optimiser.state.values(), *optimiser.param_groups]
     return [value for values in held for value in values.values() if isinstance(value, Tensor)]
-
-
-@contextmanager
-def aside(trainings: Sequence[Training]) -> Iterator[None]:
-    """Context on the process's stream, whose work runs after the trainings' steps so far and before their next ones."""
-    streams = [training.stream for training in trainings if training.stream is not None]
-    shared = torch.cuda.current_stream(streams[0].device) if streams else None
-    for stream in streams:
-        shared.wait_stream(stream)
-    try:
-        yield
-    finally:
-        for stream in streams:
-            stream.wait_stream(shared)

@@ -282,6 +282,7 @@ def by_hand(setup: Setup, data: DeviceData, h: dict) -> None:
     """The loop that one writes: steps alone."""
     images, labels = data.train
     model, generator = build_model(setup, data, seed=0).train(), torch.Generator().manual_seed(0)
+    model.to(memory_format=model.memory_format)
     optimiser = torch.optim.SGD(model.parameters(), lr=1.0)
     sampler = KPerClass(labels, h["batch_size"], setup.k)
     for _ in range(setup.images_seen // h["batch_size"]):

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from trainables.models.networks import NETWORKS, Embedder, GeM, build_network
+from trainables.models.networks import NETWORKS, GeM, build_network
 
 
 def build(name, channels=3, image_size=64, projection=False, seed=0, **more):
@@ -145,10 +145,6 @@ class Mine(nn.Module):
         return F.dropout(self.norm(self.conv(x)), training=self.training).amax((2, 3))
 
 
-def whole(channels, image_size):
-    return Embedder(Mine(channels, image_size), nn.Linear(6, 2))
-
-
 def lazy(channels, image_size):
     return nn.Sequential(nn.Flatten(), nn.LazyLinear(5))
 
@@ -168,10 +164,6 @@ class Two(nn.Flatten):
 
 def returns_two(channels, image_size):
     return Two()
-
-
-def maps_in_front_of_a_head(channels, image_size):
-    return Embedder(nn.Conv2d(channels, 4, 3), nn.Sequential(nn.Flatten(), nn.LazyLinear(5)))
 
 
 def test_a_users_function_gives_the_trunk():
@@ -203,17 +195,6 @@ def test_a_projector_is_the_authors():
     assert [type(layer).__name__ for layer in build("small_conv", 1, 28, True, projector=(8,)).head] == ["Linear"]
 
 
-def test_a_users_embedder_is_used_as_it_is():
-    for projection in (False, True):
-        model = build(f"{__name__}:whole", 1, 12, projection)
-        assert type(model.head) is nn.Linear and model(torch.zeros(4, 1, 12, 12)).shape == (4, 2)
-    with pytest.raises(ValueError, match="embedding = 8: .*whole' has a head of its own"):
-        build(f"{__name__}:whole", 1, 12, embedding=8)
-    with pytest.raises(ValueError, match=r"projector = \(8, 4\): .*whole' has a head of its own"):
-        build(f"{__name__}:whole", 1, 12, True, projector=(8, 4))
-    assert not build(f"{__name__}:whole", 1, 12, normalised=False).normalised
-
-
 @pytest.mark.parametrize(
     "name, message",
     [
@@ -227,7 +208,6 @@ def test_a_users_embedder_is_used_as_it_is():
         (f"{__name__}:fails", r"called with \(channels=3, image_size=8\) it raised KeyError: 'no such size'"),
         (f"{__name__}:keeps_maps", r"to torch.float32 \[2, 4, 6, 6\] on cpu, allowed"),
         (f"{__name__}:returns_two", "to tuple, allowed are floating point"),
-        (f"{__name__}:maps_in_front_of_a_head", r"\[2, 4, 6, 6\] on cpu, allowed"),
     ],
 )
 def test_what_is_wrong_with_a_users_network_is_said_beforehand(name, message):

@@ -245,17 +245,6 @@ def test_an_archive_that_cannot_be_had_is_an_error_that_names_it(web, page, kind
     assert copies() == []
 
 
-def test_what_had_arrived_is_continued_by_the_next_call(web, archive, monkeypatch):
-    data = archive.read_bytes()
-    web.pages["/omniglot.zip"] = page = Page(data, cut=len(data) // 2, cuts=2)  # what it is, and its bytes
-    with monkeypatch.context() as patch:
-        patch.setattr(download, "ATTEMPTS", 1)
-        with pytest.raises(ConnectionError, match="are kept in .* and continued next time"):
-            data_roots(f"{web.url}/omniglot.zip")
-    assert page.cuts == 0 and data_roots(f"{web.url}/omniglot.zip")[0].read_bytes() == data
-    assert f"bytes={len(data) // 2}-" in [wanted for _, wanted in web.asked] and len(copies()) == 1
-
-
 # --- an object store
 
 

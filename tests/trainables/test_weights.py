@@ -15,7 +15,7 @@ from torchvision.transforms.v2 import functional as tv
 
 from trainables.data.augmentation import normalise
 from trainables.models import weights
-from trainables.models.networks import Embedder, build_network
+from trainables.models.networks import build_network
 from trainables.models.weights import Standardise
 
 NETWORKS = {"resnet18_gem": "resnet18", "resnet50": "resnet50", "resnet50_xbm": "resnet50"}
@@ -179,20 +179,13 @@ def mine(channels, image_size):
     return nn.Sequential(nn.Flatten(), nn.Linear(channels * image_size**2, 7))
 
 
-def mine_with_head(channels, image_size):
-    return Embedder(mine(channels, image_size), nn.Linear(7, 3))
-
-
 def test_files_for_a_users_network(tmp_path):
-    name, own = f"{__name__}:mine", f"{__name__}:mine_with_head"
-    small = {"channels": 1, "image_size": 6}
-    model = scrambled(build(own, **small))
+    name, small = f"{__name__}:mine", {"channels": 1, "image_size": 6}
+    model = scrambled(build(name, **small, embedding=3))
     bare = saved(tmp_path, model.trunk.state_dict() | {"fc.weight": torch.zeros(2, 7)}, "trunk.pth")
     assert torch.equal(build(name, bare, **small).trunk[1].weight, model.trunk[1].weight)
     whole = saved(tmp_path, model.state_dict())
-    assert torch.equal(build(own, whole, seed=3, **small).head.weight, model.head.weight)
-    with pytest.raises(ValueError, match=r"2 \(head.weight, ...\) are missing"):
-        build(own, bare, **small)  # a head that is the user's own is not ours to leave as it is
+    assert torch.equal(build(name, whole, seed=3, **small, embedding=3).head.weight, model.head.weight)
     with pytest.raises(
         ValueError, match="'imagenet' exist for .*'resnet18_gem', 'resnet50'.*, not for network '.*:mine'"
     ):

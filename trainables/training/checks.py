@@ -19,7 +19,7 @@ def check_training(
     setup: Setup, batch_sizes: Collection[int], data_root: str | None, download: bool = False
 ) -> tuple[Setup, SourceSummary]:
     """Check the set-up against its data for each batch size; no image is decoded, nothing is trained. A user's own
-    network or loss takes one step on random images. Returns the set-up, which for images without classes has a score
+    network takes one step on random images. Returns the set-up, which for images without classes has a score
     that needs none, and what was found.
 
     download: fetch data that are absent, where a public archive exists.
@@ -57,7 +57,7 @@ def check_training(
     model = network_of(setup, source.channels, seed=0, weights=setup.weights, normalised=True)  # downloads the weights
     if not any(part.requires_grad for part in (model.trunk if setup.task == "ssl" else model).parameters()):
         raise ValueError(f"network {setup.network!r}: it has no parameter that requires a gradient, one is needed")
-    rehearse(setup, batch_sizes, source.channels)
+    rehearse(setup, min(batch_sizes), source.channels)
     log.info("%s", _noted(setup, source))
     return setup, source
 

@@ -333,8 +333,6 @@ def test_places_and_tasks_are_checked(tmp_path):
         recipe([tmp_path / "nowhere"])
     with pytest.raises(ValueError, match="one place that you name as data root; here are 2"):
         recipe([tmp_path, tmp_path])
-    with pytest.raises(ValueError, match="task='both' is not possible"):
-        recipe([tmp_path], "both")
 
 
 def test_the_splits_of_given_names_never_change(tmp_path):

@@ -63,21 +63,3 @@ def test_several_networks_at_once_are_each_alone():
     x_test[1, 3, 2] = float("nan")
     found = knn_accuracies(x, y, x_test, y_test)
     assert found[1].isnan() and found[[0, 2]].tolist() == [alone[0], alone[2]]
-
-
-GOOD = torch.ones(4, 2), torch.tensor([0, 1, 1, 0])
-
-
-@pytest.mark.parametrize(
-    ("train", "test", "settings", "message"),
-    [
-        ((GOOD[0], GOOD[1].float()), GOOD, {}, "train_labels are torch.float32"),
-        (GOOD, (GOOD[0], GOOD[1] - 1), {}, "test_labels reach down to -1"),
-        (GOOD, (torch.ones(4, 3), GOOD[1]), {}, "train_features have 2 dimensions, test_features 3"),
-        *((GOOD, GOOD, {"k": k}, f"k is {k}") for k in (0, 1.5)),
-        *((GOOD, GOOD, {"temperature": value}, f"temperature is {value}") for value in (0.0, float("nan"))),
-    ],
-)
-def test_bad_arguments_are_named(train, test, settings, message):
-    with pytest.raises(ValueError, match=message):
-        knn_accuracy(*train, *test, **settings)

@@ -17,7 +17,7 @@ from tqdm import tqdm
 
 from trainables.datasets.download import TIMEOUT, Interrupted, body, opened
 from trainables.datasets.source import MAX_MEMBER_BYTES, Source, decode_image, missing_data
-from trainables.datasets.structure import Plan, Recipe, SplitPlan, allowed_task, in_order, preview, published_name
+from trainables.datasets.structure import Plan, Recipe, SplitPlan, in_order, preview, published_name
 
 PUBLISHED_CLASSES = 586  # of 42,410 training and 6,382 validation images
 MAX_UNTRIED = 0.5  # of the images may be missing without a known dead link; more means a missing download
@@ -45,7 +45,6 @@ log = logging.getLogger(__name__)
 def recipe(roots: list[Path], task: str | None = None) -> Recipe:
     """Find Landmarks-clean below the roots. Raises ValueError for a malformed list, and FileNotFoundError without the
     lists, if over half of the photos are missing without a known dead link, or if a list has no class with enough."""
-    allowed_task("landmarks", task, ("dml",))
     folder = _find(roots)
     source = Source((folder,), _WANTED)
     lists = {split: read_list(folder / file) for split, file in LISTS.items()}

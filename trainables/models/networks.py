@@ -177,8 +177,6 @@ def build_network(
         (read_weights(name, weights, image_size), weights) if isinstance(weights, str) else (weights, "given")
     )
     standardise = None if state is None else standardisation(name, state)
-    if standardise is not None and channels not in (1, 3):
-        raise ValueError(f"channels = {channels}: pretrained weights take 1 (grey) or 3 (RGB)")
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(int(seed))  # torch.manual_seed would seed the other devices' generators too
         model, may_miss = _untrained(name, channels if standardise is None else 3, image_size, head)

@@ -63,10 +63,8 @@ class Training:
     def begin(self, h: dict, *, seed: int) -> None:
         """Start over with another balance and seed, as a new training would; buffers and recorded graphs are reused.
 
-        Raises ValueError for another batch size than that of the constructor.
+        h: of the constructor's batch size.
         """
-        if int(h["batch_size"]) != self.batch_size:
-            raise ValueError(f"batch_size {h['batch_size']!r}: this training was built for {self.batch_size}")
         with aside([self]):
             self.model.load_state_dict(assembly.build_model(self.setup, self.data, seed).state_dict())
             for state in self.optimiser.state.values():

@@ -158,15 +158,6 @@ def test_malformed_lines_and_empty_lists_are_named(folder, file):
         check_source("landmarks", folder)
 
 
-def test_a_link_that_two_classes_share_counts_once(folder, server):
-    path = folder / LISTS[1]
-    path.write_text(path.read_text() + f"{server.url}/0/0.jpg 0 1 2 3 4\n{server.url}/0/10.jpg 3 1 2 3 4\n")
-    landmarks.download(folder)
-    plan = landmarks.recipe([folder]).plan()
-    items = [item for split in plan.splits.values() for item in split.items]
-    assert len(items) == len(set(items)) == TOTAL
-
-
 def test_links_with_odd_characters(folder, server):
     path = folder / LISTS[0]
     urls = (f"{server.url}/Köln dom (1).jpg", f"{server.url}/a%20b.jpg", "http://[bad/c.jpg")

@@ -175,15 +175,6 @@ def test_half_precision_is_computed_in_float32(terms):
 
 
 @batches
-@variants
-def test_order_of_the_batch_names_of_classes_and_rotations_do_not_matter(terms, labels):
-    z, y = unit_rows(labels), torch.tensor(labels)
-    order = torch.randperm(len(y), generator=torch.Generator().manual_seed(1))
-    rotation = torch.linalg.qr(unit_rows(range(5), seed=2))[0]
-    assert_equal(terms((z @ rotation)[order], 3 - 10 * y[order]), torch.stack(terms(z, y)))
-
-
-@batches
 def test_pair_statistics(labels):
     z = unit_rows(labels)
     statistics = pair_statistics(z, torch.tensor(labels))

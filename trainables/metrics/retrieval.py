@@ -224,16 +224,16 @@ def _ranked(z: Tensor, queries: Tensor, depths: list[int], block_bytes: int) -> 
     images = len(z)
     rows = max(1, block_bytes // (images * (z.element_size() + 8) + depths[-1] * 40))
     rows = min(rows, len(queries))
-    positions = torch.arange(images, device=z.device)
+    minus_positions = -torch.arange(images, device=z.device)
     # Two buffers for all blocks: on the CPU, fresh memory for every block costs more than the arithmetic in it.
     similarities = torch.empty(rows, images, dtype=z.dtype, device=z.device)
     keys = torch.empty(rows, images, dtype=torch.int64, device=z.device)
     for start in range(0, len(queries), rows):
         block = queries[start : start + rows]
-        cosines = torch.mm(z[block], z.T, out=similarities[: len(block)])
-        cosines.scatter_(1, block[:, None], -2.0)  # a query never finds itself: below every cosine
-        block_keys = keys[: len(block)].copy_(cosines.mul_(COSINE_STEPS))
-        block_keys.mul_(POSITIONS).sub_(positions)
+        steps = torch.mm(z[block] * COSINE_STEPS, z.T, out=similarities[: len(block)])  # a power of 2: exact
+        steps.scatter_(1, block[:, None], -2.0 * COSINE_STEPS)  # a query never finds itself: below every cosine
+        block_keys = keys[: len(block)].copy_(steps)
+        torch.add(minus_positions, block_keys, alpha=POSITIONS, out=block_keys)
         yield block, block_keys, depths[start + len(block) - 1]
 
 

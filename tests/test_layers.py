@@ -36,7 +36,7 @@ ARROWS = {  # room: the rooms it may import, of its own package where none is na
     "trainables.training.setups": "losses training.setup",
     "trainables.training.preemption_notice": "",
     "trainables.losses": "own",
-    "trainables.datasets": "training.setup",
+    "trainables.datasets": "",
     "trainables.models": "datasets own",
     "trainables.data": "datasets training.setup",
     "trainables.metrics": "datasets data",

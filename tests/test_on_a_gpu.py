@@ -13,11 +13,9 @@ from trainables.data.resident import DeviceData
 from trainables.metrics.linear_probe import linear_probe, linear_probes
 from trainables.metrics.retrieval import retrieval_scores
 from trainables.training.cuda_graphs import STREAMS, WARM_UP, open_queues
-from trainables.training.errors import is_out_of_memory
 from trainables.training.evaluation import evaluate
 from trainables.training.loop import Training
 from trainables.training.parallel import MOST, Pack
-from trainables.training.side_by_side import advance
 
 open_queues()
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
@@ -196,16 +194,6 @@ def test_a_resumed_training_keeps_its_recording():
     assert torch.equal(whole.labels, other.labels)
 
 
-def test_a_pack_is_each_of_its_trainings_alone_as_shipped():
-    """With torch's defaults, TensorFloat32 in convolutions."""
-    torch.backends.cudnn.allow_tf32 = True
-    setup, data = float32("margin")
-    together = trained(Pack(setup, data, GPU, at_once=3), [configuration(0.3, 2.0, 32, seed) for seed in range(3)])
-    for seed in range(3):
-        alone = trained(Pack(setup, data, GPU, at_once=1), [configuration(0.3, 2.0, 32, seed)])[0]
-        assert together[seed].val_score == pytest.approx(alone.val_score, abs=0.05)
-
-
 def test_more_trainings_than_streams():
     """They share streams, and come out as the others."""
     setup, data = float32("margin")
@@ -273,19 +261,6 @@ def test_a_pack_that_runs_out_of_memory_goes_on_with_fewer(caplog):
     assert pack.at_once < 8 and "go on" in caplog.text
 
 
-def test_a_batch_that_does_not_fit_is_out_of_memory_and_the_next_training_works():
-    setup, data = replace(SETUP, images_seen=4096, evaluations=1), on_gpu(LARGE)
-    pack = Pack(setup, data, GPU, at_once=1)
-    with room_for(2**22):
-        pack.begin([configuration(0.1, 1.0, 512, 0)])
-        with pytest.raises(RuntimeError) as caught:
-            pack.advance()
-        assert is_out_of_memory(caught.value)
-        pack.drop(pack.culprit)
-    del caught
-    assert trained(pack, [configuration(0.1, 1.0, 32, 0)])[0].status == "completed"
-
-
 def test_the_memory_of_a_dropped_training_may_be_used_at_once():
     """Its queued steps do not write into what another one is built in."""
     setup, data = float32("margin")
@@ -318,16 +293,6 @@ def test_networks_scored_together_have_the_scores_of_each_alone(setup, data):
     for together, model in zip(evaluate(models, setup, data.train, data.validation), models, strict=True):
         [alone] = evaluate([model], setup, data.train, data.validation)
         assert together == pytest.approx(alone, abs=0.05)
-
-
-def test_curve_so_far_a_pack_are_each_trainings_own():
-    setup, data = float32("margin")
-    runs = [Training(setup, data, H, seed=seed, device=GPU) for seed in range(3)]
-    looks = advance(runs)
-    for seed, look in enumerate(looks):
-        alone = advance_one(Training(setup, data, H, seed=seed, device=GPU))
-        assert look.val_score == pytest.approx(alone.val_score, abs=0.05)
-        assert look.scores["train_positive_pairs"] == alone.scores["train_positive_pairs"]
 
 
 def noisy(classes, per_class, seed):

@@ -10,15 +10,12 @@ rows and saved states. Unusable data fail every training: `setup` raises Unusabl
 """
 
 import logging
-import math
 import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Protocol
 
 import torch
 from ray import tune
@@ -29,30 +26,20 @@ from trainables.training import checkpoint
 from trainables.training.cuda_graphs import open_queues
 from trainables.training.errors import described, is_of_the_machine, is_out_of_memory
 from trainables.training.loop import Training
-from trainables.training.outcome import Evaluation, Outcome, failure
+from trainables.training.member import ANEW, LOOKS, PACK, TROUBLES, UNKEPT, UNSAVED, UNSTORED, UNTIL, Member, Recorder
+from trainables.training.outcome import Outcome, failure, pause
 from trainables.training.parallel import Pack
 from trainables.training.preemption_notice import noticed
 from trainables.training.setup import Setup
 from trainables.training.watchdog import OVERDUE, Watchdog
 
-# keys of a config
-PACK = "pack"  # several configurations: a list of the parameters in which they differ
-UNTIL = "until"  # the share of its full length at which a training pauses; without it, it is trained to its end
-
-# keys of a report
-LOOKS = "looks"  # [images seen, score] of the latest evaluation; of all, once the training has ended or paused
-UNSTORED = "unstored"  # the row and curve that the recorder could not store; the reader of the report stores them
-TROUBLES = "troubles"  # what went wrong beside the training, {UNSAVED, ANEW or UNKEPT: the reason}
-UNSAVED = "unsaved"  # its latest state could not be saved
-ANEW = "anew"  # it began again at image 0
-UNKEPT = "unkept"  # its network was not kept
+__all__ = ["ANEW", "LOOKS", "PACK", "TROUBLES", "UNKEPT", "UNSAVED", "UNSTORED", "UNTIL", "TrainTrial", "UnusableData"]
 
 CHECKPOINT_SECONDS = 300.0
 CHECKPOINT_SHARE = 0.02  # of a process's time that saving may take
 # seconds; the process is ended a tenth of the limit plus SLACK after the limit, so that a late training may reach its
 # next evaluation and end there without harm to others
 SLACK = 30.0
-ROUNDING = 1e-9  # tolerance of a share
 
 log = logging.getLogger(__name__)
 
@@ -61,61 +48,10 @@ class UnusableData(ValueError):
     """The study's data cannot be used; every trial of it would fail."""
 
 
-class Recorder(Protocol):
-    """Stores outcomes and states of trainings, known by their whole configuration. Called in the trial's process."""
-
-    def recorded(self, config: dict) -> dict | None:
-        """The report ({"val_score", "status", "looks", ...}) of a training that has already ended, or paused where it
-        is to pause, in any process; else None. Raises OSError if the store does not answer."""
-
-    def record(self, config: dict, outcome: Outcome, where: dict) -> dict | None:
-        """Store an outcome before it is reported; where: {"started_at", "device", "share"}. Returns the row and curve
-        if they could not be stored."""
-
-    def saved(self, config: dict) -> Iterable[tuple[str, bytes]]:
-        """(name, state) of each saved state of a training that broke off or paused, the latest first. Raises OSError if
-        the store does not answer, and after the last one to say why there is no other."""
-
-    def save(self, config: dict, images_seen: int, state: bytes) -> None:
-        """Store a state. Raises OSError if that fails."""
-
-    def keep(self, config: dict, val_score: float, network: Callable[[], bytes]) -> None:
-        """Keep the network of a completed training, unless there is a better one. Raises OSError if that fails.
-
-        network: makes the `trainables.trained` file; called only if the network is kept.
-        """
-
-
 def device_for(gpus: float | None) -> torch.device:
     """The device of a process with `gpus` GPUs reserved. 0 is the CPU, since Ray does not hide a node's GPUs from a
     process that reserved none. None: a GPU if torch sees one."""
     return torch.device("cuda" if gpus != 0 and torch.cuda.is_available() else "cpu")
-
-
-@dataclass
-class Member:
-    """A configuration of a trial, and what is known of its training."""
-
-    config: dict
-    started_at: datetime  # of the trial, until the training starts; it may fail before
-    began: float = math.nan  # the start on the monotonic clock
-    due: float = math.inf  # when the next state is saved
-    arrived: bool = False  # its saved state is already where it is to pause
-    report: dict | None = None  # the latest
-    troubles: dict[str, str] = field(default_factory=dict)  # see TROUBLES
-
-    def start(self, checkpoint_seconds: float) -> None:
-        """The training starts now, perhaps anew."""
-        self.began, self.started_at = time.monotonic(), datetime.now(UTC)
-        self.due, self.arrived = self.began + checkpoint_seconds, False
-
-    def told(self) -> dict:
-        """Its latest report, with its troubles."""
-        return self.report | ({TROUBLES: dict(self.troubles)} if self.troubles else {})
-
-    def is_to_pause(self, training: Training) -> bool:
-        """Whether its training has reached `until`, or the end if there is none."""
-        return training.share >= self.config.get(UNTIL, 1.0) - ROUNDING
 
 
 class TrainTrial(tune.Trainable):
@@ -142,29 +78,20 @@ class TrainTrial(tune.Trainable):
         if threading.current_thread() is threading.main_thread():
             # Ray's handler raises SystemExit, as a network's own code may
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        setup, self._device = Setup(**setup_fields), device_for(gpus)
         self._recorder, self._limit, self._checkpoint_seconds = recorder, limit, checkpoint_seconds
         self._recording = threading.Lock()
+        setup, device = Setup(**setup_fields), device_for(gpus)
+        self._device_name = torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu"
         try:
-            data = DeviceData.load(setup, data_root, self._device, download)
+            data = DeviceData.load(setup, data_root, device, download)
         except ValueError as error:
             raise UnusableData(str(error)) from error
-        self._pack = Pack(setup, data, self._device, at_once=at_once, begun=self._resume)
+        self._pack = Pack(setup, data, device, at_once=at_once, begun=self._resume)
         self._begin(config)
 
     def reset_config(self, new_config: dict) -> bool:
         self._begin(new_config)
         return True
-
-    def step(self) -> dict:
-        """Train up to the next evaluations and report them. A training that ends is tested and recorded first."""
-        with Watchdog(self._overdue).watching(self._seconds_left()):
-            self._advance()
-        report = self._packed() if PACK in self.config else self._members[0].told()
-        return report | {tune.result.DONE: self._pack.done}
-
-    def cleanup(self) -> None:
-        del self._pack
 
     def _begin(self, config: dict) -> None:
         """Begin a trial's configurations, except those recorded already by an earlier process that was lost."""
@@ -182,6 +109,16 @@ class TrainTrial(tune.Trainable):
             if report is not None:
                 self._pack.drop(index)
                 member.report = report | {tune.result.DONE: True}
+
+    def step(self) -> dict:
+        """Train up to the next evaluations and report them. A training that ends is tested and recorded first."""
+        with Watchdog(self._overdue).watching(self._seconds_left()):
+            self._advance()
+        report = self._packed() if PACK in self.config else self._members[0].told()
+        return report | {tune.result.DONE: self._pack.done}
+
+    def cleanup(self) -> None:
+        del self._pack
 
     def _resume(self, index: int, training: Training) -> None:
         """Resume a training that begins from its latest undamaged state, if there is one; else note why not."""
@@ -205,11 +142,10 @@ class TrainTrial(tune.Trainable):
             member.troubles.setdefault(ANEW, str(error))
 
     def _advance(self) -> None:
+        """Train each member to its next evaluation; then it ends, pauses, has taken too long, or is saved."""
         try:
-            looks = self._pack.advance(but=lambda index: self._members[index].arrived)
+            evaluations = self._pack.advance(but=lambda index: self._members[index].arrived)
         except (Exception, SystemExit) as error:
-            if is_of_the_machine(error):
-                raise
             self._failed(self._pack.culprit, error)
             return
         for index, training in sorted(self._pack.running.items()):
@@ -217,9 +153,9 @@ class TrainTrial(tune.Trainable):
             if member.arrived:
                 member.report = {"val_score": training.best_score, "images_seen": training.images_seen}
                 self._pause(index)
-        for index, evaluation in looks.items():
+        for index, evaluation in evaluations.items():
             member, training = self._members[index], self._pack.running[index]
-            member.report = _report(training.best_score, evaluation)
+            member.evaluated(training.best_score, evaluation)
             if training.done:
                 self._end(index)
             elif member.is_to_pause(training):
@@ -230,65 +166,57 @@ class TrainTrial(tune.Trainable):
                 self._save(index)
 
     def _end(self, index: int) -> None:
-        training, share = self._pack.running[index], 1 / self._pack.at_once
+        """Test a training that is done. Its network is kept before it is recorded: a recorded one is not repeated."""
+        member, training = self._members[index], self._pack.running[index]
         try:
             outcome = self._pack.finish(index)
         except (Exception, SystemExit) as error:
-            if is_of_the_machine(error):
-                raise
             self._failed(index, error)
             return
         if outcome.status == "completed":
-            self._keep_network(index, outcome.val_score, training)
-        self._conclude(index, outcome, share)
-
-    def _keep_network(self, index: int, val_score: float, training: Training) -> None:
-        """Keep the network of a completed training. Call before recording it: a recorded training is not repeated."""
-        member = self._members[index]
-        try:
-            self._recorder.keep(member.config, val_score, lambda: trained.dumps(training))
-        except OSError as error:
-            log.warning("the network of %s was not kept: %s", member.config, error)
-            member.troubles[UNKEPT] = str(error)
+            try:
+                self._recorder.keep(member.config, outcome.val_score, lambda: trained.dumps(training))
+            except OSError as error:
+                log.warning("the network of %s was not kept: %s", member.config, error)
+                member.troubles[UNKEPT] = str(error)
+        self._conclude(index, outcome)
 
     def _pause(self, index: int) -> None:
-        training, share = self._pack.running[index], 1 / self._pack.at_once
+        training = self._pack.running[index]
         saved = self._keep(index, training)
         self._pack.release(index)
         unsaved = None if saved else f"its state could not be saved: {self._members[index].troubles[UNSAVED]}"
-        self._conclude(index, replace(training.so_far(), error=unsaved), share)
+        self._conclude(index, replace(pause(training), error=unsaved))
 
     def _failed(self, index: int, error: BaseException) -> None:
+        """Raise an error of the machine; else the training has failed."""
+        if is_of_the_machine(error):
+            raise error
         config = self._members[index].config
         log.error("the training %s failed", config, exc_info=error)
         kind = "out_of_memory" if is_out_of_memory(error) else "error"
-        self._give_up(index, described(error, config, device_name(self._device)), kind)
+        self._give_up(index, described(error, config, self._device_name), kind)
 
     def _give_up(self, index: int, said: str, kind: str) -> None:
-        outcome, share = failure(said, self._curve(index), kind), 1 / self._pack.at_once
+        outcome = self._failure(index, said, kind)
         self._pack.drop(index)
-        self._conclude(index, outcome, share)
+        self._conclude(index, outcome)
 
-    def _curve(self, index: int) -> list[Evaluation]:
+    def _failure(self, index: int, said: str, kind: str) -> Outcome:
         training = self._pack.running.get(index)
-        return training.curve if training is not None else []
+        return failure(said, training.curve if training is not None else [], kind)
 
-    def _conclude(self, index: int, outcome: Outcome, share: float) -> None:
+    def _conclude(self, index: int, outcome: Outcome) -> None:
         """Record an outcome, then set its report."""
         member = self._members[index]
         with self._recording:
-            unstored = self._recorder.record(member.config, outcome, self._where(member, share))
-        report = (member.report or {"images_seen": outcome.images_seen}) | {
-            "status": outcome.status,
-            "test_score": outcome.test_score,
-            LOOKS: [[look.images_seen, look.val_score] for look in outcome.curve],
-        }
-        if outcome.status == "failed":
-            report |= {"val_score": math.nan, "error": outcome.error, "failure_kind": outcome.failure_kind}
-        member.report = report | {tune.result.DONE: True} | ({UNSTORED: unstored} if unstored else {})
+            unstored = self._record(member, outcome)
+        member.ended(outcome, unstored)
+        member.report[tune.result.DONE] = True
 
-    def _where(self, member: Member, share: float) -> dict:
-        return {"started_at": member.started_at, "device": device_name(self._device), "share": share}
+    def _record(self, member: Member, outcome: Outcome) -> dict | None:
+        where = {"started_at": member.started_at, "device": self._device_name, "share": 1 / self._pack.at_once}
+        return self._recorder.record(member.config, outcome, where)
 
     def _save(self, index: int) -> None:
         """Save the state, rarely enough to cost little; at every evaluation once the machine will be taken away."""
@@ -323,32 +251,18 @@ class TrainTrial(tune.Trainable):
 
         Runs in the watchdog's thread when a call hangs. The other trainings may be retried elsewhere.
         """
-        now, share = time.monotonic(), 1 / self._pack.at_once
+        now = time.monotonic()
         late = [index for index in self._pack.running if now - self._members[index].began >= self._limit]
         with self._recording:  # held until the process ends, so that nothing else is recorded
             for index in late or [self._pack.culprit]:
-                member, outcome = self._members[index], failure(self._too_long(), self._curve(index), "timeout")
-                self._recorder.record(member.config, outcome, self._where(member, share))
+                self._record(self._members[index], self._failure(index, self._too_long(), "timeout"))
             os._exit(OVERDUE)
 
     def _too_long(self) -> str:
         return f"timeout: not done after {self._limit:g} s"
 
     def _packed(self) -> dict:
-        reports = {index: member.report for index, member in enumerate(self._members) if member.report is not None}
-        scores = [report["val_score"] for report in reports.values()]
-        seen = sum(report["images_seen"] for report in reports.values())
+        told = {str(index): member.told() for index, member in enumerate(self._members) if member.report is not None}
+        scores = [report["val_score"] for report in told.values()]
         best = max((score for score in scores if score == score), default=float("nan"))
-        told = {str(index): self._members[index].told() for index in reports}
-        return {"val_score": best, "images_seen": seen, PACK: told}
-
-
-def _report(best_score: float, evaluation: Evaluation) -> dict:
-    """The report of a running training after an evaluation."""
-    logged = {name: value for name, value in evaluation.scores.items() if name.startswith("train_")}
-    looks = [[evaluation.images_seen, evaluation.val_score]]
-    return {"val_score": best_score, "images_seen": evaluation.images_seen, "status": "running", LOOKS: looks, **logged}
-
-
-def device_name(device: torch.device) -> str:
-    return torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu"
+        return {"val_score": best, "images_seen": sum(one["images_seen"] for one in told.values()), PACK: told}

@@ -115,8 +115,8 @@ class FaultyTrial(TrainTrial):
         finally:
             del self._pack.advance
 
-    def _conclude(self, index, outcome, share):
-        super()._conclude(index, outcome, share)
+    def _conclude(self, index, outcome):
+        super()._conclude(index, outcome)
         write_diary("end", self._members[index].config, outcome.images_seen)
 
 

@@ -49,13 +49,6 @@ def changing(z, labels):
     return {"a" if len(z) < 20 else "b": z.square().mean()}
 
 
-def two_of_each(z, labels):
-    """Takes pairs of equal labels only."""
-    if (labels.bincount() != 2).any():
-        raise ValueError("two of each")
-    return {"pull": z.square().mean()}
-
-
 def drawing(z, labels):
     """Draws from torch's global generator."""
     return {"noisy": (z + torch.randn_like(z)).square().mean()}

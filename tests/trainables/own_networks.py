@@ -5,8 +5,6 @@ import sys
 import torch
 from torch import nn
 
-from trainables.models.networks import Embedder
-
 
 class Plain(nn.Module):
     """Maps images to features [n, 8]."""
@@ -26,11 +24,6 @@ class Viewing(Plain):
     def forward(self, x):
         maps = self.body(x)
         return self.out(maps.view(len(maps), -1))
-
-
-class ViewingInTraining(Viewing):
-    def forward(self, x):
-        return super().forward(x) if self.training else Plain.forward(self, x)
 
 
 def without_parameters(channels, image_size):
@@ -100,7 +93,3 @@ class Growing(Plain):
         if self.training:
             self.seen = torch.cat([self.seen, x.detach().mean((1, 2, 3))])
         return super().forward(x)
-
-
-def embedder(channels, image_size):
-    return Embedder(Viewing(channels, image_size), nn.Linear(8, 4))

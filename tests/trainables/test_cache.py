@@ -85,8 +85,6 @@ def cut_off(path, left):
 DAMAGES = {
     "truncated": lambda entry: cut_off(entry / "test_images.npy", lambda size: size - 1),
     "no meta": lambda entry: (entry / "meta.json").unlink(),
-    "half a meta": lambda entry: cut_off(entry / "meta.json", lambda size: size // 2),
-    "no labels": lambda entry: (entry / "test_labels.npy").unlink(),
     "labels of another split": lambda entry: shutil.copy(entry / "train_labels.npy", entry / "test_labels.npy"),
 }
 
@@ -158,16 +156,6 @@ def test_more_than_one_percent_of_bad_images_is_an_error(tmp_path, monkeypatch):
         load_omniglot(path)
     monkeypatch.setattr(source, "MAX_PIXELS", 100 * 100)
     with pytest.raises(ValueError, match="120 of 120 images do not decode.*105 x 105 pixels"):
-        load_omniglot(path)
-
-
-def test_a_damaged_archive_member_counts_as_a_bad_image(tmp_path):
-    path = write_zip(tmp_path / "omniglot.zip", many_files())
-    data = bytearray(path.read_bytes())
-    at = data.index(b"0002_05.png") + 60  # stored, not compressed: behind the name is the image
-    data[at] ^= 0xFF
-    path.write_bytes(data)
-    with pytest.warns(UserWarning, match="0002_05.png"):
         load_omniglot(path)
 
 

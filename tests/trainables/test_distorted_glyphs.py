@@ -4,8 +4,6 @@ import numpy as np
 import pytest
 
 from trainables.datasets import glyphs, load_dataset
-from trainables.training.setup import override, without_effect
-from trainables.training.setups import find_setup
 
 pytestmark = pytest.mark.usefixtures("own_cache")
 
@@ -44,12 +42,3 @@ def test_strength_scales_it_and_0_is_plain():
     assert 0 < away[0] < 0.3 * away[1]
     ink = usual.sum((1, 2, 3)) / plain.sum((1, 2, 3))
     assert np.quantile(ink, 0.01) > 0.6, "no character is pushed out of its image"
-
-
-def test_it_is_a_field_of_the_set_up():
-    setup = find_setup("glyphs", "small")
-    assert setup.distortion == 1.0 and override(setup, ["distortion=0"]).distortion == 0
-    with pytest.raises(ValueError, match="distortion = 9.0: from 0, plain, to 4"):
-        override(setup, ["distortion=9"])
-    [said] = without_effect([find_setup("omniglot", "small")], ["distortion=2"])
-    assert "no effect with dataset = 'omniglot'" in said

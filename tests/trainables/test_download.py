@@ -85,13 +85,6 @@ def test_a_later_call_continues_what_an_earlier_one_left(server, path, monkeypat
     assert ranges(server) == ["bytes=40000-"] and left(path) == ["file.zip"]
 
 
-def test_a_part_that_was_whole_already_is_taken(server, path, monkeypatch):
-    """Killed between the last byte and the rename."""
-    half(server, path, monkeypatch)
-    path.with_name("file.zip.part").write_bytes(DATA)
-    assert get(server, path).read_bytes() == DATA and ranges(server) == ["bytes=100000-"]
-
-
 def test_a_wrong_file_leaves_nothing(server, path, monkeypatch):
     """Also where its beginning was of another file."""
     server.pages["/file.zip"] = Page(b"<html>quota exceeded</html>")
@@ -133,14 +126,6 @@ def test_a_server_that_hangs_or_is_absent_is_named(server, path, monkeypatch, th
     with pytest.raises(ConnectionError, match=f"{url}: .*({'timed out' if there else 'refused'})"):
         fetch(url, path, of_digest(SHA256))
     assert len(server.asked) == (download.ATTEMPTS if there else 0)
-
-
-def test_a_local_error_is_not_taken_for_the_network(server, path):
-    """A full disk, or here a folder where the part belongs."""
-    path.with_name("file.zip.part").mkdir(parents=True)
-    with pytest.raises(OSError) as error:
-        get(server, path)
-    assert not isinstance(error.value, ConnectionError) and len(server.asked) <= 1
 
 
 def test_many_threads_and_processes_fetch_once(server, path):

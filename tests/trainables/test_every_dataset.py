@@ -5,12 +5,10 @@ import pickle
 import re
 
 import pytest
-import torch
 from datafiles import omniglot_files, photo, photos, tiny_files, write_folder, write_zip
 
 from trainables import train
 from trainables.datasets.landmarks import _file_name
-from trainables.models.networks import build_network
 
 pytestmark = pytest.mark.usefixtures("own_cache")
 
@@ -88,22 +86,3 @@ def test_a_training_ends_in_its_scores(tmp_path, capsys, which):
     assert re.match(f"{name}: ", said.out) and outcome["status"] == "completed"
     assert scores <= set(outcome["scores"]) and 0 <= outcome["test_score"] <= 1
     assert outcome["test_score"] in {value for key, value in outcome["scores"].items() if key.startswith("test_")}
-
-
-def test_memory_and_weights_through_the_command(tmp_path, capsys):
-    """The network's own weights as a file, a head for the memory, four per class."""
-    file = tmp_path / "w.pt"
-    network = build_network("small_conv", channels=3, image_size=32, projection=False, seed=5)
-    torch.save(network.state_dict(), file)
-    argv = ["--dataset", "sop", "--data-root", str(sop(tmp_path / "data")), "--batch-size", "8", "--device", "cpu"]
-    fields = "images_seen=160 evaluations=2 k=4 distance=cosine memory=fixed memory_size=24 memory_start=5 embedding=16"
-    assert train.main([*argv, "--weights", str(file), "--set", *fields.split()]) == 0
-    assert '"status": "completed"' in capsys.readouterr().out
-    file.write_bytes(file.read_bytes()[:1000])
-    for wrong, said in (
-        (["--weights", str(file)], "w.pt"),
-        (["--weights", "imagenet"], "resnet18_gem"),
-        (["--set", "k=4", "memory=fixed", "memory_size=7"], "size 7"),
-        (["--set", "test=roxford5k"], "roxford5k"),
-    ):
-        assert train.main([*argv, *wrong]) == 2 and said in capsys.readouterr().err

@@ -175,15 +175,6 @@ def test_half_precision_is_computed_in_float32(terms):
 
 
 @batches
-@variants
-def test_order_of_the_batch_names_of_classes_and_rotations_do_not_matter(terms, labels):
-    z, y = unit_rows(labels), torch.tensor(labels)
-    order = torch.randperm(len(y), generator=torch.Generator().manual_seed(1))
-    rotation = torch.linalg.qr(unit_rows(range(5), seed=2))[0]
-    assert_equal(terms((z @ rotation)[order], 3 - 10 * y[order]), torch.stack(terms(z, y)))
-
-
-@batches
 def test_pair_statistics(labels):
     z = unit_rows(labels)
     statistics = pair_statistics(z, torch.tensor(labels))
@@ -216,33 +207,3 @@ EYE, FEW = torch.eye(4), torch.tensor([0, 0, 1, 1])
 def test_bad_arguments_are_named(terms, z, labels, settings, message):
     with pytest.raises(ValueError, match=message):
         terms(z, labels, **settings)
-
-
-def trained(terms, weights, learning_rate):
-    """A linear embedding [4, 3] after four steps on weights[0] * positive + weights[1] * entropy, float64."""
-    generator = torch.Generator().manual_seed(5)
-    embedding = torch.randn(4, 3, generator=generator, dtype=torch.float64, requires_grad=True)
-    images = torch.randn(12, 4, generator=generator, dtype=torch.float64)
-    labels = torch.tensor(BATCHES["two per class"])
-    steps = torch.optim.SGD([embedding], lr=learning_rate)
-    for _ in range(4):
-        positive, entropy = terms(torch.nn.functional.normalize(images @ embedding), labels)
-        steps.zero_grad()
-        (weights[0] * positive + weights[1] * entropy).backward()
-        steps.step()
-    return embedding.detach()
-
-
-@variants
-def test_bare_sgd_knows_only_the_products_of_learning_rate_and_weights(terms):
-    """Learning rate alpha c and weights lambda / c: the same Lambda = alpha lambda, the same training (sec:balance)."""
-    learning_rate, weights = 0.05, (0.3, 2.0)
-    products = [learning_rate * weight for weight in weights]
-    expected = trained(terms, products, 1.0)
-    assert (expected - trained(terms, [0.0, 0.0], 1.0)).abs().max() > 1e-3
-    for c in (1.0, 1e-3, 0.37, 20.0):
-        assert_equal(trained(terms, [weight / c for weight in weights], learning_rate * c), expected, 1e-9)
-    for c in (0.25, 4.0):  # powers of two scale without rounding: the same bits
-        scaled = trained(terms, [weight / c for weight in weights], learning_rate * c)
-        assert torch.equal(scaled, trained(terms, weights, learning_rate))
-    assert not torch.allclose(trained(terms, [2 * product for product in products], 1.0), expected, rtol=1e-3)

@@ -180,25 +180,6 @@ def test_it_equals_pytorch_metric_learnings_memory(loss, weights, size):
     assert torch.equal(foreign.label_memory, memory.labels)
 
 
-@variants
-def test_half_precision_meets_a_float32_memory_in_float32(variant):
-    memory, z, labels, slots = filled_memory(5, dtype=torch.float32)
-    expected = torch.stack(memory_terms(z, labels, slots, memory, **variant))
-    within, _, _, _ = filled_memory(4, dtype=torch.float32)
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        assert (z @ z.T).dtype == torch.bfloat16
-        slots = within.enqueue(z, labels)
-        terms = torch.stack(memory_terms(z, labels, slots, within, **variant))
-    assert terms.dtype == torch.float32 and torch.equal(terms, expected)
-
-    half = z.bfloat16()
-    slots = memory.enqueue(half, labels)
-    assert memory.embeddings.dtype == torch.float32 and torch.equal(memory.embeddings[slots], half.float())
-    terms = memory_terms(half, labels, slots, memory, **variant)
-    assert terms == memory_terms(half.float(), labels, slots, memory, **variant)
-    assert gradient(lambda z: sum(memory_terms(z, labels, slots, memory, **variant)[:2]), half).dtype == torch.bfloat16
-
-
 # The balance
 
 
@@ -252,44 +233,3 @@ def test_variable_balance_drifts_while_the_memory_fills_and_rests_once_it_is_ful
     others = [min(size, (step + 1) * b) - k for step in range(7)]  # E_mem / b
     assert factors == [[1.0, n / (b - k)] for n in others]
     assert factors[3:] == [factors[3]] * 4 and factors[0] == [1, 1]
-
-
-# What is refused
-
-
-def changed(**changes):
-    """Arguments of `memory_terms` on a memory of two batches."""
-    memory, z, labels, slots = filled_memory(2)
-    return {
-        "z": z,
-        "labels": labels,
-        "slots": slots,
-        "memory": memory,
-        "loss": "margin",
-        "distance": "cosine",
-    } | changes
-
-
-ZEROS = torch.zeros(8).long()
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: CrossBatchMemory(0, 5), "size is 0, dimensions 5"),
-        (lambda: CrossBatchMemory(5, 0), "size is 5, dimensions 0"),
-        (lambda: CrossBatchMemory(7, D).enqueue(torch.eye(8, D), ZEROS), "batch of 8 does not fit into a memory of si"),
-        (lambda: CrossBatchMemory(7, D).enqueue(torch.eye(4), ZEROS[:4]), "z has 4 dimensions; this memory's embeddin"),
-        (lambda: CrossBatchMemory(7, D).enqueue(torch.eye(D), ZEROS[:4]), r"labels have shape \(4,\)"),
-        (lambda: CrossBatchMemory(7, D).enqueue(torch.eye(D)[0], ZEROS[:D]), r"shape \(5,\)"),
-        (lambda: memory_terms(**changed(loss="triplet")), "loss is 'triplet'; one of margin, infonce"),
-        (lambda: memory_terms(**changed(distance="l1")), "distance is 'l1'; one of euclidean, cosine"),
-        (lambda: memory_terms(**changed(slots=ZEROS[:3])), r"slots are torch.int64 of shape \(3,\)"),
-        (lambda: memory_terms(**changed(slots=torch.zeros(B))), "slots are torch.float32"),
-        (lambda: memory_terms(**changed(z=torch.eye(B))), "z has 8 dimensions"),
-        (lambda: memory_terms(**changed(labels=torch.zeros(B))), "labels are torch.float32"),
-    ],
-)
-def test_bad_arguments_are_named(call, message):
-    with pytest.raises(ValueError, match=message):
-        call()

@@ -147,11 +147,3 @@ def test_a_set_up_names_them():
     with pytest.raises(ValueError, match="mining = 'hard': 'others', 'none' with a memory"):
         override(margin, ["memory=fixed", "mining=hard"])
     assert SET_UP_MINING == MINING and set(SET_UP_NEGATIVES) == {"others", "decoupled", "all"}
-
-
-def test_unknown_names_are_refused():
-    z, y = unit_rows([0, 0, 1, 1]), torch.tensor([0, 0, 1, 1])
-    with pytest.raises(ValueError, match="mining is 'easy'; one of none, hard"):
-        margin_terms(z, y, mining="easy")
-    with pytest.raises(ValueError, match="negatives is 'most'; one of others"):
-        infonce_terms(z, y, negatives="most")

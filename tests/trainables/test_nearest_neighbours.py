@@ -31,24 +31,6 @@ def test_it_is_the_weighted_vote(k, temperature, monkeypatch):
     assert knn_accuracy(*train, *test, k=k, temperature=temperature) == pytest.approx(expected, abs=1e-12)
 
 
-def test_separable_features_are_classified_and_random_labels_are_guessed():
-    assert knn_accuracy(*noisy(300, 5, 0, spread=0.05), *noisy(200, 5, 1, spread=0.05)) == 1.0
-    (x, _), (x_test, _) = noisy(1000, 4, 0), noisy(2000, 4, 1)
-    generator = torch.Generator().manual_seed(3)
-    y, y_test = (torch.randint(4, (n,), generator=generator) for n in (1000, 2000))
-    assert abs(knn_accuracy(x, y, x_test, y_test) - 0.25) < 0.05
-
-
-def test_lengths_order_and_names_of_classes_play_no_part():
-    (x, y), test = noisy(80, 4, 0), noisy(50, 4, 1)
-    expected = knn_accuracy(x, y, *test)
-    lengths = torch.rand(80, 1, generator=torch.Generator().manual_seed(0)) + 0.1
-    order = torch.randperm(80, generator=torch.Generator().manual_seed(1))
-    assert knn_accuracy(x * lengths, y, *test) == expected
-    assert knn_accuracy(x[order], y[order], *test) == expected
-    assert knn_accuracy(x, y + 3, test[0], test[1] + 3) == expected
-
-
 def test_a_class_that_training_does_not_have_is_never_right():
     train, (x, y) = noisy(80, 4, 0, spread=0.05), noisy(50, 4, 1, spread=0.05)
     assert knn_accuracy(*train, x, torch.where(y == 0, 9, y)) == pytest.approx((y != 0).double().mean().item())
@@ -63,21 +45,3 @@ def test_several_networks_at_once_are_each_alone():
     x_test[1, 3, 2] = float("nan")
     found = knn_accuracies(x, y, x_test, y_test)
     assert found[1].isnan() and found[[0, 2]].tolist() == [alone[0], alone[2]]
-
-
-GOOD = torch.ones(4, 2), torch.tensor([0, 1, 1, 0])
-
-
-@pytest.mark.parametrize(
-    ("train", "test", "settings", "message"),
-    [
-        ((GOOD[0], GOOD[1].float()), GOOD, {}, "train_labels are torch.float32"),
-        (GOOD, (GOOD[0], GOOD[1] - 1), {}, "test_labels reach down to -1"),
-        (GOOD, (torch.ones(4, 3), GOOD[1]), {}, "train_features have 2 dimensions, test_features 3"),
-        *((GOOD, GOOD, {"k": k}, f"k is {k}") for k in (0, 1.5)),
-        *((GOOD, GOOD, {"temperature": value}, f"temperature is {value}") for value in (0.0, float("nan"))),
-    ],
-)
-def test_bad_arguments_are_named(train, test, settings, message):
-    with pytest.raises(ValueError, match=message):
-        knn_accuracy(*train, *test, **settings)

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from trainings import CPU, DATA, KINDS, SETUP, H, advance_one, alone, configuration, finished, told, trained
+from trainings import CPU, DATA, KINDS, SETUP, H, alone, configuration, told, trained
 
 from trainables.training import side_by_side
 from trainables.training.loop import DIVERGENCE_CHECK, Training
@@ -22,20 +22,6 @@ def test_packed_equals_alone(kind):
     outcomes = trained(Pack(setup, data, CPU, at_once=2), [configuration(*values) for values in SETTINGS])
     for index, values in enumerate(SETTINGS):
         assert told(outcomes[index]) == alone(setup, data, *values), values
-
-
-def test_a_training_begun_again_is_as_a_new_one_to_the_bit():
-    used = finished()
-    used.begin({"Lambda_p": 0.7, "Lambda_e": 0.5, "batch_size": 32}, seed=4)
-    new = Training(SETUP, DATA, {"Lambda_p": 0.7, "Lambda_e": 0.5, "batch_size": 32}, seed=4, device=CPU)
-    for _ in range(2):
-        advance_one(used), advance_one(new)
-    assert all(
-        torch.equal(a, b)
-        for a, b in zip(used.model.state_dict().values(), new.model.state_dict().values(), strict=True)
-    )
-    with pytest.raises(ValueError, match="batch_size 16.*32"):
-        used.begin(H | {"batch_size": 16}, seed=0)
 
 
 def test_a_diverged_one_stops_and_the_other_does_not_notice():

@@ -7,7 +7,7 @@ from inspect import getsource
 import pytest
 
 from trainables.training import setups
-from trainables.training.setup import Setup, override
+from trainables.training.setup import Setup
 from trainables.training.setups import PAPER, SETUPS, XBM, find_setup
 
 SOURCES = (
@@ -97,10 +97,6 @@ def test_every_number_of_a_paper_set_up_has_its_source_beside_it():
     assert without_source(paper) == [] == without_source(memory)
     assert paper.count("# ours") > 10 and "learning_rate" in memory, "the parts that have the numbers"
     assert without_source(paper.replace("# sec:exps", "# sec exps", 1)), "a missing source is found"
-
-
-def test_the_paper_trains_in_float32_unless_asked_otherwise():
-    assert override(find_setup("sop", "paper"), ["precision=bfloat16"]).precision == "bfloat16"
 
 
 def test_36_million_steps_are_200_epochs_of_nine_tenths_in_two_views():

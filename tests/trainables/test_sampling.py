@@ -116,11 +116,6 @@ def test_one_large_class_costs_neither_memory_nor_time(monkeypatch):
     assert sum(asked) <= 20_001 + 64 * 4, "random numbers: one a class, and a few an image"
 
 
-def test_every_pair_of_images_is_equally_likely_in_views():
-    sampler, generator = ViewsPerImage(5, 4), seeded(3)
-    assert_uniform([tuple(sampler.draw(generator)[0][::2].tolist()) for _ in range(3000)], cells=5 * 4)
-
-
 @pytest.mark.parametrize(
     "sampler", [KPerClass([0, 0, 1, 1, 1, 2, 2, 2, 3, 3], 6), ViewsPerImage(20, 6)], ids=["class", "view"]
 )
@@ -158,10 +153,8 @@ def test_batches_that_cannot_be_drawn_are_refused(batch_size, k, classes, messag
         ViewsPerImage(classes, batch_size, k)
 
 
-def test_what_just_fits_is_drawn_and_classes_of_one_image_are_named():
+def test_what_just_fits_is_drawn():
     assert sorted(KPerClass([5, 5, 3, 3], 4).draw(seeded())[0].tolist()) == [0, 1, 2, 3]
-    with pytest.raises(ValueError, match="2 of 4 classes have fewer than 2 images.* class 6 with 1"):
-        KPerClass([9, 9, 7, 8, 8, 8, 6], 4)
 
 
 @pytest.mark.usefixtures("both_ways")
@@ -176,9 +169,3 @@ def test_small_classes_give_all_their_images_and_some_again():
         assert drawn[0] == {0: 2, 1: 2} and sorted(drawn[1].values()) == [1, 1, 2] and set(drawn[2].values()) == {1}
         repeated.update(image for image, count in drawn[1].items() if count == 2)
     assert set(repeated) == {2, 3, 4} and min(repeated.values()) > 70, "none is preferred"
-
-
-@pytest.mark.parametrize("labels", [torch.zeros(4), torch.zeros(2, 2).long()])
-def test_labels_of_another_kind_are_refused(labels):
-    with pytest.raises(ValueError, match=r"integers of shape \[N\]"):
-        KPerClass(labels, 4)

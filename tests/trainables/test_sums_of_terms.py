@@ -6,14 +6,13 @@ from dataclasses import replace
 import pytest
 import torch
 from datafiles import photos
-from trainings import CPU, DATA, SETUP, SSL_DATA, SSL_SETUP, blobs, finished, outcome_of, told, trained
+from trainings import CPU, DATA, SETUP, SSL_DATA, SSL_SETUP, blobs, finished, outcome_of, told
 
 from trainables import train
 from trainables.data.resident import DeviceData
 from trainables.losses import LOSSES, find_loss
-from trainables.training import checkpoint, evaluation
+from trainables.training import evaluation
 from trainables.training.loop import Training
-from trainables.training.parallel import Pack
 from trainables.training.setup import override
 from trainables.training.setups import find_setup
 
@@ -57,23 +56,6 @@ def test_results_have_the_terms_under_their_names():
     assert all(-1 <= outcome.scores[name] <= 1 for name in ("positive_similarity", "negative_similarity")), "cosines"
     pairwise = outcome_of(finished(replace(SETUP, loss="own_losses:pairwise"), DATA))
     assert told(pairwise) == told(outcome_of(finished(SETUP, DATA))) and pairwise.positive_term > 0
-
-
-def test_packed_equals_alone_with_three_weights():
-    setup = replace(VICREG, images_seen=128)
-    settings = [(2.5, 2.5, 0.1, 32, 0), (0.5, 1.0, 0.02, 32, 1), (2.5, 2.5, 0.1, 16, 0)]
-    names = (*LAMBDAS, "batch_size", "seed")
-    configurations = [dict(zip(names, values, strict=True)) for values in settings]
-    outcomes = trained(Pack(setup, SSL_DATA, CPU, at_once=2), configurations)
-    for index, configuration in enumerate(configurations):
-        alone = finished(setup, SSL_DATA, configuration, configuration["seed"])
-        assert told(outcomes[index]) == told(outcome_of(alone))
-
-
-def test_the_state_of_other_weights_is_refused():
-    run, other = (Training(VICREG, SSL_DATA, h, seed=4, device=CPU) for h in (H, H | {"Lambda_cov": 0.2}))
-    with pytest.raises(ValueError, match=r"here: the state of another training: h .*'Lambda_cov': 0.1"):
-        checkpoint.loads(other, checkpoint.dumps(run), "here")
 
 
 def test_a_users_own_that_changes_its_terms_is_an_error():

@@ -14,15 +14,13 @@ from trainings import CPU, DATA, SETUP, SSL_DATA, SSL_SETUP, H, advance_one, blo
 from trainables import train
 from trainables.data.augmentation import centre, crop_views
 from trainables.data.resident import DeviceData
-from trainables.losses import LOSSES, vicreg_terms
+from trainables.losses import vicreg_terms
 from trainables.losses.terms import margin_terms
 from trainables.training import assembly, side_by_side
 from trainables.training import loop as training
 from trainables.training.assembly import decay, next_evaluation, plateau
 from trainables.training.evaluation import evaluate, spread
 from trainables.training.loop import Training
-from trainables.training.setup import ALLOWED, AUGMENTATIONS, ONLY_WITH, TASKS
-from trainables.training.setups import SETUPS
 
 ROOT = Path(__file__).parents[2]
 VICREG = replace(SSL_SETUP, loss="vicreg", projector="24-16")
@@ -151,12 +149,6 @@ def test_spread():
         assert math.isnan(spread(bad))
 
 
-def test_the_command_trains(capsys):
-    assert train.main(["--set", "images_seen=640", "evaluations=2", "--Lambda_e", "2", "--device", "cpu"]) == 0
-    said = capsys.readouterr().out
-    assert '"status": "completed"' in said and "validation r_map" in said
-
-
 @pytest.mark.parametrize(
     "argv, said",
     [
@@ -213,13 +205,6 @@ def test_the_command_warns_of_fields_without_effect(capsys, tmp_path, own_cache)
         "warning: --set learning_rate=0.5 has no effect with optimizer = 'sgd', only with 'adam'",
         "warning: --set temperature=0.5 has no effect with loss = 'margin', only with 'infonce' or 'siglip'",
     ]
-
-
-def test_a_field_has_an_effect_with_what_the_table_says():
-    sets = {"loss": LOSSES, "task": TASKS, "views": AUGMENTATIONS, "dataset": SETUPS, "projector": ("", "64")} | ALLOWED
-    for field, conditions in ONLY_WITH.items():
-        assert hasattr(SETUP, field) and all(hasattr(SETUP, other) for other in conditions)
-        assert all(set(values) < set(sets[other]) for other, values in conditions.items())
 
 
 def test_every_look_logs_the_terms_and_what_the_pairs_look_like():

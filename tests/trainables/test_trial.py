@@ -220,7 +220,11 @@ MEMORY = torch.OutOfMemoryError("CUDA out of memory"), "out of memory: batch_siz
 
 @pytest.mark.parametrize(
     "error, said, where, at_once",
-    [(*BAD_SHAPE, "step", 1), *((*own, "step", 3) for own in (BAD_SHAPE, EXIT, MEMORY)), (*MEMORY, "conclude", 3)],
+    [
+        (*BAD_SHAPE, "step", 1),
+        *((*own, "step", 3) for own in (BAD_SHAPE, EXIT, MEMORY)),
+        (*MEMORY, "terms_after_training", 3),
+    ],
 )
 def test_a_training_that_fails_is_an_outcome_and_disturbs_no_other(make, monkeypatch, error, said, where, at_once):
     raising(monkeypatch, error, where)
@@ -290,14 +294,6 @@ def test_another_process_goes_on_from_the_latest_state_that_is_whole(make, harm)
     reports = driven(second)
     assert len(reports) == {"none": 1, "latest": 2, "all": SETUP.evaluations}[harm]
     assert [told(outcome) for _, outcome, _ in recorder.ended] == [expected(SETTINGS[2]), expected(SETTINGS[0])]
-
-
-def test_the_state_of_another_training_is_not_taken(make):
-    recorder = InMemory()
-    make(SETTINGS[0], recorder, checkpoint_seconds=0).train()
-    recorder.states[recorder.key(SETTINGS[1])] = recorder.states.pop(recorder.key(SETTINGS[0]))
-    driven(make(SETTINGS[1], recorder))
-    assert told(recorder.ended[0][1]) == expected(SETTINGS[1])
 
 
 def test_states_are_saved_at_a_pace(make, monkeypatch):

@@ -56,9 +56,9 @@ def simclr_views(images: Tensor, generator: Generator, size: int | None = None) 
     """A random view of each image: uint8 [n, c, h, w] -> float32 [n, c, size, size] in [0, 1].
 
     c: 3, or 1 (then only brightness and contrast change colours).  size: px; None keeps h x w.
-    generator: on the images' device.  Raises ValueError for other images.
+    generator: on the images' device.
     """
-    n, height, width = _check_images(images)
+    n, _, height, width = images.shape
     views = draw_views(n, height, width, generator)
     return apply_views(images.float().div_(255), views, (height, width) if size is None else (size, size))
 
@@ -71,11 +71,8 @@ def crop_views(
     uint8 [n, c, h, w] -> float32 [n, c, size, size] in [0, 1].
     RandomResizedCrop (ratio 3/4-4/3) and horizontal flip (p = .5); colours stay, as they can tell classes apart.
     scale: least and largest area of the crop / area of the image.  c, size and generator: as in `simclr_views`.
-    Raises ValueError for other images, or a scale that is not 0 < least <= largest <= 1.
     """
-    if not 0 < scale[0] <= scale[1] <= 1:
-        raise ValueError(f"scale = {scale}: 0 < least <= largest <= 1")
-    n, height, width = _check_images(images)
+    n, _, height, width = images.shape
     crops = draw_crops(n, height, width, generator, scale)
     return crop(images.float().div_(255), crops, (height, width) if size is None else (size, size))
 
@@ -203,13 +200,6 @@ def _hue(images: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     divisor = torch.where(chroma == 0, 1, chroma)
     hue = torch.where(value == green, (blue - red) / divisor + 2, (red - green) / divisor + 4)
     return value, chroma, torch.where(value == red, (green - blue) / divisor, hue)
-
-
-def _check_images(images: Tensor) -> tuple[int, int, int]:
-    """n, h and w of images [n, c, h, w]. Raises ValueError for other images than uint8 of 1 or 3 channels."""
-    if images.dtype != torch.uint8 or images.ndim != 4 or images.shape[1] not in (1, 3):
-        raise ValueError(f"images are {images.dtype} {tuple(images.shape)}, allowed is torch.uint8 [n, 1 or 3, h, w]")
-    return images.shape[0], images.shape[2], images.shape[3]
 
 
 def _crops(

@@ -11,7 +11,6 @@ from trainables.datasets import cache, folder, glyphs, landmarks, omniglot, sop,
 from trainables.datasets.remote import materialise, pinned
 from trainables.datasets.structure import Dataset, Recipe, Split, local_path
 from trainables.datasets.uri import Address, is_uri, parse
-from trainables.training.setup import IMAGE_SIZES
 
 __all__ = [
     "DATASETS", "DOWNLOADS", "Dataset", "SourceSummary", "Split", "check_source", "data_roots", "load_dataset",
@@ -64,15 +63,10 @@ def load_dataset(
     download: fetch missing data into the first of the data roots; see DOWNLOADS.  distortion: of glyphs, see
     `glyphs.distorted`; 0 draws them plain.
     Raises FileNotFoundError if there is no data (it names the places tried), ConnectionError if it cannot be fetched,
-    OSError if it does not fit the disk, and ValueError for an unknown name, a task that the dataset does not allow, a
-    size outside of IMAGE_SIZES, a URI that is not allowed, a wrong layout, damaged data, data with another digest than
-    the URI's, and for a download of a dataset that has none.
+    OSError if it does not fit the disk, and ValueError for an unknown name, a URI that is not allowed, a wrong layout,
+    damaged data, data with another digest than the URI's, and for a download of a dataset that has none.
     """
-    if isinstance(image_size, bool) or image_size not in IMAGE_SIZES:
-        raise ValueError(
-            f"image_size={image_size!r} is not allowed, whole pixels from {IMAGE_SIZES[0]} to {IMAGE_SIZES[-1]} are"
-        )
-    return cache.load(_recipe(name, data_root, task, download, distortion), int(image_size))
+    return cache.load(_recipe(name, data_root, task, download, distortion), image_size)
 
 
 def check_source(

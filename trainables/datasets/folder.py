@@ -19,8 +19,7 @@ from hashlib import blake2b
 from pathlib import Path, PurePosixPath
 
 from trainables.datasets.source import Source, missing_data
-from trainables.datasets.structure import Plan, Recipe, SplitPlan, allowed_task, composed, fixed_order, preview
-from trainables.training.setup import TASKS
+from trainables.datasets.structure import Plan, Recipe, SplitPlan, composed, fixed_order, preview
 
 # of the classes (dml), or of each class's images (ssl); the rest is for training
 FRACTIONS = {"dml": {"validation": 0.15, "test": 0.25}, "ssl": {"validation": 0.1, "test": 0.1}}
@@ -52,7 +51,7 @@ Classes = dict[str, list[str]]  # class -> names relative to the top, sorted
 
 def recipe(roots: list[Path], task: str | None = None) -> Recipe:
     """The recipe for the images of the only root, split for the task. Raises FileNotFoundError, ValueError."""
-    task = allowed_task("folder", task, TASKS)
+    task = task or "dml"
     if len(roots) != 1:
         raise ValueError(
             f"the dataset 'folder' is one place that you name as data root; here are {len(roots)}: {roots}"

@@ -22,7 +22,7 @@ from PIL import Image, ImageDraw, ImageFont, features
 from scipy.ndimage import map_coordinates, maximum_filter
 from scipy.special import ndtri
 
-from trainables.datasets.structure import Plan, Recipe, Render, SplitPlan, allowed_task, fixed_order
+from trainables.datasets.structure import Plan, Recipe, Render, SplitPlan, fixed_order
 
 SSL_CLASSES = 200  # as many as Tiny-ImageNet has; a linear probe of all takes longer than a small training
 SSL_FACES = 2  # of 12
@@ -64,8 +64,7 @@ has shipped ever since.
 
 def recipe(roots: list[Path], task: str | None = None, distortion: float = 1.0) -> Recipe:
     """The recipe for glyphs; `roots` is ignored. distortion: see `distorted`. Raises FileNotFoundError without
-    matplotlib or its fonts, ValueError for an unknown task."""
-    task = allowed_task("glyphs", task, ("dml", "ssl"))
+    matplotlib or its fonts."""
     folder = _font_folder()
 
     @contextmanager

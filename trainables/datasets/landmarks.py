@@ -17,7 +17,7 @@ from tqdm import tqdm
 
 from trainables.datasets.download import TIMEOUT, Interrupted, body, opened
 from trainables.datasets.source import MAX_MEMBER_BYTES, Source, decode_image, missing_data
-from trainables.datasets.structure import Plan, Recipe, SplitPlan, allowed_task, in_order, preview, published_name
+from trainables.datasets.structure import Plan, Recipe, SplitPlan, in_order, preview, published_name
 
 PUBLISHED_CLASSES = 586  # of 42,410 training and 6,382 validation images
 MAX_UNTRIED = 0.5  # of the images may be missing without a known dead link; more means a missing download
@@ -45,7 +45,6 @@ log = logging.getLogger(__name__)
 def recipe(roots: list[Path], task: str | None = None) -> Recipe:
     """Find Landmarks-clean below the roots. Raises ValueError for a malformed list, and FileNotFoundError without the
     lists, if over half of the photos are missing without a known dead link, or if a list has no class with enough."""
-    allowed_task("landmarks", task, ("dml",))
     folder = _find(roots)
     source = Source((folder,), _WANTED)
     lists = {split: read_list(folder / file) for split, file in LISTS.items()}
@@ -72,9 +71,8 @@ def recipe(roots: list[Path], task: str | None = None) -> Recipe:
 def download(root: Path) -> None:
     """Fetch the missing photos, except those of known dead links (in dead.txt; delete it to try those again).
 
-    Can be interrupted and called again. A link without an answer counts as dead once a later link is answered, by any
-    server; before, our own network may be the cause. Raises FileNotFoundError without the lists, and ConnectionError if
-    there is no photo and no server answered.
+    Can be interrupted and called again. A link without an answer is not dead, as our own network may be the cause.
+    Raises FileNotFoundError without the lists, and ConnectionError if there is no photo and no server answered.
     """
     folder = _find([root])
     (folder / "images").mkdir(exist_ok=True)
@@ -86,12 +84,11 @@ def download(root: Path) -> None:
         outcomes = in_order(lambda url: _fetch_image(url, _image(folder, url)), wanted, THREADS, AHEAD)
         silent: dict[str, str] = {}
         for url, (answered, reason) in zip(wanted, tqdm(outcomes, total=len(wanted), disable=None), strict=True):
-            if reason:
+            if reason and not answered:
                 silent[url] = reason
-            if answered:
-                file.writelines(f"{link}\t{' '.join(said.split())}\n" for link, said in silent.items())
+            elif reason:
+                file.write(f"{url}\t{' '.join(reason.split())}\n")
                 file.flush()
-                silent.clear()
     if silent and not any((folder / "images").glob("*.jpg")):
         raise ConnectionError(
             f"{folder}: none of {len(wanted):,} images could be fetched; {next(iter(silent.items()))}"

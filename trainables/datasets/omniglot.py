@@ -14,7 +14,7 @@ import numpy as np
 
 from trainables.datasets.download import fetch, of_digest
 from trainables.datasets.source import Source, decode_image, missing_data
-from trainables.datasets.structure import Plan, Recipe, Render, SplitPlan, allowed_task, published_name
+from trainables.datasets.structure import Plan, Recipe, Render, SplitPlan, published_name
 
 # Ours: 148 of the 964 background classes (15 %), of different families of scripts. Of these omniglot-small.zip
 # has Balinese alone, which leaves 131 of its 155 background classes for training: enough for batches of 256 in pairs.
@@ -41,7 +41,6 @@ _IMAGE = re.compile(
 
 def recipe(roots: list[Path], task: str | None = None) -> Recipe:
     """Find Omniglot below the roots (directories, or the archive itself). Raises FileNotFoundError, ValueError."""
-    allowed_task("omniglot", task, ("dml",))
     source = Source(tuple(_find(roots)), _IMAGE)
 
     @contextmanager

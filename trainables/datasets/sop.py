@@ -9,7 +9,7 @@ from pathlib import Path
 
 from trainables.datasets.download import fetch, of_digest
 from trainables.datasets.source import Source, find_archive
-from trainables.datasets.structure import Plan, Recipe, SplitPlan, allowed_task, fixed_order, preview, published_name
+from trainables.datasets.structure import Plan, Recipe, SplitPlan, fixed_order, preview, published_name
 
 PUBLISHED_CLASSES = (11_318, 11_316)  # Ebay_train.txt (59,551 images), Ebay_test.txt (60,502)
 VALIDATION_FRACTION = 0.1  # ours, of the training classes
@@ -28,7 +28,6 @@ _WANTED = re.compile(r"^(.*/)?(?:Ebay_(?:train|test)\.txt|[^/]+/[^/]+\.(?i:jpe?g
 
 def recipe(roots: list[Path], task: str | None = None) -> Recipe:
     """Find SOP below the roots (directories, or the archive itself). Raises FileNotFoundError, ValueError."""
-    allowed_task("sop", task, ("dml",))
     found = find_archive(
         "sop", roots, folder=FOLDER, marks=LISTS, archives=(f"{FOLDER}.zip",), layout=LAYOUT, origin=ORIGIN
     )

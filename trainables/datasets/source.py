@@ -8,7 +8,6 @@ import os
 import re
 import stat
 import struct
-import tarfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
@@ -35,8 +34,6 @@ FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "TIFF", "GIF")
 ABSENT = (errno.ENOENT, errno.ELOOP)
 """Errors of a link to a file that is absent, or to itself."""
 
-_NOT_PLAIN = re.compile(r"^/|^[A-Za-z]:|\\|(^|/)\.\.(/|$)")
-
 
 @dataclass(frozen=True)
 class Member:
@@ -62,8 +59,7 @@ class Source:
     def listing(self) -> list[tuple[str, Member]]:
         """(name, file) of every file, wanted or not, except those of tools (`_is_hidden`).
 
-        Raises ValueError for an incomplete archive and for a member's name that points outside of the archive, OSError
-        for a folder that cannot be listed.
+        Raises ValueError for an incomplete archive, OSError for a folder that cannot be listed.
         """
         return [file for root in self.roots for file in (_list_zip(root) if root.is_file() else _list_directory(root))]
 
@@ -212,8 +208,6 @@ def _open_zip(path: Path) -> zipfile.ZipFile:
     try:
         return zipfile.ZipFile(path)
     except zipfile.BadZipFile as error:
-        if tarfile.is_tarfile(path):
-            raise ValueError(f"{path} is a tar archive; unpack it (tar -xf), and name the folder") from error
         raise ValueError(f"{path} is not a complete zip archive; download it again") from error
 
 
@@ -239,10 +233,6 @@ def _read_member(archive: zipfile.ZipFile, name: str) -> bytes:
 def _list_zip(path: Path) -> Iterator[tuple[str, Member]]:
     with _open_zip(path) as archive:
         for info in archive.infolist():
-            if _NOT_PLAIN.search(info.filename):
-                raise ValueError(
-                    f"{path}: the member name {info.filename!r} is refused; allowed are relative names without '..'"
-                )
             if not info.is_dir() and not _is_hidden(info.filename):
                 yield info.filename, Member(path, info.file_size, info.CRC)
 

@@ -151,15 +151,6 @@ def composed(name: str) -> str:
     return unicodedata.normalize("NFC", name)
 
 
-def allowed_task(dataset: str, task: str | None, allowed: tuple[str, ...]) -> str:
-    """The task ("dml" | "ssl"); None gives the first of `allowed`, the usual one. Raises ValueError for others."""
-    if task is None:
-        return allowed[0]
-    if task not in allowed:
-        raise ValueError(f"task={task!r} is not possible with dataset {dataset!r}, allowed is {' or '.join(allowed)}")
-    return task
-
-
 def published_name(dataset: str, classes: int, is_published: bool) -> str:
     """`dataset` for the complete published data, else `dataset-<classes found>`."""
     return dataset if is_published else f"{dataset}-{classes}"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from trainables.datasets.download import fetch, of_digest
 from trainables.datasets.source import Source, find_archive
-from trainables.datasets.structure import Plan, Recipe, SplitPlan, allowed_task, fixed_order, preview, published_name
+from trainables.datasets.structure import Plan, Recipe, SplitPlan, fixed_order, preview, published_name
 
 PUBLISHED_CLASSES = 200
 VALIDATION_FRACTION = 0.1  # sec:exps: a tenth makes its 36M steps 200 epochs; the share itself is not said
@@ -30,7 +30,6 @@ _WANTED = re.compile(
 
 def recipe(roots: list[Path], task: str | None = None) -> Recipe:
     """Find Tiny-ImageNet below the roots (directories, or the archive itself). Raises FileNotFoundError, ValueError."""
-    allowed_task("tinyimagenet", task, ("ssl",))
     found = find_archive(
         "tinyimagenet", roots, folder="tiny-imagenet-200", marks=("wnids.txt",),
         archives=("tiny-imagenet-200.zip", "tiny-imagenet-20.zip"), layout=LAYOUT, origin=ORIGIN,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -14,20 +14,6 @@ PAIR = ("p", "e")
 """The names of a positive and an entropy term, in their order."""
 
 
-class Settings(Protocol):
-    """The fields of a `Setup` that losses read."""
-
-    margin: float
-    q: int
-    temperature: float
-    bias: float
-    negatives: str
-    mining: str
-
-    @property
-    def loss_distance(self) -> str: ...
-
-
 @dataclass(frozen=True)
 class Loss:
     """A weighted sum of named terms.
@@ -35,7 +21,7 @@ class Loss:
     name: its name in LOSSES, or "module:function".
     terms: names of the unweighted terms, in order.
     published: the authors' coefficients in the order of the terms; 1 where none is published.
-    compute: (embeddings [b, d], labels [b], settings) -> {term: scalar}, unweighted, in the order of `terms`.
+    compute: (embeddings [b, d], labels [b], the `Setup`) -> {term: scalar}, unweighted, in the order of `terms`.
     tasks: the values of `Setup.task` that it can train.
     normalised: whether it takes L2-normalised rows; else it takes the network's output as it is.
     k: items of each class that a batch must have; None: any number.
@@ -44,7 +30,7 @@ class Loss:
     name: str
     terms: tuple[str, ...]
     published: tuple[float, ...]
-    compute: Callable[[Tensor, Tensor, Settings], dict[str, Tensor]]
+    compute: Callable[[Tensor, Tensor, Any], dict[str, Tensor]]
     tasks: tuple[str, ...] = ("dml", "ssl")
     normalised: bool = True
     k: int | None = None

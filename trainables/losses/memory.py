@@ -15,8 +15,7 @@ of b = 64, d = 128 and 55,000 remembered embeddings, the published size, take on
 import torch
 from torch import Tensor, nn
 
-from trainables.losses.registry import REMEMBERED
-from trainables.losses.terms import check_batch, cosines, infonce_of, margin_of
+from trainables.losses.terms import cosines, infonce_of, margin_of
 
 
 class CrossBatchMemory(nn.Module):
@@ -27,10 +26,8 @@ class CrossBatchMemory(nn.Module):
     there on are unfilled: zero, so finite."""
 
     def __init__(self, size: int, dimensions: int):
-        """size: remembered embeddings; dimensions: d of an embedding. Raises ValueError below 1."""
+        """size: remembered embeddings; dimensions: d of an embedding."""
         super().__init__()
-        if size < 1 or dimensions < 1:
-            raise ValueError(f"size is {size}, dimensions {dimensions}; numbers from 1 on are expected")
         self.register_buffer("embeddings", torch.zeros(size, dimensions))
         self.register_buffer("labels", torch.zeros(size, dtype=torch.int64))
         self.register_buffer("enqueued", torch.zeros((), dtype=torch.int64))
@@ -48,11 +45,7 @@ class CrossBatchMemory(nn.Module):
     def enqueue(self, z: Tensor, labels: Tensor) -> Tensor:
         """Remember a batch, z [b, d] floating point and labels [b] integers, in place of the oldest items.
 
-        Returns slots [b] int64, the rows where its items now are. Raises ValueError for other shapes or kinds, or a
-        batch larger than the memory."""
-        self._check(z, labels)
-        if len(labels) > self.size:  # two items would share a slot
-            raise ValueError(f"a batch of {len(labels)} does not fit into a memory of size {self.size}")
+        The batch is not larger than the memory. Returns slots [b] int64, the rows where its items now are."""
         slots = (self.enqueued + torch.arange(len(labels), device=labels.device)) % self.size  # [b]
         self.embeddings[slots] = z.to(self.embeddings.dtype)
         self.labels[slots] = labels.to(self.labels.dtype)
@@ -68,13 +61,6 @@ class CrossBatchMemory(nn.Module):
         positives = (same & filled).scatter(1, slots[:, None], False)
         return positives, ~same & filled
 
-    def _check(self, z: Tensor, labels: Tensor) -> None:
-        check_batch(z, labels)
-        if z.shape[1] != self.embeddings.shape[-1]:
-            raise ValueError(
-                f"z has {z.shape[1]} dimensions; this memory's embeddings have {self.embeddings.shape[-1]}"
-            )
-
 
 def memory_terms(
     z: Tensor, labels: Tensor, slots: Tensor, memory: CrossBatchMemory, *, loss: str, distance: str,
@@ -88,15 +74,7 @@ def memory_terms(
     integers.  slots: from `enqueue`; enqueue the next batch only after the backward pass, which needs these embeddings.
     loss: "margin" (with margin, q) or "infonce" (with temperature).  distance: that inside the batch.
     Returns (positive, entropy, |P_mem|, |E_mem|), scalars. A batch with both kinds of pairs finds both in the memory,
-    since that holds the batch. Raises ValueError for arguments of other shapes, kinds or ranges."""
-    memory._check(z, labels)
-    if slots.shape != labels.shape or slots.dtype != torch.int64:
-        raise ValueError(
-            f"slots are {slots.dtype} of shape {tuple(slots.shape)}; int64 of shape [{len(labels)}] is expected, from "
-            "`enqueue`"
-        )
-    if loss not in REMEMBERED:
-        raise ValueError(f"loss is {loss!r}; one of {', '.join(REMEMBERED)} is expected")
+    since that holds the batch."""
     similarities = cosines(z, memory.embeddings)  # [b, size]
     positives, negatives = memory.pairs(labels, slots)  # [b, size] each
     if loss == "margin":

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from trainables.losses.loss import PAIR, Loss, Settings
+from trainables.losses.loss import PAIR, Loss
 from trainables.own import blamed, imported, kind_of
 
 TRIED = (16, 8)  # b, d of the random batch on which a function is tried once
@@ -32,7 +32,7 @@ def _examined(name: str, function: Callable[[Tensor, Tensor], dict[str, Tensor]]
     normalised = bool(getattr(function, "normalised", True))
     terms = _tried(name, function, normalised)
 
-    def compute(z: Tensor, labels: Tensor, settings: Settings) -> dict[str, Tensor]:
+    def compute(z: Tensor, labels: Tensor, settings: Any) -> dict[str, Tensor]:
         found = function(z, labels)
         return {term: found[term] for term in _ordered(found)}
 

@@ -8,20 +8,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from trainables.losses.loss import PAIR, Loss, Settings
+from trainables.losses.loss import PAIR, Loss
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
-def _margin(z: Tensor, labels: Tensor, settings: Settings) -> dict[str, Tensor]:
+def _margin(z: Tensor, labels: Tensor, settings: Any) -> dict[str, Tensor]:
     from trainables.losses.terms import margin_terms
 
     how = {"margin": settings.margin, "distance": settings.loss_distance, "q": settings.q, "mining": settings.mining}
     return dict(zip(PAIR, margin_terms(z, labels, **how)))
 
 
-def _infonce(z: Tensor, labels: Tensor, settings: Settings) -> dict[str, Tensor]:
+def _infonce(z: Tensor, labels: Tensor, settings: Any) -> dict[str, Tensor]:
     from trainables.losses.terms import infonce_terms
 
     how = {"temperature": settings.temperature, "distance": settings.loss_distance}
@@ -32,7 +32,7 @@ def _infonce(z: Tensor, labels: Tensor, settings: Settings) -> dict[str, Tensor]
 def _of_views(name: str, terms: tuple[str, ...], published: tuple[float, ...], **more: Any) -> Loss:
     """A loss of two views side by side, by its function in `losses.two_views`."""
 
-    def compute(z: Tensor, labels: Tensor, settings: Settings) -> dict[str, Tensor]:
+    def compute(z: Tensor, labels: Tensor, settings: Any) -> dict[str, Tensor]:
         from trainables.losses import two_views
 
         how = {"t": 1 / settings.temperature, "beta": settings.bias} if name == "siglip" else {}

@@ -29,15 +29,11 @@ def knn_accuracies(
     train_features, test_features: [members, n, d] floating point, on one device, computed in float32.  train_labels,
     test_labels: [n] integers from 0 on, the same for all members.  k: neighbours that vote; all training features where
     there are fewer.  temperature: of the weights exp(similarity / temperature), above 0.
-    NaN for a member with features that are not finite. Raises ValueError for features of different dimensions, labels
-    below 0, settings that are not positive."""
-    if k < 1 or k % 1:
-        raise ValueError(f"k is {k}; a whole number from 1 on is expected")
-    if not 0 < temperature < math.inf:
-        raise ValueError(f"temperature is {temperature}; a finite number above 0 is expected")
+    NaN for a member with features that are not finite. Raises ValueError for features of different dimensions and
+    labels below 0."""
     y, y_test, classes = checked_splits(train_features, train_labels, test_features, test_labels)
     accuracies = [
-        (_voted(x, y, x_test, classes, int(k), temperature) == y_test).double().mean()
+        (_voted(x, y, x_test, classes, k, temperature) == y_test).double().mean()
         for x, x_test in zip(train_features, test_features)
     ]
     finite = train_features.isfinite().all(2).all(1) & test_features.isfinite().all(2).all(1)

@@ -78,7 +78,7 @@ def small_conv(channels: int, image_size: int) -> tuple[nn.Module, int]:
     widths = [channels, 32, 64, 128, 128]
     layers: list[nn.Module] = []
     for n_in, n_out in itertools.pairwise(widths):
-        layers += [nn.Conv2d(n_in, n_out, 3, stride=2, padding=1, bias=False), nn.BatchNorm2d(n_out), nn.ReLU()]
+        layers += [nn.Conv2d(n_in, n_out, 3, stride=2, padding=1, bias=False), nn.BatchNorm2d(n_out), nn.ReLU(True)]
     layers += [_PoolToTwo(2), nn.Flatten()]
     return nn.Sequential(*layers), 4 * widths[-1]
 
@@ -153,10 +153,9 @@ def build_network(
 
     name: one of `NETWORKS`, a library's, such as "timm:resnet50.a1_in1k" or "torchvision:resnet50", or
         "module:function" for one's own: function(channels, image_size), or function(), returns a module that maps
-        [b, c, h, w] to [b, features], or an `Embedder`, which is used as it is, with its own head instead of the
-        projection. The module is imported as Python imports: `python -m` finds it in the current directory, Ray's
-        workers where it is installed, on their PYTHONPATH, or in the `working_dir` or `py_modules` of Ray's
-        `runtime_env`.
+        [b, c, h, w] to [b, features]. The module is imported as Python imports: `python -m` finds it in the current
+        directory, Ray's workers where it is installed, on their PYTHONPATH, or in the `working_dir` or `py_modules` of
+        Ray's `runtime_env`.
     projection: False: the head is the identity or linear (metric learning); True: it is the projection head.
     embedding: dimension of the embedding; 0: that of the features, or the projection's usual 64.
     activation: of the projection, one of `heads.ACTIVATIONS`.
@@ -178,16 +177,14 @@ def build_network(
         (read_weights(name, weights, image_size), weights) if isinstance(weights, str) else (weights, "given")
     )
     standardise = None if state is None else standardisation(name, state)
-    if standardise is not None and channels not in (1, 3):
-        raise ValueError(f"channels = {channels}: pretrained weights take 1 (grey) or 3 (RGB)")
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(int(seed))  # torch.manual_seed would seed the other devices' generators too
         model, may_miss = _untrained(name, channels if standardise is None else 3, image_size, head)
         if state is not None:
             model.standardise = standardise or nn.Identity()
             load_weights(model, state, source, may_miss)
-        if ":" in name:
-            _set_memory_format(model, torch.zeros(2, channels, image_size, image_size))
+    if ":" in name and not is_librarys(name):
+        model.memory_format = torch.contiguous_format  # any module takes it; `Tensor.view` refuses channels_last
     model.normalised = normalised
     return model
 
@@ -199,19 +196,13 @@ def _untrained(
 
     head: `head_of` with all arguments but the number of features.
     """
-    build = NETWORKS.get(name) or partial(_own, name)
-    trunk, features = build(channels, image_size)
-    if not isinstance(trunk, Embedder):
-        gem = ("trunk.avgpool.p",) if name == "resnet18_gem" else ()
-        on_top = head(features)
-        if name == "resnet50_xbm" and isinstance(on_top, nn.Linear):  # research-xbm, modeling/heads/linear_norm.py
-            nn.init.kaiming_normal_(on_top.weight, mode="fan_out")
-            nn.init.zeros_(on_top.bias)
-        return Embedder(trunk, on_top), ("head.", "standardise.", *gem)
-    for field, asked in {"embedding": head.keywords["embedding"], "projector": head.keywords["projector"]}.items():
-        if asked:
-            raise ValueError(f"{field} = {asked}: network {name!r} has a head of its own, allowed is none besides")
-    return trunk, ("standardise.",)
+    trunk, features = (NETWORKS.get(name) or partial(_own, name))(channels, image_size)
+    gem = ("trunk.avgpool.p",) if name == "resnet18_gem" else ()
+    on_top = head(features)
+    if name == "resnet50_xbm" and isinstance(on_top, nn.Linear):  # research-xbm, modeling/heads/linear_norm.py
+        nn.init.kaiming_normal_(on_top.weight, mode="fan_out")
+        nn.init.zeros_(on_top.bias)
+    return Embedder(trunk, on_top), ("head.", "standardise.", *gem)
 
 
 def _own(name: str, channels: int, image_size: int) -> tuple[nn.Module, int]:
@@ -226,38 +217,25 @@ def _own(name: str, channels: int, image_size: int) -> tuple[nn.Module, int]:
             module = function(*((channels, image_size) if inspect.signature(function).parameters else ()))
     if not isinstance(module, nn.Module):
         raise ValueError(f"{network}: it returned {type(module).__name__}, allowed is a torch.nn.Module")
-    if isinstance(module, Embedder):
-        module.memory_format = torch.contiguous_format  # any module takes it; see `_set_memory_format`
     images = torch.zeros(2, channels, image_size, image_size)
     with blamed(f"{network}: with images {list(images.shape)} it"):
-        outputs = _tried(module, images)
-    for output in outputs:
-        there = isinstance(output, Tensor) and output.is_floating_point() and output.device == images.device
-        if not there or output.ndim != 2 or output.shape[0] != 2 or not output.shape[1]:
-            raise ValueError(
-                f"{network}: it maps images {list(images.shape)} to {kind_of(output)}, allowed are floating point "
-                "numbers of shape [2, features] on the images' device"
-            )
-    return module, outputs[0].shape[1]
+        output = _tried(module, images)
+    there = isinstance(output, Tensor) and output.is_floating_point() and output.device == images.device
+    if not there or output.ndim != 2 or output.shape[0] != 2 or not output.shape[1]:
+        raise ValueError(
+            f"{network}: it maps images {list(images.shape)} to {kind_of(output)}, allowed are floating point "
+            "numbers of shape [2, features] on the images' device"
+        )
+    return module, output.shape[1]
 
 
 @torch.no_grad()
-def _tried(module: nn.Module, images: Tensor) -> list[Tensor]:
-    """The outputs of a user's module in evaluation mode, the features of an `Embedder` first; modes stay as set."""
+def _tried(module: nn.Module, images: Tensor) -> Tensor:
+    """The output of a user's module in evaluation mode; modes stay as set."""
     modes = [(part, part.training) for part in module.modules()]
     module.eval()
     try:
-        return [module.features(images), module(images)] if isinstance(module, Embedder) else [module(images)]
+        return module(images)
     finally:
         for part, mode in modes:
             part.training = mode
-
-
-def _set_memory_format(model: Embedder, images: Tensor) -> None:
-    """A user's network gets channels_last, as all others, unless it then fails, as with `Tensor.view`."""
-    model.memory_format = torch.channels_last
-    try:
-        _tried(model.to(memory_format=torch.channels_last), images)
-    except Exception:
-        model.memory_format = torch.contiguous_format
-        model.to(memory_format=torch.contiguous_format)

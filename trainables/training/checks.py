@@ -12,9 +12,6 @@ from trainables.training.setup import Setup, for_classes
 
 FEW = 100  # images of a split: a score of .5 has a standard error of .05
 
-AGREEMENT = {"view_retrieval": "0.4 to 0.9", "rankme": "-0.2 to 0.9"}
-"""Score without labels -> its rank correlation with the probe, on four sets (`tests/benchmarks/RESULTS.md`)."""
-
 log = logging.getLogger(__name__)
 
 
@@ -22,7 +19,7 @@ def check_training(
     setup: Setup, batch_sizes: Collection[int], data_root: str | None, download: bool = False
 ) -> tuple[Setup, SourceSummary]:
     """Check the set-up against its data for each batch size; no image is decoded, nothing is trained. A user's own
-    network or loss takes one step on random images. Returns the set-up, which for images without classes has a score
+    network takes one step on random images. Returns the set-up, which for images without classes has a score
     that needs none, and what was found.
 
     download: fetch data that are absent, where a public archive exists.
@@ -60,7 +57,7 @@ def check_training(
     model = network_of(setup, source.channels, seed=0, weights=setup.weights, normalised=True)  # downloads the weights
     if not any(part.requires_grad for part in (model.trunk if setup.task == "ssl" else model).parameters()):
         raise ValueError(f"network {setup.network!r}: it has no parameter that requires a gradient, one is needed")
-    rehearse(setup, batch_sizes, source.channels)
+    rehearse(setup, min(batch_sizes), source.channels)
     log.info("%s", _noted(setup, source))
     return setup, source
 
@@ -71,6 +68,4 @@ def _noted(setup: Setup, source: SourceSummary) -> str:
     said = f"{source.name}: {source.sizes}; {setup.images_seen:,} images are {epochs:,.1f} epochs"
     if (few := source.validation_images) < FEW:
         said += f"; of {few} images a score of 0.5 has a standard error of {0.5 / few**0.5:.2f}"
-    if agreement := AGREEMENT.get(setup.metric):
-        said += f"; {setup.metric} selects, whose rank correlation with the probe was {agreement} on four sets"
     return said

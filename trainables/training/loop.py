@@ -12,11 +12,8 @@ steps on a stream of its own, as a recorded graph (`trainables.training.cuda_gra
 
 import copy
 import math
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -27,8 +24,9 @@ from trainables.losses import find_loss
 from trainables.losses.terms import pair_statistics
 from trainables.training import assembly
 from trainables.training.cuda_graphs import WARM_UP, Replayed
+from trainables.training.device import aside, keep_freed_memory
 from trainables.training.evaluation import COLLAPSED
-from trainables.training.outcome import Evaluation, Outcome, named
+from trainables.training.outcome import Evaluation
 from trainables.training.setup import Setup
 
 DIVERGENCE_CHECK = 25  # iterations between two checks of the loss: each waits for the device
@@ -42,6 +40,7 @@ class Training:
     def __init__(self, setup: Setup, data: DeviceData, h: dict, *, seed: int, device: torch.device):
         """h: the weights of the loss's terms, named as in `Loss.weights`, and "batch_size". Raises ValueError if the
         data have too few classes for a batch."""
+        keep_freed_memory()
         self.setup, self.data, self.device = setup, data, device
         self.loss = find_loss(setup.loss)
         self.batch_size = int(h["batch_size"])
@@ -64,10 +63,8 @@ class Training:
     def begin(self, h: dict, *, seed: int) -> None:
         """Start over with another balance and seed, as a new training would; buffers and recorded graphs are reused.
 
-        Raises ValueError for another batch size than that of the constructor.
+        h: of the constructor's batch size.
         """
-        if int(h["batch_size"]) != self.batch_size:
-            raise ValueError(f"batch_size {h['batch_size']!r}: this training was built for {self.batch_size}")
         with aside([self]):
             self.model.load_state_dict(assembly.build_model(self.setup, self.data, seed).state_dict())
             for state in self.optimiser.state.values():
@@ -173,32 +170,6 @@ class Training:
         self.curve.append(evaluation)
         return evaluation
 
-    def conclude(self, test: dict[str, float], terms: dict[str, float]) -> Outcome:
-        """The outcome with these test scores. {} stands for an output that is not finite: the training diverged."""
-        self.diverged = self.diverged or not test
-        if self.diverged:  # the scores of its last weights are kept for inspection; they select nothing
-            scores = named(self.curve[-1].scores, test)
-            return Outcome("diverged", None, None, scores, **self._so_far())
-        best = self.best_evaluation
-        scores = named(best.scores, test) | terms
-        pair = {name: terms.get(name) for name in ("positive_term", "entropy_term")}
-        # a benchmark by its loaded name, which differs from the set-up's if only a part is present
-        benchmark = self.data.benchmark
-        test_score = test[self.setup.metric if benchmark is None else f"{benchmark.name}_medium_map"]
-        return Outcome("completed", best.val_score, test_score, scores, **self._so_far(best.images_seen), **pair)
-
-    def so_far(self) -> Outcome:
-        """The outcome of a pause after the latest evaluation; nothing is tested."""
-        best = self.best_evaluation
-        return Outcome("stopped", best.val_score, None, named(best.scores, {}), **self._so_far(best.images_seen))
-
-    def _so_far(self, best_at: int | None = None) -> dict[str, Any]:
-        """Fields of an outcome that say how far the training has come."""
-        return {
-            "images_seen": self.images_seen, "best_at": best_at,
-            "train_seconds": self.train_seconds, "curve": list(self.curve),
-        }  # fmt: skip
-
     @property
     def images_seen(self) -> int:
         return self.iteration * self.batch_size
@@ -303,17 +274,3 @@ def _tensors(optimiser: torch.optim.Optimizer) -> list[Tensor]:
     """The tensors of an optimiser beside the parameters: its state and settings."""
     held = [*optimiser.state.values(), *optimiser.param_groups]
     return [value for values in held for value in values.values() if isinstance(value, Tensor)]
-
-
-@contextmanager
-def aside(trainings: Sequence[Training]) -> Iterator[None]:
-    """Context on the process's stream, whose work runs after the trainings' steps so far and before their next ones."""
-    streams = [training.stream for training in trainings if training.stream is not None]
-    shared = torch.cuda.current_stream(streams[0].device) if streams else None
-    for stream in streams:
-        shared.wait_stream(stream)
-    try:
-        yield
-    finally:
-        for stream in streams:
-            stream.wait_stream(shared)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 
 @dataclass
@@ -30,6 +31,33 @@ class Outcome:
     entropy_term: float | None = None
     error: str | None = None  # of a failed training; why a paused one's state was not saved
     failure_kind: str | None = None  # error | out_of_memory | timeout, of a failed training
+
+
+def conclude(training: Any, test: dict[str, float], terms: dict[str, float]) -> Outcome:
+    """The outcome of a `Training` with these test scores; {}: its output is not finite, so that it diverged."""
+    training.diverged = training.diverged or not test
+    if training.diverged:  # the scores of its last weights are kept for inspection; they select nothing
+        scores = named(training.curve[-1].scores, test)
+        return Outcome("diverged", None, None, scores, best_at=None, **_so_far(training))
+    best, benchmark = training.best_evaluation, training.data.benchmark
+    # a benchmark by its loaded name, which differs from the set-up's if only a part is present
+    test_score = test[training.setup.metric if benchmark is None else f"{benchmark.name}_medium_map"]
+    return Outcome(
+        "completed", best.val_score, test_score, named(best.scores, test) | terms, best_at=best.images_seen,
+        positive_term=terms.get("positive_term"), entropy_term=terms.get("entropy_term"), **_so_far(training),
+    )  # fmt: skip
+
+
+def pause(training: Any) -> Outcome:
+    """The outcome of a pause after the latest evaluation; nothing is tested."""
+    best = training.best_evaluation
+    scores = named(best.scores, {})
+    return Outcome("stopped", best.val_score, None, scores, best_at=best.images_seen, **_so_far(training))
+
+
+def _so_far(training: Any) -> dict[str, Any]:
+    seconds, curve = training.train_seconds, list(training.curve)
+    return {"images_seen": training.images_seen, "train_seconds": seconds, "curve": curve}
 
 
 def failure(error: str, curve: Sequence[Evaluation] = (), kind: str = "error") -> Outcome:

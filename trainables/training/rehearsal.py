@@ -1,17 +1,14 @@
-"""A user's own loss and network, tried on random numbers before a training: by the functions that a training calls."""
+"""A user's own network, tried on random images before a training: by the functions that a training calls."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import torch
-from torch.nn import functional as F
 
 from trainables.data.resident import DeviceData
 from trainables.losses import find_loss
 from trainables.metrics.revisited import descriptors
 from trainables.own import blamed, kind_of
 from trainables.training import checkpoint
-from trainables.training.assembly import loss_terms
 from trainables.training.evaluation import apply, evaluate
 from trainables.training.loop import Training
 from trainables.training.setup import Setup
@@ -22,29 +19,16 @@ WEIGHT = 1e-6  # of each term in the step, so that it does not diverge
 UNTRAINED = {"weights": "none", "memory_start": 0, "probe_epochs": 1, "probe_steps": 0}  # fields that only take time
 
 
-def rehearse(setup: Setup, batch_sizes: Sequence[int], channels: int) -> None:
-    """Try a user's own loss with batches of these sizes, and a user's own network in a training of one step.
+def rehearse(setup: Setup, batch_size: int, channels: int) -> None:
+    """Try a user's own network in a training of one step, with at most `batch_size` images, fewer if the loss allows.
 
-    Raises ValueError naming the loss or network, and what is wrong. Others are not tried.
+    Raises ValueError naming the network, and what is wrong. Other networks are not tried.
     """
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(0)
-        for batch_size in batch_sizes if ":" in setup.loss else ():
-            _try_loss(setup, batch_size)
-        if ":" in setup.network:
-            least = 2 * setup.k if ":" not in setup.loss else -(-LOSS_BATCH // setup.k) * setup.k
-            _try_network(setup, min(least, *batch_sizes), channels)
-
-
-def _try_loss(setup: Setup, batch_size: int) -> None:
-    loss = find_loss(setup.loss)
-    z = torch.randn(batch_size, 64, requires_grad=True)
-    labels = torch.arange(batch_size // setup.k).repeat_interleave(setup.k)
-    with blamed(f"loss {setup.loss!r}: called with z {list(z.shape)} and labels [{batch_size}], {setup.k} of each, it"):
-        terms = torch.stack(loss_terms(F.normalize(z, dim=1) if loss.normalised else z, labels, setup))
-        terms.sum().backward()
-    if terms.shape != (len(loss.terms),):
-        raise ValueError(f"loss {setup.loss!r}: a batch of {batch_size} makes terms of {list(terms.shape[1:])} numbers")
+    if ":" in setup.network:
+        least = 2 * setup.k if ":" not in setup.loss else -(-LOSS_BATCH // setup.k) * setup.k
+        with torch.random.fork_rng(devices=[]):
+            torch.default_generator.manual_seed(0)
+            _try_network(setup, min(least, batch_size), channels)
 
 
 def _try_network(setup: Setup, batch_size: int, channels: int) -> None:

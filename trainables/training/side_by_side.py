@@ -9,9 +9,10 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from trainables.training.device import aside
 from trainables.training.evaluation import evaluate, evaluate_test
-from trainables.training.loop import DIVERGENCE_CHECK, Training, aside
-from trainables.training.outcome import Evaluation, Outcome
+from trainables.training.loop import DIVERGENCE_CHECK, Training
+from trainables.training.outcome import Evaluation, Outcome, conclude
 
 
 def advance(trainings: Sequence[Training]) -> list[Evaluation]:
@@ -86,7 +87,7 @@ def outcomes(trainings: Sequence[Training]) -> list[Outcome]:
         terms = dict(zip(kept, read([training.terms_after_training() for training in kept])))
         if lost and data.test is not None:
             tests |= dict(zip(lost, evaluate([training.model for training in lost], setup, data.train, data.test)))
-    return [training.conclude(tests.get(training, {}), terms.get(training, {})) for training in trainings]
+    return [conclude(training, tests.get(training, {}), terms.get(training, {})) for training in trainings]
 
 
 def read(measured: Sequence[dict[str, Tensor]]) -> list[dict[str, float]]:

@@ -13,8 +13,8 @@ from tune_cd.analysis.memory_table import memory_modes
 from tune_cd.analysis.runs import counted, runs_of
 from tune_cd.analysis.scores import parameter_of, searching
 from tune_cd.analysis.tables import markdown, memory
-from tune_cd.report.findings import Findings, findings, is_known
-from tune_cd.report.words import edges, fresh_score, interval, letters, recipe_words, tuned
+from tune_cd.report.findings import Findings, is_known
+from tune_cd.report.words import edges, fresh_score, interval, recipe_words, tuned
 from tune_cd.results.study_files import Networks
 from tune_cd.run.screen import fold
 from tune_cd.run.searches import averages_of

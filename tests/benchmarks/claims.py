@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
 from math import isnan, log2, nan, sqrt
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -310,14 +311,14 @@ def losses(landscapes: Sequence[Measured]) -> pd.DataFrame:
     score. holds: the other loses less than DROP of the score.
     """
     parts = {
-        (part.landscape.about["dataset"], part.batch_size, part.landscape.about["loss"]): part
+        (part.landscape.about["dataset"], part.landscape.about["task"], part.batch_size, part.landscape.about["loss"]):
+        part
         for part in slices(landscapes)
     }
     rows = []
-    for (dataset, size, loss), usual in parts.items():
-        task = usual.landscape.about["task"]
-        other = next((parts.get((dataset, size, name)) for name in USUAL.values() if name != loss), None)
-        if other is None or loss != USUAL.get(task):
+    for (dataset, task, size, loss), usual in parts.items():
+        other = next((parts.get((dataset, task, size, name)) for name in USUAL.values() if name != loss), None)
+        if other is None or loss != USUAL.get(task) or not alike(usual, other):
             continue
         cells = [usual.best(), other.best()]
         score, another = usual.score(cells[0]), other.score(cells[1])
@@ -328,6 +329,12 @@ def losses(landscapes: Sequence[Measured]) -> pd.DataFrame:
             "verdict": below(score - another, half, DROP * score),
         })  # fmt: skip
     return pd.DataFrame(rows)
+
+
+def alike(one: Any, other: Any) -> bool:
+    """Whether two landscapes have one set-up but for the loss, as far as both say."""
+    first, second = (part.landscape.about["setup"] for part in (one, other))
+    return all(first[name] == second[name] for name in {*first} & {*second} - {"loss"})
 
 
 def theoretical(landscapes: Sequence[Measured], searches: int = SEARCHES) -> pd.DataFrame:

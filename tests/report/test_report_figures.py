@@ -238,6 +238,7 @@ def test_drawing_ten_times_the_trials_lays_out_no_more_texts_and_no_more_artists
 
 def test_a_grids_cells_are_no_curve_and_its_best_is_what_searches_are_measured_by():
     grid = trainings("glyphs-margin")
+    grid["test_score"] += 0.2  # better than any of the job's
     job = json.loads(studies.main_job()["config"].iloc[0])
     alike = {DIGEST: job[DIGEST]}  # else these would be two landscapes
     grid["config"] = [json.dumps(json.loads(config) | alike) for config in grid["config"]]

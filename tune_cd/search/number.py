@@ -26,6 +26,8 @@ def number_of(value: Any) -> float | int | None:
         number = float(real)
     except OverflowError:
         return inf if real > 0 else -inf
+    except (TypeError, ValueError):  # a time, a signalling NaN
+        return None
     return int(real) if isinstance(real, Integral) else number
 
 

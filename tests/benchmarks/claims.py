@@ -311,8 +311,12 @@ def losses(landscapes: Sequence[Measured]) -> pd.DataFrame:
     score. holds: the other loses less than DROP of the score.
     """
     parts = {
-        (part.landscape.about["dataset"], part.landscape.about["task"], part.batch_size, part.landscape.about["loss"]):
-        part
+        (
+            part.landscape.about["dataset"],
+            part.landscape.about["task"],
+            part.batch_size,
+            part.landscape.about["loss"],
+        ): part
         for part in slices(landscapes)
     }
     rows = []

@@ -125,9 +125,9 @@ def test_cells_stand_beside_the_printed_numbers():
 
 
 @pytest.mark.slow
-def test_the_ablation_reverses_on_the_measured_grids():
-    """A_I is ahead of A_O on the measured planes of metric learning with the margin loss, and behind on every fitted
-    ridge: the printed order is one of smooth ridges, where fewer searches tell."""
+def test_the_ablations_order_holds_where_the_whole_ridge_was_measured():
+    """A_O is ahead of A_I on every fitted ridge, and on the plane of the margin loss that reaches beyond the ridge; it is
+    behind on the older plane, which ends at the best."""
     pair = {row: ABLATION[row] for row in ("A_O (3,3)", "A_I (3,3)")}
     ran = [
         trajectory
@@ -136,21 +136,21 @@ def test_the_ablation_reverses_on_the_measured_grids():
     ]
     said = differences(summary(ran, "A_O (3,3)"), TABLES["ablation"]).loc["A_I (3,3)", "the paper's order"]
     orders = {order: names.split(", ") for order, names in (part.split(": ") for part in said.split("; "))}
-    assert set(PRINTED) <= set(orders["holds"])
-    assert {"glyphs-margin", "omniglot-242-margin", "omniglot-margin"} <= set(orders["reverses"])
+    assert {*PRINTED, "glyphs-margin"} <= set(orders["holds"])
+    assert "omniglot-242-margin" in orders["reverses"]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("searches", [40, pytest.param(80, marks=pytest.mark.faults)])
-def test_the_papers_search_is_about_random_on_the_measured_margin_grids(searches):
+def test_the_papers_search_is_ahead_of_random_where_the_whole_ridge_was_measured(searches):
     pair = {name: OPTIMISERS[name] for name in ("random", "cd-paper")}
     table = summary(
         replay_all(pair, [find(name) for name in MEASURED], range(searches), trials=20, processes=1), "cd-paper"
     )
     rows = table[table["method"] == "random"].set_index("landscape")
-    margin = rows.loc[["glyphs-margin", "omniglot-242-margin"]]
-    assert (margin["d20"] + margin["d20_ci"] > 0).all(), "random is not behind"
-    assert (margin["d20"].abs() < 0.05).all() and rows.loc["omniglot-242-infonce", "d20"] < 0
+    whole = rows.loc[["glyphs-margin", "omniglot-242-infonce"]]
+    assert (whole["d20"] + whole["d20_ci"] < 0).all()
+    assert abs(rows.loc["omniglot-242-margin", "d20"]) < 0.05, "the older plane ends at the best: they are level"
 
 
 # The command --------------------------------------------------------------------------------------------------

@@ -65,7 +65,7 @@ def test_a_slice_a_batch_size_in_order_with_the_values_as_colours(ridge):
     low, high = np.nanmin(ridge.values), np.nanmax(ridge.values)
     figure.draw_without_rendering()
     for place, axes in enumerate(found):
-        mesh, expected = one(axes, QuadMesh), ridge.values[..., place].T
+        mesh, expected = one(axes, QuadMesh, "cells"), ridge.values[..., place].T
         assert np.array_equal(mesh.get_array().mask, np.isnan(expected))
         assert np.allclose(mesh.get_array().filled(np.nan), expected, equal_nan=True)
         colours = mesh.get_facecolor().reshape(9, 9, 4)
@@ -107,7 +107,14 @@ def test_holes_and_lost_trials_are_told_apart_and_from_low_values(ridge):
     for place, axes in enumerate(panels(grid_slices(ridge))):
         missing, lost = np.isnan(ridge.values[..., place]), ridge.lost[..., place] > 0
         hole, failed = one(axes, PolyCollection, "not tried"), one(axes, PolyCollection, "did not complete")
-        assert centres(hole) == set(map(tuple, middles[missing & ~lost]))
+        near, tried = ridge.values[..., place].copy(), ~(missing & ~lost)
+        for cell in np.argwhere(~tried):  # the nearest that was tried, in octaves
+            away = np.abs(middles - middles[tuple(cell)]).max(-1)
+            among = near[tried & (away == away[tried].min())]
+            found = one(axes, QuadMesh, "nearest").get_array().T[tuple(cell)]
+            assert found in among or (np.ma.is_masked(found) and np.isnan(among).any())
+        bare = one(axes, QuadMesh, "nearest").get_array().mask.T if (~tried).any() else np.ones_like(tried)
+        assert centres(hole) == set(map(tuple, middles[~tried & bare]))
         assert centres(failed) == set(map(tuple, middles[missing & lost]))
         assert failed.get_hatch() and (hole is None or (hole.get_hatch() and hole.get_hatch() != failed.get_hatch()))
         for shown in (hole, failed) if hole is not None else (failed,):
@@ -117,7 +124,7 @@ def test_holes_and_lost_trials_are_told_apart_and_from_low_values(ridge):
     again = made([0.1, 1.0], [0.1, 1.0], [16], [[[0.1], [0.2]], [[0.3], [0.4]]], lost=np.ones((2, 2, 1), dtype=int))
     axes = panels(grid_slices(again))[0]
     assert one(axes, PolyCollection, "did not complete") is None, "lost and repeated: they have a value"
-    assert not one(axes, QuadMesh).get_array().mask.any()
+    assert not one(axes, QuadMesh, "cells").get_array().mask.any()
 
 
 def test_edges_lie_half_way_in_log_space():
@@ -134,7 +141,7 @@ def test_edges_lie_half_way_in_log_space():
 def test_unequal_and_single_ticks(p, e):
     grid = random_grid(p, e, [64])
     for figure in (grid_slices(grid), plane(grid, 64)):
-        mesh = one(panels(figure)[0], QuadMesh)
+        mesh = one(panels(figure)[0], QuadMesh, "cells")
         x, y = mesh.get_coordinates()[0, :, 0], mesh.get_coordinates()[:, 0, 1]
         assert len(x) == len(p) + 1 and (x[:-1] < p).all() and (p < x[1:]).all()
         assert len(y) == len(e) + 1 and (y[:-1] < e).all() and (e < y[1:]).all()

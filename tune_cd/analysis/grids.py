@@ -133,13 +133,15 @@ def grid_rows(trials: pd.DataFrame) -> pd.DataFrame:
 
 
 def is_grid(trials: pd.DataFrame, names: Sequence[str]) -> bool:
-    """Whether the trials fill at least half of the product of the values of two or more parameters."""
+    """Whether the trials are a grid's over two or more parameters: of the search `grid`, whose cells may be coarser
+    where little is to be seen, or at least half of the product of the values."""
     columns = {name: parameter(trials, name) for name in names}
     if len(names) < 2 or not len(trials) or any((column <= 0).any() for column in columns.values()):
         return False
     at = pd.DataFrame({name: places(column) for name, column in columns.items()}).dropna()
     sizes = [at[name].nunique() for name in names]
-    return bool(min(sizes[:2]) >= 3 and len(at.drop_duplicates()) >= 0.5 * prod(sizes))
+    full = len(at.drop_duplicates()) >= 0.5 * prod(sizes)
+    return bool(min(sizes[:2]) >= 3 and (full or (trials["search"] == "grid").all()))
 
 
 LARGEST = 4_000_000

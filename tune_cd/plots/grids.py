@@ -1,6 +1,7 @@
 """Landscapes M(h) as fields of coloured cells (`fig:hp_omniglot`, `fig:hp_tinyimagenet_infonce`, `fig:ssl_ctr`).
 
-A cell extends half-way, in log space, to its neighbours on either side. The settings that a conventional recipe reaches
+A cell extends half-way, in log space, to its neighbours on either side. A setting that was not tried is paler, in the
+colour of the nearest one that was. The settings that a conventional recipe reaches
 by its learning rate alone are a diagonal: dashed for the separate average, dotted for the global one, dashed with two
 dots for the published weights of other losses.
 """
@@ -17,6 +18,7 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
+from scipy.spatial import KDTree
 
 from tune_cd import balance
 from tune_cd.analysis.gain import reachable
@@ -42,6 +44,7 @@ from tune_cd.plots.style import (
     symbol,
 )
 
+PALE = 0.45  # opacity of settings that were not tried
 TOP = 8  # best cells of a slice that are outlined
 LONELY = 0.5  # octaves from an axis's only tick to its cell's edges
 NOTHING: Mapping[str, float] = {}
@@ -194,6 +197,9 @@ def _draw_slice(axes: Axes, grid: Grid, place: tuple, scale: Normalize, recipes:
     values = np.ma.masked_invalid(grid.values[place].T)
     mesh = axes.pcolormesh(x, y, values, cmap=COLOUR_MAP, norm=scale, rasterized=True)  # vector cells show seams
     mesh.set_label("cells")
+    near = np.ma.masked_invalid(_nearest(grid, place).T)
+    if near.count():
+        axes.pcolormesh(x, y, near, cmap=COLOUR_MAP, norm=scale, rasterized=True, alpha=PALE, label="nearest")
     for name, (colour, hatch), where in _without_value(grid, place):
         if where.any():
             look = {"facecolor": colour, "edgecolor": "#9A9A9A", "linewidth": 0, "hatch": hatch}
@@ -211,9 +217,24 @@ def _draw_slice(axes: Axes, grid: Grid, place: tuple, scale: Normalize, recipes:
 
 
 def _without_value(grid: Grid, place: tuple) -> list[tuple[str, tuple[str, str], np.ndarray]]:
-    """(name, (colour, hatch), cells) of the two kinds of cells without a value."""
+    """(name, (colour, hatch), cells) of the two kinds of cells without a colour."""
     missing, lost = np.isnan(grid.values[place]), grid.lost[place] > 0
-    return [("not tried", HOLE, missing & ~lost), ("did not complete", LOST, missing & lost)]
+    untried = missing & ~lost & np.isnan(_nearest(grid, place))
+    return [("not tried", HOLE, untried), ("did not complete", LOST, missing & lost)]
+
+
+def _nearest(grid: Grid, place: tuple) -> np.ndarray:
+    """Of settings that were not tried, the value of the nearest one that was, in octaves along either axis; NaN of
+    others, and where that one did not complete. [n_p, n_e], or all slices."""
+    at = np.stack(np.meshgrid(*map(np.log2, grid.ticks[:2]), indexing="ij"), axis=-1)
+    values, found = grid.values[place], np.full(grid.values[place].shape, np.nan)
+    untried = np.isnan(values) & (grid.lost[place] == 0)
+    for one in np.ndindex(values.shape[2:]):
+        part = (slice(None), slice(None), *one)
+        if untried[part].any() and not untried[part].all():
+            _, nearest = KDTree(at[~untried[part]]).query(at[untried[part]], p=np.inf)
+            found[part][untried[part]] = values[part][~untried[part]][nearest]
+    return found
 
 
 def _squares(x: np.ndarray, y: np.ndarray, cells: np.ndarray, inset: float = 0.0) -> np.ndarray:
@@ -254,6 +275,8 @@ def _entries(grid: Grid, place: tuple, recipes: Mapping[str, np.ndarray], of_eac
         entries.append(Line2D([], [], label=f"reached by the {recipe} {what}", **_look(recipe)))
     outline = {"facecolor": "none", "edgecolor": BALANCED.colour, "linewidth": 1.3}
     entries.append(Patch(**outline, label=f"the best {TOP}{of_each}"))
+    if np.isfinite(_nearest(grid, place)).any():
+        entries.append(Patch(facecolor=COLOUR_MAP(0.6), alpha=PALE, label="not tried: as the nearest that was"))
     for name, (colour, hatch), where in _without_value(grid, place):
         if where.any():
             entries.append(Patch(facecolor=colour, edgecolor="#9A9A9A", linewidth=0.5, hatch=hatch, label=name))

@@ -48,12 +48,6 @@ def test_its_list_is_that_of_the_files():
     assert block("list") == markdown(listed([load(name) for name in measured.MEASURED]))
 
 
-def test_it_says_the_role_of_every_landscape():
-    in_view, judges = re.findall(r"\*In view\*:\s(.*?)\.\s.*\*Judges\*:\s(.*?)\.\s", README, re.DOTALL)[0]
-    assert tuple(re.findall(r"`(\S+?)`", in_view)) == measured.IN_VIEW
-    assert tuple(re.findall(r"`(\S+?)`", judges)) == measured.JUDGES
-
-
 def test_its_example_runs_on_a_stored_grid(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     peak = hill((-6.0, 1.0))

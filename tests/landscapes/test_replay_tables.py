@@ -126,8 +126,8 @@ def test_cells_stand_beside_the_printed_numbers():
 
 @pytest.mark.slow
 def test_the_ablations_order_holds_where_the_whole_ridge_was_measured():
-    """A_O is ahead of A_I on every fitted ridge, and on the plane of the margin loss that reaches beyond the ridge; it is
-    behind on the older plane, which ends at the best."""
+    """A_O is ahead of A_I on every fitted ridge, and on the plane of the margin loss that reaches beyond the ridge. It
+    is behind on the older plane, which ends at the best."""
     pair = {row: ABLATION[row] for row in ("A_O (3,3)", "A_I (3,3)")}
     ran = [
         trajectory

@@ -68,44 +68,6 @@ def test_a_file_that_cannot_be_used_is_named_and_the_rest_is_read(tmp_path, harm
     check_whole(tmp_path, "demo")
 
 
-def test_rows_read_together_are_those_of_each_file(tmp_path):
-    """Whatever differs from row to row: fields that are null, the sizes and so the places of the pages, the writer."""
-    few = {"status": "failed", "val_score": None, "failure_kind": "lost", "scores": {}, "choices": None}
-    kinds = [{}, few, {"error": "x" * 10**6}, {"scores": {f"s{n}": n / 7 for n in range(500)}}, {"dataset": None}]
-    paths = [results.write_trial(tmp_path, full(trial_id=f"t{i}", trial_index=i, **kinds[i % 5])) for i in range(30)]
-    pq.write_table(pq.read_table(paths[7], partitioning=None), paths[7], compression="gzip")
-    alone = pd.concat(map(results.read_file, paths), ignore_index=True)
-    together = silent(results.read, tmp_path)
-    pd.testing.assert_frame_equal(together, alone)
-    for path in paths[3:6]:
-        flip(path)
-    (tmp_path / "trials/other").mkdir()
-    paths[8].rename(tmp_path / "trials/other/t8.parquet")
-    with pytest.warns(UserWarning, match="left out") as caught:
-        rest = results.read(tmp_path)
-    assert len(caught) == 4 and rest.trial_index.tolist() == [i for i in range(30) if i not in (3, 4, 5, 8)]
-
-
-def test_a_damaged_footer_keeps_no_other_file_from_being_read(tmp_path):
-    paths = [results.write_trial(tmp_path, full(trial_id=f"t{i}", trial_index=i)) for i in range(3)]
-    whole, data, pick = results.read(tmp_path), paths[0].read_bytes(), random.Random(2)
-    footer = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
-    repeated = [
-        bytes([byte]) * 5000 for byte in (0x1C, 0x19, 0xF1, 0xFC, 0x80)
-    ]  # structs, lists and numbers without end
-    for turn in range(60):
-        bad = bytearray(data)
-        place = pick.randrange(footer, footer + 4000)
-        bad[place : place + 5000 * (turn < 5)] = repeated[turn] if turn < 5 else [pick.randrange(256)]
-        paths[0].write_bytes(bad)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            table = results.read(tmp_path)
-        pd.testing.assert_frame_equal(
-            table[table.trial_index > 0].reset_index(drop=True), whole[1:].reset_index(drop=True)
-        )
-
-
 def test_what_parquet_readers_skip_is_skipped(tmp_path):
     path = results.write_trial(tmp_path, full())
     for hidden in ("demo/_t1.parquet", "demo/.t1.parquet", "_aside/t1.parquet", ".aside/t1.parquet"):

@@ -74,14 +74,6 @@ class Rows:
     table: pa.Table
     files: list[str]  # [n rows]: the file of each row
     problems: dict[str, str] = field(default_factory=dict)  # file that is left out -> a sentence that names its fault
-    gone: bool = False  # a file was removed before it was read
-
-
-def joined(parts: Sequence[Rows]) -> Rows:
-    """All rows of several parts."""
-    table = pa.concat_tables([part.table for part in parts]).combine_chunks()
-    problems = {file: problem for part in parts for file, problem in part.problems.items()}
-    return Rows(table, [file for part in parts for file in part.files], problems, any(part.gone for part in parts))
 
 
 def reconcile(kind: str, rows: Rows) -> tuple[npt.NDArray[np.bool_], list[tuple[str, str]]]:

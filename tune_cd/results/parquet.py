@@ -10,7 +10,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tune_cd.results.schema import CURVES, FORMAT_VERSION, TRIALS, Row, check_name
-from tune_cd.results.splice import spliced
 from tune_cd.results.store import Bucket, Folder
 
 SCHEMAS = {"trials": TRIALS, "curves": CURVES}
@@ -81,48 +80,26 @@ def parsed(data: bytes, kind: str, where: str) -> pa.Table:
     try:
         # pre-buffering would copy data that is in memory already
         file = pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True, pre_buffer=False)
-        table = file.read(use_threads=False)
+        table = file.read(use_threads=file.num_row_groups > 1)
     except (OSError, ValueError, pa.ArrowException) as error:
         raise Unusable(f"{where} cannot be read ({' '.join(str(error).split())})") from error
-    version = (table.schema.metadata or {}).get(b"format_version", b"none").decode()
+    schema, version = SCHEMAS[kind], (table.schema.metadata or {}).get(b"format_version", b"none").decode()
     if version != str(FORMAT_VERSION):
         said = f"has format {version[:20]}, which another release wrote; this one reads {FORMAT_VERSION}"
         raise Unusable(f"{where} {said}")
-    if not table.num_rows or not table.schema.equals(SCHEMAS[kind]):
+    if not table.num_rows or not table.schema.equals(schema):
         raise Unusable(f"{where} (format {version}) lacks the columns of its format, or has no rows")
-    return table
-
-
-def parsed_file(data: bytes, name: str, where: str) -> pa.Table:
-    """The table in the bytes of a file of the results. Raises Unusable, also where it lies in another study's
-    folder."""
-    kind, study, _ = name.split("/")
-    table = parsed(data, kind, where)
-    if (other := table["study"][0].as_py()) != study:
-        raise Unusable(f"{where} holds study {other!r}, to whose folder it belongs")
-    return table
+    return table.replace_schema_metadata(schema.metadata)
 
 
 def load(store: Folder | Bucket, name: str) -> pa.Table:
-    """Read a file. Raises as `parsed_file`, FileNotFoundError if it is gone, OSError if the store fails."""
-    return parsed_file(store.read(name), name, str(store.where(name)))
-
-
-def parsed_together(files: Mapping[str, bytes], kind: str) -> tuple[pa.Table | None, list[str]]:
-    """(the rows of all files that are like the first one, one row each; None if they cannot be read together, such as
-    for a damaged one; the names of these files). files: name -> bytes."""
-    names = list(files)
-    try:
-        data, places = spliced(list(files.values()))
-    except (ValueError, LookupError, RecursionError):  # the first one is damaged
-        return None, names[:1]
-    names = [names[place] for place in places]
-    try:
-        table = parsed(data, kind, "") if len(names) > 1 else None
-    except Unusable:
-        return None, names
-    fits = table is not None and table["study"].to_pylist() == [name.split("/")[1] for name in names]
-    return table if fits else None, names
+    """Read a file. Raises Unusable, also where it lies in another study's folder, FileNotFoundError if it is gone,
+    OSError if the store fails."""
+    kind, study, _ = name.split("/")
+    table = parsed(store.read(name), kind, str(store.where(name)))
+    if (other := table["study"][0].as_py()) != study:
+        raise Unusable(f"{store.where(name)} holds study {other!r}, to whose folder it belongs")
+    return table
 
 
 def canonical(row: Mapping[str, Any]) -> str:

@@ -4,27 +4,18 @@ import warnings
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pyarrow as pa
 
-from tune_cd.results.attempts import Rows, joined, reconcile
-from tune_cd.results.parquet import (
-    SCHEMAS,
-    Unusable,
-    is_compacted,
-    is_visible,
-    parsed,
-    parsed_file,
-    parsed_together,
-    rows_of,
-)
+from tune_cd.results.attempts import Rows, reconcile
+from tune_cd.results.parquet import SCHEMAS, Unusable, is_visible, load, parsed, rows_of
 from tune_cd.results.redaction import redact
 from tune_cd.results.schema import Row, check_name, check_trial
 from tune_cd.results.store import Bucket, Folder, store_of
 
 PASSES = 20  # largest number of listings
-BATCH = 200  # files whose rows are put together at a time: so many small tables take less memory, and less time
 
 
 def read(results: str | Path, study: str | None = None) -> pd.DataFrame:
@@ -110,48 +101,32 @@ def collect(store: Folder | Bucket, kind: str, study: str | None, missing: bool 
     miss both. So the listing is repeated until it has no new files (or, beside constant writers, PASSES times), but
     where it shows one moment (`at_once`) and each of its files was there. `reconcile` removes rows read twice.
     """
-    folder, seen = kind if study is None else f"{kind}/{check_name(study)}", set[str]()
-    rows = [Rows(SCHEMAS[kind].empty_table(), [])]
+    folder, found, removed = kind if study is None else f"{kind}/{check_name(study)}", dict[str, Any](), set[str]()
     with ThreadPoolExecutor(store.readers) as pool:
         for turn in range(PASSES):
             listed = [name for name in store.listing(folder) if is_visible(name)]
-            new = [name for name in listed if name not in seen]
+            new = [name for name in listed if name not in found]
             if not (turn or listed or missing):
                 store.require()
             if not new:
                 break
-            seen |= {*new}
-            size = min(BATCH, -(-len(new) // store.readers))
-            batches = [new[first : first + size] for first in range(0, len(new), size)]
-            found = list(pool.map(partial(_load, store, kind), batches))
-            rows += found
-            if len(listed) < store.at_once and not any(one.gone for one in found):
+            parts = [new[first :: store.readers] for first in range(store.readers)]
+            found |= {name: one for part in pool.map(partial(_load, store), parts) for name, one in part}
+            removed = {name for name, one in found.items() if isinstance(one, FileNotFoundError)}  # by another process
+            if len(listed) < store.at_once and not removed:
                 break
-    return joined(rows)
+    tables = {name: found[name] for name in sorted(found) if isinstance(found[name], pa.Table)}
+    problems = {name: str(one) for name, one in found.items() if name not in {*tables, *removed}}
+    table = pa.concat_tables([SCHEMAS[kind].empty_table(), *tables.values()]).combine_chunks()
+    return Rows(table, [name for name, one in tables.items() for _ in range(one.num_rows)], problems)
 
 
-def _load(store: Folder | Bucket, kind: str, names: list[str]) -> Rows:
-    """The rows of some files."""
-    read, rows = dict[str, bytes](), [Rows(SCHEMAS[kind].empty_table(), [])]
+def _load(store: Folder | Bucket, names: list[str]) -> list[tuple[str, pa.Table | OSError]]:
+    """The rows of each file, or why there are none."""
+    read: list[tuple[str, pa.Table | OSError]] = []
     for name in names:
         try:
-            read[name] = store.read(name)
-        except FileNotFoundError:  # another process removed it
-            rows[0].gone = True
+            read.append((name, load(store, name)))
         except OSError as reason:
-            rows[0].problems[name] = str(reason)
-    alone = {name: read.pop(name) for name in names if name in read and is_compacted(name)}
-    while read:
-        table, alike = parsed_together(read, kind)
-        taken = {name: read.pop(name) for name in alike}
-        if table is None:
-            alone |= taken
-        else:
-            rows.append(Rows(table, alike))
-    for name, data in alone.items():
-        try:
-            table = parsed_file(data, name, str(store.where(name)))
-            rows.append(Rows(table, [name] * table.num_rows))
-        except Unusable as reason:
-            rows[0].problems[name] = str(reason)
-    return joined(rows)
+            read.append((name, reason))
+    return read

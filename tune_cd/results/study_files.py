@@ -113,7 +113,7 @@ class Networks:
         if self._ranked(name)[search][0] != name:
             return
         store.write(name, network())
-        for worse in self._ranked()[search][1:]:
+        for worse in self._ranked().get(search, [])[1:]:  # a better one may have come, and removed this one meanwhile
             store.remove(worse)
 
     def best(self) -> dict[str, str]:

@@ -1,9 +1,9 @@
 """Landscapes M(h) as fields of coloured cells (`fig:hp_omniglot`, `fig:hp_tinyimagenet_infonce`, `fig:ssl_ctr`).
 
 A cell extends half-way, in log space, to its neighbours on either side. A setting that was not tried is paler, in the
-colour of the nearest one that was. The settings that a conventional recipe reaches
-by its learning rate alone are a diagonal: dashed for the separate average, dotted for the global one, dashed with two
-dots for the published weights of other losses.
+colour of the nearest one that was. The settings that a conventional recipe reaches by its learning rate alone are a
+diagonal: dashed for the separate average, dotted for the global one, dashed with two dots for the published weights of
+other losses.
 """
 
 from collections.abc import Mapping, Sequence
@@ -197,10 +197,11 @@ def _draw_slice(axes: Axes, grid: Grid, place: tuple, scale: Normalize, recipes:
     values = np.ma.masked_invalid(grid.values[place].T)
     mesh = axes.pcolormesh(x, y, values, cmap=COLOUR_MAP, norm=scale, rasterized=True)  # vector cells show seams
     mesh.set_label("cells")
-    near = np.ma.masked_invalid(_nearest(grid, place).T)
-    if near.count():
-        axes.pcolormesh(x, y, near, cmap=COLOUR_MAP, norm=scale, rasterized=True, alpha=PALE, label="nearest")
-    for name, (colour, hatch), where in _without_value(grid, place):
+    near = _nearest(grid, place)
+    if np.isfinite(near).any():
+        pale = np.ma.masked_invalid(near.T)
+        axes.pcolormesh(x, y, pale, cmap=COLOUR_MAP, norm=scale, rasterized=True, alpha=PALE, label="nearest")
+    for name, (colour, hatch), where in _without_colour(grid, place, near):
         if where.any():
             look = {"facecolor": colour, "edgecolor": "#9A9A9A", "linewidth": 0, "hatch": hatch}
             axes.add_collection(PolyCollection(_squares(x, y, np.argwhere(where)), label=name, **look))
@@ -216,11 +217,10 @@ def _draw_slice(axes: Axes, grid: Grid, place: tuple, scale: Normalize, recipes:
     axes.set_box_aspect(1 / _shape(grid))
 
 
-def _without_value(grid: Grid, place: tuple) -> list[tuple[str, tuple[str, str], np.ndarray]]:
-    """(name, (colour, hatch), cells) of the two kinds of cells without a colour."""
+def _without_colour(grid: Grid, place: tuple, near: np.ndarray) -> list[tuple[str, tuple[str, str], np.ndarray]]:
+    """(name, (colour, hatch), cells) of the two kinds of cells without a colour. near: as `_nearest` has it."""
     missing, lost = np.isnan(grid.values[place]), grid.lost[place] > 0
-    untried = missing & ~lost & np.isnan(_nearest(grid, place))
-    return [("not tried", HOLE, untried), ("did not complete", LOST, missing & lost)]
+    return [("not tried", HOLE, missing & ~lost & np.isnan(near)), ("did not complete", LOST, missing & lost)]
 
 
 def _nearest(grid: Grid, place: tuple) -> np.ndarray:
@@ -275,9 +275,10 @@ def _entries(grid: Grid, place: tuple, recipes: Mapping[str, np.ndarray], of_eac
         entries.append(Line2D([], [], label=f"reached by the {recipe} {what}", **_look(recipe)))
     outline = {"facecolor": "none", "edgecolor": BALANCED.colour, "linewidth": 1.3}
     entries.append(Patch(**outline, label=f"the best {TOP}{of_each}"))
-    if np.isfinite(_nearest(grid, place)).any():
+    near = _nearest(grid, place)
+    if np.isfinite(near).any():
         entries.append(Patch(facecolor=COLOUR_MAP(0.6), alpha=PALE, label="not tried: as the nearest that was"))
-    for name, (colour, hatch), where in _without_value(grid, place):
+    for name, (colour, hatch), where in _without_colour(grid, place, near):
         if where.any():
             entries.append(Patch(facecolor=colour, edgecolor="#9A9A9A", linewidth=0.5, hatch=hatch, label=name))
     return entries

@@ -26,7 +26,8 @@ blocks below 256 MB makes a step of the small network 4 % shorter.
 def connect(address: str | None, verbose: bool) -> None:
     """Join the Ray cluster at the address, or of RAY_ADDRESS; else the one on this machine, or start one.
 
-    verbose: show Ray's messages. Raises ConnectionError if no cluster answers at the address.
+    verbose: show Ray's messages. Raises ConnectionError if no cluster answers at the address, ValueError if Ray cannot
+    be started here.
     """
     given = address or os.environ.get("RAY_ADDRESS") or None
     named = f"{given} (RAY_ADDRESS)" if given != address else f"{given} (--address)"
@@ -44,7 +45,13 @@ def connect(address: str | None, verbose: bool) -> None:
                     "name another, or take a Ray of this study's own with --address local"
                 )
             time.sleep(0.5)
-    _init(given, verbose)
+    try:
+        _init(given, verbose)
+    except OSError as error:
+        if "AF_UNIX" not in str(error):
+            raise
+        said = f"Ray's folder has too long a name: set RAY_TMPDIR to a short one, as /tmp/ray ({error})"
+        raise ValueError(said) from error
 
 
 def _init(address: str | None, verbose: bool) -> None:

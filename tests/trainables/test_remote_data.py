@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -21,6 +22,7 @@ from trainables.datasets import (
     data_roots,
     download,
     pin_source,
+    remote,
     servers,
     source_sha256,
 )
@@ -122,6 +124,7 @@ def test_an_address_stays_what_it_was_and_has_a_plain_name(uri, name):
     "uri",
     [
         "ftp://host/x.zip", "file:///data/x.zip", "s3:/bucket/x.zip", "s3://bucket/x.tar", "s3://bucket",
+        "s3://Bucket/x.zip", "s3:///x.zip", "s3://bucket/a//x.zip", "s3://bucket/../x.zip", "s3://bucket/a\\x.zip",
         "s3://bucket/x.zip?regoin=eu", "gs://bucket/x.zip?region=eu", "s3://bucket/x.zip?scheme=ftp",
         "https://host/folder/", "https://host/x.tgz", "http://host/a\n.zip", "s3://bucket/x.zip#sha256=12",
         "s3://bucket/x.zip#md5=" + DIGEST, "s3://anonymous@bucket/x.zip",
@@ -142,6 +145,8 @@ def test_what_is_not_allowed_is_refused_before_anything_is_asked(uri):
         "s3://bucket/x.zip?secret_key=SECRET", "s3://bucket/x.zip?SECRET",
         "s3://bucket/x.zip#SECRET", "s3://bucket/x.zip#sha256=SECRET",
         "s3://bucket/x.zip?endpoint_override=http://a:SECRET@host", "gs://SECRET@bucket/x.zip",
+        "s3://bucket/x.zip?region=eu%26sig%3DSECRET", "https://user:SECRET@host/x.zip",
+        "https://user:SEC/RET@host/x.zip", "https://SECRET:pass/x.zip",
         "https://host/x.zip?X-Amz-Signature=SECRET", "http://SECRET@host/x.zip", "ftp://user:SECRET@host/x.zip",
         "s3:/KEY:SECRET@bucket/x.zip",
     ],
@@ -218,6 +223,27 @@ def test_a_changed_file_is_another_copy_and_the_old_one_stays(web, archive, tmp_
     assert copies() == []
 
 
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_file_that_changes_while_it_is_fetched_is_refused(when, web, archive, tmp_path, monkeypatch):
+    """Else its bytes would be of one version, and what is known of it of another."""
+    page = web.pages["/omniglot.zip"] = Page(zipped(omniglot_files(images=3), tmp_path), etag='"one"')
+
+    def change_once(*arguments, usual=remote.bring):
+        if when == "before":
+            page.data, page.etag = archive.read_bytes(), '"two"'
+        usual(*arguments)
+        page.data, page.etag = archive.read_bytes(), '"two"'
+
+    with monkeypatch.context() as patch:
+        patch.setattr(remote, "bring", change_once)
+        said = {"before": (ConnectionError, "another size"), "after": (ValueError, "changed while it was fetched")}[
+            when
+        ]
+        with pytest.raises(said[0], match=said[1]):
+            data_roots(f"{web.url}/omniglot.zip")
+    assert data_roots(f"{web.url}/omniglot.zip")[0].read_bytes() == archive.read_bytes() and len(copies()) == 1
+
+
 def test_without_a_stamp_a_digest_is_needed(web, archive):
     web.pages["/omniglot.zip"] = Page(archive.read_bytes(), etag=None)
     uri = f"{web.url}/omniglot.zip"
@@ -240,6 +266,25 @@ def test_an_archive_that_cannot_be_had_is_an_error_that_names_it(web, page, kind
     with pytest.raises(kind, match=f"{uri}.*{named}"):
         check_source("omniglot", uri)
     assert copies() == []
+
+
+def test_what_had_arrived_is_continued_by_the_next_call(web, archive, monkeypatch):
+    data = archive.read_bytes()
+    web.pages["/omniglot.zip"] = page = Page(data, cut=len(data) // 2, cuts=2)  # what it is, and its bytes
+    with monkeypatch.context() as patch:
+        patch.setattr(download, "ATTEMPTS", 1)
+        with pytest.raises(ConnectionError, match="are kept in .* and continued next time"):
+            data_roots(f"{web.url}/omniglot.zip")
+    assert page.cuts == 0 and data_roots(f"{web.url}/omniglot.zip")[0].read_bytes() == data
+    assert f"bytes={len(data) // 2}-" in [wanted for _, wanted in web.asked] and len(copies()) == 1
+
+
+def test_a_full_disk_is_named_before_it_is_filled(web, archive, monkeypatch):
+    data, uri = archive.read_bytes(), f"{web.url}/omniglot.zip"
+    web.pages["/omniglot.zip"] = Page(data)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(10**9, 10**9 - 1000, 1000))
+    with pytest.raises(OSError, match=f"{uri} needs {len(data):,} bytes in .*, 1,000 are free; TUNE_CD_CACHE"):
+        data_roots(uri)
 
 
 # --- an object store
@@ -402,7 +447,7 @@ def test_trials_get_the_digest_and_the_study_keeps_the_uri(web, archive, tmp_pat
     assert (study.data_root, study.config.data_root) == (f"{uri}#sha256={digest}", uri)
     fetching = len(web.asked)
     preflight.with_form(study, "paper")  # another set-up, checked against the data once more
-    assert len(web.asked) == fetching == 2, "what it is, and its bytes"
+    assert len(web.asked) == fetching == 3, "what it is, its bytes, and whether it is still the same"
     store_config(study)
     folder = ["--results", str(tmp_path / "results")]
     stored = json.loads((tmp_path / "results" / "studies" / "mine" / "study.json").read_text())["options"]
@@ -416,9 +461,16 @@ def test_trials_get_the_digest_and_the_study_keeps_the_uri(web, archive, tmp_pat
         preflight.check_study(study_options(tmp_path, uri, "--resume"))
 
 
+def test_the_cheap_checks_come_before_the_data(web, tmp_path):
+    for wrong, named in ((["--range", "2,1"], "2"), (["--workers", "0"], "workers")):
+        with pytest.raises(ValueError, match=named):
+            preflight.check_study(study_options(tmp_path, f"{web.url}/none.zip", *wrong))
+    assert not web.asked
+
+
 def test_training_from_a_uri_end_to_end(web, archive, capsys):
     web.pages["/omniglot.zip"] = Page(archive.read_bytes())
     command = f"--dataset omniglot --data-root {web.url}/omniglot.zip --batch-size 8 --device cpu".split()
     assert train.main([*command, "--set", "images_seen=64", "evaluations=1"]) == 0
     assert '"status": "completed"' in capsys.readouterr().out
-    assert len(web.asked) == 2 and len(copies()) == 1
+    assert len(web.asked) == 3 and len(copies()) == 1

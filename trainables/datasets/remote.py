@@ -106,6 +106,8 @@ def _fetch(address: Address, found: Survey) -> str:
         wrong = f"what is there now has SHA-256 {digest}, but {address.sha256} is asked for"
     elif not address.is_prefix and not zipfile.is_zipfile(root):
         wrong = f"what arrived ({root.stat().st_size:,} bytes) is no zip archive"
+    elif address.sha256 is None and survey(address).version != found.version:
+        wrong = "it changed while it was fetched; try again"
     if wrong:
         shutil.rmtree(partial)
         raise ValueError(f"{address.uri}: {wrong}; it was deleted")

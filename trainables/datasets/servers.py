@@ -1,8 +1,10 @@
 """The servers behind an address (see `uri`): data on a web server or in an object store are listed and fetched."""
 
+import errno
 import json
 import os
 import re
+import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
@@ -51,8 +53,13 @@ def survey(address: Address) -> Survey:
 def bring(address: Address, found: Survey, folder: Path) -> None:
     """Fetch all data of the survey into the folder, as <name>, an archive or a folder; partial files are continued.
 
-    Raises ConnectionError, and OSError if the disk is too small.
+    Raises ConnectionError, and OSError (ENOSPC) if the disk is too small.
     """
+    here = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    needed, free = sum(size or 0 for size in found.sizes.values()) - here, shutil.disk_usage(folder).free
+    if needed > free:
+        said = f"{address.uri} needs {needed:,} bytes in {folder.parent}, {free:,} are free; TUNE_CD_CACHE moves it"
+        raise OSError(errno.ENOSPC, said)
     files = None if address.is_web else _connect(address)
 
     def bring_one(name: str) -> None:

@@ -11,15 +11,12 @@ from tune_cd.results.location import is_uri
 from tune_cd.run.screen import fold
 
 ANSWER = 20.0  # seconds in which a cluster's port must answer, as it may be starting
-WORKERS = {
-    "env_vars": {"GOMP_SPINCOUNT": "3000", "MALLOC_MMAP_THRESHOLD_": "268435456", "MALLOC_TRIM_THRESHOLD_": "268435456"}
-}
+WORKERS = {"env_vars": {"GOMP_SPINCOUNT": "3000"}}
 """Environment of the trials' processes.
 
 OpenMP threads wait for each other by spinning, by default so long that a training of two threads takes twenty times as
 long once another process wants a core (Ray's workers run at a low priority). Yielding earlier costs an idle machine
-nothing. The C library gives activations of up to 32 MB back after every step and gets them again page by page. Keeping
-blocks below 256 MB makes a step of the small network 4 % shorter.
+nothing.
 """
 
 

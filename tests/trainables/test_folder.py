@@ -2,6 +2,7 @@
 
 import io
 import re
+import tarfile
 from pathlib import Path
 
 import numpy as np
@@ -186,6 +187,15 @@ def test_unicodes_forms_of_a_name_are_one_class_and_one_dataset(tmp_path):
     for split, other in zip(plans[0].splits.values(), plans[1].splits.values(), strict=True):
         assert split.class_names == other.class_names and split.class_names[0] == composed
         assert {re.sub("[^0-9]", "", item) for item in split.items} == {re.sub("[^0-9]", "", i) for i in other.items}
+
+
+@pytest.mark.parametrize("kind", ["w", "w:gz"])
+def test_a_tar_archive_is_named(tmp_path, kind):
+    path = tmp_path / "birds.tar.gz"
+    with tarfile.open(path, kind) as archive:
+        archive.add(write_folder(tmp_path / "birds", files(2, 2)), "birds")
+    with pytest.raises(ValueError, match=r"birds.tar.gz is a tar archive; unpack it \(tar -xf\), and name the folder"):
+        plan_of(path)
 
 
 # --- the user's own split

@@ -344,3 +344,27 @@ def test_imagenet_weights_without_a_network_say_what_to_do(tmp_path):
     for name in ("small_conv", "resnet32"):
         with pytest.raises(ValueError, match=f"'imagenet' exist for .*'resnet18_gem', .*, not for network '{name}'"):
             build(name, "imagenet")
+
+
+def published(tmp_path, state, checksum=None):
+    """A file named as torch.hub wants it, with the first digits of its SHA-256."""
+    path = saved(tmp_path, state)
+    digits = checksum or hashlib.sha256(path.read_bytes()).hexdigest()[:8]
+    return path.rename(tmp_path / f"resnet18-{digits}.pth")
+
+
+def test_imagenet_weights_are_downloaded_once_checked_and_loaded(tmp_path, monkeypatch):
+    net = scrambled(torchvision_models.resnet18(weights=None))
+    path = published(tmp_path, net.state_dict())
+    local_weights(monkeypatch, path)
+    build("resnet18_gem", "imagenet", 1, 64)
+    path.unlink()  # from now on it is torch.hub's copy
+    model = build("resnet18_gem", "imagenet")
+    assert torch.equal(model.trunk.layer4[1].conv2.weight, net.layer4[1].conv2.weight)
+
+
+def test_a_download_with_a_wrong_checksum_is_refused(tmp_path, monkeypatch):
+    local_weights(monkeypatch, published(tmp_path, {"a": torch.zeros(1)}, checksum="00000000"))
+    with pytest.raises(OSError, match="invalid hash value"):
+        build("resnet18_gem", "imagenet")
+    assert not list((tmp_path / "torch").rglob("*.pth"))

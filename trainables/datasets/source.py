@@ -8,6 +8,7 @@ import os
 import re
 import stat
 import struct
+import tarfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
@@ -208,6 +209,8 @@ def _open_zip(path: Path) -> zipfile.ZipFile:
     try:
         return zipfile.ZipFile(path)
     except zipfile.BadZipFile as error:
+        if tarfile.is_tarfile(path):
+            raise ValueError(f"{path} is a tar archive; unpack it (tar -xf), and name the folder") from error
         raise ValueError(f"{path} is not a complete zip archive; download it again") from error
 
 

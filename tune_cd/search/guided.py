@@ -17,7 +17,7 @@ promising of them are compared too. The next step depends only on the progress o
 running.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
@@ -26,11 +26,12 @@ from math import inf
 import numpy as np
 
 from tune_cd.search.bracket import FAILED
+from tune_cd.search.candidates import Candidates
 from tune_cd.search.directions import Plan
-from tune_cd.search.lines import Line, candidates, lines_through, locate, random_lines
-from tune_cd.search.prior import Prior, draws_of, location_weight
+from tune_cd.search.prior import Prior, location_weight
 from tune_cd.search.protocol import Step
-from tune_cd.search.space import NEGLIGIBLE, Array, Configuration, Key, Space
+from tune_cd.search.reserve import Reserve
+from tune_cd.search.space import Array, Configuration, Key
 from tune_cd.search.surrogate import Surrogate
 from tune_cd.search.training import Proposal, Training
 
@@ -47,10 +48,9 @@ PROMISE, PATIENCE = (1e-3, 1e-2), 9
 """The search ends, after EXPLOIT_FROM + PATIENCE configurations at least, when no step promises to gain these shares of
 the range of the values: the first for a usual step, the second for a step that exploits."""
 
-LIVE_LINES, LIVE_MARGIN = 3, 0.3
-"""While trainings run, the lines through the LIVE_LINES most promising new ones are compared with the leader's. In
-usual steps an improvement then counts from at least LIVE_MARGIN above the best, which will have risen before this
-training ends."""
+LIVE_MARGIN = 0.3
+"""While trainings run, an improvement in usual steps counts from at least LIVE_MARGIN above the best, which will have
+risen before this training ends."""
 
 PAUSING_MARGIN = 0.1
 """Least margin after a blind start where trainings pause. Short trainings are many: 1/n of n values would soon keep the
@@ -61,14 +61,9 @@ IDLE = 1e-3
 training; else the step exploits. Steps with gains of 1e-9 were a third of all and, being full trainings, took most of
 the images."""
 
-AT_ONCE, FIRST = 4, 100
-"""Number of lines checked together for a promise, and of points, best first, for being new; mostly these suffice."""
-
-SAMPLED, FIRST_WEIGHT = (16, 4096), 0.25
-"""While no value is told (only failures, or none yet), the next configuration is one of SAMPLED random ones, the first
-number if any is new: the one with the largest distance from all trainings, in length scales, times the weight to the
-power FIRST_WEIGHT (1 after known starts). The points of largest uncertainty on lines would mostly lie on the box's
-edge."""
+FIRST_WEIGHT = 0.25
+"""While no value is told (only failures, or none yet), the next configuration is far from all trainings
+(`Candidates.farthest`), where the weight to the power FIRST_WEIGHT (1 after known starts) is high."""
 
 
 @dataclass(frozen=True)
@@ -100,9 +95,9 @@ class Guided:
         if self.grows and start is not None:
             return self._begin(Proposal(start, "start", 0.0))
         if not self._any_value:
-            return self._begin(self._sampled()) if self.grows else None
-        if self.prior.starts_are_bests and self._compared and not self._whole and (whole := self.finish()) is not None:
-            return whole  # the best of the known starts: what is to be improved on is in hand from then on
+            return self._begin(self._first()) if self.grows else None
+        if self._starts_are_compared and (whole := self.finish()) is not None:
+            return whole  # what is to be improved on is in hand from then on
         if self._settled:
             return self.finish()
         worth, found = self.promising
@@ -124,11 +119,11 @@ class Guided:
         """(worth per full training, step) of the affordable steps: those of paused trainings, and the best new one."""
         for share in self.lengths:
             costs = {at: share - self.trainings[at].share for at in self._waiting}
-            on = [at for at, cost in costs.items() if cost > 0 and self._affords(cost, share, at)]
+            on = [at for at, cost in costs.items() if cost > 0 and self._reserve.affords(cost, share, at)]
             for at, worth in zip(on, self._worth(self.model.points[on], share) if on else ()):
                 yield worth / costs[at], Step(self._resumed(at), share)
-        if self.grows and self._affords(self.lengths[0], self.lengths[0]):
-            worth, proposal = self._newest()
+        if self.grows and self._reserve.affords(self.lengths[0], self.lengths[0]):
+            worth, proposal = self.candidates.best(lambda x: self._worth(x, self.lengths[0]))
             if proposal is not None:
                 yield worth / self.lengths[0], Step(proposal, self.lengths[0])
 
@@ -154,88 +149,18 @@ class Guided:
         """What the trainings so far predict; at least one is needed."""
         return Surrogate(self.plan, self.prior, self.trainings, self.lengths, self._exploits)
 
-    # Where a new configuration may lie -----------------------------------------------------------------------------
-
-    def _newest(self) -> tuple[float, Proposal | None]:
-        """(worth, proposal) of the most valuable new configuration on the lines through the leader. If none is new
-        there (as with a few allowed values), the lines through the next best training are searched."""
-        found: tuple[float, Proposal | None] = (-1.0, None)
-        for group in self._origins():
-            found = self._best_on(self._lines_through(group), lambda x: self._worth(x, self.lengths[0]))
-            if found[1] is not None:
-                break
-        return found
-
-    def _origins(self) -> Iterator[Sequence[int]]:
-        """Groups of trainings, as indices, whose lines are searched in turn. First: the leader and the LIVE_LINES best
-        running trainings without a value. Then: every other training, best first."""
-        leader = self.model.leader
-        ranked = [int(at) for at in np.argsort(-self.model.ends, kind="stable")]
-        new = [at for at in ranked if not self.trainings[at].curve and at != leader]
-        first = [leader, *new[:LIVE_LINES]]
-        yield first
-        yield from ([at] for at in ranked if at not in first)
-
-    @cached_property
-    def reach(self) -> Space:
-        """The space in which lines run, whose ranges may have grown; the prior keeps those of the plan."""
+    @property
+    def candidates(self) -> Candidates:
+        """The new configurations to choose from. The ranges of their lines may have grown; the prior keeps those of the
+        plan."""
         space, model = self.plan.space, self.model
-        return space.grown(model.points, model.points[self.incumbent]) if space.grows and self._any_value else space
+        grows = space.grows and self._any_value
+        return Candidates(model, space.grown(model.points, model.points[self.incumbent]) if grows else space)
 
-    def _lines_through(self, trainings: Sequence[int]) -> list[Line]:
-        """The lines through some trainings. Random ones run through the first alone."""
-        through = [self.trainings[at].h for at in trainings]
-        counterparts = self._counterparts if self.model.leader in trainings else []
-        lines = [line for h in through + counterparts for line in lines_through(self.plan, h, self.reach)]
-        if self.prior.random and self.plan.axes:
-            lines += random_lines(self.reach, through[0], len(self.trainings))
-        return lines
-
-    @cached_property
-    def _counterparts(self) -> list[Configuration]:
-        """The leader's configuration with each other value of each category: the best of the others may lie elsewhere,
-        as an optimiser's rate does."""
-        h = self.trainings[self.model.leader].h
-        axes = self.plan.space.categories
-        return [h | {axis.name: value} for axis in axes for value in axis.values if not axis.is_at(h, value)]
-
-    def _best_on(self, lines: Sequence[Line], score: Callable[[Array], Array]) -> tuple[float, Proposal | None]:
-        """(score, proposal) of the new configuration with the largest score on the lines; (-1, None) if none is new."""
-        value, line, position = self._most(lines, score)
-        if value < 0:
-            return value, None
-        finer, _, fine = self._most([line.around(position)], score)
-        return max(value, finer), line.at(fine if finer > value else position)
-
-    def _most(self, lines: Sequence[Line], score: Callable[[Array], Array]) -> tuple[float, Line, float]:
-        x = candidates(lines)
-        scores = score(x)
-        ranked = np.argsort(-scores, kind="stable")
-        for best in np.split(ranked, range(FIRST, len(ranked), FIRST)):
-            for at in best[self.model.is_new(x[best])]:
-                return float(scores[at]), *locate(lines, int(at))
-        return -1.0, lines[0], 0.0
-
-    def _sampled(self) -> Proposal | None:
-        """A new configuration inside the box, or on the only line, while no value is told: see SAMPLED. None if none is
-        new."""
-        space, n = self.plan.space, len(self.trainings)
-        width = np.maximum(space.high - space.low, NEGLIGIBLE)
-        first = next(iter(self.starts.values()), None)
-        origin = 0.5 if first is None else (space.to_coordinates(first) - space.low) / width
-        draws = draws_of(self.prior, self.plan, False, self.lengths)
-        maps = draws.maps[:, :-1, :-1]
-        metric = np.linalg.cholesky((np.swapaxes(maps, 1, 2) @ maps).mean(0))
-        for count in SAMPLED:
-            shares = (origin + np.random.default_rng(n).random((count, len(width)))) % 1
-            x = space.snapped(space.low + shares * width) if self.plan.axes else candidates(self._lines_through([0]))
-            x = x[self.model.is_new(x)][: SAMPLED[0] if self.plan.axes else None]
-            if len(x):
-                apart = draws.features(x)[:, None] - draws.features(self.model.points)
-                away = np.linalg.norm(apart @ metric, axis=-1).min(1, initial=inf)
-                best = x[np.argmax(away * self._weight(x) ** (1.0 if self.prior.starts_are_bests else FIRST_WEIGHT))]
-                return Proposal(space.from_coordinates(best), "sampled", 0.0)
-        return None
+    def _first(self) -> Proposal | None:
+        """A new configuration while no value is told: see FIRST_WEIGHT. None if none is new."""
+        power = 1.0 if self.prior.starts_are_bests else FIRST_WEIGHT
+        return self.candidates.farthest(next(iter(self.starts.values()), None), lambda x: self._weight(x) ** power)
 
     # What a step is worth ------------------------------------------------------------------------------------------
 
@@ -323,53 +248,25 @@ class Guided:
         ends = model.expected if process is model.process else process.ends(model.points)
         least = PROMISE[exploits] * (np.ptp(model.values) or 1.0) / process.spread
         best = model.best_of(ends)
-        lines = self._lines_through([model.leader])
-        parts = (candidates(lines[at : at + AT_ONCE]) for at in range(0, len(lines), AT_ONCE))
-        steps = chain([model.points[self._waiting]], (x[model.is_new(x)] for x in parts))
+        steps = chain([model.points[self._waiting]], self.candidates.points())
         return any((process.gain(x, 1.0, best) >= least).any() for x in steps if len(x))
 
-    @cached_property
+    @property
     def incumbent(self) -> int:
-        """Index of the training with the best value told, at whatever length: it is finished before the search ends.
-
-        One that failed or was left before its end counts only if all did. The leader, which is predicted to end best,
-        may be a short training whose end disappoints; a budget has seldom enough for both.
-        """
-        told = [max([-inf, *one.values]) if not (one.failed or one.stopped) else -inf for one in self.trainings]
-        return int(np.argmax(told))
+        """Index of the training that is finished before the search ends, see `Reserve.incumbent`."""
+        return self._reserve.incumbent
 
     def finish(self) -> Step | None:
-        """Train the incumbent to full length, unless it is there, on its way or cannot go on. The budget keeps a
-        reserve for one: another that runs and may become the incumbent is waited for. The budget is exceeded by less
-        than the shortest length, or if no training is whole yet and none was left before its end."""
-        best = self.trainings[self.incumbent]
-        if best.share == 1 or best.until is not None or best.left:
-            return None
-        if self._runs and not self._affords(1 - best.share, 1.0, self.incumbent):
-            return None
-        paid = 1 - best.share - self.left < self.lengths[0] - NEGLIGIBLE
-        return Step(self._resumed(self.incumbent), 1.0) if paid or not self._whole else None
+        """Train the incumbent to full length, if that is still to be done: see `Reserve.to_finish`."""
+        at = self._reserve.to_finish
+        return None if at is None else Step(self._resumed(at), 1.0)
+
+    @cached_property
+    def _reserve(self) -> Reserve:
+        return Reserve(self.trainings, self.lengths[0], self.left)
 
     @property
-    def _compared(self) -> bool:
-        """Whether a value of every start is told."""
-        return all(key in self.known and self.known[key].curve for key in self.starts)
-
-    @cached_property
-    def _whole(self) -> bool:
-        """Whether a training is whole, will be, or was left before its end."""
-        return any(one.stopped or one.until == 1 or 1.0 in one.curve for one in self.trainings)
-
-    def _affords(self, cost: float, until: float, at: int | None = None) -> bool:
-        """Whether the budget can pay for a step of training `at` (None: a new one), and then finish whichever is the
-        incumbent: this training, the one that is now, or another that runs."""
-        reserve = max([1 - until, *(rest for other, rest in self._rests.items() if other != at)])
-        return cost + reserve <= self.left + NEGLIGIBLE
-
-    @cached_property
-    def _rests(self) -> dict[int, float]:
-        """What the incumbent and the running trainings need to finish from where they will pause, in full trainings."""
-        running = [at for at, one in enumerate(self.trainings) if one.until is not None]
-        return {
-            at: 1 - max(self.trainings[at].share, self.trainings[at].until or 0.0) for at in {self.incumbent, *running}
-        }
+    def _starts_are_compared(self) -> bool:
+        """Whether a value of every known start is told, and nothing is whole yet."""
+        told = all(key in self.known and self.known[key].curve for key in self.starts)
+        return self.prior.starts_are_bests and told and not self._reserve.whole

@@ -94,19 +94,19 @@ def _directions(plan: Plan) -> list[tuple[str, Array, float]]:
     return [(name, direction, float(np.linalg.norm(direction))) for name, direction in directions]
 
 
-def candidates(lines: Sequence[Line]) -> Array:
+def points_on(lines: Sequence[Line]) -> Array:
     """Coordinates [n, n_axes] of the configurations at the points of all lines, line after line."""
     x = np.concatenate([line.x + line.positions[:, None] * line.direction for line in lines])
     return lines[0].space.snapped(x)
 
 
 def locate(lines: Sequence[Line], index: int) -> tuple[Line, float]:
-    """The line and position of the `index`-th of the lines' `candidates`."""
+    """The line and position of the `index`-th of `points_on` these lines."""
     for line in lines:
         if index < len(line.positions):
             return line, float(line.positions[index])
         index -= len(line.positions)
-    raise IndexError("the lines have fewer candidates")
+    raise IndexError("the lines have fewer points")
 
 
 def _parallel(a: Array, b: Array) -> bool:

@@ -1,0 +1,114 @@
+"""The new configurations among which the default search chooses: points on lines through promising trainings."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import inf
+
+import numpy as np
+
+from tune_cd.search.lines import Line, lines_through, locate, points_on, random_lines
+from tune_cd.search.prior import draws_of
+from tune_cd.search.space import NEGLIGIBLE, Array, Configuration, Space
+from tune_cd.search.surrogate import Surrogate
+from tune_cd.search.training import Proposal
+
+LIVE_LINES = 3
+"""While trainings run, the lines through the LIVE_LINES most promising new ones are compared with the leader's."""
+
+AT_ONCE, FIRST = 4, 100
+"""Number of lines checked together for a promise, and of points, best first, for being new; mostly these suffice."""
+
+SAMPLED = (16, 4096)
+"""While no value is told, the next configuration is one of SAMPLED random ones, the first number if any is new. The
+points of largest uncertainty on lines would mostly lie on the box's edge."""
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """New configurations: neither trained nor alike a trained one.
+
+    space: that of the plan, or one whose ranges have grown.
+    """
+
+    model: Surrogate
+    space: Space
+
+    def best(self, score: Callable[[Array], Array]) -> tuple[float, Proposal | None]:
+        """(score, proposal) of the configuration with the largest score, on the lines through the leader. If none is
+        new there (as with a few allowed values), the lines through the next best training are searched. (-1, None) if
+        none is new. score: points [n, n_axes] -> [n]."""
+        for group in self._origins():
+            value, line, position = self._most(self._lines_through(group), score)
+            if value >= 0:
+                finer, _, fine = self._most([line.around(position)], score)
+                return max(value, finer), line.at(fine if finer > value else position)
+        return -1.0, None
+
+    def points(self) -> Iterator[Array]:
+        """Points [n, n_axes] on the lines through the leader, a few lines at a time."""
+        lines = self._lines_through([self.model.leader])
+        for at in range(0, len(lines), AT_ONCE):
+            x = points_on(lines[at : at + AT_ONCE])
+            yield x[self.model.is_new(x)]
+
+    def farthest(self, start: Configuration | None, weight: Callable[[Array], Array]) -> Proposal | None:
+        """The one of SAMPLED with the largest distance from all trainings, in length scales, times its weight. None if
+        none is new.
+
+        start: where the sequence of samples begins; None: in the middle of the box. weight: points [n, n_axes] -> [n].
+        """
+        model, space, n = self.model, self.model.plan.space, len(self.model.trainings)
+        width = np.maximum(space.high - space.low, NEGLIGIBLE)
+        origin = 0.5 if start is None else (space.to_coordinates(start) - space.low) / width
+        draws = draws_of(model.prior, model.plan, False, model.lengths)
+        maps = draws.maps[:, :-1, :-1]
+        metric = np.linalg.cholesky((np.swapaxes(maps, 1, 2) @ maps).mean(0))
+        for count in SAMPLED:
+            shares = (origin + np.random.default_rng(n).random((count, len(width)))) % 1
+            on_line = not model.plan.axes
+            x = points_on(self._lines_through([0])) if on_line else space.snapped(space.low + shares * width)
+            x = x[model.is_new(x)][: None if on_line else SAMPLED[0]]
+            if len(x):
+                apart = draws.features(x)[:, None] - draws.features(model.points)
+                away = np.linalg.norm(apart @ metric, axis=-1).min(1, initial=inf)
+                return Proposal(space.from_coordinates(x[np.argmax(away * weight(x))]), "sampled", 0.0)
+        return None
+
+    def _origins(self) -> Iterator[Sequence[int]]:
+        """Groups of trainings, as indices, whose lines are searched in turn. First: the leader and the LIVE_LINES best
+        running trainings without a value. Then: every other training, best first."""
+        leader, trainings = self.model.leader, self.model.trainings
+        ranked = [int(at) for at in np.argsort(-self.model.ends, kind="stable")]
+        new = [at for at in ranked if not trainings[at].curve and at != leader]
+        first = [leader, *new[:LIVE_LINES]]
+        yield first
+        yield from ([at] for at in ranked if at not in first)
+
+    def _lines_through(self, trainings: Sequence[int]) -> list[Line]:
+        """The lines through some trainings. Random ones run through the first alone."""
+        plan = self.model.plan
+        through = [self.model.trainings[at].h for at in trainings]
+        counterparts = self._counterparts if self.model.leader in trainings else []
+        lines = [line for h in through + counterparts for line in lines_through(plan, h, self.space)]
+        if self.model.prior.random and plan.axes:
+            lines += random_lines(self.space, through[0], len(self.model.trainings))
+        return lines
+
+    @cached_property
+    def _counterparts(self) -> list[Configuration]:
+        """The leader's configuration with each other value of each category: the best of the others may lie elsewhere,
+        as an optimiser's rate does."""
+        h = self.model.trainings[self.model.leader].h
+        axes = self.model.plan.space.categories
+        return [h | {axis.name: value} for axis in axes for value in axis.values if not axis.is_at(h, value)]
+
+    def _most(self, lines: Sequence[Line], score: Callable[[Array], Array]) -> tuple[float, Line, float]:
+        """(score, line, position) of the new point with the largest score; a score of -1 if none is new."""
+        x = points_on(lines)
+        scores = score(x)
+        ranked = np.argsort(-scores, kind="stable")
+        for best in np.split(ranked, range(FIRST, len(ranked), FIRST)):
+            for at in best[self.model.is_new(x[best])]:
+                return float(scores[at]), *locate(lines, int(at))
+        return -1.0, lines[0], 0.0

@@ -19,9 +19,9 @@ def score(h, share):
     return 0.2 + 0.5 * share**0.3 * 2.0 ** -(((e - p) / 3) ** 2 + ((p + e) / 8) ** 2)
 
 
-def made(start, known=True, budget=6.0, seed=0):
+def made(start, known=True, budget=6.0):
     return CoordinateDescent(
-        SPACE, start=start, lengths=LENGTHS, budget=budget, seed=seed, **balance.of(SPACE, known=known)
+        SPACE, start=start, lengths=LENGTHS, budget=budget, **balance.of(SPACE, known=known)
     )
 
 
@@ -52,15 +52,15 @@ def test_with_several_workers_no_other_setting_is_trained_to_its_end_before_the_
     assert search.ask() == NEAR and search.until(NEAR) == 1
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_the_search_stays_near_a_known_best_and_finds_the_top_beside_it(seed):
-    known, recipe = (made(NEAR, known=known, seed=seed) for known in (True, False))
+def test_the_search_stays_near_a_known_best_and_finds_the_top_beside_it():
+    known, recipe = made(NEAR), made(NEAR, known=False)
     away = []
     for search in (known, recipe):
-        asked = [h for h, _ in steps(search)]
-        away.append(np.median([abs(log2(h[name] / NEAR[name])) for h in asked for name in h]))
-    assert away[0] < away[1]
-    assert known.best[1] > 0.98 * 0.7
+        list(steps(search))
+        first = [one.h for one in search.trainings[1:5]]
+        away.append(np.mean([max(abs(log2(h[name] / NEAR[name])) for name in h) for h in first]))
+    assert away[0] < 0.8 * away[1]
+    assert known.best[1] > 0.99 * 0.7
 
 
 def test_the_weight_is_a_gaussian_around_the_start_over_a_floor():

@@ -115,14 +115,14 @@ def test_given_directions_are_the_only_ones():
 def test_random_lines_run_from_end_to_end_of_the_box_in_every_direction(n_axes, lines):
     drawn = plan(n_axes)
     middle = dict.fromkeys(drawn.space.names, 2.0 ** (-4))
-    found = random_lines(drawn.space, middle, seed=3)
-    assert len(found) == lines == len(random_lines(drawn.space, middle, seed=4))
+    found = random_lines(drawn.space, middle, turn=3)
+    assert len(found) == lines == len(random_lines(drawn.space, middle, turn=4))
     for line in found:
         assert np.count_nonzero(line.direction) == n_axes
         ends = line.x + line.positions[[0, -1], None] * line.direction
         for x in ends:
             assert np.isclose(np.minimum(x - drawn.space.low, drawn.space.high - x), 0, atol=1e-9).any()
-    again = random_lines(drawn.space, middle, seed=3)
+    again = random_lines(drawn.space, middle, turn=3)
     assert [line.direction.tolist() for line in again] == [line.direction.tolist() for line in found]
 
 

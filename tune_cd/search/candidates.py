@@ -7,7 +7,7 @@ from math import inf
 
 import numpy as np
 
-from tune_cd.search.lines import Line, lines_through, locate, points_on, random_lines
+from tune_cd.search.lines import Line, lines_through, located, points_on, random_lines
 from tune_cd.search.prior import draws_of
 from tune_cd.search.space import NEGLIGIBLE, Array, Configuration, Space
 from tune_cd.search.surrogate import Surrogate
@@ -39,10 +39,13 @@ class Candidates:
         new there (as with a few allowed values), the lines through the next best training are searched. (-1, None) if
         none is new. score: points [n, n_axes] -> [n]."""
         for group in self._origins():
-            value, line, position = self._most(self._lines_through(group), score)
-            if value >= 0:
-                finer, _, fine = self._most([line.around(position)], score)
-                return max(value, finer), line.at(fine if finer > value else position)
+            lines = self._lines_through(group)
+            x = points_on(lines)
+            scores = score(x)
+            ranked = np.argsort(-scores, kind="stable")
+            for best in np.split(ranked, range(FIRST, len(ranked), FIRST)):
+                for at in best[self.model.is_new(x[best])]:
+                    return float(scores[at]), located(lines, int(at))
         return -1.0, None
 
     def points(self) -> Iterator[Array]:
@@ -87,12 +90,12 @@ class Candidates:
 
     def _lines_through(self, trainings: Sequence[int]) -> list[Line]:
         """The lines through some trainings. Random ones run through the first alone."""
-        plan = self.model.plan
+        plan, turn = self.model.plan, len(self.model.trainings)
         through = [self.model.trainings[at].h for at in trainings]
         counterparts = self._counterparts if self.model.leader in trainings else []
-        lines = [line for h in through + counterparts for line in lines_through(plan, h, self.space)]
+        lines = [line for h in through + counterparts for line in lines_through(plan, h, self.space, turn)]
         if self.model.prior.random and plan.axes:
-            lines += random_lines(self.space, through[0], len(self.model.trainings))
+            lines += random_lines(self.space, through[0], turn)
         return lines
 
     @cached_property
@@ -102,13 +105,3 @@ class Candidates:
         h = self.model.trainings[self.model.leader].h
         axes = self.model.plan.space.categories
         return [h | {axis.name: value} for axis in axes for value in axis.values if not axis.is_at(h, value)]
-
-    def _most(self, lines: Sequence[Line], score: Callable[[Array], Array]) -> tuple[float, Line, float]:
-        """(score, line, position) of the new point with the largest score; a score of -1 if none is new."""
-        x = points_on(lines)
-        scores = score(x)
-        ranked = np.argsort(-scores, kind="stable")
-        for best in np.split(ranked, range(FIRST, len(ranked), FIRST)):
-            for at in best[self.model.is_new(x[best])]:
-                return float(scores[at]), *locate(lines, int(at))
-        return -1.0, lines[0], 0.0

@@ -1,18 +1,19 @@
 """The lines through a configuration and the points on them, among which the default search chooses."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 
+from tune_cd.search.bracket import GOLDEN
 from tune_cd.search.directions import Plan
 from tune_cd.search.space import NEGLIGIBLE, Array, Configuration, Space
 from tune_cd.search.training import Proposal
 
-STEP, FINER, FEWEST = 0.5, 10, 8
-"""Spacing of the points on a line: STEP octaves, or 1/FEWEST of a shorter line; near the best point, FINER times
-finer."""
+STEP, FEWEST = 0.5, 8
+"""Spacing of the points on a line: STEP octaves, or 1/FEWEST of a shorter line. From one step of a search to the next
+all points are shifted by GOLDEN of the spacing, so that they fill the line evenly in time."""
 
 RANDOM = 2
 """Number of random lines for each numeric axis. Along single axes little is found where several parameters must change
@@ -23,7 +24,7 @@ at once, or where most have no effect."""
 class Line:
     """Points x + γ·direction of the space, where x [n_axes] are the coordinates of `through`.
 
-    positions: the points' γ, array [n], ascending, at most `step` apart.
+    positions: the points' γ, array [n], ascending.
     """
 
     space: Space
@@ -32,56 +33,51 @@ class Line:
     x: Array
     direction: Array  # [n_axes], in the axes' coordinates
     positions: Array
-    step: float
-
-    def around(self, position: float) -> "Line":
-        """The line within a step of a position, at a tenth of the spacing."""
-        near = position + self.step * np.linspace(-1, 1, 2 * FINER + 1)
-        return replace(self, positions=np.clip(near, self.positions[0], self.positions[-1]))
 
     def at(self, position: float) -> Proposal:
         """The configuration at a position, and its origin."""
         return Proposal(self.space.along(self.through, self.direction, position), self.name, position)
 
 
-def lines_through(plan: Plan, h: Configuration, space: Space) -> list[Line]:
+def lines_through(plan: Plan, h: Configuration, space: Space, turn: int) -> list[Line]:
     """The lines through h, from end to end of the box: along the plan's directions and along each further axis.
 
-    space: that of the plan, or one whose ranges have grown.
+    space: that of the plan, or one whose ranges have grown. turn: number of steps before, see STEP.
     """
     x = space.to_coordinates(h)
-    return [_line(space, name, h, x, direction, length) for name, direction, length in _directions(plan)]
+    return [_line(space, name, h, x, direction, length, turn) for name, direction, length in _directions(plan)]
 
 
-def random_lines(space: Space, h: Configuration, seed: int) -> list[Line]:
+def random_lines(space: Space, h: Configuration, turn: int) -> list[Line]:
     """Lines from h through points drawn uniformly in the box, from end to end of it: see RANDOM. None in one numeric
-    dimension."""
+    dimension. turn: number of steps before, which seeds the draws."""
     n, x = len(space.numeric), space.to_coordinates(h)
     if n < 2:
         return []
-    drawn = space.low + (space.high - space.low) * np.random.default_rng([seed, 1]).random((RANDOM * n, len(x)))
+    drawn = space.low + (space.high - space.low) * np.random.default_rng([turn, 1]).random((RANDOM * n, len(x)))
     directions = np.where(space.ordered, drawn - x, 0.0)
     lengths = np.linalg.norm(directions, axis=1)
     return [
-        _line(space, "random", h, x, direction, length)
+        _line(space, "random", h, x, direction, length, turn)
         for direction, length in zip(directions, lengths.tolist())
         if length > NEGLIGIBLE
     ]
 
 
-def _line(space: Space, name: str, h: Configuration, x: Array, direction: Array, length: float) -> Line:
+def _line(space: Space, name: str, h: Configuration, x: Array, direction: Array, length: float, turn: int) -> Line:
     """The line through x along a direction; length: the direction's norm, in octaves. On that of a category only its
     values are points."""
     if direction[~space.ordered].any():
         [at] = np.flatnonzero(direction)
-        return Line(space, name, h, x, direction, space.axes[at].meets(x[at], 1.0), 0.0)
+        return Line(space, name, h, x, direction, space.axes[at].meets(x[at], 1.0))
     low, high = space.chord(x, direction)
     step = min(STEP / length, (high - low) / FEWEST)
-    positions = np.linspace(low, high, int((high - low) / step) + 2 if step else 2)
+    first = low + turn * GOLDEN % 1 * step
+    positions = np.array([low, *(np.arange(first, high, step) if step else ()), high])
     listed = [axis.meets(at, along) for axis, at, along in zip(space.axes, x, direction) if axis.values and along]
     for meets in listed:
         positions = np.union1d(positions, np.clip(meets, low, high))
-    return Line(space, name, h, x, direction, positions, step)
+    return Line(space, name, h, x, direction, positions)
 
 
 @lru_cache(maxsize=64)  # the same at every step of a search
@@ -100,11 +96,11 @@ def points_on(lines: Sequence[Line]) -> Array:
     return lines[0].space.snapped(x)
 
 
-def locate(lines: Sequence[Line], index: int) -> tuple[Line, float]:
-    """The line and position of the `index`-th of `points_on` these lines."""
+def located(lines: Sequence[Line], index: int) -> Proposal:
+    """The `index`-th of `points_on` these lines, and its origin."""
     for line in lines:
         if index < len(line.positions):
-            return line, float(line.positions[index])
+            return line.at(float(line.positions[index]))
         index -= len(line.positions)
     raise IndexError("the lines have fewer points")
 

@@ -13,7 +13,7 @@ from tune_cd.analysis import summary
 from tune_cd.landscapes.formulas import LANDSCAPES, Ridge
 from tune_cd.landscapes.simulation import replay_all
 from tune_cd.search.axis import APART
-from tune_cd.search.guided import EXPLOIT_FROM, LENGTHS, PATIENCE, PAUSING_MARGIN, Guided
+from tune_cd.search.guided import ENOUGH, LENGTHS, PAUSING_MARGIN, Guided
 from tune_cd.search.methods import OPTIMISERS
 from tune_cd.search.prior import BALANCE
 from tune_cd.search.surrogate import MOST
@@ -169,7 +169,7 @@ def test_it_finishes_by_itself_at_the_top(name, seed):
     landscape = LANDSCAPES[name]
     search = descent(landscape.space, seed=seed)
     trials = to_the_end(search, lambda h: landscape.measure(h, 0).value)
-    assert EXPLOIT_FROM + PATIENCE <= trials < 100
+    assert ENOUGH <= trials < 100
     assert search.best[1] > 0.998 * landscape.high and search.finished and search.ask() is None
 
 
@@ -181,7 +181,7 @@ def test_it_finishes_sooner_where_there_is_less_to_find():
 
 
 def test_a_plateau_ends_and_its_ordinals_are_all_tried():
-    assert EXPLOIT_FROM + PATIENCE <= to_the_end(descent(PLANE), lambda h: 0.5) < 150
+    assert ENOUGH <= to_the_end(descent(PLANE), lambda h: 0.5) < 150
     batches = Space(batch_size=[16, 32, 64])
     search = descent(batches)
     assert to_the_end(search, lambda h: 0.5) == 3
@@ -243,7 +243,7 @@ def test_every_listed_value_is_tried_however_close_it_is_to_another(values):
     tried = [h["x"] for h, _ in run(search, len(values), value=lambda h: -abs(h["x"] - values[1]))]
     assert sorted(tried) == sorted(values) and search.ask() is None
     beside = descent(Space(lr=(1e-5, 1.0), x=values), seed=0)
-    history = run(beside, 16, value=lambda h: -(math.log10(h["lr"] / 1e-2) ** 2) - (h["x"] != values[1]))
+    history = run(beside, 15, value=lambda h: -(math.log10(h["lr"] / 1e-2) ** 2) - (h["x"] != values[1]))
     assert max(history, key=lambda told: told[1])[0]["x"] == values[1]
 
 

@@ -20,9 +20,7 @@ def score(h, share):
 
 
 def made(start, known=True, budget=6.0):
-    return CoordinateDescent(
-        SPACE, start=start, lengths=LENGTHS, budget=budget, **balance.of(SPACE, known=known)
-    )
+    return CoordinateDescent(SPACE, start=start, lengths=LENGTHS, budget=budget, **balance.of(SPACE, known=known))
 
 
 def steps(search):

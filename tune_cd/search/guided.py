@@ -38,15 +38,17 @@ from tune_cd.search.training import Proposal, Training
 LENGTHS = (1 / 8, 1 / 4, 1 / 2, 1.0)
 """Shares of the full length at which trainings pause."""
 
-EXPLOIT_FROM, EXPLOIT_AFTER, EXPLOIT_TURNS, TURNS = 15, 5.0, 2, 3
-"""From EXPLOIT_FROM configurations and EXPLOIT_AFTER full trainings' worth on, EXPLOIT_TURNS steps in TURNS exploit:
-they use short length scales and count any improvement, however small. Ridges can be narrower than the prior says; on
-smooth ones this costs nothing measurable. If 15 short trainings were enough, the search would wander about the first
-promising place."""
+ENOUGH = 15
+"""From this number of configurations on the search may exploit, and end."""
 
-PROMISE, PATIENCE = (1e-3, 1e-2), 9
-"""The search ends, after EXPLOIT_FROM + PATIENCE configurations at least, when no step promises to gain these shares of
-the range of the values: the first for a usual step, the second for a step that exploits."""
+EXPLOIT_AFTER, EXPLOIT_TURNS, TURNS = 5.0, 2, 3
+"""From EXPLOIT_AFTER full trainings' worth on, too, EXPLOIT_TURNS steps in TURNS exploit: they use short length scales
+and count any improvement, however small. Ridges can be narrower than the prior says; on smooth ones this costs nothing
+measurable. If short trainings were enough, the search would wander about the first promising place."""
+
+PROMISE = 1e-3, 1e-2
+"""The search ends when no step promises to gain these shares of the range of the values: the first for a usual step,
+the second for a step that exploits."""
 
 LIVE_MARGIN = 0.3
 """While trainings run, an improvement in usual steps counts from at least LIVE_MARGIN above the best, which will have
@@ -55,11 +57,6 @@ risen before this training ends."""
 PAUSING_MARGIN = 0.1
 """Least margin after a blind start where trainings pause. Short trainings are many: 1/n of n values would soon keep the
 search to the first promising place."""
-
-IDLE = 1e-3
-"""A usual step resumes a paused training only for at least this gain, in standard deviations of the values per full
-training; else the step exploits. Steps with gains of 1e-9 were a third of all and, being full trainings, took most of
-the images."""
 
 FIRST_WEIGHT = 0.25
 """While no value is told (only failures, or none yet), the next configuration is far from all trainings
@@ -73,7 +70,7 @@ class Guided:
     starts: configurations to train before anything is modelled, by key. known: the trainings by key, in the order of
         asking. lengths: see LENGTHS, ascending, the last is 1. left: the rest of the budget, in full trainings.
     blind: the starts say nothing about the optimum's location. grows: new configurations may be begun; if False, paused
-        trainings go on while that is worth anything. exploit: this step exploits, whatever its turn.
+        trainings go on while that is worth anything.
     """
 
     plan: Plan
@@ -84,7 +81,6 @@ class Guided:
     left: float = inf
     blind: bool = True
     grows: bool = True
-    exploit: bool = False
 
     # The next step ------------------------------------------------------------------------------------------------
 
@@ -100,20 +96,8 @@ class Guided:
             return whole  # what is to be improved on is in hand from then on
         if self._settled:
             return self.finish()
-        worth, found = self.promising
-        if found is None:
-            return self.finish()
-        idle = worth < IDLE and found.until > self.lengths[0]
-        if idle and not self.grows:
-            return self.finish()
-        if idle and self._may_exploit and not self._exploits:
-            return replace(self, exploit=True).step
-        return found
-
-    @cached_property
-    def promising(self) -> tuple[float, Step | None]:
-        """The step that promises most, with its worth per full training."""
-        return max(self._steps(), key=lambda scored: scored[0], default=(0.0, None))
+        _, most = max(self._steps(), key=lambda scored: scored[0], default=(0.0, None))
+        return most or self.finish()
 
     def _steps(self) -> Iterator[tuple[float, Step]]:
         """(worth per full training, step) of the affordable steps: those of paused trainings, and the best new one."""
@@ -212,19 +196,14 @@ class Guided:
 
     @cached_property
     def _exploits(self) -> bool:
-        """Whether this step exploits: in its turn, or if no other step is worth it (IDLE)."""
+        """Whether this step exploits, in its turn."""
         turn = sum(len(one.curve) + (one.until is not None) for one in self.trainings)
-        return self._may_exploit and (self.exploit or turn % TURNS < EXPLOIT_TURNS)
-
-    @cached_property
-    def _may_exploit(self) -> bool:
-        """Whether a step may exploit, see EXPLOIT_FROM. Not while all values are equal: nothing suggests a ridge."""
-        enough = self._n_told >= EXPLOIT_FROM and sum(one.share for one in self.trainings) >= EXPLOIT_AFTER
-        return enough and self._varied
+        enough = self._n_told >= ENOUGH and sum(one.share for one in self.trainings) >= EXPLOIT_AFTER
+        return enough and self._varied and turn % TURNS < EXPLOIT_TURNS
 
     @cached_property
     def _varied(self) -> bool:
-        """Whether the values differ."""
+        """Whether the values differ; if not, nothing suggests a ridge."""
         return len({value for one in self.trainings for value in one.curve.values()}) > 1
 
     # The end, and the budget ---------------------------------------------------------------------------------------
@@ -233,22 +212,24 @@ class Guided:
     def _settled(self) -> bool:
         """Whether there are enough configurations and every step promises less than PROMISE. What runs may end lower
         than predicted, so without it no step may promise more either."""
-        if len(self.trainings) < EXPLOIT_FROM + PATIENCE:
-            return False
-        modes = [self._exploits, not self._exploits] if self._varied else [False]  # the fitted process first
-        if any(self._promises(exploits) for exploits in modes):
+        if (self.grows and len(self.trainings) < ENOUGH) or self.promises:
             return False
         told = {key: replace(one, until=None) for key, one in self.known.items() if one.curve}
         return not self._runs or replace(self, known=told)._settled
 
-    def _promises(self, exploits: bool) -> bool:
+    @cached_property
+    def promises(self) -> bool:
         """Whether a step gains as much as PROMISE, whatever its weight and cost."""
+        modes = [self._exploits, not self._exploits] if self._varied else [False]  # the fitted process first
+        return any(self._promises(exploits) for exploits in modes)
+
+    def _promises(self, exploits: bool) -> bool:
         model = self.model
         process = model.exploiting if exploits else model.usual
         ends = model.expected if process is model.process else process.ends(model.points)
         least = PROMISE[exploits] * (np.ptp(model.values) or 1.0) / process.spread
         best = model.best_of(ends)
-        steps = chain([model.points[self._waiting]], self.candidates.points())
+        steps = chain([model.points[self._waiting]], self.candidates.points() if self.grows else ())
         return any((process.gain(x, 1.0, best) >= least).any() for x in steps if len(x))
 
     @property

@@ -13,7 +13,7 @@ from math import inf
 import numpy as np
 
 from tune_cd.search.bracket import FAILED
-from tune_cd.search.guided import IDLE, Guided
+from tune_cd.search.guided import Guided
 from tune_cd.search.protocol import Step
 from tune_cd.search.space import AT_END, Array, Configuration, Space
 from tune_cd.search.training import Proposal
@@ -23,9 +23,9 @@ RATE_RESOLUTION = 2 / 3
 
 A third of an octave costs half as much again, and finds the same (`tests/benchmarks/RESULTS.md`)."""
 
-BRACKET_FROM = 0.5
-"""From this share of the budget on, neighbours of the best are tried. From 0.3 on, a line costs a third less, but ends
-with .47 instead of .51 on the diagonal of `omniglot-242-infonce`, which has several peaks."""
+BRACKET_FROM = 0.4
+"""From this share of the budget on, neighbours of the best are tried. From 0.3 on, a line ended with .47 instead of .51
+on the diagonal of `omniglot-242-infonce`, which has several peaks."""
 
 ON_LINE = 1e-6
 """Octaves. A configuration nearer to the line than this, on every axis, is on it."""
@@ -64,7 +64,7 @@ class OnLine:
         the line, where no neighbour can be tried, it ends unbracketed. Where no step promises anything, the best value
         is finished first."""
         any_value = any(one.values for one in self.now.trainings)
-        idle = any_value and (self.now.step is None or self.now.promising[0] < IDLE)
+        idle = any_value and (self.now.step is None or not self.now.promises)
         runs = any(one.until is not None for one in self.now.trainings)
         if idle and (runs or (step := self.now.finish()) is not None):
             return None if runs else step

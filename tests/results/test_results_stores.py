@@ -13,9 +13,9 @@ from warned import silent
 from tune_cd import results
 from tune_cd.results import parquet, writing
 from tune_cd.results.__main__ import main
+from tune_cd.results.compaction import state
 from tune_cd.results.merging import merge
 from tune_cd.results.store import store_of
-from tune_cd.results.study_files import state
 
 # Locations
 

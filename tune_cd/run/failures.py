@@ -75,7 +75,7 @@ def not_done(trial: Trial) -> list[tuple[dict[str, Any], dict[str, Any]]]:
 
 def _write(location: str | Path, row: dict[str, Any], curve: Sequence[Mapping[str, Any]] = ()) -> None:
     """Store the row of an attempt and its curve, unless that attempt, or a later one, has a row."""
-    held = look(store_of(location), "trials", row["study"], row["trial_id"], row["attempt"])
+    held = look(store_of(location), row["study"], row["trial_id"], row["attempt"])
     if not has_ended(held.row, row["attempt"]):
         write(location, next_run(row, held.row), curve, held)
 

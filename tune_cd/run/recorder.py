@@ -69,7 +69,7 @@ class Recorder:
         if (row["params"], row["seed"]) != (self.params(config), config["seed"]):
             said = f"is on record with {row['params']}, and was asked for with {self.params(config)}"
             raise ValueError(f"{identity['trial_id']} of study {self._study} {said}: another driver is at work")
-        curve = read_curve(self._results, self._study, identity["trial_id"], row["attempt"])
+        curve = read_curve(store_of(self._results), self._study, identity["trial_id"], row["attempt"])
         looks = [[look["images_seen"], nan if look["val_score"] is None else look["val_score"]] for look in curve]
         score = nan if row["val_score"] is None else row["val_score"]
         told = {"val_score": score, "images_seen": row["images_seen"] or 0, LOOKS: looks}
@@ -144,7 +144,7 @@ class Recorder:
             log.warning("saved states are left behind: %s", error)
 
     def _held(self, identity: Mapping) -> Held:
-        return look(store_of(self._results), "trials", self._study, identity["trial_id"], identity["attempt"])
+        return look(store_of(self._results), self._study, identity["trial_id"], identity["attempt"])
 
     def _row(self, config: Mapping, outcome: Outcome, where: Mapping) -> dict:
         asked = {**self._setup, **self._known, **_without(config, ORIGIN, UNTIL)}

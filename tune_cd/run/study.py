@@ -11,8 +11,8 @@ from typing import Any
 from trainables.training.setup import Setup
 from tune_cd import results
 from tune_cd.results.attempts import UNFINISHED
-from tune_cd.results.json_text import as_json, json_of
-from tune_cd.results.store import Bucket, Folder, store_of
+from tune_cd.results.redaction import as_json, json_of
+from tune_cd.results.store import Store, store_of
 from tune_cd.results.study_files import CHECKPOINTS, OPTIONS, file_of, text_of
 from tune_cd.run.config import Call, StudyConfig
 from tune_cd.run.lock import user
@@ -45,7 +45,7 @@ class Study:
         return self.config.space
 
     @property
-    def store(self) -> Folder | Bucket:
+    def store(self) -> Store:
         return store_of(self.results)
 
     def file(self, name: str) -> str:

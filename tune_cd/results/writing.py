@@ -6,7 +6,7 @@ from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from secrets import token_hex
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow.compute as pc
 
@@ -17,15 +17,9 @@ from tune_cd.results.location import check_location
 from tune_cd.results.parquet import ConflictingRow, file_name, is_compacted, load, rows_of
 from tune_cd.results.reading import rows_in
 from tune_cd.results.redaction import as_json, json_object, redact
+from tune_cd.results.rows import next_run
 from tune_cd.results.schema import CURVES, TRIALS, Row, check_curve, check_name, check_trial
 from tune_cd.results.store import Store, store_of
-
-
-class Held(NamedTuple):
-    """The stored row of a trial that counts, and its file; None and "" where there is none."""
-
-    row: Row | None = None
-    file: str = ""
 
 
 def write_trial(results: str | Path, row: Mapping[str, Any]) -> Path | str:
@@ -39,7 +33,7 @@ def write_trial(results: str | Path, row: Mapping[str, Any]) -> Path | str:
     moment, one gets ConflictingRow; in an object store, where lookup and write are two steps, the later row may replace
     the other instead.
     """
-    return write(results, row, ())
+    return write(results, row)
 
 
 def write_curve(results: str | Path, study: str, trial_id: str, rows: Sequence[Mapping[str, Any]]) -> Path | str:
@@ -61,25 +55,28 @@ def write_curve(results: str | Path, study: str, trial_id: str, rows: Sequence[M
 
 
 def write(
-    results: str | Path, row: Mapping[str, Any], curve: Sequence[Mapping[str, Any]], held: Held | None = None
+    results: str | Path, row: Mapping[str, Any], curve: Sequence[Mapping[str, Any]] = (), goes_on: bool = False
 ) -> Path | str:
     """Store a curve and then its row, so that a stored row implies a stored curve; return the row's file.
 
-    held: what `look` found for the row's attempt; by default it looks itself. Raises as the two writers do.
+    goes_on: the row is that of a trial's next run, and lists the runs before (`rows.next_run`). Raises as the two
+    writers do.
     """
-    row, store = checked_row(row), store_of(results)
-    name = file_name("trials", row["study"], row["trial_id"], row["attempt"])
-    for known in (held, None):
-        stored, file = known or look(store, row["study"], row["trial_id"], row["attempt"])
+    given, store = checked_row(row), store_of(results)
+    study, trial_id, attempt = (given[name] for name in ("study", "trial_id", "attempt"))
+    name = file_name("trials", study, trial_id, attempt)
+    for _ in range(2):
+        stored, file = look(store, study, trial_id, attempt)
+        new = next_run(given, stored) if goes_on else given
         if stored is not None:
-            if canonical(stored) == canonical(row):
+            if canonical(stored) == canonical(new):
                 return store.where(file)
-            if (reason := refusal(stored, row)) is not None:
+            if (reason := refusal(stored, new)) is not None:
                 raise ConflictingRow(f"{store.where(file)} {reason}")
         if curve:
-            write_curve(results, row["study"], row["trial_id"], curve)
+            write_curve(results, study, trial_id, curve)
         try:
-            store.write(name, parquet.serialise([row], TRIALS), new=True)
+            store.write(name, parquet.serialise([new], TRIALS), new=True)
         except FileExistsError as there:  # another writer has stored a row since the lookup
             taken = there
             continue
@@ -129,13 +126,12 @@ def check_writable(results: str | Path) -> Path | str:
     return check_location(results)
 
 
-def look(store: Store, study: str, trial_id: str, attempt: int) -> Held:
-    """The row of a trial that counts at the end of this attempt. Raises as `_found`."""
+def look(store: Store, study: str, trial_id: str, attempt: int) -> tuple[Row | None, str]:
+    """The row of a trial that counts at the end of this attempt, and its file; None and "" where there is none. Raises
+    as `_found`."""
     found = [(rank(row), file, row) for file, rows in _found(store, "trials", study, trial_id, attempt) for row in rows]
-    if not found:
-        return Held()
-    _, file, row = min(found, key=lambda one: one[:2])
-    return Held(row, file)
+    _, file, row = min(found, key=lambda one: one[:2], default=(None, "", None))
+    return row, file
 
 
 def read_trial(results: str | Path, study: str, trial_id: str) -> Row | None:

@@ -2,6 +2,7 @@
 all lost, or whose first trainings all raise an error, since the others would tell nothing."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -12,11 +13,10 @@ from ray.tune.experiment import Trial
 from ray.tune.utils import flatten_dict
 
 from trainables.trial import PACK, UNSTORED, UNTIL, UnusableData
-from tune_cd.results.attempts import has_ended
-from tune_cd.results.rows import finite, next_run, trial_row
+from tune_cd.results import ConflictingRow
+from tune_cd.results.rows import finite, trial_row
 from tune_cd.results.schema import LOST
-from tune_cd.results.store import store_of
-from tune_cd.results.writing import look, write
+from tune_cd.results.writing import write
 from tune_cd.run.portfolio import ORIGIN
 from tune_cd.run.recorder import Recorder
 from tune_cd.run.resources import Resources
@@ -74,10 +74,8 @@ def not_done(trial: Trial) -> list[tuple[dict[str, Any], dict[str, Any]]]:
 
 
 def _write(location: str | Path, row: dict[str, Any], curve: Sequence[Mapping[str, Any]] = ()) -> None:
-    """Store the row of an attempt and its curve, unless that attempt, or a later one, has a row."""
-    held = look(store_of(location), row["study"], row["trial_id"], row["attempt"])
-    if not has_ended(held.row, row["attempt"]):
-        write(location, next_run(row, held.row), curve, held)
+    with suppress(ConflictingRow):  # that attempt, or a later one, has a row
+        write(location, row, curve, goes_on=True)
 
 
 class StudyStopper(Stopper):

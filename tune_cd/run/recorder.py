@@ -22,11 +22,11 @@ from tune_cd import results
 from tune_cd.balance import PUBLISHED, WEIGHT
 from tune_cd.results.attempts import UNFINISHED, has_ended
 from tune_cd.results.parquet import digest
-from tune_cd.results.rows import DIGEST, SPACE, git_commit, next_run, trial_name, trial_row
+from tune_cd.results.rows import DIGEST, SPACE, git_commit, trial_name, trial_row
 from tune_cd.results.schema import CONFIRM
 from tune_cd.results.store import store_of
 from tune_cd.results.study_files import Networks
-from tune_cd.results.writing import Held, look, read_curve, write
+from tune_cd.results.writing import look, read_curve, write
 from tune_cd.run.portfolio import ORIGIN
 from tune_cd.run.resources import Resources
 from tune_cd.run.searches import Search
@@ -62,14 +62,14 @@ class Recorder:
     def recorded(self, config: Mapping) -> dict | None:
         """The report of a training that has ended, else None. Raises OSError if the store does not answer, ValueError
         if the row is another training's: a driver that was thought to be dead has gone on."""
-        identity = self.identity(config)
-        row = self._held(identity).row
+        identity, store = self.identity(config), store_of(self._results)
+        row, _ = look(store, self._study, identity["trial_id"], identity["attempt"])
         if row is None or not has_ended(row, identity["attempt"]):
             return None
         if (row["params"], row["seed"]) != (self.params(config), config["seed"]):
             said = f"is on record with {row['params']}, and was asked for with {self.params(config)}"
             raise ValueError(f"{identity['trial_id']} of study {self._study} {said}: another driver is at work")
-        curve = read_curve(store_of(self._results), self._study, identity["trial_id"], row["attempt"])
+        curve = read_curve(store, self._study, identity["trial_id"], row["attempt"])
         looks = [[look["images_seen"], nan if look["val_score"] is None else look["val_score"]] for look in curve]
         score = nan if row["val_score"] is None else row["val_score"]
         told = {"val_score": score, "images_seen": row["images_seen"] or 0, LOOKS: looks}
@@ -78,13 +78,10 @@ class Recorder:
     def record(self, config: Mapping, outcome: Outcome, where: Mapping) -> dict | None:
         """Write curve and row; returns {"row", "curve"} if the store refuses them, else None. A row that is there
         already stands."""
-        identity = self.identity(config)
-        run = {name: identity[name] for name in ("attempt", "seed")}
+        run = {name: of for name, of in self.identity(config).items() if name in ("attempt", "seed")}
         told = {"row": self._row(config, outcome, where), "curve": [{**run, **vars(look)} for look in outcome.curve]}
         try:
-            held = self._held(identity)
-            told["row"] = next_run(told["row"], held.row)
-            write(self._results, **told, held=held)
+            write(self._results, **told, goes_on=True)
         except results.ConflictingRow as conflict:
             log.warning("%s; what is there stands", conflict)
         except OSError as error:
@@ -142,9 +139,6 @@ class Recorder:
                 store_of(self._results).remove(name)
         except OSError as error:
             log.warning("saved states are left behind: %s", error)
-
-    def _held(self, identity: Mapping) -> Held:
-        return look(store_of(self._results), self._study, identity["trial_id"], identity["attempt"])
 
     def _row(self, config: Mapping, outcome: Outcome, where: Mapping) -> dict:
         asked = {**self._setup, **self._known, **_without(config, ORIGIN, UNTIL)}

@@ -54,7 +54,7 @@ def test_a_living_driver_s_is_refused_to_a_second_one_until_it_is_left(store):
 def test_a_dead_process_of_this_machine_holds_nothing(store, capsys):
     """Nobody watches whether it lives."""
     code = (
-        f"from test_lock import made, store_of; made(store_of({str(store.root)!r})).acquire(); import os; os._exit(9)"
+        f"from test_lock import made, store_of; made(store_of({str(store.folder)!r})).acquire(); import os; os._exit(9)"
     )
     assert subprocess.run([sys.executable, "-c", code]).returncode == 9
     assert json.loads(store.read(NAME))["pid"] != os.getpid()

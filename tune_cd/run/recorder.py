@@ -25,12 +25,12 @@ from tune_cd.results.parquet import digest
 from tune_cd.results.rows import DIGEST, SPACE, git_commit, trial_name, trial_row
 from tune_cd.results.schema import CONFIRM
 from tune_cd.results.store import store_of
-from tune_cd.results.study_files import Networks
+from tune_cd.results.study_files import CHECKPOINTS, Networks
 from tune_cd.results.writing import look, read_curve, write
 from tune_cd.run.portfolio import ORIGIN
 from tune_cd.run.resources import Resources
 from tune_cd.run.searches import Search
-from tune_cd.run.study import CHECKPOINTS, Study
+from tune_cd.run.study import Study
 
 KEPT = 2
 

@@ -1,17 +1,22 @@
 """The searches of a study as Ray Tune runs: trials wired to their trainable and to the results table."""
 
+import json
+import logging
 import tempfile
+import threading
 from collections.abc import Callable
 from dataclasses import asdict
+from typing import Any
 
 from ray import tune
 
 from trainables.trial import PACK, TrainTrial
 from tune_cd import results
 from tune_cd.cluster.watch import Load
-from tune_cd.results.attempts import to_retry
+from tune_cd.results.attempts import UNFINISHED, to_retry
+from tune_cd.results.redaction import json_of
 from tune_cd.results.rows import trial_name
-from tune_cd.results.study_files import tune_prefix
+from tune_cd.results.study_files import CHECKPOINTS, text_of, tune_prefix
 from tune_cd.run.budget import Meter
 from tune_cd.run.failures import DriverRows, StudyStopper
 from tune_cd.run.portfolio import ORIGIN
@@ -20,9 +25,13 @@ from tune_cd.run.recorder import Recorder
 from tune_cd.run.resources import Resources
 from tune_cd.run.resumption import portfolio_of, reported_by, say_ended
 from tune_cd.run.searches import Search
-from tune_cd.run.study import RunningFile, Study, running_of, tune_folder
+from tune_cd.run.study import Study, tune_folder
 from tune_cd.run.study_search import Listener, StudySearch
 from tune_cd.run.tracking import TrainingLog
+
+RUNNING = "running.json"
+
+log = logging.getLogger(__name__)
 
 
 def run_searches(
@@ -58,6 +67,46 @@ def run_searches(
         raise OSError(stopper.broken)
     print(flush=True)
     say_ended(portfolio.searches)
+
+
+def tidy(study: Study) -> None:
+    """Merge the tables' files of a study that has ended, and remove its checkpoints, unless a failed or paused trial
+    may need them. Called by the study's driver."""
+    results.compact(study.results, study.name, driver=True)
+    if not results.read(study.results, study.name)["status"].isin(UNFINISHED).any():
+        for name in study.store.listing(study.file(CHECKPOINTS), depth=1):
+            study.store.remove(name)
+
+
+def running_of(study: Study) -> list[dict[str, Any]]:
+    """What the study trained when it was cut off, as `Portfolio.unrecorded`; [] if nothing is known."""
+    return json_of(text_of(study.store, study.name, RUNNING) or b"[]")
+
+
+class RunningFile:
+    """Notes what the study trains at the moment, and what was trained for another search, of which the table knows
+    nothing: from a thread, so that nobody waits for the store. While that does not answer, the next call tries again.
+    Searches of other set-ups keep what is noted of them."""
+
+    def __init__(self, study: Study):
+        self._study, self._changed, self._latest = study, threading.Event(), "[]"
+        self._shared = [one for one in running_of(study) if one["until"] is None]
+        threading.Thread(target=self._work, name="running", daemon=True).start()
+
+    def __call__(self, running: list[dict[str, Any]]) -> None:
+        named = {one["search"] for one in running}
+        kept = [one for one in self._shared if one["search"] not in named]
+        if (text := json.dumps(kept + running)) != self._latest:
+            self._latest = text
+            self._changed.set()
+
+    def _work(self) -> None:
+        while self._changed.wait():
+            self._changed.clear()
+            try:
+                self._study.store.write(self._study.file(RUNNING), self._latest.encode())
+            except OSError as error:
+                log.info("what runs is not noted: %s", error)
 
 
 class LoadNote(Listener):

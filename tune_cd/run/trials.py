@@ -141,7 +141,7 @@ def _tuner(
         run_config=tune.RunConfig(
             name=study.name,
             storage_path=place,
-            callbacks=listeners,
+            callbacks=[*listeners],  # Tune adds its own to the list
             stop=stopper,
             checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),
             failure_config=tune.FailureConfig(max_failures=study.call.max_failures),

@@ -44,8 +44,10 @@ class Recorder:
     """
 
     def __init__(self, study: Study, search: Search, resources: Resources):
-        self._results, self._study = str(study.results), study.name
-        self.constants, self._gpus = constants_of(study), resources.gpus
+        self._results, self._study, self._gpus = str(study.results), study.name, resources.gpus
+        self.constants = {"study": study.name, "dataset": study.dataset, "task": study.setup.task}
+        self.constants |= {"loss": study.setup.loss, "metric_name": study.setup.metric}
+        self.constants |= {"search_seed": study.config.seed, "git_commit": git_commit()}
         self._several = len(search.seeds) > 1 or search.name == CONFIRM
         self._setup, self._searched = asdict(search.setup), study.space.names
         loss = find_loss(search.setup.loss)
@@ -158,10 +160,3 @@ def weights_in(config: Mapping) -> list[str]:
 
 def _without(told: Mapping, *names: str) -> dict:
     return {name: value for name, value in told.items() if name not in names}
-
-
-def constants_of(study: Study) -> dict:
-    """The fields that all rows of a study share."""
-    setup = study.setup
-    constant = {"study": study.name, "dataset": study.dataset, "task": setup.task, "loss": setup.loss}
-    return constant | {"metric_name": setup.metric, "search_seed": study.config.seed, "git_commit": git_commit()}

@@ -69,57 +69,6 @@ def run_searches(
     say_ended(portfolio.searches)
 
 
-def tidy(study: Study) -> None:
-    """Merge the tables' files of a study that has ended, and remove its checkpoints, unless a failed or paused trial
-    may need them. Called by the study's driver."""
-    results.compact(study.results, study.name, driver=True)
-    if not results.read(study.results, study.name)["status"].isin(UNFINISHED).any():
-        for name in study.store.listing(study.file(CHECKPOINTS), depth=1):
-            study.store.remove(name)
-
-
-def running_of(study: Study) -> list[dict[str, Any]]:
-    """What the study trained when it was cut off, as `Portfolio.unrecorded`; [] if nothing is known."""
-    return json_of(text_of(study.store, study.name, RUNNING) or b"[]")
-
-
-class RunningFile:
-    """Notes what the study trains at the moment, and what was trained for another search, of which the table knows
-    nothing: from a thread, so that nobody waits for the store. While that does not answer, the next call tries again.
-    Searches of other set-ups keep what is noted of them."""
-
-    def __init__(self, study: Study):
-        self._study, self._changed, self._latest = study, threading.Event(), "[]"
-        self._shared = [one for one in running_of(study) if one["until"] is None]
-        threading.Thread(target=self._work, name="running", daemon=True).start()
-
-    def __call__(self, running: list[dict[str, Any]]) -> None:
-        named = {one["search"] for one in running}
-        kept = [one for one in self._shared if one["search"] not in named]
-        if (text := json.dumps(kept + running)) != self._latest:
-            self._latest = text
-            self._changed.set()
-
-    def _work(self) -> None:
-        while self._changed.wait():
-            self._changed.clear()
-            try:
-                self._study.store.write(self._study.file(RUNNING), self._latest.encode())
-            except OSError as error:
-                log.info("what runs is not noted: %s", error)
-
-
-class LoadNote(Listener):
-    """Notes for the watch of the cluster how many trials run and wait."""
-
-    def __init__(self, load: Load):
-        self._load = load
-
-    def on_step_end(self, iteration, trials, **info) -> None:
-        self._load.running = sum(trial.status == trial.RUNNING for trial in trials)
-        self._load.live = sum(not trial.is_finished() for trial in trials)
-
-
 def _tuner(
     study: Study, trainable: type[tune.Trainable], searcher: StudySearch, listeners: list[Listener],
     stopper: StudyStopper, resources: Resources,
@@ -166,3 +115,54 @@ def _trainable(study: Study, search: Search, resources: Resources, recorder: Rec
         checkpoint_seconds=call.checkpoint_seconds,
     )  # fmt: skip
     return tune.with_resources(bound, {"cpu": resources.cpus, "gpu": resources.gpus})
+
+
+class LoadNote(Listener):
+    """Notes for the watch of the cluster how many trials run and wait."""
+
+    def __init__(self, load: Load):
+        self._load = load
+
+    def on_step_end(self, iteration, trials, **info) -> None:
+        self._load.running = sum(trial.status == trial.RUNNING for trial in trials)
+        self._load.live = sum(not trial.is_finished() for trial in trials)
+
+
+def running_of(study: Study) -> list[dict[str, Any]]:
+    """What the study trained when it was cut off, as `Portfolio.unrecorded`; [] if nothing is known."""
+    return json_of(text_of(study.store, study.name, RUNNING) or b"[]")
+
+
+class RunningFile:
+    """Notes what the study trains at the moment, and what was trained for another search, of which the table knows
+    nothing: from a thread, so that nobody waits for the store. While that does not answer, the next call tries again.
+    Searches of other set-ups keep what is noted of them."""
+
+    def __init__(self, study: Study):
+        self._study, self._changed, self._latest = study, threading.Event(), "[]"
+        self._shared = [one for one in running_of(study) if one["until"] is None]
+        threading.Thread(target=self._work, name="running", daemon=True).start()
+
+    def __call__(self, running: list[dict[str, Any]]) -> None:
+        named = {one["search"] for one in running}
+        kept = [one for one in self._shared if one["search"] not in named]
+        if (text := json.dumps(kept + running)) != self._latest:
+            self._latest = text
+            self._changed.set()
+
+    def _work(self) -> None:
+        while self._changed.wait():
+            self._changed.clear()
+            try:
+                self._study.store.write(self._study.file(RUNNING), self._latest.encode())
+            except OSError as error:
+                log.info("what runs is not noted: %s", error)
+
+
+def tidy(study: Study) -> None:
+    """Merge the tables' files of a study that has ended, and remove its checkpoints, unless a failed or paused trial
+    may need them. Called by the study's driver."""
+    results.compact(study.results, study.name, driver=True)
+    if not results.read(study.results, study.name)["status"].isin(UNFINISHED).any():
+        for name in study.store.listing(study.file(CHECKPOINTS), depth=1):
+            study.store.remove(name)

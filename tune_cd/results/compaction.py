@@ -43,7 +43,7 @@ def compact(results: str | Path, study: str | None = None, *, driver: bool = Fal
     store = store_of(results)
     store.require()
     if study is None:
-        files = [name for kind in SCHEMAS for name in store.listing(kind) if is_visible(name)]
+        files = [name for kind in SCHEMAS for name in store.listing(kind, recursive=True) if is_visible(name)]
         return [left for name in sorted({file.split("/")[1] for file in files}) for left in compact(results, name)]
     if not driver and has_driver(store, check_name(study)):
         return [f"study {study} has a driver at work, which compacts it"]
@@ -110,7 +110,7 @@ def compacted(store: Store, kind: str, study: str, afresh: bool = False) -> list
         read_at, found = time.monotonic(), text_of(store, study, STATEMENT) or b""
         if found != statement:
             kinds = SCHEMAS if found else ()  # no study is compacted without a statement
-            files = [name for kind in kinds for name in store.listing(f"{kind}/{study}", depth=1) if is_compacted(name)]
+            files = [name for kind in kinds for name in store.listing(f"{kind}/{study}") if is_compacted(name)]
         if not found or DONE in found:
             store.compactions[study] = read_at, found, files
     return [file for file in files if file.startswith(f"{kind}/")]

@@ -102,7 +102,7 @@ def collect(store: Store, kind: str, study: str | None, missing: bool = False) -
     folder, found = kind if study is None else f"{kind}/{check_name(study)}", dict[str, pa.Table | OSError]()
     with ThreadPoolExecutor(store.readers) as pool:
         for turn in range(PASSES):
-            listed = [name for name in store.listing(folder) if is_visible(name)]
+            listed = [name for name in store.listing(folder, recursive=True) if is_visible(name)]
             new = [name for name in listed if name not in found]
             if not (turn or listed or missing):
                 store.require()

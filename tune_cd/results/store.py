@@ -47,10 +47,9 @@ class Store:
         if found != fs.FileType.Directory:
             raise FileNotFoundError(f"there is no {'results folder' if self.folder else 'bucket'} {place}")
 
-    def listing(self, folder: str, depth: int = 2) -> list[str]:
-        """Sorted names of files, also hidden ones, below a folder; empty without the folder. depth: 1: those in the
-        folder itself, else those of all levels."""
-        root, files = len(self._path("")) + 1, self._found(folder, depth > 1)
+    def listing(self, folder: str, recursive: bool = False) -> list[str]:
+        """Sorted names of files, also hidden ones, in a folder, or also below it; empty without the folder."""
+        root, files = len(self._path("")) + 1, self._found(folder, recursive)
         return sorted(one.path[root:] for one in files if one.type == fs.FileType.File)
 
     def folders(self, folder: str) -> list[str]:

@@ -64,14 +64,14 @@ def leftovers(results: str | Path, study: str, tune_dir: str | None = None) -> t
     is at work on, OSError if the store does not answer."""
     store = store_of(results)
     store.require()
-    if not (store.listing(file_of(check_name(study), ""), depth=1) or store.listing(f"trials/{study}", depth=1)):
+    if not (store.listing(file_of(check_name(study), "")) or store.listing(f"trials/{study}")):
         raise ValueError(f"there is no study {study!r} in {store.where()}; there are {store.folders('studies')}")
     if has_driver(store, study):
         raise ValueError(f"study {study} has a driver at work, which may need its files; end it first")
     places = [Path(tune_dir)] if tune_dir else Path(tempfile.gettempdir()).glob("tune_cd-*")
     name = tune_prefix(results, study) + "?" * 8  # as `tempfile.mkdtemp` ends it
     found = [folder for place in places for folder in place.glob(name) if folder.lstat().st_uid == os.getuid()]
-    return store.listing(file_of(study, CHECKPOINTS), depth=1), sorted(found)
+    return store.listing(file_of(study, CHECKPOINTS)), sorted(found)
 
 
 def remove(results: str | Path, study: str, states: list[str], folders: list[Path]) -> None:
@@ -113,7 +113,7 @@ class Networks:
 
     def _ranked(self, *more: str) -> dict[str, list[str]]:
         """search -> names of the stored networks, and of `more`, by falling score; equal scores by name."""
-        listed = {*more, *store_of(self.results).listing(file_of(self.study, NETWORKS), depth=1)}
+        listed = {*more, *store_of(self.results).listing(file_of(self.study, NETWORKS))}
         found = [match for name in sorted(listed) if (match := NAME.fullmatch(name))]
         ranked: dict[str, list[str]] = {}
         for match in sorted(found, key=lambda match: -float(match["score"])):

@@ -131,7 +131,7 @@ class Recorder:
         return f"{self._checkpoints}/{key}-"
 
     def _states(self, start: str) -> list[str]:
-        files = store_of(self._results).listing(self._checkpoints, depth=1)
+        files = store_of(self._results).listing(self._checkpoints)
         return [name for name in files if name.startswith(start)]
 
     def _forget(self, config: Mapping) -> None:

@@ -123,7 +123,7 @@ def stored_study(place: Path | str, call: Call) -> tuple[StudyConfig, dict] | No
     store = store_of(place)
     text, where = text_of(store, call.study, OPTIONS), store.where(file_of(call.study, OPTIONS))
     if not call.resume:
-        if text is None and not store.listing(f"trials/{call.study}", depth=1):
+        if text is None and not store.listing(f"trials/{call.study}"):
             return None
         said = f"exists in {store.where()}: continue it with --resume, or choose another --study"
         raise ValueError(f"study {call.study!r} {said}")

@@ -164,5 +164,5 @@ def tidy(study: Study) -> None:
     may need them. Called by the study's driver."""
     results.compact(study.results, study.name, driver=True)
     if not results.read(study.results, study.name)["status"].isin(UNFINISHED).any():
-        for name in study.store.listing(study.file(CHECKPOINTS), depth=1):
+        for name in study.store.listing(study.file(CHECKPOINTS)):
             study.store.remove(name)

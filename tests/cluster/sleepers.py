@@ -87,7 +87,7 @@ def diary(folder: Path, study: str) -> list[dict]:
 def look_from_here(question: dict, name: str, gpus: bool) -> dict:
     """`nodes.look` on a node whose $RESULTS_HERE, if it is set, is what the results' folder is there; with $DEAF it
     hangs, and its first $LOSES processes are lost, which are counted in $LOST_IN."""
-    from tune_cd.results.store import Folder
+    from tune_cd.results.store import Store
 
     if os.environ.get("DEAF"):
         time.sleep(3600)
@@ -96,4 +96,4 @@ def look_from_here(question: dict, name: str, gpus: bool) -> dict:
         Path(os.environ["LOST_IN"], f"lost-{before}").touch()
         os.kill(os.getpid(), signal.SIGKILL)
     here = os.environ.get("RESULTS_HERE")
-    return nodes.look(question, name, gpus, **({"store": lambda results: Folder(Path(here))} if here else {}))
+    return nodes.look(question, name, gpus, **({"store": lambda results: Store(Path(here))} if here else {}))

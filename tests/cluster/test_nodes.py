@@ -8,7 +8,7 @@ from webserver import Page, serve
 
 from tune_cd.cluster.capacity import Growth, NodeType
 from tune_cd.cluster.nodes import SIMULATED, described, look, own_disk, software_here, source_digest
-from tune_cd.results.store import Folder
+from tune_cd.results.store import Store
 from tune_cd.run.cluster import look_at
 
 GROWS = Growth((NodeType("gpu-spot", {"CPU": 8, "GPU": 1}, 8.0),), 8.0)
@@ -17,10 +17,10 @@ GROWS = Growth((NodeType("gpu-spot", {"CPU": 8, "GPU": 1}, 8.0),), 8.0)
 @pytest.fixture
 def question(tmp_path):
     """Of a glyphs study whose driver sees tmp_path/shared, its token there."""
-    folder = Folder(tmp_path / "shared")
+    folder = Store(tmp_path / "shared")
     folder.write(".preflight-1", b".preflight-1")
     return {
-        "results": str(folder.root), "token": ".preflight-1", "software": software_here(), "dataset": "glyphs",
+        "results": str(folder.folder), "token": ".preflight-1", "software": software_here(), "dataset": "glyphs",
         "task": None, "data_root": None, "download": False, "weights": "none",
     }  # fmt: skip
 
@@ -37,7 +37,7 @@ def test_another_folder_of_the_same_name_is_left_alone(question, tmp_path, exist
     elsewhere = tmp_path / "elsewhere"
     if exists:
         elsewhere.mkdir()
-    found = look(question, "own", 0, store=lambda results: Folder(elsewhere))
+    found = look(question, "own", 0, store=lambda results: Store(elsewhere))
     assert "is not the folder the driver sees" in found["results"]
     assert elsewhere.exists() == exists and (not exists or not list(elsewhere.iterdir()))
 

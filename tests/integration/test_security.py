@@ -34,13 +34,12 @@ from tune_cd import results
 from tune_cd.results import rows as result_rows
 from tune_cd.results.__main__ import main as results_command
 from tune_cd.run import __main__ as run
-from tune_cd.run import preflight
 from tune_cd.run.announcement import announce
 from tune_cd.run.lock import StudyLock
 from tune_cd.run.options import parse
 from tune_cd.run.recorder import Recorder
 from tune_cd.run.resources import Resources
-from tune_cd.run.study import store_config
+from tune_cd.run.study import check_study, store_config, with_form
 from tune_cd.run.summary import summarise
 
 pytestmark = pytest.mark.usefixtures("own_cache")
@@ -345,7 +344,7 @@ def test_what_the_environment_keeps_secret_is_in_no_file_and_no_line(tmp_path, m
         monkeypatch.setenv(name, SECRET)
     result_rows.software.cache_clear()
     folder, resources = tmp_path / "results", Resources(cpus=1, gpus=0.0, workers=1)
-    study = preflight.with_form(preflight.check_study(parse(["--results", str(folder), "--study", "mine"])), "small")
+    study = with_form(check_study(parse(["--results", str(folder), "--study", "mine"])), "small")
     store_config(study)
     announce(study, resources)
     curve = [Evaluation(640, 1.0, 0.5, {"train_positive_term": 1.0})]
@@ -389,8 +388,8 @@ def test_no_name_leads_out_of_the_results(tmp_path, name):
         lambda: results.write_trial(folder, full(trial_id=name)),
         lambda: results.write_curve(folder, name, "t0", [evaluation()]),
         lambda: results.write_curve(folder, "outside", name, [evaluation()]),
-        lambda: preflight.check_study(parse(["--results", str(folder), "--study", name])),
-        lambda: preflight.check_study(parse(["--results", str(folder), "--study", name, "--resume"])),
+        lambda: check_study(parse(["--results", str(folder), "--study", name])),
+        lambda: check_study(parse(["--results", str(folder), "--study", name, "--resume"])),
     ):
         with pytest.raises(ValueError, match="is not allowed"):
             use()

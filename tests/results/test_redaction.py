@@ -3,10 +3,10 @@
 import json
 import sys
 import warnings
-from types import SimpleNamespace
 
 import pyarrow.parquet as pq
 import pytest
+from fake_trials import FakeTrial
 from rows import full
 from warned import no_warnings
 
@@ -112,16 +112,10 @@ def test_all_that_a_command_prints_is_redacted(capsys):
     assert SECRET not in said and "hunter2" not in said and "token: ***" in said and "DB_PASS=***" in said
 
 
-def failed_trial(**fields):
-    usual = {"trial_id": "a", "config": {"lr": 0.1}, "evaluated_params": {"lr": 0.1}, "last_result": {},
-             "experiment_tag": "0", "pickled_error_file": None, "error_file": None}  # fmt: skip
-    return SimpleNamespace(**usual | fields)
-
-
 def test_errors_and_configurations_reach_the_table_without_secrets(tmp_path, monkeypatch):
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
-    (tmp_path / "error.txt").write_text(f"Traceback\nOSError: https://b/x?X-Amz-Signature=abcdefgh, key {SECRET}\n")
-    trial = failed_trial(config={"lr": 0.1, "api_key": "hidden-too"}, error_file=str(tmp_path / "error.txt"))
+    trial = FakeTrial(0, {"lr": 0.1}, api_key="hidden-too")
+    trial.fail(tmp_path, f"Traceback\nOSError: https://b/x?X-Amz-Signature=abcdefgh, key {SECRET}")
     search = CoordinateDescentSearch(Space(lr=(0.01, 1.0)), "score", "max")
     callback = search.callback(tmp_path / "results", "mine")
     callback.setup()

@@ -1,10 +1,9 @@
 """Compaction loses nothing and shows nothing twice, whatever else is at work or breaks off; `read` keeps its rule."""
 
 import json
+import math
 import os
-import random
 import shutil
-import threading
 import warnings
 from datetime import timedelta
 from pathlib import Path
@@ -12,7 +11,6 @@ from tempfile import TemporaryDirectory
 
 import pandas as pd
 import pytest
-from compactions import names, put, same, some_trials
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rows import NOON, evaluation, full, minimal
@@ -22,6 +20,33 @@ from tune_cd import results
 from tune_cd.results import parquet, store
 from tune_cd.results.__main__ import main
 from tune_cd.results.merging import merge
+
+
+def some_trials(folder: Path, number: int = 6, study: str = "demo") -> pd.DataFrame:
+    """The table of so many trials, every third one failed, with curves."""
+    for n in range(number):
+        trial = minimal if n % 3 == 2 else full
+        results.write_curve(
+            folder, study, f"t{n}", [evaluation(images_seen=images, val_score=math.nan) for images in (0, 64)]
+        )
+        results.write_trial(folder, trial(study=study, trial_id=f"t{n}", trial_index=n))
+    return results.read(folder)
+
+
+def put(folder: Path, file: str, *rows: dict) -> Path:
+    """A file of these rows where nobody asked for it."""
+    path = folder / "trials" / "demo" / file
+    results.publish(path, parquet.serialise([results.check_trial(row) for row in rows], results.TRIALS))
+    return path
+
+
+def names(folder: Path, table: str = "trials", study: str = "demo") -> list[str]:
+    return sorted(path.name for path in (folder / table / study).iterdir())
+
+
+def same(folder: Path, before: pd.DataFrame) -> None:
+    pd.testing.assert_frame_equal(silent(results.read, folder), before)
+
 
 # One file of many
 
@@ -159,15 +184,13 @@ def test_a_compacted_file_that_is_damaged_is_named_and_stays(tmp_path):
 # Curves
 
 
-def test_a_curve_is_final_once_compacted(tmp_path):
-    curve = [evaluation(images_seen=n) for n in (0, 64)]
-    results.write_curve(tmp_path, "demo", "t0", curve)
-    results.write_trial(tmp_path, minimal())
-    results.compact(tmp_path)
-    (file,) = names(tmp_path, "curves")
-    for again in (curve, curve[:1]):
-        assert results.write_curve(tmp_path, "demo", "t0", again).name == file
-    assert len(silent(results.read_curves, tmp_path)) == 2
+def test_a_curve_that_is_written_again_replaces_what_was_compacted(tmp_path):
+    """As of a training that was killed before its row was written, and has been repeated."""
+    for images in (64, 32):
+        results.write_curve(tmp_path, "demo", "t0", [evaluation(images_seen=n) for n in (0, images)])
+        assert list(silent(results.read_curves, tmp_path).images_seen) == [0, images]
+        results.compact(tmp_path)
+        assert list(silent(results.read_curves, tmp_path).images_seen) == [0, images]
     results.write_curve(tmp_path, "demo", "t0", [evaluation(attempt=1)])
     for _ in range(2):
         assert list(silent(results.read_curves, tmp_path).attempt) == [1]
@@ -207,10 +230,8 @@ def test_a_compaction_that_broke_off_is_completed_where_results_are_opened_for_w
 
 
 def test_nothing_is_removed_where_the_new_file_is_not_what_was_written(tmp_path, monkeypatch):
-    before, write = some_trials(tmp_path), store.Folder.write
-    monkeypatch.setattr(
-        store.Folder, "write", lambda self, name, data: write(self, name, bytes(data)[:-50] + bytes(50))
-    )
+    before, write = some_trials(tmp_path), store.Store.write
+    monkeypatch.setattr(store.Store, "write", lambda self, name, data: write(self, name, bytes(data)[:-50] + bytes(50)))
     with pytest.raises(OSError, match="nothing was removed"):
         results.compact(tmp_path)
     with pytest.warns(UserWarning, match="compact~.*left out"):
@@ -219,18 +240,18 @@ def test_nothing_is_removed_where_the_new_file_is_not_what_was_written(tmp_path,
 
 def between(monkeypatch, method: str, action) -> None:
     """Let others act once, after the first call of a method of the store and before its caller goes on."""
-    original = getattr(store.Folder, method)
+    original = getattr(store.Store, method)
 
-    def called(self, *arguments):
+    def called(self, *arguments, **options):
         try:
-            return original(self, *arguments)
+            return original(self, *arguments, **options)
         finally:
             if not done:
                 done.append(True)
                 action()
 
     done: list[bool] = []
-    monkeypatch.setattr(store.Folder, method, called)
+    monkeypatch.setattr(store.Store, method, called)
 
 
 def test_a_compaction_between_listing_and_reading_hides_nothing(tmp_path, monkeypatch):
@@ -243,61 +264,19 @@ def test_a_compaction_between_listing_and_reading_hides_nothing(tmp_path, monkey
 @pytest.mark.parametrize("method", ["listing", "read", "write", "remove"])
 def test_what_is_written_and_compacted_within_a_compaction_is_not_lost(tmp_path, monkeypatch, method):
     before = some_trials(tmp_path)
-    again = full(trial_id="t2", trial_index=2, attempt=1)  # of one that had failed
-    between(
-        monkeypatch,
-        method,
-        lambda: (some_trials(tmp_path, 8), results.write_trial(tmp_path, again), results.compact(tmp_path)),
-    )
+
+    def others():
+        some_trials(tmp_path, 8)
+        results.write_trial(tmp_path, full(trial_id="t2", trial_index=2, attempt=1))  # it had failed
+        results.compact(tmp_path)
+
+    between(monkeypatch, method, others)
     results.compact(tmp_path)
     table = silent(results.read, tmp_path)
     assert len(table) == 8 and table.iloc[2][["attempt", "status"]].tolist() == [1, "completed"]
     pd.testing.assert_frame_equal(table[:2], before[:2])
     results.compact(tmp_path)
     same(tmp_path, table)
-
-
-@pytest.mark.slow
-def test_readers_beside_writers_and_compactions_see_every_row_that_was_there(tmp_path):
-    written, stop, failures = [], threading.Event(), []
-    results.check_writable(tmp_path)
-
-    def guarded(work):
-        def run():
-            try:
-                while not stop.is_set():
-                    work()
-            except Exception as error:  # in the main thread it is shown
-                failures.append(error)
-                stop.set()
-
-        return threading.Thread(target=run)
-
-    def compacts():
-        results.compact(tmp_path)
-
-    def reads():
-        known = list(written)
-        table = results.read(tmp_path)
-        assert table.trial_id.is_unique and set(known) <= set(table.trial_id), set(known) - set(table.trial_id)
-
-    pick = random.Random(4)
-    threads = [guarded(work) for work in (compacts, compacts, reads)]
-    for thread in threads:
-        thread.start()
-    for n in range(60):
-        if stop.is_set():
-            break
-        if pick.random() < 0.3:
-            results.write_trial(tmp_path, minimal(trial_id=f"t{n}", trial_index=n))
-        results.write_trial(tmp_path, full(trial_id=f"t{n}", trial_index=n, attempt=1))
-        written.append(f"t{n}")
-    stop.set()
-    for thread in threads:
-        thread.join()
-    assert not failures, failures
-    table = silent(results.read, tmp_path)
-    assert list(table.trial_id) == written and set(table.status) == {"completed"}
 
 
 # Studies that go on, and compactions that broke off

@@ -13,9 +13,9 @@ from warned import silent
 from tune_cd import results
 from tune_cd.results import parquet, writing
 from tune_cd.results.__main__ import main
+from tune_cd.results.compaction import state
 from tune_cd.results.merging import merge
 from tune_cd.results.store import store_of
-from tune_cd.results.study_files import state
 
 # Locations
 
@@ -95,7 +95,7 @@ def test_an_object_store_is_compacted_verified_and_listed(place, capsys):
         results.write_trial(place, (full if n else minimal)(trial_id=f"t{n}", trial_index=n))
     before, curves = results.read(place), results.read_curves(place)
     assert main(["compact", place]) == 0
-    assert [parquet.is_compacted(name) for name in store_of(place).listing("trials")] == [True]
+    assert [parquet.is_compacted(name) for name in store_of(place).listing("trials", recursive=True)] == [True]
     pd.testing.assert_frame_equal(silent(results.read, place), before)
     pd.testing.assert_frame_equal(silent(results.read_curves, place), curves)
     with pytest.raises(results.ConflictingRow, match="compact~"):
@@ -186,7 +186,7 @@ def test_a_store_that_refuses_is_an_error_and_leaves_what_was_there(place, proxy
         assert "SECRET" not in str(refused.value)
     proxy.fault = lambda *_: None
     pd.testing.assert_frame_equal(silent(results.read, place), before)
-    assert store_of(place).listing("trials") == ["trials/demo/t0.parquet"]
+    assert store_of(place).listing("trials", recursive=True) == ["trials/demo/t0.parquet"]
 
 
 def test_an_object_that_is_not_given_is_named_and_neither_replaced_nor_taken_for_damaged(place, proxy):
@@ -218,7 +218,7 @@ def test_a_compaction_that_breaks_off_on_an_object_store_loses_nothing(place, pr
     proxy.fault = lambda *_: None
     results.compact(place)
     pd.testing.assert_frame_equal(silent(results.read, place), before)
-    assert len(store_of(place).listing("trials")) == 1
+    assert len(store_of(place).listing("trials", recursive=True)) == 1
 
 
 # Google's

@@ -7,7 +7,7 @@ from studies import searched_terms
 from tune_cd import results
 from tune_cd.run.__main__ import main
 from tune_cd.run.config import ABOVE, BELOW
-from tune_cd.run.options import parse, study_name
+from tune_cd.run.options import study_name
 from tune_cd.run.summary import summarise
 from tune_cd.search.space import Space
 
@@ -161,11 +161,6 @@ def test_losses_that_cannot_be_are_refused_before_anything_runs(tmp_path, capsys
     assert main([*argv, "--results", str(tmp_path), "--address", "local", "--dry-run"]) == 2
     message = capsys.readouterr().err
     assert message.startswith("error: ") and said in message
-
-
-def test_a_name_that_is_no_loss_is_refused_with_those_that_are():
-    with pytest.raises(ValueError, match="'triplet'.*vicreg"):
-        parse(["--loss", "triplet"])
 
 
 def test_set_does_not_name_a_loss_which_has_a_projector_of_its_own(tmp_path):

@@ -41,7 +41,7 @@ def trial(tmp_path):
 
 def test_only_what_was_not_done_has_failed_and_that_is_the_machines_fault(rows, trial, tmp_path):
     for _ in range(2):
-        rows.failed(trial, None)
+        rows.on_trial_error(0, [], trial)
     [row] = results.read(tmp_path, "mine").to_dict("records")
     assert (row["trial_id"], row["attempt"], row["seed"], row["params"]) == ("cd-1-seed3", 2, 3, {"lr": 0.2})
     assert (row["status"], row["failure_kind"], row["error"]) == ("failed", "lost", "lost: RuntimeError: all of them")
@@ -52,7 +52,7 @@ def test_only_what_was_not_done_has_failed_and_that_is_the_machines_fault(rows, 
 def test_a_failure_that_the_training_has_recorded_itself_is_no_second_attempt(rows, trial, tmp_path, recorded, stored):
     row = minimal(study="mine", trial_id="cd-1-seed3", status="failed", error="timeout", attempt=recorded)
     results.write_trial(tmp_path, row)
-    rows.failed(trial, None)
+    rows.on_trial_error(0, [], trial)
     held = results.read_trial(tmp_path, "mine", "cd-1-seed3")
     assert (held["attempt"], held["error"] == "timeout") == (stored, recorded >= 2)
 

@@ -45,7 +45,7 @@ def test_a_living_driver_s_is_refused_to_a_second_one_until_it_is_left(store):
     with pytest.raises(ValueError, match=rf"process {os.getpid()} of .+ since .+, holds the study"):
         made(store, BEAT).acquire()
     first.release()
-    assert store.listing("studies") == []
+    assert store.listing("studies", recursive=True) == []
     second = made(store)
     second.acquire()
     second.release()
@@ -54,7 +54,7 @@ def test_a_living_driver_s_is_refused_to_a_second_one_until_it_is_left(store):
 def test_a_dead_process_of_this_machine_holds_nothing(store, capsys):
     """Nobody watches whether it lives."""
     code = (
-        f"from test_lock import made, store_of; made(store_of({str(store.root)!r})).acquire(); import os; os._exit(9)"
+        f"from test_lock import made, store_of; made(store_of({str(store.folder)!r})).acquire(); import os; os._exit(9)"
     )
     assert subprocess.run([sys.executable, "-c", code]).returncode == 9
     assert json.loads(store.read(NAME))["pid"] != os.getpid()
@@ -95,7 +95,7 @@ def test_whoever_lost_it_is_told_and_leaves_the_new_holder_s_alone(store, conten
     was_taken = content and b"ada" in content
     assert ("ada, has taken this study over" if was_taken else "studies/s was removed or replaced") in lock.lost
     lock.release()
-    assert store.listing("studies") == ([] if content is None else [NAME])
+    assert store.listing("studies", recursive=True) == ([] if content is None else [NAME])
 
 
 def test_it_can_be_checked_between_two_beats(store):
@@ -124,4 +124,4 @@ def test_it_beats_through_a_store_that_is_away_for_a_while(place, proxy):
     proxy.fault = lambda method, *_: written.append(True) if method == "PUT" else None
     until(lambda: written)
     lock.release()
-    assert lock.lost is None and NAME not in store.listing("studies")
+    assert lock.lost is None and NAME not in store.listing("studies", recursive=True)

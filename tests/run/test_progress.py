@@ -10,12 +10,10 @@ import pytest
 from studies import empty
 
 from trainables.trial import ANEW, TROUBLES, UNKEPT, UNSAVED
-from tune_cd.cluster.watch import Load
 from tune_cd.run.failures import StudyStopper
 from tune_cd.run.portfolio import ORIGIN
 from tune_cd.run.progress import Progress
 from tune_cd.run.resources import Resources
-from tune_cd.run.trials import TrialEvents
 
 
 def config_of(number, search="cd", **more):
@@ -38,15 +36,18 @@ def progress_of(account=None, **more):
     return Progress(account or portfolio(), empty(), "r_map", **more)
 
 
+TRIALS = [SimpleNamespace(status=status, RUNNING="RUNNING") for status in ("RUNNING", "PENDING", "RUNNING")]
+
+
 def run(progress, account=None):
-    progress.begin()
-    progress.show(2)
+    progress.setup()
+    progress.on_step_end(0, [])
     progress.ended(config_of(0), {"val_score": 0.5}, 2.0)
     progress.ended(config_of(1), {"status": "diverged"}, 1.0)
     if account is not None:
         account.done, account.left = 2.0, 1.0
-    progress.show(2)
-    progress.close()
+    progress.on_step_end(1, TRIALS)
+    progress.on_experiment_end(TRIALS)
 
 
 LINES = [
@@ -148,7 +149,7 @@ def test_data_that_cannot_be_used_end_the_run_with_what_is_wrong_with_them(tmp_p
     for text, broken in (("The actor died unexpectedly", None), (DATA, "photos: 2 of 9 images do not decode")):
         (tmp_path / "error.txt").write_text(f"Failure # 1 (occurred at 2026-01-01_00-00-00)\n{text}\n")
         stops = stopper()
-        stops.failed(failed, again)
+        (stops.on_trial_recover if again else stops.on_trial_error)(0, [], failed)
         assert (stops.broken, stops.stop_all()) == (broken, broken is not None)
 
 
@@ -189,20 +190,16 @@ def test_a_training_that_ended_otherwise_keeps_the_study_going_and_so_does_what_
 
 
 def test_tune_may_pickle_what_it_is_given():
-    held = TrialEvents(progress_of(number for number in range(3)), stopper(), None, Load())
-    assert vars(pickle.loads(pickle.dumps((held, stopper())))[0]) == {}
+    held = progress_of(number for number in range(3)), stopper()
+    assert [vars(copy) for copy in pickle.loads(pickle.dumps(held))] == [{}, {}]
 
 
 def test_a_trial_that_failed_has_a_line_for_each_training_that_was_not_done(capsys):
     """A confirming trial says its seed."""
-    failed, rows = [], SimpleNamespace(failed=lambda *told: failed.append(told))
     pack = [config_of(number, "confirm") for number in (6, 7)]
     reports = {"0": {"val_score": 0.5, "done": True}, "1": {"val_score": 0.5}}
-    trial = SimpleNamespace(
-        trial_id="t", config={"pack": pack}, last_result={"pack": reports}, error_file="e.txt", pickled_error_file=None
+    progress_of().on_trial_error(
+        0, [], SimpleNamespace(config={"pack": pack}, last_result={"pack": reports}, error_file="e.txt")
     )
-    events = TrialEvents(progress_of(), stopper(), rows, Load())
-    events.on_trial_error(0, [], trial)
     title, row = capsys.readouterr().out.splitlines()[1:]
     assert title.split()[-4:] == ["seed", "score", "best", "time"] and row.endswith("   64    4  failed, see e.txt")
-    assert failed == [(trial, None)]

@@ -132,7 +132,7 @@ def test_a_training_lost_after_a_pause_keeps_its_runs_and_its_set_up(made, folde
         trial_id="t", config={"pack": [run(1) | {"until": 0.5}]}, last_result={}, error_file=None,
         pickled_error_file=None,
     )  # fmt: skip
-    DriverRows(folder, recorder).failed(trial, None)
+    DriverRows(folder, recorder).on_trial_error(0, [], trial)
     row = silent(results.read, folder).iloc[0]
     assert (row["status"], row["failure_kind"], row["attempt"]) == ("failed", "lost", 1)
     assert row["params"].keys() == {"Lambda_p", "Lambda_e"}

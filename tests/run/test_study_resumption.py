@@ -14,7 +14,7 @@ from tune_cd.run.curves import curve_so_far, whole_length
 from tune_cd.run.resources import Resources
 from tune_cd.run.resumption import portfolio_of
 from tune_cd.run.searches import groups_of
-from tune_cd.run.study import RunningFile, running_of
+from tune_cd.run.trials import RunningFile, running_of
 
 BEST = {"Lambda_p": 0.02, "Lambda_e": 0.7}
 

@@ -67,6 +67,6 @@ def test_an_error_of_the_tracker_ends_the_log_and_nothing_else(tmp_path, monkeyp
 @pytest.mark.parametrize("kind", ["tensorboard", "mlflow"])
 def test_a_missing_package_is_named_with_the_command_that_brings_it(tmp_path, kind, monkeypatch, capsys):
     there = find_spec
-    monkeypatch.setattr("tune_cd.run.preflight.find_spec", lambda name: None if name == kind else there(name))
+    monkeypatch.setattr("tune_cd.run.study.find_spec", lambda name: None if name == kind else there(name))
     assert main(["--log-to", kind, "--results", str(tmp_path / "results")]) == 2
     assert f"`pip install {kind}` brings it" in capsys.readouterr().err and not list(tmp_path.iterdir())

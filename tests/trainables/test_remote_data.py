@@ -27,9 +27,8 @@ from trainables.datasets import (
     source_sha256,
 )
 from trainables.datasets.uri import parse
-from tune_cd.run import preflight
 from tune_cd.run.options import parse as parse_options
-from tune_cd.run.study import store_config
+from tune_cd.run.study import check_study, store_config, with_form
 
 DIGEST = "0123456789abcdef" * 4
 FILES = omniglot_files()
@@ -153,7 +152,7 @@ def test_what_is_not_allowed_is_refused_before_anything_is_asked(uri):
 )  # fmt: skip
 def test_what_may_be_a_secret_is_refused_and_not_repeated(uri, monkeypatch, tmp_path, caplog):
     said = []
-    for use in (data_roots, lambda uri: preflight.check_study(study_options(tmp_path, uri)), lambda uri: data_roots()):
+    for use in (data_roots, lambda uri: check_study(study_options(tmp_path, uri)), lambda uri: data_roots()):
         with pytest.raises(ValueError) as error:
             use(uri)
         said.append(str(error.value))
@@ -443,28 +442,28 @@ def study_options(tmp_path, uri, *more):
 def test_trials_get_the_digest_and_the_study_keeps_the_uri(web, archive, tmp_path):
     web.pages["/omniglot.zip"] = page = Page(archive.read_bytes())
     uri, digest = f"{web.url}/omniglot.zip", sha256(archive.read_bytes())
-    study = preflight.check_study(study_options(tmp_path, uri, "--weights", "none"))
+    study = check_study(study_options(tmp_path, uri, "--weights", "none"))
     assert (study.data_root, study.config.data_root) == (f"{uri}#sha256={digest}", uri)
     fetching = len(web.asked)
-    preflight.with_form(study, "paper")  # another set-up, checked against the data once more
+    with_form(study, "paper")  # another set-up, checked against the data once more
     assert len(web.asked) == fetching == 3, "what it is, its bytes, and whether it is still the same"
     store_config(study)
     folder = ["--results", str(tmp_path / "results")]
     stored = json.loads((tmp_path / "results" / "studies" / "mine" / "study.json").read_text())["options"]
     assert (stored["data_root"], stored["data_found"]) == (uri, digest)
 
-    again = preflight.check_study(parse_options([*folder, "--study", "mine", "--resume"]))
+    again = check_study(parse_options([*folder, "--study", "mine", "--resume"]))
     assert again.data_root == study.data_root and len(web.asked) == fetching + 1
     page.data, page.etag = zipped(omniglot_files(images=3), tmp_path), '"two"'
     changed = f"--resume: {uri} was {digest} and is {sha256(page.data)}; put it back, or name a new --study"
     with pytest.raises(ValueError, match=changed):
-        preflight.check_study(study_options(tmp_path, uri, "--resume"))
+        check_study(study_options(tmp_path, uri, "--resume"))
 
 
 def test_the_cheap_checks_come_before_the_data(web, tmp_path):
     for wrong, named in ((["--range", "2,1"], "2"), (["--workers", "0"], "workers")):
         with pytest.raises(ValueError, match=named):
-            preflight.check_study(study_options(tmp_path, f"{web.url}/none.zip", *wrong))
+            check_study(study_options(tmp_path, f"{web.url}/none.zip", *wrong))
     assert not web.asked
 
 

@@ -9,7 +9,7 @@ from fake_trials import FakeTrial
 from ray.tune.search.repeater import TRIAL_INDEX as REPETITION
 
 from tune_cd import CoordinateDescentSearch, Space, results
-from tune_cd.results import writing
+from tune_cd.results import store
 from tune_cd.results.attempts import to_retry
 from tune_cd.tune.callback import row_store
 
@@ -303,16 +303,16 @@ def test_repetitions_of_a_setting_are_one_setting(tmp_path):
 def test_two_runs_into_a_study_at_once_lose_no_row(tmp_path, monkeypatch):
     """Each has looked before the other has written."""
     one, other, callback = lrs(0.1), lrs(0.2), make(tmp_path)
-    put = writing._put
+    write = store.Store.write
 
     def late(*args, **kwargs):
-        monkeypatch.setattr(writing, "_put", put)
+        monkeypatch.setattr(store.Store, "write", write)
         callback.setup()
         callback.on_trial_complete(0, other, other[0])
         callback.close()
-        return put(*args, **kwargs)
+        return write(*args, **kwargs)
 
-    monkeypatch.setattr(writing, "_put", late)
+    monkeypatch.setattr(store.Store, "write", late)
     run(make(tmp_path), one)
     assert sorted(lr for _, lr, _ in numbers(tmp_path).values()) == [0.1, 0.2]
 

@@ -5,8 +5,8 @@ files that it supersedes are removed afterwards. So writers, readers and compact
 row that is in two files once. The README has the files' names.
 """
 
+from tune_cd.results.compaction import compact
 from tune_cd.results.location import check_location
-from tune_cd.results.merging import compact
 from tune_cd.results.observations import trainings
 from tune_cd.results.parquet import ConflictingRow
 from tune_cd.results.reading import read, read_curves, read_file

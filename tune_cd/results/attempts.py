@@ -5,17 +5,13 @@ the same trial, which starts over or goes on. Of several rows of a trial a final
 latest attempt's counts. Of several curves the latest attempt's counts.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+import json
+from collections.abc import Iterable, Mapping
 from math import inf
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import pandas as pd
-import pyarrow as pa
 
-from tune_cd.results.parquet import canonical, is_compacted, rows_of
 from tune_cd.results.schema import CUT, LOST, Row
 
 UNFINISHED = ("failed", "stopped")
@@ -27,14 +23,21 @@ def is_final(row: Mapping[str, Any]) -> bool:
     return row["status"] not in UNFINISHED
 
 
-def current(rows: Sequence[Row]) -> Row:
+def current(rows: Iterable[Row]) -> Row:
     """The row that counts among different rows of one trial; among equally good ones, the first to end."""
-    return min(rows, key=_rank)
+    return min(rows, key=rank)
 
 
-def _rank(row: Row) -> tuple[Any, ...]:
+def rank(row: Row) -> tuple[Any, ...]:
+    """The place of a row among those of its trial, the smallest counts. Different rows contradict each other if both
+    are final, and if both are of one attempt: if their ranks agree in the first two numbers."""
     ended = inf if row["ended_at"] is None else row["ended_at"].timestamp()
-    return (False, 0, ended, row["attempt"]) if is_final(row) else (True, -row["attempt"], ended, 0)
+    return (0, 0, ended, row["attempt"]) if is_final(row) else (1, -row["attempt"], ended, 0)
+
+
+def canonical(row: Mapping[str, Any]) -> str:
+    """A row as text, equal for equal rows: NaN equals NaN, and the order of a map does not matter."""
+    return json.dumps(row, sort_keys=True, default=str)
 
 
 def refusal(stored: Row, row: Row) -> str | None:
@@ -65,37 +68,3 @@ def to_retry(trials: pd.DataFrame, failed: bool = False) -> "pd.Series[bool]":
     """
     again = trials["status"] == "failed" if failed else (trials["failure_kind"] == LOST).fillna(False)
     return again | (trials["error"] == CUT).fillna(False)
-
-
-@dataclass
-class Rows:
-    """Rows of several files."""
-
-    table: pa.Table
-    files: list[str]  # [n rows]: the file of each row
-    problems: dict[str, str] = field(default_factory=dict)  # file that is left out -> a sentence that names its fault
-
-
-def reconcile(kind: str, rows: Rows) -> tuple[npt.NDArray[np.bool_], list[tuple[str, str]]]:
-    """The rows that count, as a mask [n rows], and the conflicts (file that counts, file that contradicts it).
-
-    The rows of a trial in one file are one curve. Final rows contradict each other if they differ, and so do others,
-    and curves, of the same attempt. Of such curves the compacted one counts, which is written after its trial's row.
-    """
-    kept, conflicts, curves = np.ones(rows.table.num_rows, dtype=np.bool_), list[tuple[str, str]](), kind == "curves"
-    keys = rows.table.select(["study", "trial_id"]).to_pandas().assign(place=range(len(kept)), file=rows.files)
-    unit = "file" if curves else "place"
-    several = keys.groupby(["study", "trial_id"], sort=False)[unit].transform("nunique") > 1
-    for _, group in keys[several].groupby(["study", "trial_id"]):
-        held: dict[str, tuple[Any, list[int], str]] = {}  # content -> (rank, its places in the table, file)
-        for _, same in group.groupby(unit):
-            its, file = rows_of(rows.table.take(same["place"].to_numpy())), same["file"].iloc[0]
-            rank = (-its[0]["attempt"], not is_compacted(file)) if curves else _rank(its[0])
-            content = "\n".join(sorted(map(canonical, its)))
-            held.setdefault(content, (rank, same["place"].tolist(), file))
-        (best, chosen, file), *others = sorted(held.values())
-        kept[group["place"]] = False
-        kept[chosen] = True
-        alike = 1 if curves else 2  # so much of a rank is the same for rows that contradict each other
-        conflicts += [(file, other) for rank, _, other in others if rank[:alike] == best[:alike]]
-    return kept, conflicts

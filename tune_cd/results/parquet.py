@@ -1,16 +1,15 @@
 """A single Parquet file of the results: its name, its bytes, and reading it with checks."""
 
 import hashlib
-import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tune_cd.results.schema import CURVES, FORMAT_VERSION, TRIALS, Row, check_name
-from tune_cd.results.store import Bucket, Folder
+from tune_cd.results.store import Store
 
 SCHEMAS = {"trials": TRIALS, "curves": CURVES}
 HIDDEN = (".", "_")  # names with these prefixes are skipped, as Parquet readers do: unfinished files, folders set aside
@@ -92,7 +91,7 @@ def parsed(data: bytes, kind: str, where: str) -> pa.Table:
     return table.replace_schema_metadata(schema.metadata)
 
 
-def load(store: Folder | Bucket, name: str) -> pa.Table:
+def load(store: Store, name: str) -> pa.Table:
     """Read a file. Raises Unusable, also where it lies in another study's folder, FileNotFoundError if it is gone,
     OSError if the store fails."""
     kind, study, _ = name.split("/")
@@ -100,8 +99,3 @@ def load(store: Folder | Bucket, name: str) -> pa.Table:
     if (other := table["study"][0].as_py()) != study:
         raise Unusable(f"{store.where(name)} holds study {other!r}, to whose folder it belongs")
     return table
-
-
-def canonical(row: Mapping[str, Any]) -> str:
-    """A row as text, equal for equal rows: NaN equals NaN, and the order of a map does not matter."""
-    return json.dumps(row, sort_keys=True, default=str)

@@ -2,18 +2,20 @@
 
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 
-from tune_cd.results.attempts import Rows, reconcile
-from tune_cd.results.parquet import SCHEMAS, Unusable, is_visible, load, parsed, rows_of
+from tune_cd.results.attempts import canonical, rank
+from tune_cd.results.parquet import SCHEMAS, Unusable, is_compacted, is_visible, load, parsed, rows_of
 from tune_cd.results.redaction import redact
 from tune_cd.results.schema import Row, check_name, check_trial
-from tune_cd.results.store import Bucket, Folder, store_of
+from tune_cd.results.store import Store, store_of
 
 PASSES = 20  # largest number of listings
 
@@ -38,19 +40,6 @@ def read_curves(results: str | Path, study: str | None = None) -> pd.DataFrame:
     return _read(results, "curves", study, ["study", "trial_id", "images_seen"])
 
 
-def check_whole(results: str | Path, study: str) -> None:
-    """Check that a study that goes on has no file that cannot be used: its trials would be trained again.
-
-    Raises ValueError naming such files, and FileNotFoundError as `read`.
-    """
-    store = store_of(results)
-    faulty = [problem for kind in SCHEMAS for problem in collect(store, kind, study).problems.values()]
-    if faulty:
-        more = f"; and {len(faulty) - 3} more" if len(faulty) > 3 else ""
-        said = "put back an intact copy of each, or move it out of the results, and its trial may be trained again"
-        raise ValueError(redact(f"study {study!r} cannot go on: {'; '.join(faulty[:3])}{more}: {said}"))
-
-
 def read_file(path: str | Path) -> pd.DataFrame:
     """The trials in one Parquet file at any path, such as a measured landscape.
 
@@ -66,22 +55,22 @@ def read_file(path: str | Path) -> pd.DataFrame:
     return frame(table, SCHEMAS["trials"])
 
 
-def _read(results: str | Path, kind: str, study: str | None, order: list[str]) -> pd.DataFrame:
-    store = store_of(results)
-    rows = collect(store, kind, study)
-    kept, conflicts = reconcile(kind, rows)
-    for problem in rows.problems.values():
-        warnings.warn(redact(f"{problem}; it is left out"), stacklevel=3)
-    for chosen, other in conflicts:
-        said = f"{store.where(chosen)} contradicts {store.where(other)}; the latter is left out"
-        warnings.warn(said, stacklevel=3)
-    table = rows.table if kept.all() else rows.table.filter(pa.array(kept))
-    return frame(table, SCHEMAS[kind]).sort_values(order, ignore_index=True)
-
-
 def rows_in(results: str | Path, study: str) -> list[Row]:
     """All rows in a study's intact files, also superseded ones and several of a trial; [] without a results folder."""
     return rows_of(collect(store_of(results), "trials", study, missing=True).table)
+
+
+def check_whole(results: str | Path, study: str) -> None:
+    """Check that a study that goes on has no file that cannot be used: its trials would be trained again.
+
+    Raises ValueError naming such files, and FileNotFoundError as `read`.
+    """
+    store = store_of(results)
+    faulty = [problem for kind in SCHEMAS for problem in collect(store, kind, study).problems.values()]
+    if faulty:
+        more = f"; and {len(faulty) - 3} more" if len(faulty) > 3 else ""
+        said = "put back an intact copy of each, or move it out of the results, and its trial may be trained again"
+        raise ValueError(redact(f"study {study!r} cannot go on: {'; '.join(faulty[:3])}{more}: {said}"))
 
 
 def frame(table: pa.Table, schema: pa.Schema) -> pd.DataFrame:
@@ -93,35 +82,79 @@ def frame(table: pa.Table, schema: pa.Schema) -> pd.DataFrame:
     return pd.DataFrame(converted.astype(required))
 
 
-def collect(store: Folder | Bucket, kind: str, study: str | None, missing: bool = False) -> Rows:
+@dataclass
+class Rows:
+    """Rows of several files."""
+
+    table: pa.Table
+    files: list[str]  # [n rows]: the file of each row
+    problems: dict[str, str] = field(default_factory=dict)  # file that is left out -> a sentence that names its fault
+
+
+def collect(store: Store, kind: str, study: str | None, missing: bool = False) -> Rows:
     """Read all files of a table, or of one study in it. Raises FileNotFoundError if there is no such store, unless it
     may be missing.
 
     `compact` writes the new file before it removes the old ones, so a row is always in one of them, but a listing can
     miss both. So the listing is repeated until it has no new files (or, beside constant writers, PASSES times), but
-    where it shows one moment (`at_once`) and each of its files was there. `reconcile` removes rows read twice.
+    where it shows one moment (`at_once`) and each of its files was there. `counting` removes rows read twice.
     """
-    folder, found, removed = kind if study is None else f"{kind}/{check_name(study)}", dict[str, Any](), set[str]()
+    folder, found = kind if study is None else f"{kind}/{check_name(study)}", dict[str, pa.Table | OSError]()
     with ThreadPoolExecutor(store.readers) as pool:
         for turn in range(PASSES):
-            listed = [name for name in store.listing(folder) if is_visible(name)]
+            listed = [name for name in store.listing(folder, recursive=True) if is_visible(name)]
             new = [name for name in listed if name not in found]
             if not (turn or listed or missing):
                 store.require()
-            if not new:
-                break
             parts = [new[first :: store.readers] for first in range(store.readers)]
             found |= {name: one for part in pool.map(partial(_load, store), parts) for name, one in part}
-            removed = {name for name, one in found.items() if isinstance(one, FileNotFoundError)}  # by another process
-            if len(listed) < store.at_once and not removed:
+            gone = any(isinstance(found[name], FileNotFoundError) for name in new)  # another process removed it
+            if not new or (len(listed) < store.at_once and not gone):
                 break
-    tables = {name: found[name] for name in sorted(found) if isinstance(found[name], pa.Table)}
+    tables = {name: one for name, one in sorted(found.items()) if isinstance(one, pa.Table)}
+    removed = {name for name, one in found.items() if isinstance(one, FileNotFoundError)}
     problems = {name: str(one) for name, one in found.items() if name not in {*tables, *removed}}
     table = pa.concat_tables([SCHEMAS[kind].empty_table(), *tables.values()]).combine_chunks()
     return Rows(table, [name for name, one in tables.items() for _ in range(one.num_rows)], problems)
 
 
-def _load(store: Folder | Bucket, names: list[str]) -> list[tuple[str, pa.Table | OSError]]:
+def counting(kind: str, rows: Rows) -> tuple[npt.NDArray[np.bool_], list[tuple[str, str]]]:
+    """The rows that count, as a mask [n rows], and the conflicts (file that counts, file that contradicts it).
+
+    Of rows of a trial the smallest `rank` counts. Of curves the latest attempt's does, of one attempt the one in the
+    trial's own file: its run was repeated after the other was compacted.
+    """
+    keys = rows.table.select(["study", "trial_id", "attempt"]).to_pandas()
+    keys = keys.assign(place=range(len(keys)), file=rows.files, own=[not is_compacted(file) for file in rows.files])
+    trial = ["study", "trial_id"]
+    if kind == "curves":
+        newest = keys.sort_values(["attempt", "own", "file"]).groupby(trial, sort=False)["file"].transform("last")
+        return (newest.sort_index() == keys["file"]).to_numpy(dtype=np.bool_), []
+    kept, conflicts = np.ones(len(keys), dtype=np.bool_), list[tuple[str, str]]()
+    for _, several in keys[keys.duplicated(trial, keep=False)].groupby(trial):
+        held = zip(rows_of(rows.table.take(several["place"].to_numpy())), several["place"], several["file"])
+        different = {canonical(row): (rank(row), place, file) for row, place, file in held}
+        (best, chosen, file), *others = sorted(different.values())
+        kept[several["place"]] = False
+        kept[chosen] = True
+        conflicts += [(file, other) for its, _, other in others if its[:2] == best[:2]]
+    return kept, conflicts
+
+
+def _read(results: str | Path, kind: str, study: str | None, order: list[str]) -> pd.DataFrame:
+    store = store_of(results)
+    rows = collect(store, kind, study)
+    kept, conflicts = counting(kind, rows)
+    for problem in rows.problems.values():
+        warnings.warn(redact(f"{problem}; it is left out"), stacklevel=3)
+    for chosen, other in conflicts:
+        said = f"{store.where(chosen)} contradicts {store.where(other)}; the latter is left out"
+        warnings.warn(said, stacklevel=3)
+    table = rows.table if kept.all() else rows.table.filter(pa.array(kept))
+    return frame(table, SCHEMAS[kind]).sort_values(order, ignore_index=True)
+
+
+def _load(store: Store, names: list[str]) -> list[tuple[str, pa.Table | OSError]]:
     """The rows of each file, or why there are none."""
     read: list[tuple[str, pa.Table | OSError]] = []
     for name in names:

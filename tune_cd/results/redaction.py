@@ -1,8 +1,10 @@
-"""Hides secrets in configurations, by their names, and in texts: of rows, of what the commands print, of the page.
+"""Hides secrets in configurations, by their names, and in texts: of rows, of what the commands print, of the page; and
+writes and reads strict JSON (RFC 8259), as DuckDB, Polars and browsers do.
 
 A name is a secret's by its words: `api_key`, `dbPassword` and `HF_TOKEN` are, `tokenizer` and `pad_token` are not.
 """
 
+import json
 import os
 import re
 import sys
@@ -11,7 +13,7 @@ from contextlib import contextmanager
 from functools import lru_cache
 from math import isfinite, prod
 from numbers import Integral, Real
-from typing import Any, TextIO
+from typing import Any, NoReturn, TextIO
 
 HIDDEN = "***"
 LONGEST = 10_000  # largest number of values in a list, array or object that is stored whole
@@ -112,6 +114,32 @@ def _without_value(found: re.Match[str]) -> str:
     name, value = found[1], found[2]
     stays = _HARMLESS.fullmatch(value) and not (value.isdigit() and _OF_DIGITS.search(name.lower()))
     return found[0] if stays else name + HIDDEN
+
+
+def as_json(fields: Mapping[Any, Any]) -> str:
+    """A mapping as strict JSON, without secrets (`redaction.hide`)."""
+    return json.dumps(hide(fields), allow_nan=False)
+
+
+def json_of(text: str | bytes) -> Any:
+    """Parse strict JSON. Raises ValueError for anything else: also for NaN, and for lists nested so deep that Python
+    gives up."""
+    try:
+        return json.loads(text, parse_constant=_refuse)
+    except RecursionError:
+        raise ValueError("JSON of too many levels") from None
+
+
+def json_object(text: str) -> dict[str, Any]:
+    """The inverse of `as_json`. Raises ValueError for a text that is no strict JSON object."""
+    found = json_of(text)
+    if not isinstance(found, dict):
+        raise ValueError("JSON, but no object")
+    return found
+
+
+def _refuse(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from numbers import Integral
 from pathlib import Path
 from typing import Any
 
-from tune_cd.results.json_text import as_json
+from tune_cd.results.redaction import as_json
 from tune_cd.results.schema import CUT, Row
 from tune_cd.search.category import is_plain, text_of, value_in
 from tune_cd.search.number import number_of

@@ -16,7 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from tune_cd.results.json_text import json_object
+from tune_cd.results.redaction import json_object
 from tune_cd.search.number import number_of
 
 Row = dict[str, Any]

@@ -16,44 +16,83 @@ from tune_cd.results.location import check_location
 GCS_SECONDS = "60"  # time limit of a request's retries, unless the URI sets one; Arrow's own default is 15 minutes
 
 
-def store_of(results: str | Path) -> "Folder | Bucket":
-    """The store that `results` names. Only an S3 bucket is contacted yet, for its region, if that is not configured.
-
-    Raises ValueError for a location that is not allowed.
-    """
-    return _store(check_location(results), os.getpid())
-
-
-@lru_cache(maxsize=8)
-def _store(location: Path | str, process: int) -> "Folder | Bucket":
-    """One connection for many writes; `process` is in the key, since a fork cannot use its parent's connection."""
-    return Folder(location) if isinstance(location, Path) else Bucket(location)
-
-
 class Store:
-    """What folders and buckets have in common: files below a root of one of pyarrow's file systems."""
+    """A folder of a local or mounted file system, or a prefix of an object store. location: a checked one.
 
-    at_once = 0  # a listing of fewer files shows one moment
-    readers = 4  # threads; a local disk needs two, more hide the latency of a network file system
-    trusted = 0.0  # seconds for which a statement about compactions is believed
+    An object store itself writes objects whole or not at all, and is contacted only for the region of an S3 bucket, if
+    that is not configured.
+    """
 
-    def __init__(self, files: fs.FileSystem, root: str):
-        self._files, self._root = files, root
-        # study -> (when its compactions were looked at, their statement, the files): `writing.compacted`
-        self.compactions: dict[str, tuple[float, bytes, list[str]]] = {}
+    def __init__(self, location: Path | str):
+        self.folder = location if isinstance(location, Path) else None
+        scheme, _, bucket = str(location).partition("?")[0].partition("://")
+        self._head, self._root = ("", str(location)) if self.folder else (f"{scheme}://", bucket)
+        self._files = fs.LocalFileSystem() if self.folder else _connect(str(location))
+        self.readers = 4 if self.folder else 32  # threads: a local disk needs two, more hide a network's latency
+        self.at_once = 0 if self.folder else 1000  # a listing of fewer files shows one moment
+        self.trusted = 0.0 if self.folder else 300.0  # seconds for which a statement about compactions is believed
+        self.compactions: dict[str, tuple[float, bytes, list[str]]] = {}  # study -> what `compaction.compacted` knows
 
-    def _path(self, name: str) -> str:
-        return f"{self._root}/{name}".rstrip("/") or "/"
+    def where(self, name: str = "") -> Path | str:
+        """The place of a file, for messages and for callers that open it; of an object without query parameters."""
+        return self.folder / name if self.folder else f"{self._head}{self._path(name)}"
 
-    def listing(self, folder: str, depth: int = 2) -> list[str]:
-        """Sorted names of files, also hidden ones, below a folder; empty without the folder. depth: 1: those in the
-        folder itself, else those of all levels."""
-        root, files = len(self._path("")) + 1, self._found(folder, depth > 1)
+    def require(self) -> None:
+        """Raise FileNotFoundError if there is no such folder or bucket. A prefix without objects is valid."""
+        place = self._root if self.folder else self._root.partition("/")[0]
+        try:
+            found = self._files.get_file_info(place).type
+        except OSError:  # the check may be forbidden for a usable bucket; otherwise its use will fail
+            return
+        if found != fs.FileType.Directory:
+            raise FileNotFoundError(f"there is no {'results folder' if self.folder else 'bucket'} {place}")
+
+    def listing(self, folder: str, recursive: bool = False) -> list[str]:
+        """Sorted names of files, also hidden ones, in a folder, or also below it; empty without the folder."""
+        root, files = len(self._path("")) + 1, self._found(folder, recursive)
         return sorted(one.path[root:] for one in files if one.type == fs.FileType.File)
 
     def folders(self, folder: str) -> list[str]:
         """Sorted names of the folders in a folder, without what is below them; empty without the folder."""
         return sorted(one.base_name for one in self._found(folder, False) if one.type == fs.FileType.Directory)
+
+    def read(self, name: str) -> bytes:
+        """The content of a file. Raises OSError, FileNotFoundError if it is not there."""
+        try:
+            return self._read(name)
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+            raise
+        except OSError:  # a connection that broke off in the middle of an answer, which Arrow does not try again
+            return self._read(name)
+
+    def age(self, name: str, missing: float = 0.0) -> float:
+        """Seconds since a file was written; `missing` if it is gone."""
+        changed = self._files.get_file_info(self._path(name)).mtime
+        return missing if changed is None else time.time() - changed.timestamp()
+
+    def write(self, name: str, data: bytes | pa.Buffer, new: bool = False) -> None:
+        """Write a file atomically. new: raise FileExistsError if it exists; in an object store the caller has looked,
+        and one that has come since is replaced."""
+        if self.folder:
+            publish(self.folder / name, data, new)
+            return
+        stream = self._files.open_output_stream(self._path(name))
+        stream.write(data)
+        stream.close()
+
+    def remove(self, name: str) -> bool:
+        """Remove a file; returns whether it was there, since another process may have removed it already."""
+        with suppress(FileNotFoundError):
+            self._files.delete_file(self._path(name))
+            return True
+        return False
+
+    def _path(self, name: str) -> str:
+        return f"{self._root}/{name}".rstrip("/") or "/"
+
+    def _read(self, name: str) -> bytes:
+        with self._files.open_input_file(self._path(name)) as file:
+            return bytes(file.readall())
 
     def _found(self, folder: str, recursive: bool) -> list[fs.FileInfo]:
         selector = fs.FileSelector(self._path(folder), allow_not_found=True, recursive=recursive)
@@ -64,78 +103,22 @@ class Store:
         except FileNotFoundError:  # it was made, or removed, while Arrow looked
             return list(self._files.get_file_info(selector))
 
-    def read(self, name: str) -> bytes:
-        try:
-            return self._read(name)
-        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
-            raise
-        except OSError:  # a connection that broke off in the middle of an answer, which Arrow does not try again
-            return self._read(name)
 
-    def _read(self, name: str) -> bytes:
-        with self._files.open_input_file(self._path(name)) as file:
-            return bytes(file.readall())
-
-    def age(self, name: str, missing: float = 0.0) -> float:
-        """Seconds since a file was written; `missing` if it is gone."""
-        changed = self._files.get_file_info(self._path(name)).mtime
-        return missing if changed is None else time.time() - changed.timestamp()
-
-    def remove(self, name: str) -> None:
-        """Remove a file if it exists; another process may have removed it already."""
-        with suppress(FileNotFoundError):
-            self._files.delete_file(self._path(name))
+def store_of(results: str | Path) -> Store:
+    """The store that `results` names. Raises ValueError for a location that is not allowed."""
+    return _store(check_location(results), os.getpid())
 
 
-class Folder(Store):
-    """A folder of a local or mounted file system."""
-
-    def __init__(self, root: Path):
-        super().__init__(fs.LocalFileSystem(), os.fspath(root))
-        self.root = root
-
-    def where(self, name: str = "") -> Path:
-        """A file's path, for messages and for callers that open it."""
-        return self.root / name
-
-    def require(self) -> None:
-        """Raise FileNotFoundError if there is no such folder."""
-        if not self.root.is_dir():
-            raise FileNotFoundError(f"there is no results folder {self.root}")
-
-    def write(self, name: str, data: bytes | pa.Buffer, new: bool = False) -> None:
-        """Write a file atomically. new: raise FileExistsError if it exists."""
-        publish(self.where(name), data, new)
+@lru_cache(maxsize=8)
+def _store(location: Path | str, process: int) -> Store:
+    """One connection for many writes; `process` is in the key, since a fork cannot use its parent's connection."""
+    return Store(location)
 
 
-class Bucket(Store):
-    """A prefix of an object store, which itself writes objects whole or not at all. uri: a checked one."""
-
-    trusted, at_once, readers = 300.0, 1000, 32  # S3 lists so many objects at once
-
-    def __init__(self, uri: str):
-        self._scheme, _, place = uri.partition("?")[0].partition("://")
-        super().__init__(_connect(uri), place)
-
-    def where(self, name: str = "") -> str:
-        """A file's URI for messages, without query parameters."""
-        return f"{self._scheme}://{self._path(name)}"
-
-    def require(self) -> None:
-        """Raise FileNotFoundError if there is no such bucket. A prefix without objects is valid."""
-        bucket = self._root.partition("/")[0]
-        try:
-            found = self._files.get_file_info(bucket).type
-        except OSError:  # the check may be forbidden for a usable bucket; otherwise its use will fail
-            return
-        if found == fs.FileType.NotFound:
-            raise FileNotFoundError(f"there is no bucket {bucket}")
-
-    def write(self, name: str, data: bytes | pa.Buffer, new: bool = False) -> None:
-        """Write an object. new: of no effect, the caller has looked; an object that appears since is replaced."""
-        stream = self._files.open_output_stream(self._path(name))
-        stream.write(data)
-        stream.close()
+def address_of(results: str | Path) -> str:
+    """The address of results: of a folder the same however it is written."""
+    location = check_location(results)
+    return os.path.realpath(location) if isinstance(location, Path) else f"{location} {_endpoint()}"
 
 
 def _connect(uri: str) -> fs.FileSystem:
@@ -153,12 +136,6 @@ def _connect(uri: str) -> fs.FileSystem:
     return fs.FileSystem.from_uri(f"{place}?{urlencode(usual | given)}")[0]
 
 
-def address_of(results: str | Path) -> str:
-    """The address of results: of a folder the same however it is written."""
-    location = check_location(results)
-    return os.path.realpath(location) if isinstance(location, Path) else f"{location} {_endpoint()}"
-
-
 def _endpoint() -> str | None:
     return os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
 
@@ -166,7 +143,8 @@ def _endpoint() -> str | None:
 def publish(path: Path, data: bytes | pa.Buffer, new: bool = False) -> None:
     """Write a local file atomically: readers see the old file or the new one, also after a crash.
 
-    new: raise FileExistsError if the file exists, whoever made it, and leave it unchanged.
+    new: raise FileExistsError if the file exists, whoever made it, and leave it unchanged. Without hard links the check
+    comes a moment before the rename.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{token_hex(8)}")
@@ -184,8 +162,6 @@ def publish(path: Path, data: bytes | pa.Buffer, new: bool = False) -> None:
 
 
 def _link(temporary: Path, path: Path) -> None:
-    """Rename a temporary file to `path`; raise FileExistsError if that exists. Without hard links the check comes a
-    moment before the rename."""
     try:
         os.link(temporary, path)
     except OSError:

@@ -7,7 +7,6 @@ each search's best trained network, by validation score:
 only afterwards, so the best one survives a crash in between. Several trainings may end at the same time.
 """
 
-import json
 import os
 import re
 import shutil
@@ -17,17 +16,15 @@ from dataclasses import dataclass
 from hashlib import sha256
 from math import inf
 from pathlib import Path
-from secrets import token_hex
 from typing import Any
 
-from tune_cd.results.json_text import json_of
+from tune_cd.results.redaction import json_of
 from tune_cd.results.schema import check_name
-from tune_cd.results.store import Bucket, Folder, address_of, store_of
+from tune_cd.results.store import Store, address_of, store_of
 
 OPTIONS = "study.json"
 DRIVER = "driver.json"
 REPORT = "report.html"
-COMPACTION, DONE = "compaction.json", b'"done": true'  # states that a compaction is at work, or came to its end
 ALIVE = 60  # seconds since its last sign of life, every fifth second, for which a study's driver counts as at work
 NETWORKS = "networks"
 CHECKPOINTS = "checkpoints"
@@ -40,7 +37,7 @@ def file_of(study: str, name: str) -> str:
     return f"studies/{study}/{name}"
 
 
-def text_of(store: Folder | Bucket, study: str, name: str) -> bytes | None:
+def text_of(store: Store, study: str, name: str) -> bytes | None:
     """The content of a study's file; None if it does not exist."""
     try:
         return store.read(file_of(study, name))
@@ -48,7 +45,7 @@ def text_of(store: Folder | Bucket, study: str, name: str) -> bytes | None:
         return None
 
 
-def options_of(store: Folder | Bucket, study: str) -> dict[str, Any]:
+def options_of(store: Store, study: str) -> dict[str, Any]:
     """The options that `tune_cd.run` stored for a study; empty for a study of another program or a newer format."""
     try:
         return dict(json_of(text_of(store, study, OPTIONS) or b"{}").get("options", {}))
@@ -56,15 +53,9 @@ def options_of(store: Folder | Bucket, study: str) -> dict[str, Any]:
         return {}
 
 
-def has_driver(store: Folder | Bucket, study: str) -> bool:
+def has_driver(store: Store, study: str) -> bool:
     """Whether a driver is at work on a study."""
     return store.age(file_of(study, DRIVER), missing=inf) < ALIVE
-
-
-def state(store: Folder | Bucket, study: str, done: bool) -> None:
-    """State in the study's folder that a compaction is at work, or has come to its end; writers look there."""
-    store.write(file_of(study, COMPACTION), json.dumps({"done": done, "token": token_hex(8)}).encode())
-    store.compactions.pop(study, None)
 
 
 def leftovers(results: str | Path, study: str, tune_dir: str | None = None) -> tuple[list[str], list[Path]]:
@@ -73,14 +64,14 @@ def leftovers(results: str | Path, study: str, tune_dir: str | None = None) -> t
     is at work on, OSError if the store does not answer."""
     store = store_of(results)
     store.require()
-    if not (store.listing(file_of(check_name(study), ""), depth=1) or store.listing(f"trials/{study}", depth=1)):
+    if not (store.listing(file_of(check_name(study), "")) or store.listing(f"trials/{study}")):
         raise ValueError(f"there is no study {study!r} in {store.where()}; there are {store.folders('studies')}")
     if has_driver(store, study):
         raise ValueError(f"study {study} has a driver at work, which may need its files; end it first")
     places = [Path(tune_dir)] if tune_dir else Path(tempfile.gettempdir()).glob("tune_cd-*")
     name = tune_prefix(results, study) + "?" * 8  # as `tempfile.mkdtemp` ends it
     found = [folder for place in places for folder in place.glob(name) if folder.lstat().st_uid == os.getuid()]
-    return store.listing(file_of(study, CHECKPOINTS), depth=1), sorted(found)
+    return store.listing(file_of(study, CHECKPOINTS)), sorted(found)
 
 
 def remove(results: str | Path, study: str, states: list[str], folders: list[Path]) -> None:
@@ -122,7 +113,7 @@ class Networks:
 
     def _ranked(self, *more: str) -> dict[str, list[str]]:
         """search -> names of the stored networks, and of `more`, by falling score; equal scores by name."""
-        listed = {*more, *store_of(self.results).listing(file_of(self.study, NETWORKS), depth=1)}
+        listed = {*more, *store_of(self.results).listing(file_of(self.study, NETWORKS))}
         found = [match for name in sorted(listed) if (match := NAME.fullmatch(name))]
         ranked: dict[str, list[str]] = {}
         for match in sorted(found, key=lambda match: -float(match["score"])):

@@ -1,5 +1,5 @@
 """`python -m tune_cd.run`: see `--help`. It is read from here: options -> config (`options`, `config`), checks
-(`preflight`), then `driver`."""
+(`study`), then `driver`."""
 
 if __name__ == "__main__":  # before the imports, during which Ctrl-C is quiet as well
     from tune_cd.process import run
@@ -26,10 +26,10 @@ def main(argv: list[str] | None = None) -> int:
         request = parse(argv)  # before the imports below, which take seconds
     except (ValueError, OSError) as error:
         return _refused(error)
-    from tune_cd.run import preflight
+    from tune_cd.run.study import check_study
 
     try:
-        study = preflight.check_study(request)
+        study = check_study(request)
     except (ValueError, OSError, ImportError, RuntimeError, MemoryError) as error:  # torch's: it cannot build a network
         return _refused(error)
     from tune_cd.run.driver import drive  # with Ray

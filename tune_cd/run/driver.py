@@ -12,7 +12,7 @@ from tune_cd.analysis import best_trial
 from tune_cd.cluster import capacity
 from tune_cd.cluster.nodes import Nodes
 from tune_cd.report import writing
-from tune_cd.run import cluster, connection, preflight, summary
+from tune_cd.run import cluster, connection, summary
 from tune_cd.run.announcement import announce, estimate
 from tune_cd.run.budget import Meter
 from tune_cd.run.ending import ENDING
@@ -20,8 +20,8 @@ from tune_cd.run.lock import StudyLock
 from tune_cd.run.resources import Resources, check_resources
 from tune_cd.run.screen import fold
 from tune_cd.run.searches import groups_of
-from tune_cd.run.study import Study, store_config, tidy
-from tune_cd.run.trials import run_searches
+from tune_cd.run.study import Study, store_config, with_form
+from tune_cd.run.trials import run_searches, tidy
 
 FAILED, BAD_INPUT = 1, 2  # exit statuses
 
@@ -55,7 +55,7 @@ def _prepared(study: Study) -> tuple[Study, Resources, Meter, capacity.Growth, N
     most = max(search.num_samples for search in study.searches)
     resources = check_resources(study.config, call, [node["Resources"] for node in alive], growth, most)
     meter = Meter(call.budget, resources.processes, resources.gpus)
-    study = preflight.with_form(study, study.config.setup or ("paper" if resources.gpus else "small"))
+    study = with_form(study, study.config.setup or ("paper" if resources.gpus else "small"))
     announce(study, resources)
     nodes = cluster.nodes_of(study, resources)
     estimated = estimate(study, resources) if call.dry_run else ()

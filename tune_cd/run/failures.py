@@ -2,7 +2,8 @@
 all lost, or whose first trainings all raise an error, since the others would tell nothing."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import datetime
+from contextlib import suppress
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,15 +13,14 @@ from ray.tune.experiment import Trial
 from ray.tune.utils import flatten_dict
 
 from trainables.trial import PACK, UNSTORED, UNTIL, UnusableData
-from tune_cd.results.attempts import has_ended
-from tune_cd.results.rows import finite, next_run, trial_row
+from tune_cd.results import ConflictingRow
+from tune_cd.results.rows import finite, trial_row
 from tune_cd.results.schema import LOST
-from tune_cd.results.store import store_of
-from tune_cd.results.writing import look, write
+from tune_cd.results.writing import write
 from tune_cd.run.portfolio import ORIGIN
 from tune_cd.run.recorder import Recorder
 from tune_cd.run.resources import Resources
-from tune_cd.run.study_search import reports_in
+from tune_cd.run.study_search import Listener, not_done
 from tune_cd.tune.callback.row_store import RowStore
 from tune_cd.tune.callback.rows import failure_of, machine_of, scores_in
 
@@ -30,21 +30,25 @@ LEAST = 3
 """A study stops after so many failures, and more than run at a time: a node takes its trials with it."""
 
 
-class DriverRows:
+class DriverRows(Listener):
     """Writes these rows. Trainings record their own failures, so Tune's are the machine's."""
 
     def __init__(self, results: str | Path, recorder: Recorder):
         self._store, self._recorder = RowStore(results), recorder
+        self._started: dict[str, datetime] = {}  # trial id -> when it began
 
     def ended(self, config: Mapping[str, Any], told: Mapping[str, Any], seconds: float) -> None:
         """Store the row and curve that a training reports because it could not store them."""
         if UNSTORED in told:
             self._put(self._recorder.identity(config)["trial_id"], **told[UNSTORED])
 
-    def failed(self, trial: Trial, started: datetime | None) -> None:
+    def on_trial_start(self, iteration, trials, trial, **info) -> None:
+        self._started.setdefault(trial.trial_id, datetime.now(UTC))
+
+    def on_trial_error(self, iteration, trials, trial, **info) -> None:
         """Store a row for each training of a failed trial that was not done."""
         with self._store.noting(trial.trial_id):
-            for row in self._rows(trial, started):
+            for row in self._rows(trial):
                 self._put(trial.trial_id, row)
 
     def close(self) -> None:
@@ -54,39 +58,30 @@ class DriverRows:
         with self._store.noting(name):
             self._store.store(name, partial(_write, row=row, curve=curve))
 
-    def _rows(self, trial: Trial, started: datetime | None) -> Iterator[dict[str, Any]]:
+    def _rows(self, trial: Trial) -> Iterator[dict[str, Any]]:
         for config, result in not_done(trial):
             params = self._recorder.params(config)
             kind, error = failure_of(trial, params)
             told = {"status": "failed", "val_score": None, "scores": scores_in(flatten_dict(result))}
             told |= {"train_seconds": finite(trial.last_result.get("time_total_s"))}
             told |= {"failure_kind": LOST, "error": error if kind == LOST else f"lost: {error}"}
-            machine = {"started_at": started} | machine_of(trial, share=1 / len(trial.config[PACK]))
+            where = machine_of(trial, share=1 / len(trial.config[PACK]))
+            machine = {"started_at": self._started.get(trial.trial_id)} | where
             asked = {name: value for name, value in config.items() if name not in (ORIGIN, UNTIL)}
             yield trial_row(self._recorder.identity(config), params, asked, told, machine, self._recorder.constants)
 
 
-def not_done(trial: Trial) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-    """(configuration, last report) of each training of a trial that was not done."""
-    reports = reports_in(trial.last_result)
-    members = [(config, reports.get(str(place), {})) for place, config in enumerate(trial.config[PACK])]
-    return [(config, told) for config, told in members if not told.get("done")]
-
-
 def _write(location: str | Path, row: dict[str, Any], curve: Sequence[Mapping[str, Any]] = ()) -> None:
-    """Store the row of an attempt and its curve, unless that attempt, or a later one, has a row."""
-    held = look(store_of(location), "trials", row["study"], row["trial_id"], row["attempt"])
-    if not has_ended(held.row, row["attempt"]):
-        write(location, next_run(row, held.row), curve, held)
+    with suppress(ConflictingRow):  # that attempt, or a later one, has a row
+        write(location, row, curve, goes_on=True)
 
 
-class StudyStopper(Stopper):
+class StudyStopper(Listener, Stopper):
     """Ends the Tune run, and says why in `broken`: at once if the data cannot be used, or if `outside` gives a reason;
     after several trials whose process or node was lost, with no result between them; and if all of the first settings
     raised an error. Too little memory and timeouts depend on the setting and do not count.
 
     worked: whether a training of an earlier call did not fail. outside: the reason why the driver must end, or None.
-    lost: trials lost since the last result.
     """
 
     def __init__(self, resources: Resources, worked: bool = False, outside: Callable[[], str | None] = lambda: None):
@@ -94,11 +89,8 @@ class StudyStopper(Stopper):
         self._most_raising = max(LEAST, resources.workers + 1)
         self._worked, self._outside = worked, outside
         self._raising: set[tuple[str, int]] = set()  # settings
-        self.lost, self.broken = 0, None
-
-    def __getstate__(self) -> dict:
-        """Empty: Tune pickles a copy with a Tuner, and never reads it."""
-        return {}
+        self._lost = 0  # trials since the last result
+        self.broken: str | None = None
 
     def ended(self, config: Mapping[str, Any], told: Mapping[str, Any], seconds: float) -> None:
         """Take the end of a training."""
@@ -109,14 +101,22 @@ class StudyStopper(Stopper):
                 error = told["error"].splitlines()[0]
                 self._end(f"the first {len(self._raising)} settings raised errors; the last: {error}")
 
-    def failed(self, trial: Trial, again: bool = False) -> None:
-        """Take the failure of a trial. again: Tune begins it again."""
-        self.lost += not again
+    def on_trial_result(self, iteration, trials, trial, result, **info) -> None:
+        self._lost = 0
+
+    def on_trial_recover(self, iteration, trials, trial, **info) -> None:
+        self._failed(trial)
+
+    def on_trial_error(self, iteration, trials, trial, **info) -> None:
+        self._lost += 1
+        self._failed(trial)
+
+    def _failed(self, trial: Trial) -> None:
         error = failure_of(trial, {})[1]
         if error.startswith(UNUSABLE):
             self._end(error.removeprefix(UNUSABLE))
-        elif self.lost >= self._most_lost:
-            said = f"{self.lost} trials in a row were lost, and no trial gave a result between them"
+        elif self._lost >= self._most_lost:
+            said = f"{self._lost} trials in a row were lost, and no trial gave a result between them"
             self._end(f"{said}; the last: {error}")
 
     def __call__(self, trial_id: str, result: dict) -> bool:

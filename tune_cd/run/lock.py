@@ -16,8 +16,8 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Any
 
-from tune_cd.results.json_text import json_of
-from tune_cd.results.store import Bucket, Folder
+from tune_cd.results.redaction import json_of
+from tune_cd.results.store import Store
 from tune_cd.results.study_files import DRIVER, file_of, has_driver
 
 BEAT = 5.0  # seconds between two signs of life
@@ -30,7 +30,7 @@ class StudyLock:
     standstill of this one, or its file is gone, as with the whole results folder.
     """
 
-    def __init__(self, store: Folder | Bucket, study: str, beat: float = BEAT):
+    def __init__(self, store: Store, study: str, beat: float = BEAT):
         self._store, self._study, self._name, self._beat = store, study, file_of(study, DRIVER), beat
         since = f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC"
         who = f"process {os.getpid()} of {user()} on {socket.gethostname()}, since {since}"

@@ -15,6 +15,7 @@ from tune_cd.results.schema import CONFIRM
 from tune_cd.run.portfolio import ORIGIN, Portfolio
 from tune_cd.run.recorder import weights_in
 from tune_cd.run.screen import WIDTH, fold
+from tune_cd.run.study_search import Listener, not_done
 
 SAID = {
     UNSAVED: "a state cannot be saved; a training that pauses without one goes on from an earlier state, or anew",
@@ -24,7 +25,7 @@ SAID = {
 STATUS = "{bar:10} {desc}, {elapsed}, about {remaining} left"
 
 
-class Progress:
+class Progress(Listener):
     """Prints a row whenever a training pauses or ends, and on a terminal, as the last line, how much is trained.
 
     table: rows of earlier runs. metric: the score's name. full: images of a full training if trainings pause.
@@ -37,7 +38,7 @@ class Progress:
         self._bar: tqdm | None = None
         self._titled = False
 
-    def begin(self) -> None:
+    def setup(self, **info) -> None:
         """Show the bar, if this is a terminal."""
         if sys.stdout.isatty() and sys.stderr.isatty():
             done, left = self._portfolio.done, self._portfolio.left
@@ -46,16 +47,24 @@ class Progress:
                 mininterval=1.0, smoothing=0,
             )  # fmt: skip
 
-    def show(self, running: int) -> None:
-        """Bring the bar up to date. running: processes."""
+    def on_step_end(self, iteration, trials, **info) -> None:
+        """Bring the bar up to date; by now the searches have been told."""
         if (bar := self._bar) is not None:
             bar.total = self._portfolio.done + self._portfolio.left
+            running = sum(trial.status == trial.RUNNING for trial in trials)
             bar.set_description_str(self._described(running), refresh=False)
             bar.update(self._portfolio.done - bar.n)  # draws once a second
 
-    def close(self) -> None:
+    def on_experiment_end(self, trials, **info) -> None:
         if self._bar is not None:
             self._bar.close()
+
+    def on_trial_recover(self, iteration, trials, trial, **info) -> None:
+        self._say(f"{trial}: its process was lost and is begun again")
+
+    def on_trial_error(self, iteration, trials, trial, **info) -> None:
+        for config, _ in not_done(trial):
+            self._row(config, 0, f"  failed, see {trial.error_file}")
 
     def ended(self, config: Mapping[str, Any], told: Mapping[str, Any], seconds: float) -> None:
         """Print the row of a training, and what went wrong beside it: each new beginning, other troubles once."""
@@ -64,8 +73,8 @@ class Progress:
             if kind == ANEW or kind not in self._said:
                 self._said.add(kind)
                 name = f"{trial_name(origin['search'], origin['trial_index'])} " if kind == ANEW else ""
-                self.say(f"warning: {name}{SAID[kind]}: {' '.join(redact(reason).split())}")
-        self.row(config, told.get("images_seen", 0), self._outcome(origin["search"], told, seconds))
+                self._say(f"warning: {name}{SAID[kind]}: {' '.join(redact(reason).split())}")
+        self._row(config, told.get("images_seen", 0), self._outcome(origin["search"], told, seconds))
 
     def _outcome(self, search: str, told: Mapping, seconds: float) -> str:
         """Score, the search's best so far and time; of a training without a score the reason."""
@@ -76,7 +85,7 @@ class Progress:
         best = self._best[search] = max(before, score)
         return f"{score:8.4f}{best:8.4f}{'*' if score > before else ' '}{seconds:7.1f} s"
 
-    def row(self, config: Mapping, images: int, outcome: str) -> None:
+    def _row(self, config: Mapping, images: int, outcome: str) -> None:
         """Print a row, the first one below titles. Its columns are those that tell trainings apart."""
         cells = {"search   ": f"{config[ORIGIN]['search']:<9}"}
         cells |= {"length": f"{images / self._full:>6.0%}"} if self._full else {}
@@ -87,15 +96,15 @@ class Progress:
         if not self._titled:
             self._titled = True
             titles = "".join(title.rjust(len(cell)) for title, cell in cells.items())
-            self.say(f"scores: {self._metric} on validation; * a new best of its search")
-            self.say(f"{titles}   score    best      time")
-        self.say("".join(cells.values()) + outcome)
+            self._say(f"scores: {self._metric} on validation; * a new best of its search")
+            self._say(f"{titles}   score    best      time")
+        self._say("".join(cells.values()) + outcome)
 
     def _described(self, running: int) -> str:
         done, of = self._portfolio.done, "full trainings" if self._full else "trainings"
         return f"{done:.3g} of at most {done + self._portfolio.left:.3g} {of}, {running} running"
 
-    def say(self, line: str) -> None:
+    def _say(self, line: str) -> None:
         """Print a line; above the bar if there is one."""
         if self._bar is None:
             print(fold(line, "    "), flush=True)

@@ -22,15 +22,15 @@ from tune_cd import results
 from tune_cd.balance import PUBLISHED, WEIGHT
 from tune_cd.results.attempts import UNFINISHED, has_ended
 from tune_cd.results.parquet import digest
-from tune_cd.results.rows import DIGEST, SPACE, git_commit, next_run, trial_name, trial_row
+from tune_cd.results.rows import DIGEST, SPACE, git_commit, trial_name, trial_row
 from tune_cd.results.schema import CONFIRM
 from tune_cd.results.store import store_of
-from tune_cd.results.study_files import Networks
-from tune_cd.results.writing import Held, look, read_curve, write
+from tune_cd.results.study_files import CHECKPOINTS, Networks
+from tune_cd.results.writing import look, read_curve, write
 from tune_cd.run.portfolio import ORIGIN
 from tune_cd.run.resources import Resources
 from tune_cd.run.searches import Search
-from tune_cd.run.study import CHECKPOINTS, Study
+from tune_cd.run.study import Study
 
 KEPT = 2
 
@@ -44,8 +44,10 @@ class Recorder:
     """
 
     def __init__(self, study: Study, search: Search, resources: Resources):
-        self._results, self._study = str(study.results), study.name
-        self.constants, self._gpus = constants_of(study), resources.gpus
+        self._results, self._study, self._gpus = str(study.results), study.name, resources.gpus
+        self.constants = {"study": study.name, "dataset": study.dataset, "task": study.setup.task}
+        self.constants |= {"loss": study.setup.loss, "metric_name": study.setup.metric}
+        self.constants |= {"search_seed": study.config.seed, "git_commit": git_commit()}
         self._several = len(search.seeds) > 1 or search.name == CONFIRM
         self._setup, self._searched = asdict(search.setup), study.space.names
         loss = find_loss(search.setup.loss)
@@ -62,14 +64,14 @@ class Recorder:
     def recorded(self, config: Mapping) -> dict | None:
         """The report of a training that has ended, else None. Raises OSError if the store does not answer, ValueError
         if the row is another training's: a driver that was thought to be dead has gone on."""
-        identity = self.identity(config)
-        row = self._held(identity).row
+        identity, store = self.identity(config), store_of(self._results)
+        row, _ = look(store, self._study, identity["trial_id"], identity["attempt"])
         if row is None or not has_ended(row, identity["attempt"]):
             return None
         if (row["params"], row["seed"]) != (self.params(config), config["seed"]):
             said = f"is on record with {row['params']}, and was asked for with {self.params(config)}"
             raise ValueError(f"{identity['trial_id']} of study {self._study} {said}: another driver is at work")
-        curve = read_curve(self._results, self._study, identity["trial_id"], row["attempt"])
+        curve = read_curve(store, self._study, identity["trial_id"], row["attempt"])
         looks = [[look["images_seen"], nan if look["val_score"] is None else look["val_score"]] for look in curve]
         score = nan if row["val_score"] is None else row["val_score"]
         told = {"val_score": score, "images_seen": row["images_seen"] or 0, LOOKS: looks}
@@ -78,13 +80,10 @@ class Recorder:
     def record(self, config: Mapping, outcome: Outcome, where: Mapping) -> dict | None:
         """Write curve and row; returns {"row", "curve"} if the store refuses them, else None. A row that is there
         already stands."""
-        identity = self.identity(config)
-        run = {name: identity[name] for name in ("attempt", "seed")}
+        run = {name: of for name, of in self.identity(config).items() if name in ("attempt", "seed")}
         told = {"row": self._row(config, outcome, where), "curve": [{**run, **vars(look)} for look in outcome.curve]}
         try:
-            held = self._held(identity)
-            told["row"] = next_run(told["row"], held.row)
-            write(self._results, **told, held=held)
+            write(self._results, **told, goes_on=True)
         except results.ConflictingRow as conflict:
             log.warning("%s; what is there stands", conflict)
         except OSError as error:
@@ -132,7 +131,7 @@ class Recorder:
         return f"{self._checkpoints}/{key}-"
 
     def _states(self, start: str) -> list[str]:
-        files = store_of(self._results).listing(self._checkpoints, depth=1)
+        files = store_of(self._results).listing(self._checkpoints)
         return [name for name in files if name.startswith(start)]
 
     def _forget(self, config: Mapping) -> None:
@@ -142,9 +141,6 @@ class Recorder:
                 store_of(self._results).remove(name)
         except OSError as error:
             log.warning("saved states are left behind: %s", error)
-
-    def _held(self, identity: Mapping) -> Held:
-        return look(store_of(self._results), "trials", self._study, identity["trial_id"], identity["attempt"])
 
     def _row(self, config: Mapping, outcome: Outcome, where: Mapping) -> dict:
         asked = {**self._setup, **self._known, **_without(config, ORIGIN, UNTIL)}
@@ -164,10 +160,3 @@ def weights_in(config: Mapping) -> list[str]:
 
 def _without(told: Mapping, *names: str) -> dict:
     return {name: value for name, value in told.items() if name not in names}
-
-
-def constants_of(study: Study) -> dict:
-    """The fields that all rows of a study share."""
-    setup = study.setup
-    constant = {"study": study.name, "dataset": study.dataset, "task": setup.task, "loss": setup.loss}
-    return constant | {"metric_name": setup.metric, "search_seed": study.config.seed, "git_commit": git_commit()}

@@ -1,30 +1,31 @@
-"""A study: its definition, its searches and its files."""
+"""A study: its definition, its searches and its files; and all that can be wrong with it is found here, before a trial
+starts."""
 
 import json
-import logging
 import tempfile
-import threading
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
+from trainables.datasets import pin_source, source_sha256
+from trainables.losses import find_loss
+from trainables.training.checks import check_training
 from trainables.training.setup import Setup
 from tune_cd import results
-from tune_cd.results.attempts import UNFINISHED
-from tune_cd.results.json_text import as_json, json_of
-from tune_cd.results.store import Bucket, Folder, store_of
-from tune_cd.results.study_files import CHECKPOINTS, OPTIONS, file_of, text_of
+from tune_cd.results.merging import merge
+from tune_cd.results.reading import check_whole
+from tune_cd.results.redaction import as_json, json_of
+from tune_cd.results.store import Store, store_of
+from tune_cd.results.study_files import OPTIONS, file_of, text_of
 from tune_cd.run.config import Call, StudyConfig
 from tune_cd.run.lock import user
-from tune_cd.run.searches import Search
+from tune_cd.run.options import Request, study_name
+from tune_cd.run.searches import Search, searches_of
 from tune_cd.search.space import Space
 
 STUDY_VERSION = 1
-RUNNING = "running.json"
 COEFFICIENTS = "coefficients"
 """The key, in a stored set-up, of the loss's weights and their published coefficients: a user's own loss may change."""
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -45,12 +46,59 @@ class Study:
         return self.config.space
 
     @property
-    def store(self) -> Folder | Bucket:
+    def store(self) -> Store:
         return store_of(self.results)
 
     def file(self, name: str) -> str:
         """The name, in the store, of a file beside the tables: options, pictures, checkpoints."""
         return file_of(self.name, name)
+
+
+def check_study(request: Request) -> Study:
+    """Check everything but the cluster. Raises ValueError, OSError or ImportError naming what is wrong and what is
+    allowed.
+
+    Data behind a URI are fetched here, after the checks that do not need them; trials get the URI with their digest.
+    """
+    config, call = request.config, request.call
+    if call.log_to and find_spec(call.log_to) is None:
+        raise ImportError(f"--log-to {call.log_to}: a package is missing; `pip install {call.log_to}` brings it")
+    place = results.check_writable(call.results)
+    place = place.resolve() if isinstance(place, Path) else place
+    merge(place)
+    tune_folder(call.tune_dir)
+    stored = stored_study(place, call)
+    if stored is not None:
+        config = stored[0].continued(request.written, call.study)
+        check_whole(place, call.study)
+    _ = config.space  # refuses an impossible box before data are fetched
+    data_root = pin_source(config.dataset, config.data_root, call.download)
+    setup, source = config.first_form(
+        lambda setup: check_training(setup, config.trained_batch_sizes, data_root, call.download)
+    )
+    found = replace(config, data_found=source_sha256(data_root) or source.content or None)
+    if stored is not None:
+        now = asdict(setup) | {COEFFICIENTS: find_loss(setup.loss).coefficients}
+        differs = [(name, stored[1].get(name), json.loads(json.dumps(now.get(name)))) for name in now | stored[1]]
+        differs += [((data_root or source.location).partition("#")[0], config.data_found, found.data_found)]
+        for name, was, is_now in differs:  # by a release with other defaults, or in an own loss
+            if was != is_now:
+                said = f"{name} was {was} and is {is_now}; put it back, or name a new --study"
+                raise ValueError(f"--resume: {said}")
+    name = study_name(call, setup)
+    return Study(name, place, found, call, setup, source.name, data_root, searches_of(found, setup))
+
+
+def with_form(study: Study, form: str) -> Study:
+    """The study with the form of its set-up that suits the cluster, if the command line left it open."""
+    if study.config.setup == form:
+        return study
+    usual: dict = {"range": None} if study.config.range_grows else {}  # the form's
+    config = replace(study.config, setup=form, **usual)
+    setup = replace(config.setup_for(form), selected_by=study.setup.selected_by)  # as the images have classes or none
+    if setup != study.setup:  # the study's own has passed already
+        check_training(setup, config.trained_batch_sizes, study.data_root, study.call.download)
+    return replace(study, config=config, setup=setup, searches=searches_of(config, setup))
 
 
 def store_config(study: Study) -> None:
@@ -75,7 +123,7 @@ def stored_study(place: Path | str, call: Call) -> tuple[StudyConfig, dict] | No
     store = store_of(place)
     text, where = text_of(store, call.study, OPTIONS), store.where(file_of(call.study, OPTIONS))
     if not call.resume:
-        if text is None and not store.listing(f"trials/{call.study}", depth=1):
+        if text is None and not store.listing(f"trials/{call.study}"):
             return None
         said = f"exists in {store.where()}: continue it with --resume, or choose another --study"
         raise ValueError(f"study {call.study!r} {said}")
@@ -90,46 +138,6 @@ def stored_study(place: Path | str, call: Call) -> tuple[StudyConfig, dict] | No
     except (ValueError, TypeError, KeyError, ImportError) as error:
         said = "put the file back as it was, or give the options again with another --study; the rows stay"
         raise ValueError(f"{where} cannot be used ({type(error).__name__}: {error}); {said}") from error
-
-
-def tidy(study: Study) -> None:
-    """Merge the tables' files of a study that has ended, and remove its checkpoints, unless a failed or paused trial
-    may need them. Called by the study's driver."""
-    results.compact(study.results, study.name, driver=True)
-    if not results.read(study.results, study.name)["status"].isin(UNFINISHED).any():
-        for name in study.store.listing(study.file(CHECKPOINTS), depth=1):
-            study.store.remove(name)
-
-
-def running_of(study: Study) -> list[dict[str, Any]]:
-    """What the study trained when it was cut off, as `Portfolio.unrecorded`; [] if nothing is known."""
-    return json_of(text_of(study.store, study.name, RUNNING) or b"[]")
-
-
-class RunningFile:
-    """Notes what the study trains at the moment, and what was trained for another search, of which the table knows
-    nothing: from a thread, so that nobody waits for the store. While that does not answer, the next call tries again.
-    Searches of other set-ups keep what is noted of them."""
-
-    def __init__(self, study: Study):
-        self._study, self._changed, self._latest = study, threading.Event(), "[]"
-        self._shared = [one for one in running_of(study) if one["until"] is None]
-        threading.Thread(target=self._work, name="running", daemon=True).start()
-
-    def __call__(self, running: list[dict[str, Any]]) -> None:
-        named = {one["search"] for one in running}
-        kept = [one for one in self._shared if one["search"] not in named]
-        if (text := json.dumps(kept + running)) != self._latest:
-            self._latest = text
-            self._changed.set()
-
-    def _work(self) -> None:
-        while self._changed.wait():
-            self._changed.clear()
-            try:
-                self._study.store.write(self._study.file(RUNNING), self._latest.encode())
-            except OSError as error:
-                log.info("what runs is not noted: %s", error)
 
 
 def tune_folder(given: str | None) -> Path:

@@ -12,8 +12,10 @@ are as long as the shortest; longer trainings continue in the next pack, beside 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from math import isfinite
-from typing import Any, Protocol
+from typing import Any
 
+from ray.tune import Callback
+from ray.tune.experiment import Trial
 from ray.tune.search import Searcher
 from ray.tune.utils.util import unflatten_dict
 
@@ -26,11 +28,16 @@ from tune_cd.search.training import Curve
 SEED = "seed"
 
 
-class Listener(Protocol):
-    """Is told of trainings that have paused or ended."""
+class Listener(Callback):
+    """Follows a study: Tune's events of its trials, and the ends of trainings, which come while a pack still runs."""
 
     def ended(self, config: Mapping[str, Any], told: Mapping[str, Any], seconds: float) -> None:
-        """config: the training's, with batch size, seed, and origin. told: its last report. seconds: of its process."""
+        """A training has paused or ended. config: the training's, with batch size, seed, and origin. told: its last
+        report. seconds: of its process."""
+
+    def __getstate__(self) -> dict:
+        """Empty: Tune pickles a copy with a Tuner, and never reads it."""
+        return {}
 
 
 class StudySearch(Searcher):
@@ -124,3 +131,10 @@ def reports_in(result: Mapping[str, Any] | None) -> dict[str, dict]:
     """The reports of a pack's trainings by index. result: nested as reported, or with flat keys as searchers get it."""
     nested = unflatten_dict({name: value for name, value in (result or {}).items() if name.split("/")[0] == PACK})
     return nested.get(PACK, {})
+
+
+def not_done(trial: Trial) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    """(configuration, last report) of each training of a trial that was not done."""
+    reports = reports_in(trial.last_result)
+    members = [(config, reports.get(str(place), {})) for place, config in enumerate(trial.config[PACK])]
+    return [(config, told) for config, told in members if not told.get("done")]

@@ -11,6 +11,7 @@ from typing import Any
 from trainables.trial import LOOKS
 from tune_cd.run.recorder import weights_in
 from tune_cd.run.study import Study, tune_folder
+from tune_cd.run.study_search import Listener
 
 Log = Callable[[str, Mapping[str, float], Mapping[str, Any]], None]
 """Logs a training under a name: its h, and its last report, which has all its evaluations."""
@@ -61,7 +62,7 @@ def mlflow(study: Study) -> Log:
     return log
 
 
-class TrainingLog:
+class TrainingLog(Listener):
     """Logs trainings that pause or end. The first error is told, and ends the log.
 
     identify: the table's trial_id of a configuration is the name of its run.

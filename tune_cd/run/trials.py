@@ -1,30 +1,37 @@
 """The searches of a study as Ray Tune runs: trials wired to their trainable and to the results table."""
 
+import json
+import logging
 import tempfile
+import threading
 from collections.abc import Callable
 from dataclasses import asdict
-from datetime import UTC, datetime
+from typing import Any
 
 from ray import tune
-from ray.tune import Callback
 
 from trainables.trial import PACK, TrainTrial
 from tune_cd import results
 from tune_cd.cluster.watch import Load
-from tune_cd.results.attempts import to_retry
+from tune_cd.results.attempts import UNFINISHED, to_retry
+from tune_cd.results.redaction import json_of
 from tune_cd.results.rows import trial_name
-from tune_cd.results.study_files import tune_prefix
+from tune_cd.results.study_files import CHECKPOINTS, text_of, tune_prefix
 from tune_cd.run.budget import Meter
-from tune_cd.run.failures import DriverRows, StudyStopper, not_done
+from tune_cd.run.failures import DriverRows, StudyStopper
 from tune_cd.run.portfolio import ORIGIN
 from tune_cd.run.progress import Progress
 from tune_cd.run.recorder import Recorder
 from tune_cd.run.resources import Resources
 from tune_cd.run.resumption import portfolio_of, reported_by, say_ended
 from tune_cd.run.searches import Search
-from tune_cd.run.study import RunningFile, Study, running_of, tune_folder
-from tune_cd.run.study_search import StudySearch
+from tune_cd.run.study import Study, tune_folder
+from tune_cd.run.study_search import Listener, StudySearch
 from tune_cd.run.tracking import TrainingLog
+
+RUNNING = "running.json"
+
+log = logging.getLogger(__name__)
 
 
 def run_searches(
@@ -43,17 +50,17 @@ def run_searches(
         return
     recorder = Recorder(study, searches[0], resources)
     full = searches[0].setup.images_seen if searches[0].pauses else None
-    progress = Progress(portfolio, ended, study.setup.metric, full)
-    stopper = StudyStopper(resources, bool((ended["status"] != "failed").any()), broken)
     rows = DriverRows(study.results, recorder)
-    listeners = [progress, stopper, rows, *([TrainingLog(study, recorder.identity)] if study.call.log_to else [])]
+    stopper = StudyStopper(resources, bool((ended["status"] != "failed").any()), broken)
+    listeners = [Progress(portfolio, ended, study.setup.metric, full), rows, stopper, LoadNote(load)]
+    listeners += [TrainingLog(study, recorder.identity)] if study.call.log_to else []
     searcher = StudySearch(
         portfolio, resources.pack, resources.processes, reported_by(study, searches[0].setup),
         {"batch_size": study.config.batch_size}, listeners, meter, RunningFile(study),
     )  # fmt: skip
     trainable = _trainable(study, searches[0], resources, recorder)
     try:
-        _tuner(study, trainable, searcher, TrialEvents(progress, stopper, rows, load), stopper, resources).fit()
+        _tuner(study, trainable, searcher, listeners, stopper, resources).fit()
     finally:
         rows.close()
     if stopper.broken is not None:
@@ -62,49 +69,9 @@ def run_searches(
     say_ended(portfolio.searches)
 
 
-class TrialEvents(Callback):
-    """Passes on what Tune knows of trials and the searcher does not: how many run, and which failed."""
-
-    def __init__(self, progress: Progress, stopper: StudyStopper, rows: DriverRows, load: Load):
-        self._progress, self._stopper, self._rows, self._load = progress, stopper, rows, load
-        self._started: dict[str, datetime] = {}
-
-    def __getstate__(self) -> dict:
-        """Empty: Tune pickles a copy with a Tuner, and never reads it. The searches cannot all be pickled."""
-        return {}
-
-    def setup(self, **info) -> None:
-        self._progress.begin()
-
-    def on_trial_start(self, iteration, trials, trial, **info) -> None:
-        self._started.setdefault(trial.trial_id, datetime.now(UTC))
-
-    def on_trial_result(self, iteration, trials, trial, result, **info) -> None:
-        self._stopper.lost = 0
-
-    def on_trial_recover(self, iteration, trials, trial, **info) -> None:
-        self._progress.say(f"{trial}: its process was lost and is begun again")
-        self._stopper.failed(trial, again=True)
-
-    def on_trial_error(self, iteration, trials, trial, **info) -> None:
-        for config, _ in not_done(trial):
-            self._progress.row(config, 0, f"  failed, see {trial.error_file}")
-        self._rows.failed(trial, self._started.get(trial.trial_id))
-        self._stopper.failed(trial)
-
-    def on_step_end(self, iteration, trials, **info) -> None:
-        """By now the searches have been told as well."""
-        self._load.running = sum(trial.status == trial.RUNNING for trial in trials)
-        self._load.live = sum(not trial.is_finished() for trial in trials)
-        self._progress.show(self._load.running)
-
-    def on_experiment_end(self, trials, **info) -> None:
-        self._progress.close()
-
-
 def _tuner(
-    study: Study, trainable: type[tune.Trainable], searcher: StudySearch, events: TrialEvents, stopper: StudyStopper,
-    resources: Resources,
+    study: Study, trainable: type[tune.Trainable], searcher: StudySearch, listeners: list[Listener],
+    stopper: StudyStopper, resources: Resources,
 ) -> tune.Tuner:  # fmt: skip
     """Tune, from the first suggestion to the last trial. Its own files are not needed to resume."""
     place = tempfile.mkdtemp(prefix=tune_prefix(study.results, study.name), dir=tune_folder(study.call.tune_dir))
@@ -123,7 +90,7 @@ def _tuner(
         run_config=tune.RunConfig(
             name=study.name,
             storage_path=place,
-            callbacks=[events],
+            callbacks=[*listeners],  # Tune adds its own to the list
             stop=stopper,
             checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),
             failure_config=tune.FailureConfig(max_failures=study.call.max_failures),
@@ -148,3 +115,54 @@ def _trainable(study: Study, search: Search, resources: Resources, recorder: Rec
         checkpoint_seconds=call.checkpoint_seconds,
     )  # fmt: skip
     return tune.with_resources(bound, {"cpu": resources.cpus, "gpu": resources.gpus})
+
+
+class LoadNote(Listener):
+    """Notes for the watch of the cluster how many trials run and wait."""
+
+    def __init__(self, load: Load):
+        self._load = load
+
+    def on_step_end(self, iteration, trials, **info) -> None:
+        self._load.running = sum(trial.status == trial.RUNNING for trial in trials)
+        self._load.live = sum(not trial.is_finished() for trial in trials)
+
+
+def running_of(study: Study) -> list[dict[str, Any]]:
+    """What the study trained when it was cut off, as `Portfolio.unrecorded`; [] if nothing is known."""
+    return json_of(text_of(study.store, study.name, RUNNING) or b"[]")
+
+
+class RunningFile:
+    """Notes what the study trains at the moment, and what was trained for another search, of which the table knows
+    nothing: from a thread, so that nobody waits for the store. While that does not answer, the next call tries again.
+    Searches of other set-ups keep what is noted of them."""
+
+    def __init__(self, study: Study):
+        self._study, self._changed, self._latest = study, threading.Event(), "[]"
+        self._shared = [one for one in running_of(study) if one["until"] is None]
+        threading.Thread(target=self._work, name="running", daemon=True).start()
+
+    def __call__(self, running: list[dict[str, Any]]) -> None:
+        named = {one["search"] for one in running}
+        kept = [one for one in self._shared if one["search"] not in named]
+        if (text := json.dumps(kept + running)) != self._latest:
+            self._latest = text
+            self._changed.set()
+
+    def _work(self) -> None:
+        while self._changed.wait():
+            self._changed.clear()
+            try:
+                self._study.store.write(self._study.file(RUNNING), self._latest.encode())
+            except OSError as error:
+                log.info("what runs is not noted: %s", error)
+
+
+def tidy(study: Study) -> None:
+    """Merge the tables' files of a study that has ended, and remove its checkpoints, unless a failed or paused trial
+    may need them. Called by the study's driver."""
+    results.compact(study.results, study.name, driver=True)
+    if not results.read(study.results, study.name)["status"].isin(UNFINISHED).any():
+        for name in study.store.listing(study.file(CHECKPOINTS)):
+            study.store.remove(name)

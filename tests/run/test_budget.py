@@ -136,7 +136,7 @@ def test_given_settings_are_not_limited():
     assert len(asking.ask()) == 1
 
 
-@pytest.mark.parametrize("budget", [1.5, 3.0])
+@pytest.mark.parametrize("budget", [1.5, 2.5])
 def test_a_study_ends_within_it_and_its_leader_is_whole(budget):
     """A whole training takes ten seconds, and the last one may begin when less is left, to finish what leads."""
     ours, clock = meter(f"{10 * budget}s")

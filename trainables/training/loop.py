@@ -128,7 +128,7 @@ class Training:
         with torch.cuda.stream(self.stream):  # None on a CPU: no effect
             if self.setup.schedule != "constant":
                 for group in self.optimiser.param_groups:
-                    group["lr"].fill_(group["initial_lr"] * self._rate_factor())
+                    group["lr"].fill_(self._rate())
             self._take(with_memory)
             self.iteration += 1
             if (self.iteration + CHECK_LEAD) % DIVERGENCE_CHECK == 0:
@@ -136,10 +136,11 @@ class Training:
                 if self.check_made:
                     self.check_made.record()
 
-    def _rate_factor(self) -> float:
-        if self.setup.schedule == "plateau":
-            return self._plateau
-        return assembly.decay(self.setup.schedule, self.iteration / self.iterations)
+    def _rate(self) -> float:
+        """The scheduled learning rate of the next step."""
+        schedule, done = self.setup.schedule, self.iteration / self.iterations
+        factor = self._plateau if schedule == "plateau" else assembly.decay(schedule, done)
+        return assembly.full_rate(self.setup) * factor
 
     def _take(self, with_memory: bool) -> None:
         step = partial(self._step, with_memory)
@@ -244,7 +245,7 @@ class Training:
         if with_memory:
             all_terms = terms + torch.stack(assembly.remember_and_compare(self.memory, z, labels, self.setup))
         loss = (self.weights * all_terms).sum()  # sum of Lambda_i * term_i
-        self.optimiser.zero_grad(set_to_none=True)
+        self.model.zero_grad()
         loss.backward()
         self.optimiser.step()
         self._sums += terms.detach()
@@ -270,7 +271,7 @@ class Training:
         return {name: sum(row[name] for row in rows).double() / len(rows) for name in rows[0]}
 
 
-def _tensors(optimiser: torch.optim.Optimizer) -> list[Tensor]:
+def _tensors(optimiser: assembly.BareSGD | torch.optim.Adam) -> list[Tensor]:
     """The tensors of an optimiser beside the parameters: its state and settings."""
     held = [*optimiser.state.values(), *optimiser.param_groups]
     return [value for values in held for value in values.values() if isinstance(value, Tensor)]

@@ -202,15 +202,13 @@ class Training:
             listed = ", ".join(f"{name} {state.get(name)!r}, not {identity[name]!r}" for name in differs)
             raise ValueError(f"the state of another training: {listed}")
         self.generator.set_state(state["generator"].cpu())  # first: a GPU's and a CPU's do not fit each other
-        before = _tensors(self.optimiser)
         with aside([self]):
             self.model.load_state_dict(state["model"])
             self.optimiser.load_state_dict(copy.deepcopy(state["optimiser"]))  # torch keeps the tensors it is given
             for group in self.optimiser.param_groups:  # torch moves the state, but not a scheduled rate
                 group["lr"] = group["lr"].to(self.device) if isinstance(group["lr"], Tensor) else group["lr"]
-            after = _tensors(self.optimiser)
-            if len(after) != len(before) or any(a is not b for a, b in zip(after, before)):
-                self._replayed = {}  # recorded steps use the former tensors; bare SGD has none
+            if self.setup.optimizer == "adam":
+                self._replayed = {}  # recorded steps use the former tensors of its state
             if self.memory is not None:
                 self.memory.load_state_dict(state["memory"])
         self.iteration = self.target = state["iteration"]
@@ -269,9 +267,3 @@ class Training:
             terms = dict(zip(self.loss.scores, assembly.loss_terms(z, labels, self.setup)))
             rows.append(terms | self._pair_statistics(z, labels))
         return {name: sum(row[name] for row in rows).double() / len(rows) for name in rows[0]}
-
-
-def _tensors(optimiser: assembly.BareSGD | torch.optim.Adam) -> list[Tensor]:
-    """The tensors of an optimiser beside the parameters: its state and settings."""
-    held = [*optimiser.state.values(), *optimiser.param_groups]
-    return [value for values in held for value in values.values() if isinstance(value, Tensor)]

@@ -18,6 +18,7 @@ import numpy as np
 from filelock import FileLock
 from PIL import Image
 
+from trainables.datasets import data_roots
 from trainables.datasets.cache import AHEAD, cache_root
 from trainables.datasets.download import fetch
 from trainables.datasets.ground_truth import GroundTruth, load_ground_truth
@@ -134,8 +135,6 @@ def _published(name: str, truth: GroundTruth) -> str:
 def _find(name: str, data_root: str | os.PathLike | None, fetch_it: bool) -> tuple[Path, GroundTruth, list[Path]]:
     """The benchmark's folder, its ground truth, and its images' files, first the database's, then the queries'. Raises
     as `load_benchmark`."""
-    from trainables.datasets import data_roots  # here because that package may import this module
-
     if name not in BENCHMARKS:
         raise ValueError(f"benchmark {name!r} is not known, these are: {', '.join(BENCHMARKS)}")
     roots = data_roots(data_root, fetch_it)

@@ -127,8 +127,8 @@ def _too_small(plan: Plan, decoded: dict[str, np.ndarray]) -> dict[str, set[int]
 
 
 def _keep(chosen: SplitPlan, decoded: np.ndarray, small: set[int], place: Path) -> list[str]:
-    """Keep of a split's images, in <place>_images.npy, those decoded and of no class in `small`, and write their labels,
-    numbered anew, to <place>_labels.npy; returns the names of the classes."""
+    """Keep of a split's images, in <place>_images.npy, those decoded and of no class in `small`; write their labels,
+    numbered anew, to <place>_labels.npy. Returns the names of the classes."""
     images, labels = Path(f"{place}_images.npy"), np.array(chosen.labels, dtype=np.int64)
     kept = decoded & ~np.isin(labels, list(small))
     if not kept.all():  # rare, so copying costs less than decoding everything twice to learn the length
@@ -154,8 +154,8 @@ def _decode_images(
         except UndecodableImage as error:
             return error
 
-    images, decoded, undecodable = open_memmap(path, mode="w+", dtype=np.uint8, shape=shape), np.ones(shape[0], bool), {}
-    threads = os.cpu_count() or 1
+    images, threads = open_memmap(path, mode="w+", dtype=np.uint8, shape=shape), os.cpu_count() or 1
+    decoded, undecodable = np.ones(shape[0], dtype=bool), {}
     for index, outcome in enumerate(in_order(attempt, items, threads, AHEAD * threads)):
         if isinstance(outcome, UndecodableImage):
             decoded[index], undecodable[str(items[index])] = False, str(outcome)

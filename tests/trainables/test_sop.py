@@ -17,19 +17,23 @@ HEADER = b"image_id class_id super_class_id path\n"
 pytestmark = pytest.mark.usefixtures("own_cache")
 
 
-def sop_files(training=20, test=3, images=2, shape=(12, 16)) -> dict[str, bytes]:
-    """Original layout; a photo's red is 5 x its class, its blue marks the left and right quarter (cropped away)."""
+def marked(label: int, number: int) -> bytes:
+    """A photo: its red is 5 x its class, its blue marks the left and right border (cropped away)."""
+    pixels = np.zeros((12, 16, 3), dtype=np.uint8)
+    pixels[..., 0] = 5 * label
+    pixels[:, :2, 2] = pixels[:, 14:, 2] = 255
+    return encoded(pixels, "PNG")  # lossless, as the border matters
+
+
+def sop_files(training=20, test=3, images=2, image=marked) -> dict[str, bytes]:
+    """Original layout."""
     files, lists, number = {}, {"train": [], "test": []}, 0
     for label in range(1, training + test + 1):
         split = "train" if label <= training else "test"
         for k in range(images):
             number += 1
-            pixels = np.zeros((*shape, 3), dtype=np.uint8)
-            pixels[..., 0] = 5 * label
-            margin = (shape[1] - shape[0]) // 2
-            pixels[:, :margin, 2] = pixels[:, shape[1] - margin :, 2] = 255
             name = f"{('bicycle', 'chair')[label % 2]}_final/{1000 + label}_{k}.JPG"
-            files[name] = encoded(pixels, "PNG" if margin else "JPEG")  # lossless where the border matters
+            files[name] = image(label, k)
             lists[split].append(f"{number} {label} {1 + label % 2} {name}")
     for split, lines in lists.items():
         files[f"Ebay_{split}.txt"] = HEADER + "\n".join(lines).encode() + b"\n"

@@ -5,8 +5,7 @@ import re
 
 import pytest
 from benchmark_files import image_files, write_truth
-from datafiles import omniglot_files, photo, photos, tiny_files, write_folder
-from test_sop import sop_files
+from datafiles import omniglot_files, photo, photos, sop_files, tiny_files, write_folder
 
 from trainables import train
 from trainables.datasets.landmarks import _file_name

@@ -5,40 +5,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from datafiles import encoded, splits, write_folder, write_zip
+from datafiles import SOP_HEADER as HEADER
+from datafiles import sop_files, splits, write_folder, write_zip
 from webserver import Page, serve
 
 from trainables.datasets import check_source, download, load_dataset, sop
 
 TOP = "Stanford_Online_Products"
-HEADER = b"image_id class_id super_class_id path\n"
 
 
 pytestmark = pytest.mark.usefixtures("own_cache")
-
-
-def marked(label: int, number: int) -> bytes:
-    """A photo: its red is 5 x its class, its blue marks the left and right border (cropped away)."""
-    pixels = np.zeros((12, 16, 3), dtype=np.uint8)
-    pixels[..., 0] = 5 * label
-    pixels[:, :2, 2] = pixels[:, 14:, 2] = 255
-    return encoded(pixels, "PNG")  # lossless, as the border matters
-
-
-def sop_files(training=20, test=3, images=2, image=marked) -> dict[str, bytes]:
-    """Original layout."""
-    files, lists, number = {}, {"train": [], "test": []}, 0
-    for label in range(1, training + test + 1):
-        split = "train" if label <= training else "test"
-        for k in range(images):
-            number += 1
-            name = f"{('bicycle', 'chair')[label % 2]}_final/{1000 + label}_{k}.JPG"
-            files[name] = image(label, k)
-            lists[split].append(f"{number} {label} {1 + label % 2} {name}")
-    for split, lines in lists.items():
-        files[f"Ebay_{split}.txt"] = HEADER + "\n".join(lines).encode() + b"\n"
-    files["Ebay_info.txt"] = b"not looked at"
-    return {f"Stanford_Online_Products/{name}": data for name, data in files.items()}
 
 
 LAYOUTS = {

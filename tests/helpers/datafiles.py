@@ -12,6 +12,7 @@ from trainables.datasets import load_dataset
 BACKGROUND = {"Balinese": 2, "Greek": 3, "Latin": 2}
 EVALUATION = {"Tengwar": 3}
 WNIDS = ("n01443537", "n02132136")
+SOP_HEADER = b"image_id class_id super_class_id path\n"
 
 
 def encoded(pixels: np.ndarray, kind: str, mode: str | None = None) -> bytes:
@@ -50,6 +51,30 @@ def tiny_files(train=20, val=2) -> dict[str, bytes]:
     files["val/val_annotations.txt"] = "\n".join(sorted(lines)).encode()
     files["test/images/test_0.JPEG"] = b"not looked at"
     return {f"tiny-imagenet-200/{name}": data for name, data in files.items()}
+
+
+def marked(label: int, number: int) -> bytes:
+    """A photo: its red is 5 x its class, its blue marks the left and right border (cropped away)."""
+    pixels = np.zeros((12, 16, 3), dtype=np.uint8)
+    pixels[..., 0] = 5 * label
+    pixels[:, :2, 2] = pixels[:, 14:, 2] = 255
+    return encoded(pixels, "PNG")  # lossless, as the border matters
+
+
+def sop_files(training=20, test=3, images=2, image=marked) -> dict[str, bytes]:
+    """Original layout."""
+    files, lists, number = {}, {"train": [], "test": []}, 0
+    for label in range(1, training + test + 1):
+        split = "train" if label <= training else "test"
+        for k in range(images):
+            number += 1
+            name = f"{('bicycle', 'chair')[label % 2]}_final/{1000 + label}_{k}.JPG"
+            files[name] = image(label, k)
+            lists[split].append(f"{number} {label} {1 + label % 2} {name}")
+    for split, lines in lists.items():
+        files[f"Ebay_{split}.txt"] = SOP_HEADER + "\n".join(lines).encode() + b"\n"
+    files["Ebay_info.txt"] = b"not looked at"
+    return {f"Stanford_Online_Products/{name}": data for name, data in files.items()}
 
 
 def write_folder(folder: Path, files: dict[str, bytes]) -> Path:

@@ -39,12 +39,6 @@ class Detached(Plain):
         return super().forward(x).detach()
 
 
-class OneNumber(Plain):
-    def __init__(self, channels, image_size):
-        super().__init__(channels, image_size)
-        self.out = nn.LazyLinear(1)
-
-
 class TwoInTraining(Plain):
     def forward(self, x):
         features = super().forward(x)

@@ -251,7 +251,7 @@ def test_check_source_decodes_nothing_and_writes_nothing(tmp_path):
     path = write_zip(tmp_path / "omniglot.zip", dict.fromkeys(omniglot_files(), b"not an image"))
     summary = check_source("omniglot", path)
     assert (summary.name, summary.training_classes, summary.location) == ("omniglot-10", 5, str(path))
-    assert summary.training_images == 20 and summary.channels == 1
+    assert summary.images("train") == 20 and summary.channels == 1
     assert not cache.cache_root().exists()
 
 

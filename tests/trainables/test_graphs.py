@@ -23,16 +23,10 @@ EVERY |= {
     for name, loss in LOSSES.items()
     if not loss.pairwise
 }
-WAITS = [
-    "_local_scalar_dense",
-    "nonzero",
-    "masked_select",
-    "equal",
-    "is_nonzero",
-    "_unique2",
-    "unique_dim",
+WAITS = (
+    "_local_scalar_dense", "nonzero", "masked_select", "equal", "is_nonzero", "_unique2", "unique_dim",
     "unique_consecutive",
-]
+)  # fmt: skip
 FROM_THE_HOST = "lift_fresh"  # torch.tensor(...): a copy from pageable memory, which no recording allows
 
 

@@ -6,7 +6,6 @@ import torch
 from embedded import BATCHES, assert_equal, batches, gradient, unit_rows
 from pytorch_metric_learning import distances, losses, reducers
 from reference_losses import Weighted
-from torch.func import grad, vmap
 
 from trainables.losses.terms import (
     cosines,
@@ -124,22 +123,6 @@ def test_the_cores_take_any_pairs_of_any_two_sets(distance, density):
 def test_gradients_are_the_slopes_of_the_values(terms, labels):
     z, y = unit_rows(labels, dimensions=3).requires_grad_(), torch.tensor(labels)
     assert torch.autograd.gradcheck(lambda z: terms(torch.nn.functional.normalize(z), y), z)
-
-
-@variants
-def test_vmap_equals_a_loop(terms):
-    labels = list(BATCHES.values())[:2]
-    z = torch.stack([unit_rows(y, seed) for seed, y in enumerate(labels)])  # [T, b, d]
-    y = torch.tensor(labels)  # [T, b]
-
-    def loss(z, y):
-        positive, entropy = terms(z, y)
-        return 0.3 * positive + 2.0 * entropy
-
-    at_once = vmap(grad(loss))(z, y)
-    one_by_one = torch.stack([gradient(lambda z, y=y_t: loss(z, y), z_t) for z_t, y_t in zip(z, y, strict=True)])
-    torch.testing.assert_close(at_once, one_by_one, rtol=1e-12, atol=1e-12)
-    torch.testing.assert_close(vmap(terms, in_dims=(0, None))(z, y[0])[1], torch.stack([terms(t, y[0])[1] for t in z]))
 
 
 @variants

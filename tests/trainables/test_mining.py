@@ -115,18 +115,10 @@ def test_all_is_supcon_with_equally_many_items_a_class(labels):
 
 
 @pytest.mark.parametrize("mining", MINING)
-def test_masks_keep_their_shape_and_pass_gradients_under_vmap(mining):
-    """Several trainings side by side, as on a GPU; a batch whose negatives are all far has entropy 0, not NaN."""
-    y = torch.tensor(BATCHES["two per class"])
-    z = torch.stack([unit_rows(y.tolist(), seed) for seed in range(3)])
-
-    def loss(z):
-        return sum(margin_terms(torch.nn.functional.normalize(z), y, 0.5, mining=mining))
-
-    together = torch.func.vmap(torch.func.grad(loss))(z)
-    torch.testing.assert_close(together, torch.stack([gradient(loss, one) for one in z]))
+def test_a_batch_whose_negatives_are_all_far_has_entropy_0(mining):
+    """Not NaN."""
     apart = torch.eye(12, dtype=torch.float64)[torch.arange(12) // 2]
-    positive, entropy = margin_terms(apart, y, 0.5, mining=mining)
+    positive, entropy = margin_terms(apart, torch.tensor(BATCHES["two per class"]), 0.5, mining=mining)
     assert entropy == 0 and positive < 1e-5
 
 

@@ -15,7 +15,6 @@ from pyarrow import fs
 from s3 import place, proxy, server  # noqa: F401
 from webserver import Page, serve
 
-from trainables import train
 from trainables.datasets import (
     cache,
     check_source,
@@ -465,11 +464,3 @@ def test_the_cheap_checks_come_before_the_data(web, tmp_path):
         with pytest.raises(ValueError, match=named):
             check_study(study_options(tmp_path, f"{web.url}/none.zip", *wrong))
     assert not web.asked
-
-
-def test_training_from_a_uri_end_to_end(web, archive, capsys):
-    web.pages["/omniglot.zip"] = Page(archive.read_bytes())
-    command = f"--dataset omniglot --data-root {web.url}/omniglot.zip --batch-size 8 --device cpu".split()
-    assert train.main([*command, "--set", "images_seen=64", "evaluations=1"]) == 0
-    assert '"status": "completed"' in capsys.readouterr().out
-    assert len(web.asked) == 3 and len(copies()) == 1

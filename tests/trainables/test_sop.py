@@ -5,36 +5,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from datafiles import encoded, splits, write_folder, write_zip
+from datafiles import SOP_HEADER as HEADER
+from datafiles import sop_files, splits, write_folder, write_zip
 from webserver import Page, serve
 
 from trainables.datasets import check_source, download, load_dataset, sop
 
 TOP = "Stanford_Online_Products"
-HEADER = b"image_id class_id super_class_id path\n"
 
 
 pytestmark = pytest.mark.usefixtures("own_cache")
-
-
-def sop_files(training=20, test=3, images=2, shape=(12, 16)) -> dict[str, bytes]:
-    """Original layout; a photo's red is 5 x its class, its blue marks the left and right quarter (cropped away)."""
-    files, lists, number = {}, {"train": [], "test": []}, 0
-    for label in range(1, training + test + 1):
-        split = "train" if label <= training else "test"
-        for k in range(images):
-            number += 1
-            pixels = np.zeros((*shape, 3), dtype=np.uint8)
-            pixels[..., 0] = 5 * label
-            margin = (shape[1] - shape[0]) // 2
-            pixels[:, :margin, 2] = pixels[:, shape[1] - margin :, 2] = 255
-            name = f"{('bicycle', 'chair')[label % 2]}_final/{1000 + label}_{k}.JPG"
-            files[name] = encoded(pixels, "PNG" if margin else "JPEG")  # lossless where the border matters
-            lists[split].append(f"{number} {label} {1 + label % 2} {name}")
-    for split, lines in lists.items():
-        files[f"Ebay_{split}.txt"] = HEADER + "\n".join(lines).encode() + b"\n"
-    files["Ebay_info.txt"] = b"not looked at"
-    return {f"Stanford_Online_Products/{name}": data for name, data in files.items()}
 
 
 LAYOUTS = {

@@ -39,37 +39,28 @@ def test_what_selects_is_a_score_of_the_task():
         override(find_setup("tinyimagenet", "paper"), ["selected_by=recall_at_1"])
 
 
-def test_weight_decay_is_adams():
-    assert override(find_setup("glyphs", "small"), ["optimizer=adam", "weight_decay=5e-4"]).weight_decay == 5e-4
-    for wrong in ("weight_decay=5e-4", "weight_decay=-1", "weight_decay=inf", "weight_decay=nan"):
-        with pytest.raises(ValueError, match="weight_decay"):
-            override(find_setup("glyphs", "small"), [wrong])
-
-
-def test_what_is_cut_from_an_image_is_no_larger_than_the_image():
-    assert (
-        find_setup("sop", "paper").input_size == 224
-        and override(find_setup("sop", "paper"), ["crop_size=192"]).input_size == 192
-    )
-    for wrong in (["crop_size=225"], ["crop_size=4"], ["crop_size=-8"], ["crop_size=64", "augmentation=none"]):
-        with pytest.raises(ValueError, match="crop_size"):
-            override(find_setup("sop", "paper"), wrong)
-
-
-def test_switching_the_loss_switches_its_usual_distance():
-    assert find_setup("omniglot", "small").loss_distance == "euclidean"
-    assert find_setup("omniglot", "small", loss="infonce").loss_distance == "cosine"
-    assert override(find_setup("omniglot", "small"), ["distance=cosine"]).loss_distance == "cosine"
+def test_what_is_in_effect_where_a_field_leaves_it_open():
+    photos, usual = find_setup("sop", "paper"), find_setup("omniglot", "small")
+    assert (photos.input_size, override(photos, ["crop_size=192"]).input_size) == (224, 192)
+    infonce = find_setup("omniglot", "small", loss="infonce")
+    found = [setup.loss_distance for setup in (usual, infonce, override(usual, ["distance=cosine"]))]
+    assert found == ["euclidean", "cosine", "cosine"]
+    with pytest.raises(ValueError, match="crop_size is 0, or from 8 to image_size"):
+        override(photos, ["crop_size=225"])
 
 
 def test_overrides_are_read_as_the_fields_type():
-    setup = override(find_setup("glyphs", "small"), ["margin=0.3", "k=4", "network=resnet32", "images_seen=640"])
-    assert (setup.margin, setup.k, setup.network, setup.images_seen) == (0.3, 4, "resnet32", 640)
+    fields = ["margin=0.3", "k=4", "network=resnet32", "optimizer=adam", "weight_decay=5e-4"]
+    setup = override(find_setup("glyphs", "small"), fields)
+    found = (setup.margin, setup.k, setup.network, setup.optimizer, setup.weight_decay)
+    assert found == (0.3, 4, "resnet32", "adam", 5e-4)
     assert Setup(**asdict(setup)) == setup
 
 
 @pytest.mark.parametrize("text, said", [("margin", "FIELD=VALUE"), ("margins=1", "margins"), ("k=2.5", "int"),
 ("k=1", "at least 2"),
+                                        *((f"weight_decay={value}", "weight_decay") for value in (5e-4, -1, "inf")),
+                                        *((f"crop_size={value}", "crop_size") for value in (16, 29, 4, -8)),
                                         ("margin=-1", "> 0"), ("memory=full", "full"), ("margin=3", "margin = 3"),
                                         ("margin=inf", "finite"), ("temperature=inf", "finite"),
                                         ("image_size=2000", "2000"), ("image_size=4", "from 8"),

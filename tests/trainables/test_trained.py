@@ -177,17 +177,7 @@ def test_what_has_no_best_weights_has_no_file():
 
 def test_the_command_saves_the_network(tmp_path, capsys, own_cache):
     place = photos(tmp_path)
-    small = [
-        "--dataset",
-        "folder",
-        "--data-root",
-        str(place),
-        "--batch-size",
-        "8",
-        "--set",
-        "images_seen=64",
-        "evaluations=2",
-    ]
+    small = f"--dataset folder --data-root {place} --batch-size 8 --set images_seen=64 evaluations=2".split()
     file = tmp_path / "new" / "n.pt"
     assert train.main([*small, "--save", str(file)]) == 0
     network = trained.load(file)

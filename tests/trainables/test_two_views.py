@@ -4,7 +4,7 @@ import oracles
 import pytest
 import torch
 from pytorch_metric_learning import losses
-from torch.func import grad, vmap
+from torch.func import grad
 from torch.nn import functional as F
 
 from trainables.losses import (
@@ -115,15 +115,6 @@ def test_views_that_coincide_have_finite_slopes(name):
     assert slope.isfinite().all()
     same = torch.ones(4, 3, dtype=torch.float64) / 3**0.5  # all images, too
     assert grad(lambda z: weighed(name, z, same))(same).isfinite().all()
-
-
-@names
-def test_vmap_equals_a_loop(name):
-    pairs = [views(name, seed=seed) for seed in range(3)]
-    z, other = (torch.stack([pair[i] for pair in pairs]) for i in (0, 1))  # [T, n, d]
-    at_once = vmap(grad(lambda z, other: weighed(name, z, other)))(z, other)
-    one_by_one = torch.stack([torch.autograd.grad(weighed(name, a.requires_grad_(), b), a)[0] for a, b in pairs])
-    torch.testing.assert_close(at_once, one_by_one, rtol=1e-12, atol=1e-12)
 
 
 @names

@@ -77,18 +77,7 @@ def small(task=None, **fields):
 def test_a_flat_folder_is_trained_and_selected_by_the_retrieval_of_views(tmp_path, capsys, caplog):
     caplog.set_level("INFO", "trainables")
     place = made(tmp_path, [f"{number}.jpg" for number in range(50)])
-    options = [
-        "--dataset",
-        "folder",
-        "--task",
-        "ssl",
-        "--data-root",
-        place,
-        "--set",
-        "images_seen=256",
-        "--device",
-        "cpu",
-    ]
+    options = f"--dataset folder --task ssl --data-root {place} --device cpu --set images_seen=256".split()
     assert train.main(options) == 0
     said = capsys.readouterr().out
     assert "40 training, 5 validation, 5 test images, without classes; 256 images are 6.4 epochs" in caplog.text

@@ -1,4 +1,4 @@
-"""Pretrained weights: torchvision's networks layer for layer, wrong files, ImageNet with and without a network."""
+"""Pretrained weights and libraries: torchvision's networks layer for layer, wrong files, ImageNet, networks by name."""
 
 import hashlib
 import os
@@ -316,17 +316,6 @@ def local_weights(monkeypatch, path):
     monkeypatch.setattr(weights, "imagenet_weights", {"resnet18_gem": Local.IMAGENET1K_V1}.__getitem__)
 
 
-def test_imagenet_weights_are_downloaded_once_checked_and_loaded(tmp_path, monkeypatch):
-    net = scrambled(torchvision_models.resnet18(weights=None))
-    path = saved(tmp_path, net.state_dict())
-    path = path.rename(tmp_path / f"resnet18-{hashlib.sha256(path.read_bytes()).hexdigest()[:8]}.pth")
-    local_weights(monkeypatch, path)
-    build("resnet18_gem", "imagenet", 1, 64)
-    path.unlink()  # from now on it is torch.hub's copy
-    model = build("resnet18_gem", "imagenet")
-    assert torch.equal(model.trunk.layer4[1].conv2.weight, net.layer4[1].conv2.weight)
-
-
 def test_the_published_addresses_are_torchvisions_first_versions():
     theirs = {"resnet18": torchvision_models.ResNet18_Weights, "resnet50": torchvision_models.ResNet50_Weights}
     for name, origin in NETWORKS.items():
@@ -368,3 +357,91 @@ def test_a_download_with_a_wrong_checksum_is_refused(tmp_path, monkeypatch):
     with pytest.raises(OSError, match="invalid hash value"):
         build("resnet18_gem", "imagenet")
     assert not list((tmp_path / "torch").rglob("*.pth"))
+
+
+# --- networks of timm and torchvision by name
+
+
+def features(model, images):
+    with torch.no_grad():
+        return model.features(normalise(images))
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_torchvisions_network_with_a_file_is_torchvisions_before_its_classifier(resnet18, channels):
+    _, net, path = resnet18
+    images = photographs(channels=channels)
+    found = features(build("torchvision:resnet18", path, channels), images)
+    with torch.no_grad():
+        expected = net(as_imagenet(images.expand(-1, 3, -1, -1)))
+        torch.testing.assert_close(net.fc(found), expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("name, dimensions", [("mobilenet_v3_small", 1024), ("regnet_y_400mf", 440)])
+def test_from_scratch_images_are_taken_as_they_are_and_seeds_decide(name, dimensions):
+    before = torch.get_rng_state()
+    one, two, other = (build(f"torchvision:{name}", channels=1, seed=seed) for seed in (0, 0, 1))
+    assert torch.equal(torch.get_rng_state(), before) and "standardise.mean" not in one.state_dict()
+    assert features(one, photographs(channels=1)).shape == (2, dimensions)
+    first, second, third = (list(model.parameters()) for model in (one, two, other))
+    assert all(map(torch.equal, first, second)) and not torch.equal(first[0], third[0])
+
+
+@pytest.mark.parametrize(
+    "name, message",
+    [
+        ("torchvision:resnet51", "raised ValueError: Unknown model resnet51"),
+        ("torchvision:squeezenet1_0", "it ends in no linear layer"),
+        ("torchvision:vit_b_16", "Wrong image height! Expected 224 but got 64"),
+    ],
+)
+def test_what_does_not_fit_is_said_beforehand(name, message):
+    with pytest.raises(ValueError, match=f"network '{name}'.*{message}"):
+        build(name)
+
+
+def test_a_library_that_is_not_installed_is_named_with_its_command(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "timm", None)
+    with pytest.raises(ValueError, match=r"'timm:resnet18': timm is not installed; pip install 'tune_cd\[timm\]'"):
+        build("timm:resnet18")
+
+
+# --- timm, the extra `timm`
+
+
+@pytest.mark.slow
+def test_timms_networks(tmp_path, monkeypatch):
+    timm = pytest.importorskip("timm")
+    net = timm.create_model("resnet18.a1_in1k").eval()
+    path = tmp_path / "weights.pth"
+    torch.save({"state_dict": {f"module.{name}": tensor for name, tensor in net.state_dict().items()}}, path)
+    images = photographs()
+    found = features(build("timm:resnet18.a1_in1k", path), images)
+    mean, std = (net.pretrained_cfg[name] for name in ("mean", "std"))
+    with torch.no_grad():
+        expected = net.forward_head(
+            net.forward_features(tv.normalize(images.float() / 255, mean, std)), pre_logits=True
+        )
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
+    vit = build("timm:vit_tiny_patch16_224", image_size=32, channels=1)  # its size is fixed when it is built
+    assert features(vit, photographs(channels=1, size=32)).shape == (2, 192)
+    for unknown in ("timm:resnet18x", "timm:resnet18.nope"):
+        with pytest.raises(ValueError, match=f"network '{unknown}', .* raised "):
+            build(unknown)
+    with pytest.MonkeyPatch.context() as patch:  # as if timm had fetched them
+        empty = timm.create_model
+
+        def fetched(name, pretrained, **how):
+            model, weights = empty(name, **how), net.state_dict()
+            model.load_state_dict({key: weights[key] for key in model.state_dict()} if pretrained else {}, pretrained)
+            return model
+
+        patch.setattr(timm, "create_model", fetched)
+        before = torch.get_rng_state()
+        pretrained = build("timm:resnet18.a1_in1k", "imagenet")
+        assert torch.equal(torch.get_rng_state(), before)
+        assert torch.equal(features(pretrained, images), found) and type(pretrained.standardise) is Standardise
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    with pytest.raises(OSError, match="weights 'imagenet': .*HF_HOME.*--weights FILE"):
+        build("timm:resnet18.a1_in1k", "imagenet", image_size=32)

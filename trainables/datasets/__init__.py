@@ -3,17 +3,17 @@
 import logging
 import os
 import warnings
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from trainables.datasets import cache, folder, glyphs, landmarks, omniglot, sop, tinyimagenet
 from trainables.datasets.remote import materialise, pinned
-from trainables.datasets.structure import Dataset, Recipe, Split, local_path
+from trainables.datasets.structure import Dataset, Plan, Recipe, Split, local_path
 from trainables.datasets.uri import Address, is_uri, parse
 
 __all__ = [
-    "DATASETS", "DOWNLOADS", "Dataset", "SourceSummary", "Split", "check_source", "data_roots", "load_dataset",
+    "DATASETS", "DOWNLOADS", "Dataset", "Plan", "Split", "check_source", "data_roots", "load_dataset",
     "pin_source", "source_sha256",
 ]  # fmt: skip
 
@@ -28,29 +28,6 @@ DOWNLOADS = {  # dataset with a public archive -> function that fetches it into 
 DRAWN = ("glyphs",)  # made on the spot, so that data roots are ignored
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class SourceSummary:
-    """The findings of `check_source`: the name for results, numbers of training classes and images, the data's place,
-    the images' channels (1 or 3), the numbers of validation and test images (0: the dataset has no test split) and
-    `Plan.content`. Images without classes are in one."""
-
-    name: str
-    training_classes: int
-    training_images: int
-    location: str
-    channels: int
-    validation_images: int
-    test_images: int
-    content: str = ""
-
-    @property
-    def sizes(self) -> str:
-        """The numbers of images, for messages."""
-        classes = f" of {self.training_classes:,} classes" if self.training_classes > 1 else ", without classes"
-        images = f"{self.training_images:,} training, {self.validation_images:,} validation, {self.test_images:,} test"
-        return f"{images} images{classes}"
 
 
 def load_dataset(
@@ -71,16 +48,11 @@ def load_dataset(
 
 def check_source(
     name: str, data_root: str | os.PathLike | None = None, *, task: str | None = None, download: bool = False
-) -> SourceSummary:
+) -> Plan:
     """Check that the data is present (a URI's is fetched) and laid out as expected; decodes no image. Raises as
     `load_dataset`."""
     recipe = _recipe(name, data_root, task, download)
-    plan = recipe.plan()
-    train, validation, test = (plan.splits.get(split) for split in ("train", "validation", "test"))
-    return SourceSummary(
-        plan.name, len(train.class_names), len(train.items), recipe.location, plan.channels, len(validation.items),
-        len(test.items) if test else 0, plan.content,
-    )  # fmt: skip
+    return replace(recipe.plan(), location=recipe.location)
 
 
 def data_roots(data_root: str | os.PathLike | None = None, download: bool = False) -> list[Path]:

@@ -25,6 +25,7 @@ from trainables.datasets.structure import (
     Recipe,
     Render,
     Split,
+    SplitPlan,
     UndecodableImage,
     in_order,
     local_path,
@@ -89,7 +90,7 @@ def _decode(recipe: Recipe, image_size: int, folder: Path) -> None:
     plan = recipe.plan()
     total = sum(len(split.items) for split in plan.splits.values())
     log.info("decoding %d images of %s into %s, once", total, plan.name, folder.parent)
-    decoded: dict[str, list[int]] = {}  # split -> indices of its items that decode
+    decoded: dict[str, np.ndarray] = {}  # split -> bool [n]
     undecodable: dict[str, str] = {}  # item -> reason
     with recipe.renderer(image_size) as render:
         for split, chosen in plan.splits.items():
@@ -102,53 +103,49 @@ def _decode(recipe: Recipe, image_size: int, folder: Path) -> None:
             f"{recipe.location}: {len(undecodable)} of {total} images do not decode, at most 1 % may: {listed}"
         )
     small = _too_small(plan, decoded)
-    class_names = {split: _keep(plan, split, rows, small[split], folder) for split, rows in decoded.items()}
-    least = {split: min(2, len(chosen.class_names)) for split, chosen in plan.splits.items()}
-    if few := [split for split, names in class_names.items() if len(names) < least[split]]:
-        raise ValueError(
-            f"{recipe.location}: {few[0]} is left with {len(class_names[few[0]])} classes of enough images, at least 2 "
-            f"are needed; {listed}"
-        )
+    class_names = {}
+    for split, chosen in plan.splits.items():
+        names = class_names[split] = _keep(chosen, decoded[split], small[split], folder / split)
+        if len(names) < min(2, len(chosen.class_names)):
+            few = f"{split} is left with {len(names)} classes of enough images, at least 2 are needed"
+            raise ValueError(f"{recipe.location}: {few}; {listed}")
     gone = {plan.splits[split].class_names[label] for split, labels in small.items() for label in labels}
     meta = {"name": plan.name, "class_names": class_names}
     meta |= {"undecodable": list(undecodable), "too_small": sorted(gone)}
     (folder / "meta.json").write_text(json.dumps(meta))
 
 
-def _too_small(plan: Plan, decoded: dict[str, list[int]]) -> dict[str, set[int]]:
+def _too_small(plan: Plan, decoded: dict[str, np.ndarray]) -> dict[str, set[int]]:
     """Split -> the labels of which too few images have decoded. Where a label means the same in all splits, as in ssl,
     it is left out of all."""
     small = {}
-    for split, rows in decoded.items():
-        chosen = plan.splits[split]
-        count = np.bincount(np.array(chosen.labels, dtype=np.int64)[rows], minlength=len(chosen.class_names))
+    for split, chosen in plan.splits.items():
+        count = np.bincount(np.array(chosen.labels)[decoded[split]], minlength=len(chosen.class_names))
         small[split] = {int(label) for label in np.flatnonzero(count < chosen.images_per_class)}
     same = len({chosen.class_names for chosen in plan.splits.values()}) == 1
     return dict.fromkeys(small, set().union(*small.values())) if same else small
 
 
-def _keep(plan: Plan, split: str, rows: list[int], small: set[int], folder: Path) -> list[str]:
-    """Write a split's labels, numbered anew, and shorten its images to those of the decoded `rows`, both without the
-    classes in `small`; returns the names of the classes."""
-    chosen, path = plan.splits[split], folder / f"{split}_images.npy"
-    labels = np.array(chosen.labels, dtype=np.int64)[rows]
-    names = [name for label, name in enumerate(chosen.class_names) if label not in small]
-    kept = ~np.isin(labels, list(small))
-    if kept.sum() < len(chosen.items):  # rare, so copying costs less than decoding everything twice to learn the length
-        shorter = path.with_suffix(".shorter.npy")
-        np.save(shorter, np.load(path, mmap_mode="r")[: len(rows)][kept])
-        os.replace(shorter, path)
-    np.save(folder / f"{split}_labels.npy", np.unique(labels[kept], return_inverse=True)[1].astype(np.int64))
-    return names
+def _keep(chosen: SplitPlan, decoded: np.ndarray, small: set[int], place: Path) -> list[str]:
+    """Keep of a split's images, in <place>_images.npy, those decoded and of no class in `small`; write their labels,
+    numbered anew, to <place>_labels.npy. Returns the names of the classes."""
+    images, labels = Path(f"{place}_images.npy"), np.array(chosen.labels, dtype=np.int64)
+    kept = decoded & ~np.isin(labels, list(small))
+    if not kept.all():  # rare, so copying costs less than decoding everything twice to learn the length
+        shorter = images.with_suffix(".shorter.npy")
+        np.save(shorter, np.load(images, mmap_mode="r")[kept])
+        os.replace(shorter, images)
+    np.save(f"{place}_labels.npy", np.unique(labels[kept], return_inverse=True)[1].astype(np.int64))
+    return [name for label, name in enumerate(chosen.class_names) if label not in small]
 
 
 def _decode_images(
     items: tuple[Any, ...], shape: tuple[int, int, int, int], render: Render, path: Path
-) -> tuple[list[int], dict[str, str]]:
+) -> tuple[np.ndarray, dict[str, str]]:
     """Decode the images (uint8, shape [n, c, s, s]) with one thread per processor and write them to the path.
 
     Threads suffice, as Pillow and zlib release Python's lock. Their number does not change the result.
-    Returns the indices of the items that decode, whose images are the file's first, and {item: reason} for the others.
+    Returns whether each item decodes, bool [n], and {item: reason} of those that do not.
     """
 
     def attempt(item: Any) -> np.ndarray | UndecodableImage:
@@ -157,13 +154,12 @@ def _decode_images(
         except UndecodableImage as error:
             return error
 
-    images, good, undecodable = open_memmap(path, mode="w+", dtype=np.uint8, shape=shape), [], {}
-    threads = os.cpu_count() or 1
+    images, threads = open_memmap(path, mode="w+", dtype=np.uint8, shape=shape), os.cpu_count() or 1
+    decoded, undecodable = np.ones(shape[0], dtype=bool), {}
     for index, outcome in enumerate(in_order(attempt, items, threads, AHEAD * threads)):
         if isinstance(outcome, UndecodableImage):
-            undecodable[str(items[index])] = str(outcome)
+            decoded[index], undecodable[str(items[index])] = False, str(outcome)
         else:
-            images[len(good)] = outcome
-            good.append(index)
+            images[index] = outcome
     images.flush()
-    return good, undecodable
+    return decoded, undecodable

@@ -80,7 +80,7 @@ def _plan(source: Source, task: str, name: str) -> Plan:
         warnings.warn(f"{source.location}: {others} files are not read and are left out", stacklevel=2)
     own = any(image.partition("/")[0].casefold() in SPLIT_FOLDERS for image in images if "/" in image)
     try:
-        splits = _own_split(images, task) if own else _split(_classes(images, 1, task), task)
+        splits = _completed(_own_split(images, task) if own else {"train": _classes(images, 1, task)}, task)
     except ValueError as error:
         raise ValueError(f"{source.location}: {error}. Expected: {LAYOUT}") from None
     sizes = sorted((composed(image), source.members[prefix + image].size) for image in images)
@@ -118,8 +118,7 @@ def _classes(images: list[str], depth: int, task: str) -> Classes:
 
 
 def _own_split(images: list[str], task: str) -> dict[str, Classes]:
-    """The user's split. Without a test split, val is the test split. A missing validation split is taken out of train
-    in the usual proportions."""
+    """The user's split. Without a test split, val is the test split."""
     found = defaultdict(list)
     for image in images:
         found[image.split("/")[0]].append(image)
@@ -134,9 +133,7 @@ def _own_split(images: list[str], task: str) -> dict[str, Classes]:
                 "dml is measured on classes that were trained on",
                 stacklevel=2,
             )
-    if "validation" not in splits:
-        splits["train"], splits["validation"] = _validation(splits["train"], task)
-    return _checked(splits, task)
+    return splits
 
 
 def _split_places(tops: Iterable[str]) -> dict[str, str]:
@@ -156,16 +153,20 @@ def _split_places(tops: Iterable[str]) -> dict[str, str]:
     return split_of
 
 
-def _split(classes: Classes, task: str) -> dict[str, Classes]:
-    rest, test = _take(classes, task, FRACTIONS[task]["test"], "folder test", least=3)
-    train, validation = _validation(rest, task)
-    return _checked({"train": train, "validation": validation, "test": test}, task)
-
-
-def _validation(classes: Classes, task: str) -> tuple[Classes, Classes]:
-    """Split what is left after the test split into (training, validation)."""
-    share = FRACTIONS[task]["validation"] / (1 - FRACTIONS[task]["test"])
-    return _take(classes, task, share, "folder validation", least=2)
+def _completed(splits: dict[str, Classes], task: str) -> dict[str, Classes]:
+    """The splits, with those that are missing taken out of train. ValueError where one has fewer than MIN_CLASSES
+    classes."""
+    rest = 1.0
+    for split, least in (("test", 3), ("validation", 2)):
+        if split not in splits:
+            share = FRACTIONS[task][split] / rest
+            splits["train"], splits[split] = _take(splits["train"], task, share, f"folder {split}", least)
+        rest -= FRACTIONS[task][split]
+    for split in ("train", "validation", "test"):
+        if len(splits[split]) < MIN_CLASSES and NO_CLASS not in splits[split]:
+            hint = "; without a split of your own 6 are, and with --task ssl none" if task == "dml" else ""
+            raise ValueError(f"{len(splits[split])} classes for {split}, at least {MIN_CLASSES} are needed{hint}")
+    return splits
 
 
 def _take(classes: Classes, task: str, share: float, purpose: str, least: int) -> tuple[Classes, Classes]:
@@ -183,12 +184,3 @@ def _take(classes: Classes, task: str, share: float, purpose: str, least: int) -
         shuffled, count = fixed_order(images, purpose), max(1, round(share * len(images)))
         parts[0][label], parts[1][label] = sorted(shuffled[count:]), sorted(shuffled[:count])
     return parts
-
-
-def _checked(splits: dict[str, Classes], task: str) -> dict[str, Classes]:
-    """The splits; ValueError where one has fewer than MIN_CLASSES classes."""
-    for split, classes in splits.items():
-        if len(classes) < MIN_CLASSES and NO_CLASS not in classes:
-            least = "; without a split of your own 6 are, and with --task ssl none" if task == "dml" else ""
-            raise ValueError(f"{len(classes)} classes for {split}, at least {MIN_CLASSES} are needed{least}")
-    return splits

@@ -19,8 +19,6 @@ from pathlib import Path
 
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont, features
-from scipy.ndimage import map_coordinates, maximum_filter
-from scipy.special import ndtri
 
 from trainables.datasets.structure import Plan, Recipe, Render, SplitPlan, fixed_order
 
@@ -108,6 +106,8 @@ def distorted(image: np.ndarray, strength: float, name: str) -> np.ndarray:
 
     strength: a factor of all standard deviations and of THICKER. name: draws the random numbers, the same at any size.
     """
+    from scipy.ndimage import map_coordinates, maximum_filter  # here, as trainings on cached arrays need no scipy
+
     size = image.shape[-1]
     normals, thick = _draws(name)
     angle, shear, log_height, log_width, *shift = strength * normals[:6]
@@ -131,6 +131,8 @@ def distorted(image: np.ndarray, strength: float, name: str) -> np.ndarray:
 
 def _draws(name: str) -> tuple[np.ndarray, float]:
     """The random numbers of a name: normal ones [6 + 2·GRID²] and a uniform one. A hash, as in `fixed_order`."""
+    from scipy.special import ndtri
+
     bits = np.frombuffer(shake_128(name.encode()).digest(4 * (7 + 2 * GRID**2)), "<u4")
     uniform = (bits + 0.5) / 2**32
     return ndtri(uniform[1:]), float(uniform[0])

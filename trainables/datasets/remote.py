@@ -98,8 +98,8 @@ def _fetch(address: Address, found: Survey) -> str:
         if other != partial or found.version is None:  # of another version, or perhaps
             shutil.rmtree(other)
     partial.mkdir(exist_ok=True)
-    bring(address, found, partial)
     root = partial / address.name
+    bring(address, found, root)
     digest = _digest(root)
     wrong = ""
     if address.sha256 not in (None, digest):

@@ -18,12 +18,13 @@ import numpy as np
 from filelock import FileLock
 from PIL import Image
 
+from trainables.datasets import data_roots
 from trainables.datasets.cache import AHEAD, cache_root
 from trainables.datasets.download import fetch
 from trainables.datasets.ground_truth import GroundTruth, load_ground_truth
 from trainables.datasets.remote import content
-from trainables.datasets.source import MAX_PIXELS, missing_data
-from trainables.datasets.structure import in_order, made_once, made_whole, preview, published_name
+from trainables.datasets.source import missing_data, opened_image
+from trainables.datasets.structure import UndecodableImage, in_order, made_once, made_whole, preview, published_name
 
 FORMAT = 1  # raise it when the same files would give other arrays
 
@@ -134,8 +135,6 @@ def _published(name: str, truth: GroundTruth) -> str:
 def _find(name: str, data_root: str | os.PathLike | None, fetch_it: bool) -> tuple[Path, GroundTruth, list[Path]]:
     """The benchmark's folder, its ground truth, and its images' files, first the database's, then the queries'. Raises
     as `load_benchmark`."""
-    from trainables.datasets import data_roots  # here because that package may import this module
-
     if name not in BENCHMARKS:
         raise ValueError(f"benchmark {name!r} is not known, these are: {', '.join(BENCHMARKS)}")
     roots = data_roots(data_root, fetch_it)
@@ -179,16 +178,14 @@ def _decode(file: Path, box: np.ndarray | None, image_size: int) -> np.ndarray:
     Never enlarged; Lanczos, as the benchmark's authors shrink. Raises ValueError naming a file that does not decode.
     """
     try:
-        with Image.open(file, formats=("JPEG",)) as opened:
-            if opened.width * opened.height > MAX_PIXELS:
-                raise ValueError(f"{opened.width} x {opened.height} pixels, at most {MAX_PIXELS:,} are decoded")
+        with opened_image(file, ("JPEG",)) as opened:
             image = opened.convert("RGB")
-        if box is not None:
-            x0, y0, x1, y1 = (round(float(edge)) for edge in box)
-            image = image.crop((max(x0, 0), max(y0, 0), min(x1, image.width), min(y1, image.height)))
-        if not image.width or not image.height:
-            raise ValueError(f"nothing of the image lies in the box {box}")
-    except (OSError, SyntaxError, EOFError, ValueError, Image.DecompressionBombError) as error:
+            if box is not None:
+                x0, y0, x1, y1 = (round(float(edge)) for edge in box)
+                image = image.crop((max(x0, 0), max(y0, 0), min(x1, image.width), min(y1, image.height)))
+            if not image.width or not image.height:
+                raise ValueError(f"nothing of the image lies in the box {box}")
+    except UndecodableImage as error:
         raise ValueError(f"{file}: {error}; every image is needed, restore it") from error
     scale = image_size / max(image.size)
     if scale < 1:

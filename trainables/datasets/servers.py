@@ -7,10 +7,10 @@ import re
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import timedelta
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
+from urllib.parse import urlencode
 
 from pyarrow import fs
 
@@ -21,15 +21,15 @@ from trainables.datasets.uri import Address
 BLOCK = 16 * 2**20  # bytes of an object per request
 THREADS = 16  # objects of a prefix that are fetched at a time
 AHEAD = 1024  # objects that may wait for a slow one
-GCS_RETRIES = timedelta(seconds=60)  # that a request may be retried; Arrow's default is 15 minutes
+GCS_SECONDS = 60  # that a request may be retried; Arrow's default is 15 minutes
 
 
 @dataclass(frozen=True)
 class Survey:
     """A server's description of its data, before they are fetched.
 
-    version: changes when the data change; None if the server gives no sign of changes.  sizes: relative name -> bytes,
-    None if unknown.
+    version: changes when the data change; None if the server gives no sign of changes.  sizes: name relative to the
+    address, "" of an archive -> bytes, None if unknown.
     """
 
     version: str | None
@@ -40,34 +40,31 @@ def survey(address: Address) -> Survey:
     """Ask the server for its data's description. Raises FileNotFoundError if there are no data, ConnectionError if that
     is unknown, and ValueError for names of objects that are not plain relative paths."""
     try:
-        if address.is_web:
-            return _survey_web(address)
-        files = _connect(address)
-        return _survey_prefix(files, address) if address.is_prefix else _survey_object(files, address)
+        return _survey_web(address) if address.is_web else _survey_store(address)
     except (FileNotFoundError, ConnectionError):
         raise
     except OSError as error:
         raise ConnectionError(f"{address.uri}: {_one_line(error)}") from error
 
 
-def bring(address: Address, found: Survey, folder: Path) -> None:
-    """Fetch all data of the survey into the folder, as <name>, an archive or a folder; partial files are continued.
+def bring(address: Address, found: Survey, root: Path) -> None:
+    """Fetch all data of the survey to the path `root`, an archive or a folder; partial files are continued.
 
     Raises ConnectionError, and OSError (ENOSPC) if the disk is too small.
     """
-    here = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-    needed, free = sum(size or 0 for size in found.sizes.values()) - here, shutil.disk_usage(folder).free
+    here = sum(path.stat().st_size for path in (root, *root.rglob("*")) if path.is_file())
+    needed, free = sum(size or 0 for size in found.sizes.values()) - here, shutil.disk_usage(root.parent).free
     if needed > free:
-        said = f"{address.uri} needs {needed:,} bytes in {folder.parent}, {free:,} are free; TUNE_CD_CACHE moves it"
+        place = root.parent.parent
+        said = f"{address.uri} needs {needed:,} bytes in {place}, {free:,} are free; TUNE_CD_CACHE moves it"
         raise OSError(errno.ENOSPC, said)
     files = None if address.is_web else _connect(address)
 
     def bring_one(name: str) -> None:
-        path, size = folder / address.name / name if address.is_prefix else folder / name, found.sizes[name]
+        path, size, source = root / name, found.sizes[name], f"{address.bucket}/{address.path}{name}"
         if path.exists() and path.stat().st_size == size:
             return
         path.parent.mkdir(parents=True, exist_ok=True)
-        source = f"{address.bucket}/{address.path}{name if address.is_prefix else ''}"
         read = partial(blocks, address.uri) if files is None else partial(_blocks, files, source)
         append(path, read, f"{address.scheme}://{source}")
         if size is not None and path.stat().st_size != size:
@@ -81,28 +78,19 @@ def bring(address: Address, found: Survey, folder: Path) -> None:
 def _survey_web(address: Address) -> Survey:
     with opened(address.uri) as response:  # not HEAD, which some servers do not know
         stamps, size = [response.headers["ETag"], response.headers["Last-Modified"]], response.length
-    return Survey(json.dumps([size, *stamps]) if any(stamps) else None, {address.name: size})
+    return Survey(json.dumps([size, *stamps]) if any(stamps) else None, {"": size})
 
 
-def _survey_object(files: fs.FileSystem, address: Address) -> Survey:
-    path = f"{address.bucket}/{address.path}"
-    info = files.get_file_info(path)
-    if info.type != fs.FileType.File:
-        raise FileNotFoundError(f"{address.uri}: there is no such object, or no bucket {address.bucket}")
-    with files.open_input_file(path) as source:
-        tag = (source.metadata() or {}).get("ETag", b"").decode(errors="replace")
-    return Survey(json.dumps([info.size, tag, info.mtime_ns]), {address.name: info.size})
-
-
-def _survey_prefix(files: fs.FileSystem, address: Address) -> Survey:
-    prefix = f"{address.bucket}/{address.path}"
-    found = files.get_file_info(fs.FileSelector(prefix.rstrip("/"), recursive=True, allow_not_found=True))
+def _survey_store(address: Address) -> Survey:
+    top = f"{address.bucket}/{address.path}"
+    below = fs.FileSelector(top.rstrip("/"), recursive=True, allow_not_found=True)
+    found = _connect(address).get_file_info(below if address.is_prefix else [top])
     stamps = sorted(
-        (info.path.removeprefix(prefix), info.size, info.mtime_ns) for info in found if info.type == fs.FileType.File
+        (info.path.removeprefix(top), info.size, info.mtime_ns) for info in found if info.type == fs.FileType.File
     )
     if not stamps:
-        raise FileNotFoundError(f"{address.uri}: there is no object below it, or no bucket {address.bucket}")
-    for name, _, _ in stamps:
+        raise FileNotFoundError(f"{address.uri}: there is no object, or no bucket {address.bucket}")
+    for name, _, _ in stamps if address.is_prefix else []:
         if any(part in ("", ".", "..") for part in name.split("/")) or re.search(r"[\\\x00-\x1f\x7f]", name):
             raise ValueError(
                 f"{address.uri}: the object's name {name!r} is refused; allowed are relative names without '..', "
@@ -125,17 +113,16 @@ def _blocks(files: fs.FileSystem, source: str, start: int) -> Iterator[bytes]:
 
 
 def _connect(address: Address) -> fs.FileSystem:
-    """The file system of a bucket; credentials are the store's usual ones, from the environment."""
-    options = dict(address.options)
+    """The file system of a bucket, with the store's usual credentials, endpoint and region from the environment."""
     if address.scheme == "gs":
-        return fs.GcsFileSystem(anonymous=address.host != address.bucket, retry_time_limit=GCS_RETRIES, **options)
-    # Arrow's constructor does not ask the environment for an endpoint, its from_uri does
-    usual = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
-    endpoint = options.pop("endpoint_override", usual)
-    region = options.pop("region", None) or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
-    if not region:
-        region = "us-east-1" if endpoint else fs.resolve_s3_region(address.bucket)
-    return fs.S3FileSystem(region=region, endpoint_override=endpoint, **options)
+        usual: dict[str, object] = {"retry_limit_seconds": GCS_SECONDS}
+    else:
+        endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+        own = "us-east-1" if endpoint or "endpoint_override" in dict(address.options) else None
+        region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or own
+        usual = {"region": region} if region else {}  # without one, Arrow asks for the bucket's
+    query = urlencode(usual | dict(address.options))
+    return fs.FileSystem.from_uri(f"{address.scheme}://{address.host}/?{query}")[0]
 
 
 def _one_line(error: Exception) -> str:

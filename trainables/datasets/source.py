@@ -129,6 +129,21 @@ class Source:
             yield lambda name: np.asarray(decode_image(read(name), "RGB", image_size)).transpose(2, 0, 1)
 
 
+@contextmanager
+def opened_image(file: Path | BytesIO, formats: tuple[str, ...] = FORMATS) -> Iterator[Image.Image]:
+    """Context of an image of at most MAX_PIXELS. Raises UndecodableImage, also for what decoding it in there raises."""
+    try:
+        with Image.open(file, formats=formats) as image:
+            if image.width * image.height > MAX_PIXELS:
+                raise ValueError(f"{image.width} x {image.height} pixels, at most {MAX_PIXELS:,} are decoded")
+            yield image
+    except UnidentifiedImageError as error:
+        raise UndecodableImage("of no known format") from error
+    except (OSError, SyntaxError, EOFError, ValueError, Image.DecompressionBombError) as error:
+        # Pillow raises all of these on damaged files, SyntaxError too ("broken PNG file").
+        raise UndecodableImage(str(error)) from error
+
+
 def decode_image(data: bytes, mode: str, size: int) -> Image.Image:
     """Decode an image file of one of FORMATS to size x size px.
 
@@ -136,19 +151,11 @@ def decode_image(data: bytes, mode: str, size: int) -> Image.Image:
     square, antialiased if it shrinks. Of several frames or pages the first is taken.
     mode: "L" or "RGB" (a greyscale image gets three equal channels); 16 bits of grey become 8. Raises UndecodableImage.
     """
-    try:
-        with Image.open(BytesIO(data), formats=FORMATS) as image:
-            if image.width * image.height > MAX_PIXELS:
-                raise ValueError(f"{image.width} x {image.height} pixels, at most {MAX_PIXELS:,} are decoded")
-            image.load()  # Pillow turns a TIFF upright here
-            fitted = _fitted(_of_eight_bits(image), mode, size)
-            fitted.info = image.info  # with the EXIF
-            return _upright(fitted)
-    except UnidentifiedImageError as error:
-        raise UndecodableImage("of no known format") from error
-    except (OSError, SyntaxError, EOFError, ValueError, Image.DecompressionBombError) as error:
-        # Pillow raises all of these on damaged files, SyntaxError too ("broken PNG file").
-        raise UndecodableImage(str(error)) from error
+    with opened_image(BytesIO(data)) as image:
+        image.load()  # Pillow turns a TIFF upright here
+        fitted = _fitted(_of_eight_bits(image), mode, size)
+        fitted.info = image.info  # with the EXIF
+        return _upright(fitted)
 
 
 def _fitted(image: Image.Image, mode: str, size: int) -> Image.Image:

@@ -92,13 +92,33 @@ class SplitPlan:
 
 @dataclass(frozen=True)
 class Plan:
-    """A dataset before decoding. channels: 1 or 3. splits: "train", "validation" and perhaps "test". content: number
-    and size of a user's own images, and a digest of their names and sizes."""
+    """A dataset before decoding.
+
+    name: for results.  channels: 1 or 3.  splits: "train", "validation" and perhaps "test"; images without classes are
+    in one.  content: number and size of a user's own images, and a digest of their names and sizes.  location: the
+    data's place.
+    """
 
     name: str
     channels: int
     splits: dict[str, SplitPlan]
     content: str = ""
+    location: str = ""
+
+    @property
+    def training_classes(self) -> int:
+        return len(self.splits["train"].class_names)
+
+    def images(self, split: str) -> int:
+        """The number of images of a split, 0 where the dataset has none of that name."""
+        return len(self.splits[split].items) if split in self.splits else 0
+
+    @property
+    def sizes(self) -> str:
+        """The numbers of images, for messages."""
+        classes = f" of {self.training_classes:,} classes" if self.training_classes > 1 else ", without classes"
+        train, validation, test = (self.images(split) for split in ("train", "validation", "test"))
+        return f"{train:,} training, {validation:,} validation, {test:,} test images{classes}"
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ a mask each of the positive and the negative pairs. Inside a batch the others ar
 similarities, so a loss needs one n x m matrix product and no differences of vectors.
 
 Masks are applied elementwise, never used as indices. Shapes do not depend on the labels' values and nothing waits for
-the device, so the losses work under `torch.func.vmap`, `torch.func.grad` and in CUDA graphs. A batch without a pair of
-one kind has NaN for that term: samplers do not draw such batches.
+the device, so that a step can be recorded as a CUDA graph. A batch without a pair of one kind has NaN for that term:
+samplers do not draw such batches.
 """
 
 import torch

@@ -1,7 +1,7 @@
 """Losses of two views of n images as named unweighted terms: the caller weighs them and adds them up.
 
-As in `trainables.losses.terms`, no shape depends on values and nothing waits for the device, so the losses work under
-`torch.func.vmap`, `torch.func.grad` and in CUDA graphs. Half precision is computed in float32, in autocast too.
+As in `trainables.losses.terms`, no shape depends on values and nothing waits for the device. Half precision is computed
+in float32, in autocast too.
 """
 
 import torch

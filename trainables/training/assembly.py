@@ -1,10 +1,11 @@
 """The parts of a training: sampler, optimiser, memory, loss and schedule, as its set-up names them."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import torch
 from torch import Tensor
+from torch.optim.sgd import sgd
 
 from trainables.data.augmentation import centre, crop_views, normalise, simclr_views
 from trainables.data.resident import DeviceData, take
@@ -38,6 +39,11 @@ def view_of(images: Tensor, setup: Setup, generator: torch.Generator) -> Tensor:
     elif setup.views == "crop":
         images = crop_views(images, generator, setup.input_size, (setup.crop_scale, 1.0))
     return normalise(images)
+
+
+def full_rate(setup: Setup) -> float:
+    """The learning rate without a schedule."""
+    return setup.learning_rate if setup.optimizer == "adam" else 1.0
 
 
 def decay(schedule: str, done: float) -> float:
@@ -96,19 +102,44 @@ def network_of(setup: Setup, channels: int, *, seed: int, weights: str | State, 
     )  # fmt: skip
 
 
-def build_optimiser(model: torch.nn.Module, setup: Setup, device: torch.device) -> torch.optim.Optimizer:
+class BareSGD:
+    """parameters -= rate * gradients, by the kernels of torch.optim.SGD and with what a training uses of its interface.
+
+    The classes of torch.optim import torch's compiler when the first of them is made, which takes a second and 150 MB
+    of every process. lr: a number or a tensor.
+    """
+
+    def __init__(self, parameters: Iterable[Tensor], lr: float | Tensor):
+        self.param_groups = [{"params": list(parameters), "lr": lr}]
+        self.state: dict[Tensor, dict] = {}
+
+    @torch.no_grad()
+    def step(self) -> None:
+        for group in self.param_groups:
+            moved = [parameter for parameter in group["params"] if parameter.grad is not None]
+            gradients = [parameter.grad for parameter in moved]
+            sgd(
+                moved, gradients, [None] * len(moved), fused=True, lr=group["lr"], weight_decay=0, momentum=0,
+                dampening=0, nesterov=False, maximize=False,
+            )  # fmt: skip
+
+    def state_dict(self) -> dict:
+        """Nothing: a scheduled rate is set before each step."""
+        return {}
+
+    def load_state_dict(self, state: dict) -> None:
+        pass
+
+
+def build_optimiser(model: torch.nn.Module, setup: Setup, device: torch.device) -> BareSGD | torch.optim.Adam:
     """Bare SGD with learning rate 1, or Adam. A scheduled rate is a tensor, which a recorded step reads."""
-    rate = setup.learning_rate if setup.optimizer == "adam" else 1.0
+    rate = full_rate(setup)
     lr = rate if setup.schedule == "constant" else torch.tensor(rate, device=device)
-    if setup.optimizer == "adam":
-        optimiser = torch.optim.Adam(
-            model.parameters(), lr=lr, weight_decay=setup.weight_decay, fused=True, capturable=device.type == "cuda"
-        )
-    else:
-        optimiser = torch.optim.SGD(model.parameters(), lr=lr, fused=True)
-    for group in optimiser.param_groups:
-        group["initial_lr"] = rate
-    return optimiser
+    if setup.optimizer == "sgd":
+        return BareSGD(model.parameters(), lr)
+    return torch.optim.Adam(
+        model.parameters(), lr=lr, weight_decay=setup.weight_decay, fused=True, capturable=device.type == "cuda"
+    )
 
 
 @torch.no_grad()

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Collection
 
 from trainables.data.sampling import check_batch_size
-from trainables.datasets import SourceSummary, check_source
+from trainables.datasets import Plan, check_source
 from trainables.datasets.revisited import check_benchmark
 from trainables.training.assembly import network_of
 from trainables.training.rehearsal import rehearse
@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 
 def check_training(
     setup: Setup, batch_sizes: Collection[int], data_root: str | None, download: bool = False
-) -> tuple[Setup, SourceSummary]:
+) -> tuple[Setup, Plan]:
     """Check the set-up against its data for each batch size; no image is decoded, nothing is trained. A user's own
     network takes one step on random images. Returns the set-up, which for images without classes has a score
     that needs none, and what was found.
@@ -28,7 +28,7 @@ def check_training(
     source = check_source(setup.dataset, data_root, task=setup.task, download=download)
     unit, there = "training classes", source.training_classes
     if setup.task == "ssl":
-        unit, there = "training images", source.training_images
+        unit, there = "training images", source.images("train")
     elif setup.dataset == "folder":
         unit += " (--task ssl needs none)"
     for batch_size in batch_sizes:
@@ -50,7 +50,7 @@ def check_training(
         check_benchmark(setup.test, data_root, download=download)
         if source.channels != 3:
             raise ValueError(f"test = {setup.test!r} has colour images; {setup.dataset} has {source.channels} channel")
-    elif not source.test_images:
+    elif not source.images("test"):
         raise ValueError(
             f"test = 'split': {setup.dataset} has no test split; one of the benchmarks roxford5k and rparis6k is needed"
         )
@@ -62,10 +62,10 @@ def check_training(
     return setup, source
 
 
-def _noted(setup: Setup, source: SourceSummary) -> str:
+def _noted(setup: Setup, source: Plan) -> str:
     """The numbers of images, and what they mean for the scores."""
-    epochs = setup.images_seen / source.training_images
+    epochs = setup.images_seen / source.images("train")
     said = f"{source.name}: {source.sizes}; {setup.images_seen:,} images are {epochs:,.1f} epochs"
-    if (few := source.validation_images) < FEW:
+    if (few := source.images("validation")) < FEW:
         said += f"; of {few} images a score of 0.5 has a standard error of {0.5 / few**0.5:.2f}"
     return said

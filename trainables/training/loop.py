@@ -128,7 +128,7 @@ class Training:
         with torch.cuda.stream(self.stream):  # None on a CPU: no effect
             if self.setup.schedule != "constant":
                 for group in self.optimiser.param_groups:
-                    group["lr"].fill_(group["initial_lr"] * self._rate_factor())
+                    group["lr"].fill_(self._rate())
             self._take(with_memory)
             self.iteration += 1
             if (self.iteration + CHECK_LEAD) % DIVERGENCE_CHECK == 0:
@@ -136,10 +136,11 @@ class Training:
                 if self.check_made:
                     self.check_made.record()
 
-    def _rate_factor(self) -> float:
-        if self.setup.schedule == "plateau":
-            return self._plateau
-        return assembly.decay(self.setup.schedule, self.iteration / self.iterations)
+    def _rate(self) -> float:
+        """The scheduled learning rate of the next step."""
+        schedule, done = self.setup.schedule, self.iteration / self.iterations
+        factor = self._plateau if schedule == "plateau" else assembly.decay(schedule, done)
+        return assembly.full_rate(self.setup) * factor
 
     def _take(self, with_memory: bool) -> None:
         step = partial(self._step, with_memory)
@@ -201,15 +202,13 @@ class Training:
             listed = ", ".join(f"{name} {state.get(name)!r}, not {identity[name]!r}" for name in differs)
             raise ValueError(f"the state of another training: {listed}")
         self.generator.set_state(state["generator"].cpu())  # first: a GPU's and a CPU's do not fit each other
-        before = _tensors(self.optimiser)
         with aside([self]):
             self.model.load_state_dict(state["model"])
             self.optimiser.load_state_dict(copy.deepcopy(state["optimiser"]))  # torch keeps the tensors it is given
             for group in self.optimiser.param_groups:  # torch moves the state, but not a scheduled rate
                 group["lr"] = group["lr"].to(self.device) if isinstance(group["lr"], Tensor) else group["lr"]
-            after = _tensors(self.optimiser)
-            if len(after) != len(before) or any(a is not b for a, b in zip(after, before)):
-                self._replayed = {}  # recorded steps use the former tensors; bare SGD has none
+            if self.setup.optimizer == "adam":
+                self._replayed = {}  # recorded steps use the former tensors of its state
             if self.memory is not None:
                 self.memory.load_state_dict(state["memory"])
         self.iteration = self.target = state["iteration"]
@@ -244,7 +243,7 @@ class Training:
         if with_memory:
             all_terms = terms + torch.stack(assembly.remember_and_compare(self.memory, z, labels, self.setup))
         loss = (self.weights * all_terms).sum()  # sum of Lambda_i * term_i
-        self.optimiser.zero_grad(set_to_none=True)
+        self.model.zero_grad()
         loss.backward()
         self.optimiser.step()
         self._sums += terms.detach()
@@ -268,9 +267,3 @@ class Training:
             terms = dict(zip(self.loss.scores, assembly.loss_terms(z, labels, self.setup)))
             rows.append(terms | self._pair_statistics(z, labels))
         return {name: sum(row[name] for row in rows).double() / len(rows) for name in rows[0]}
-
-
-def _tensors(optimiser: torch.optim.Optimizer) -> list[Tensor]:
-    """The tensors of an optimiser beside the parameters: its state and settings."""
-    held = [*optimiser.state.values(), *optimiser.param_groups]
-    return [value for values in held for value in values.values() if isinstance(value, Tensor)]

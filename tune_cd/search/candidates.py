@@ -1,8 +1,9 @@
 """The new configurations among which the default search chooses: points on lines through promising trainings."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from math import inf
 
 import numpy as np
@@ -12,9 +13,6 @@ from tune_cd.search.prior import draws_of
 from tune_cd.search.space import NEGLIGIBLE, Array, Configuration, Space
 from tune_cd.search.surrogate import Surrogate
 from tune_cd.search.training import Proposal
-
-LIVE_LINES = 3
-"""While trainings run, the lines through the LIVE_LINES most promising new ones are compared with the leader's."""
 
 AT_ONCE, FIRST = 4, 100
 """Number of lines checked together for a promise, and of points, best first, for being new; mostly these suffice."""
@@ -38,8 +36,10 @@ class Candidates:
         """(score, proposal) of the configuration with the largest score, on the lines through the leader. If none is
         new there (as with a few allowed values), the lines through the next best training are searched. (-1, None) if
         none is new. score: points [n, n_axes] -> [n]."""
-        for group in self._origins():
-            lines = self._lines_through(group)
+        leader = self.model.leader
+        others = (int(at) for at in np.argsort(-self.model.ends, kind="stable") if at != leader)
+        for training in chain([leader], others):
+            lines = self._lines_through(training)
             x = points_on(lines)
             scores = score(x)
             ranked = np.argsort(-scores, kind="stable")
@@ -50,7 +50,7 @@ class Candidates:
 
     def points(self) -> Iterator[Array]:
         """Points [n, n_axes] on the lines through the leader, a few lines at a time."""
-        lines = self._lines_through([self.model.leader])
+        lines = self._lines_through(self.model.leader)
         for at in range(0, len(lines), AT_ONCE):
             x = points_on(lines[at : at + AT_ONCE])
             yield x[self.model.is_new(x)]
@@ -70,7 +70,7 @@ class Candidates:
         for count in SAMPLED:
             shares = (origin + np.random.default_rng(n).random((count, len(width)))) % 1
             on_line = not model.plan.axes
-            x = points_on(self._lines_through([0])) if on_line else space.snapped(space.low + shares * width)
+            x = points_on(self._lines_through(0)) if on_line else space.snapped(space.low + shares * width)
             x = x[model.is_new(x)][: None if on_line else SAMPLED[0]]
             if len(x):
                 apart = draws.features(x)[:, None] - draws.features(model.points)
@@ -78,25 +78,13 @@ class Candidates:
                 return Proposal(space.from_coordinates(x[np.argmax(away * weight(x))]), "sampled", 0.0)
         return None
 
-    def _origins(self) -> Iterator[Sequence[int]]:
-        """Groups of trainings, as indices, whose lines are searched in turn. First: the leader and the LIVE_LINES best
-        running trainings without a value. Then: every other training, best first."""
-        leader, trainings = self.model.leader, self.model.trainings
-        ranked = [int(at) for at in np.argsort(-self.model.ends, kind="stable")]
-        new = [at for at in ranked if not trainings[at].curve and at != leader]
-        first = [leader, *new[:LIVE_LINES]]
-        yield first
-        yield from ([at] for at in ranked if at not in first)
-
-    def _lines_through(self, trainings: Sequence[int]) -> list[Line]:
-        """The lines through some trainings. Random ones run through the first alone."""
+    def _lines_through(self, training: int) -> list[Line]:
+        """The lines through a training's configuration; through the leader's `_counterparts` too."""
         plan, turn = self.model.plan, len(self.model.trainings)
-        through = [self.model.trainings[at].h for at in trainings]
-        counterparts = self._counterparts if self.model.leader in trainings else []
-        lines = [line for h in through + counterparts for line in lines_through(plan, h, self.space, turn)]
-        if self.model.prior.random and plan.axes:
-            lines += random_lines(self.space, through[0], turn)
-        return lines
+        h = self.model.trainings[training].h
+        through = [h, *(self._counterparts if training == self.model.leader else ())]
+        lines = [line for one in through for line in lines_through(plan, one, self.space, turn)]
+        return lines + (random_lines(self.space, h, turn) if self.model.prior.random and plan.axes else [])
 
     @cached_property
     def _counterparts(self) -> list[Configuration]:

@@ -12,9 +12,8 @@ value at full length most, per image. So cheap trials explore while little is kn
 by themselves: once short trainings of neighbours tell nothing new, only longer ones do. A paused training is never
 given up. With one length, the full one, every step is a new configuration.
 
-Any number of trainings may be running. Each counts as told, at its predicted value; the lines through the most
-promising of them are compared too. The next step depends only on the progress of each training and on which are
-running.
+Any number of trainings may be running. Each counts as told, at its predicted value. The next step depends only on the
+progress of each training and on which are running.
 """
 
 from collections.abc import Iterator, Mapping
@@ -49,10 +48,6 @@ measurable. If short trainings were enough, the search would wander about the fi
 PROMISE = 1e-3, 1e-2
 """The search ends when no step promises to gain these shares of the range of the values: the first for a usual step,
 the second for a step that exploits."""
-
-LIVE_MARGIN = 0.3
-"""While trainings run, an improvement in usual steps counts from at least LIVE_MARGIN above the best, which will have
-risen before this training ends."""
 
 PAUSING_MARGIN = 0.1
 """Least margin after a blind start where trainings pause. Short trainings are many: 1/n of n values would soon keep the
@@ -161,12 +156,11 @@ class Guided:
     @property
     def _margin(self) -> float:
         """Margin above the best from which an improvement counts, in standard deviations of the values. After a blind
-        start, fewer values give longer steps. See `Prior.margin` and LIVE_MARGIN."""
+        start, fewer values give longer steps. See `Prior.margin`."""
         if self._exploits:
             return 0.0
         least = PAUSING_MARGIN if len(self.lengths) > 1 else 0.0
-        margin = max(1 / max(1, self._n_told), least) if self.blind else self.prior.margin
-        return max(margin, LIVE_MARGIN) if self._runs else margin
+        return max(1 / max(1, self._n_told), least) if self.blind else self.prior.margin
 
     def _weight(self, x: Array) -> Array:
         """Prior of the optimum's location at x [n, n_axes], [n], as far as it still counts: see `Prior.fades_from`."""

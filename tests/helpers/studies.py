@@ -20,6 +20,7 @@ from tune_cd import CoordinateDescent, Space, balance, results
 from tune_cd.landscapes import replay
 from tune_cd.landscapes.formulas import LANDSCAPES
 from tune_cd.landscapes.simulation import replay_all, simulate
+from tune_cd.results.parquet import serialise
 from tune_cd.results.reading import frame
 from tune_cd.results.rows import DIGEST
 from tune_cd.results.schema import TRIALS, check_trial
@@ -83,6 +84,13 @@ def store(folder: Path, trials: pd.DataFrame) -> None:
     for trial in trials.to_dict("records"):
         gaps = {name: None for name, value in trial.items() if not isinstance(value, dict) and pd.isna(value)}
         results.write_trial(folder, trial | gaps)
+
+
+def damaged(folder: Path, name: str = "hurt") -> None:
+    """Add a study of another program, whose rows hold a text that is no JSON."""
+    rows = [check_trial(row(n, study=name)) | {"software": "{damaged"} for n in range(3)]
+    (folder / "trials" / name).mkdir(parents=True)
+    (folder / "trials" / name / "all.parquet").write_bytes(serialise(rows, TRIALS))
 
 
 def plain(trials: pd.DataFrame) -> pd.DataFrame:

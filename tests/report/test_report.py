@@ -21,7 +21,7 @@ from tune_cd.report.findings import Findings
 from tune_cd.report.first_screen import images_of, worth
 from tune_cd.report.payload import payload
 from tune_cd.report.words import summarise
-from tune_cd.report.writing import content
+from tune_cd.report.writing import content, write_report
 from tune_cd.results.parquet import serialise
 from tune_cd.results.study_files import Networks
 
@@ -483,6 +483,20 @@ def test_a_damaged_file_is_named_on_the_page(tmp_path, capsys):
     (tmp_path / "trials/s/broken.parquet").write_bytes(b"PAR1")
     assert main([str(tmp_path), "-o", str(tmp_path / "page.html")]) == 0
     assert "broken.parquet" in capsys.readouterr().err and "broken.parquet" in (tmp_path / "page.html").read_text()
+
+
+def test_a_study_that_cannot_be_shown_is_named_in_its_place_and_costs_no_other(tmp_path, capsys):
+    store(tmp_path, job())
+    [alone] = content(tmp_path)["studies"]
+    studies.damaged(tmp_path)
+    page = tmp_path / "page.html"
+    assert main([str(tmp_path), "-o", str(page)]) == 1
+    said = capsys.readouterr()
+    assert "error: study hurt could not be shown: JSONDecodeError: " in said.err and "of 1 study:" in said.out
+    good, hurt = shown(page)["studies"]
+    assert good == alone and hurt["name"] == "hurt" and "JSONDecodeError" in hurt["failed"]
+    with pytest.raises(ValueError, match="JSONDecodeError"):
+        write_report(tmp_path, "hurt")
 
 
 def test_the_command_and_the_networks_are_those_of_the_study(tmp_path):

@@ -186,7 +186,7 @@ def test_the_command_writes_them_and_says_how_many(tmp_path, capsys, undrawn):
 
 
 def test_a_figure_that_cannot_be_drawn_costs_no_other_and_is_named(tmp_path, capsys, monkeypatch, drawn):
-    """Neither one that fails as it is made, nor as it is drawn, nor what is computed before."""
+    """Neither one that fails as it is made, nor as it is drawn, nor what is computed before; nor a damaged study."""
     from matplotlib.figure import Figure
 
     class Unfit(Figure):
@@ -194,11 +194,14 @@ def test_a_figure_that_cannot_be_drawn_costs_no_other_and_is_named(tmp_path, cap
             raise RuntimeError("no room")
 
     store(tmp_path / "r", studies.main_job())
+    studies.damaged(tmp_path / "r")
     monkeypatch.setattr(plots, "directions_figure", Unfit)
     monkeypatch.setattr(figures, "sublosses", lambda trials, score: 1 / 0)
     monkeypatch.setattr("tune_cd.analysis.tables.best_values", lambda trials: [][0])
     assert main(command(tmp_path)) == 1
-    assert sorted(capsys.readouterr().err.splitlines()) == [
+    *figure_errors, page_error = sorted(capsys.readouterr().err.splitlines())
+    assert page_error.startswith("error: study hurt could not be shown: ")
+    assert figure_errors == [
         "error: best-values could not be made: IndexError: list index out of range",
         "error: directions could not be made: RuntimeError: no room",
         "error: glyphs-margin/sub-losses could not be made: ZeroDivisionError: division by zero",

@@ -39,16 +39,20 @@ def payload(
     trials: rows of `results.read`, of any number of studies, including none. notes: sentences about the whole page, of
     which the first NOTES are listed. known: by study, where known, the `command` that runs the study again, and
     `networks`, the file of each search's trained network. curves: rows of `results.read_curves`, if the trials have
-    any. Numbers that a float cannot hold are gaps. Secrets are hidden.
+    any. Numbers that a float cannot hold are gaps. Secrets are hidden. A study whose rows cannot be shown has an entry
+    with the error, `failed`, in its place.
     """
     listed = [*notes[:NOTES], *[f"… and {len(notes) - NOTES} more of these"][: len(notes) > NOTES]]
+    studies: list[dict[str, Any]] = []
     with np.errstate(all="ignore"):
-        studies = [
-            hide(_study(f"{name}: {words}" if words else str(name), rows, curves, **(known or {}).get(str(name), {})))
-            for name, own in trials.groupby("study", sort=True)
-            for words, rows in parts_of(own)  # one per problem and set-up, whose scores have no common scale
-        ]
-        tables = hide(_compared(trials)) if len(studies) > 1 else []
+        for name, own in trials.groupby("study", sort=True):
+            try:
+                studies += _entries(str(name), own, curves, (known or {}).get(str(name), {}))
+            except Exception as error:  # other programs' rows may hold anything, and cost no other study its place
+                failed = redact(f"{type(error).__name__}: {error}")
+                studies.append(_heading(str(name), own) | {"failed": failed})
+        shown = trials[~trials["study"].isin(list(unshown(studies)))]
+        tables = hide(_compared(shown)) if len(studies) > 1 else []
     return {
         "title": redact(title),
         "notes": [*map(redact, listed)],
@@ -56,6 +60,21 @@ def payload(
         "tables": tables,
         "studies": sorted(studies, key=lambda study: -(study["ended"] or 0)),
     }
+
+
+def unshown(studies: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Study -> the error, of those of a page that could not be shown."""
+    return {study["study"]: study["failed"] for study in studies if "failed" in study}
+
+
+def _entries(name: str, own: pd.DataFrame, curves: pd.DataFrame | None, known: Mapping[str, Any]) -> list[dict]:
+    """A study's entries, one per problem and set-up, whose scores have no common scale."""
+    return [hide(_study(f"{name}: {words}" if words else name, rows, curves, **known)) for words, rows in parts_of(own)]
+
+
+def _heading(name: str, trials: pd.DataFrame) -> dict[str, Any]:
+    ended = max(filter(None, seconds(trials["ended_at"])), default=None)
+    return {"name": name, "study": str(trials["study"].iloc[0]), "title": name, "ended": ended, "chips": []}
 
 
 def _study(
@@ -73,23 +92,24 @@ def _study(
     network = (networks or {}).get(found.best["search"]) if best else None
     problem = [str(first["dataset"])] if pd.notna(first["dataset"]) and first["dataset"] else []
     problem += [f"{first['loss']} loss"] if problem and pd.notna(first["loss"]) else []
-    return {
-        "name": name,
-        "study": found.study,
-        "title": ", ".join(problem) or name,
-        "ended": max(filter(None, seconds(trials["ended_at"])), default=None),
-        "chips": chips(trials, shares, states, images),
-        "words": [[head, *said] for head, said in summarise(found, command, images).items()],
-        "best": best,
-        "setting": setting(found, found.best, " ") if best else [],
-        "worth": worth(found),
-        "use": use_it(found, command, network),
-        "trials": {column: plain(trials[column]) for column in COLUMNS}
-        | {"state": states, "share": numbers(shares, 3), "started": seconds(trials["started_at"])},
-        "learning": _learning(trials, curves),
-        "curves": _curves(trials),
-        "facts": _facts(trials),
-    } | landscape(found, trials, np.where(np.isnan(shares), 1.0, shares), best)
+    return (
+        _heading(name, trials)
+        | {
+            "title": ", ".join(problem) or name,
+            "chips": chips(trials, shares, states, images),
+            "words": [[head, *said] for head, said in summarise(found, command, images).items()],
+            "best": best,
+            "setting": setting(found, found.best, " ") if best else [],
+            "worth": worth(found),
+            "use": use_it(found, command, network),
+            "trials": {column: plain(trials[column]) for column in COLUMNS}
+            | {"state": states, "share": numbers(shares, 3), "started": seconds(trials["started_at"])},
+            "learning": _learning(trials, curves),
+            "curves": _curves(trials),
+            "facts": _facts(trials),
+        }
+        | landscape(found, trials, np.where(np.isnan(shares), 1.0, shares), best)
+    )
 
 
 def _best_rows(found: Findings) -> list[int]:

@@ -10,7 +10,7 @@ import pandas as pd
 
 from tune_cd import results
 from tune_cd.report.page import render
-from tune_cd.report.payload import payload
+from tune_cd.report.payload import payload, unshown
 from tune_cd.results.location import is_uri
 from tune_cd.results.store import store_of
 from tune_cd.results.study_files import OPTIONS, REPORT, Networks, file_of, options_of, text_of
@@ -65,7 +65,12 @@ def _known(place: Path | str, study: str) -> dict[str, Any]:
 
 
 def write_report(place: Path | str, study: str) -> Path | str:
-    """Write a study's page to its folder; returns its location. Errors: as `read`, and OSError on writing."""
-    store, file = store_of(place), file_of(study, REPORT)
-    store.write(file, render(content(place, [study])).encode())
+    """Write a study's page to its folder; returns its location.
+
+    Raises ValueError if its rows cannot be shown, OSError on writing; other errors as `read`.
+    """
+    store, file, found = store_of(place), file_of(study, REPORT), content(place, [study])
+    for reason in unshown(found["studies"]).values():
+        raise ValueError(reason)
+    store.write(file, render(found).encode())
     return store.where(file)

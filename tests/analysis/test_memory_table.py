@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from printed_tables import same
+from printed_tables import cells_of
 from studies import plain, row, table
 
 from tune_cd.analysis.memory_table import MEMORY_TABLE, SUFFIX, memory, memory_modes
@@ -57,7 +57,7 @@ def test_each_cell_has_both_schedules():
             ["0.68 / 0.69", "0.77 / 0.80"], ["0.73 / 0.75", "0.77 / 0.80"],
             ["0.68 / 0.69", "0.71 / 0.72"], ["0.73 / 0.75", "0.76 / 0.79"],
         ]  # fmt: skip
-    assert list(memory(trials).index) == list(MEMORY_TABLE) and same(memory(trials))[1][0] == "(S1) Original"
+    assert list(memory(trials).index) == list(MEMORY_TABLE) and cells_of(memory(trials))[1][0] == "(S1) Original"
     assert memory(table(study(RECALLS)))["with XBM"].tolist() == ["0.77 / -", "0.77 / -", "0.71 / -", "0.76 / -"]
 
 

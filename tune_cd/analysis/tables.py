@@ -1,7 +1,7 @@
-"""The paper's tables from results tables, as DataFrames, Markdown or LaTeX.
+"""The paper's tables from results tables, as DataFrames or Markdown.
 
 print(markdown(compared(summary(curves_of(trials)))))     tab:hp_res; with columns=["AUC@20"] tab:ablation
-print(latex(best_values(trials)))                         the best balances, ssec:best_hp_values
+print(markdown(best_values(trials)))                      the best balances, ssec:best_hp_values
 print(markdown(base_numbers(trials)))                     table:baselines
 print(markdown(memory(trials)))                           table:xbm
 """
@@ -181,30 +181,6 @@ def _aligned(rows: list[list[str]]) -> str:
     rule = ["-" * width for width in widths]
     lines = [[cell.ljust(width) for cell, width in zip(row, widths)] for row in (rows[0], rule, *rows[1:])]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
-def latex(table: pd.DataFrame, caption: str = "", label: str = "") -> str:
-    """A table as LaTeX (booktabs)."""
-    head, *rows = [" & ".join(map(_escaped, row)) + r" \\" for row in _text(table)]
-    columns = rf"\begin{{tabular}}{{@{{}}l{'c' * head.count(' & ')}@{{}}}}"
-    lines = [r"\begin{table}", r"\centering", columns, r"\toprule", head, r"\midrule", *rows, r"\bottomrule"]
-    lines.append(r"\end{tabular}")
-    lines += [rf"\caption{{{_escaped(caption)}}}"] * bool(caption) + [rf"\label{{{label}}}"] * bool(label)
-    return "\n".join([*lines, r"\end{table}"])
-
-
-LATEX = {
-    "Λp": r"$\Lambda_p$", "Λe": r"$\Lambda_e$", "\\": r"\textbackslash{}", "±": r"$\pm$", "Λ": r"$\Lambda$",
-    "Δ": r"$\Delta$", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": "$<$", ">": "$>$",
-}  # fmt: skip
-LATEX |= {character: f"\\{character}" for character in "&%$#_{}"}
-MINUS = r"(?<![\w.])-(?=\d)"
-"""A minus sign before a number; a hyphen has a character before it."""
-
-
-def _escaped(text: str) -> str:
-    special = "|".join([*map(re.escape, LATEX), MINUS])
-    return re.sub(special, lambda found: LATEX.get(found[0], "$-$"), text)
 
 
 def _text(table: pd.DataFrame) -> list[list[str]]:

@@ -5,7 +5,9 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+import studies
 from rows import minimal
+from studies import table
 
 from tune_cd.analysis import best_so_far, best_trial, comparable, curves_of, grid, summary
 from tune_cd.analysis.choices import choice, choice_names, signs, texts_of
@@ -13,21 +15,13 @@ from tune_cd.analysis.means import means_over_settings, setting_numbers
 from tune_cd.analysis.parts import require_one
 from tune_cd.analysis.scores import parameter, parameter_names, settings, varied
 from tune_cd.results.__main__ import studies_table, trials_table
-from tune_cd.results.parquet import table_of
-from tune_cd.results.reading import frame
-from tune_cd.results.schema import TRIALS, check_trial
 
 SOLVERS = ["adam", "sgd", "null"]
 
 
-def row(index, lr, solver, score, seed=0, study="s", mode="min", **more):
-    given = {"params": {"lr": lr}, "choices": {"solver": solver}, "seed": seed, "study": study, "mode": mode}
-    named = {"trial_id": f"cd-{index:05d}", "trial_index": index, "metric_name": "loss", "status": "completed"}
-    return minimal(**given, **named, val_score=score, **more)
-
-
-def table(rows) -> pd.DataFrame:
-    return frame(table_of([check_trial(one) for one in rows], TRIALS), TRIALS)
+def row(index, lr, solver, score, seed=0, mode="min", **more):
+    given = {"params": {"lr": lr}, "choices": {"solver": solver}, "search": "cd", "metric_name": "loss"}
+    return studies.row(index, val=score, seed=seed, mode=mode, **given | more)
 
 
 def study(mode="min") -> pd.DataFrame:

@@ -14,7 +14,7 @@ from rows import minimal
 from tune_cd import results
 from tune_cd.analysis import comparable
 from tune_cd.landscapes.find import find
-from tune_cd.landscapes.formulas import ASPECT, BATCH_SIZES, LANDSCAPES, PRINTED, RANGE, Ridge
+from tune_cd.landscapes.formulas import ASPECT, LANDSCAPES, PRINTED, RANGE, Ridge
 from tune_cd.landscapes.landscape import DURATIONS, NEEDED, from_path, from_table
 from tune_cd.landscapes.measured import FOLDER
 from tune_cd.landscapes.simulation import simulate
@@ -183,12 +183,6 @@ def test_a_line_is_a_landscape_too_and_without_test_scores_the_validation_scores
     assert landscape.test is None and landscape.score(landscape.optimum) == pytest.approx(0.71)
 
 
-def test_other_parameters_come_from_the_map():
-    landscape = from_table(rows(), "grid", axes=("alpha", "Lambda_e"))
-    assert landscape.space.names == ("alpha", "Lambda_e")
-    assert landscape.score({"alpha": 0.1, "Lambda_e": 0.2}) == pytest.approx(0.35)
-
-
 def test_a_path_is_a_results_folder_or_a_single_file(tmp_path):
     table = rows()
     for row in table.to_dict("records"):
@@ -314,20 +308,6 @@ def test_ridges_are_elongated_along_the_joint_direction_and_turn():
     crest = np.cos(angle) * joint + np.sin(angle) * balance
     assert turned(turned.centre + 8 * crest) == pytest.approx(0.8 / np.e)
     assert turned(turned.centre + 8 * joint) < 0.8 / np.e
-
-
-def test_the_crest_of_the_curved_ridge_leaves_the_line():
-    ridge = LANDSCAPES["curved"].validation
-    joint, balance = np.array([1.0, 1.0]) / np.sqrt(2), np.array([-1.0, 1.0]) / np.sqrt(2)
-    along = ridge.centre - 10 * joint
-    assert ridge(along + ridge.bend * 100 * balance) > 2.5 * ridge(along)
-    assert ridge.bend * 100 == pytest.approx(ridge.s_balance)
-
-
-def test_the_batch_size_matters_little():
-    landscape = LANDSCAPES["batch"]
-    scores = {b: landscape.score(landscape.optimum | {"batch_size": b}) / landscape.high for b in BATCH_SIZES}
-    assert max(scores, key=scores.get) == 64 and min(scores.values()) == scores[512] == pytest.approx(0.914, abs=0.001)
 
 
 def test_a_category_is_an_axis_with_its_values_and_a_loss_counts_negated():

@@ -8,8 +8,7 @@ from functools import cache
 import pytest
 from browser import browser, opened, watched
 from odd_studies import odd
-from own_tuner import own_tuner
-from studies import VICREG, damaged, empty, full_grid, main_job, row, searched_terms, store, table
+from studies import VICREG, damaged, empty, full_grid, main_job, own_tuner, row, searched_terms, store, table
 
 from tune_cd.report.page import render
 from tune_cd.report.payload import payload

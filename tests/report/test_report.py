@@ -8,8 +8,7 @@ import pandas as pd
 import pytest
 import studies
 from odd_studies import odd
-from own_tuner import own_tuner
-from studies import full_grid, row, store, table
+from studies import full_grid, own_tuner, row, store, table
 from warned import no_warnings
 
 from tune_cd import Space, balance, results
@@ -523,19 +522,16 @@ def test_one_parquet_file_is_enough(tmp_path):
     assert len(study["trials"]["trial_id"]) == len(trials) and len(study["params"]) == 2
 
 
-def test_odd_studies_cost_no_other_study_anything(tmp_path, capsys):
-    """All kinds of odd rows in one folder with a healthy study: all are shown, the healthy one as if it were alone."""
-    healthy, tables = studies.main_job(), odd()
+@pytest.mark.parametrize("chosen", [slice(1, None, 2), pytest.param(slice(0, None, 2), marks=pytest.mark.faults)])
+def test_odd_studies_cost_no_other_study_anything(tmp_path, capsys, chosen):
+    """Studies with odd rows in one folder with a healthy one: all are shown, the healthy one as if it were alone. Those
+    that are not chosen in the short run are drawn in `test_report_figures.py`."""
+    healthy, tables = studies.main_job(), list(odd().values())[chosen]
     [alone] = payload(healthy, "t")["studies"]
-    found = payload(studies.several([healthy, *tables.values()]), "t")
+    for trials in (healthy, *tables):
+        store(tmp_path, trials)
+    assert main([str(tmp_path), "-o", str(tmp_path / "page.html")]) == 0
+    assert f" of {1 + len(tables)} studies:" in capsys.readouterr().out
+    found = shown(tmp_path / "page.html")
     assert found["notes"] == []
     assert next(study for study in found["studies"] if study["study"] == "glyphs-margin") == alone
-    named = {study["study"] for study in found["studies"]}
-    assert named == {"glyphs-margin", *(trials["study"].iloc[0] for trials in tables.values())}
-    for name in ("parameters changed", "a parameter missing", "other weights", "halves of characters"):
-        store(tmp_path / "r", tables[name])
-    store(tmp_path / "r", healthy)
-    assert main([str(tmp_path / "r"), "-o", str(tmp_path / "page.html")]) == 0
-    assert " of 5 studies:" in capsys.readouterr().out
-    [written] = [study for study in shown(tmp_path / "page.html")["studies"] if study["study"] == "glyphs-margin"]
-    assert written["words"][0] == alone["words"][0] and written["params"] == alone["params"]

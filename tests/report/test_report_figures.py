@@ -53,7 +53,7 @@ KINDS = {
         {"best-values", "memory"},
     ),
     "grid over three axes": (volume, THEORY | SLICES, {"best-values"}),
-    "own parameters": (studies.own_parameters, CURVES, set()),
+    "own tuner": (lambda: studies.own_tuner()[0], CURVES, set()),
     "own grid": (studies.own_grid, set(), set()),
     "written rows": (studies.written, {"curves-trials"}, set()),
 } | {
@@ -103,7 +103,7 @@ def check(written, folder: Path, pictures: set[str], tables: set[str]):
     assert names(folder, ".svg", ".png") == pictures and names(folder, ".md") == tables
 
 
-ALONE = ("lost trials", "own parameters")
+ALONE = ("lost trials", "own tuner")
 """On their own in the short run too: the main job is drawn for real, the others are made in a folder of all kinds."""
 
 
@@ -253,8 +253,8 @@ def test_a_grids_cells_are_no_curve_and_its_best_is_what_searches_are_measured_b
 def test_time_is_drawn_where_it_is_known():
     """A study without times costs no other's curves over time."""
     on_gpus = studies.on_gpus().assign(study="gpus", dataset="other")
-    made = dict(figures.figures_of_all(studies.several([studies.own_parameters(), studies.written(), on_gpus])))
-    panels = {"trials": ["my-study", "other", "written"], "seconds": ["my-study", "other"]}
+    made = dict(figures.figures_of_all(studies.several([studies.own_tuner()[0], studies.written(), on_gpus])))
+    panels = {"trials": ["my-net", "other", "written"], "seconds": ["my-net", "other"]}
     for over, expected in panels.items():
         assert [axes.get_title().split(":")[0] for axes in made[f"curves-{over}"]().axes] == expected
 

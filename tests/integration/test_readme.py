@@ -317,8 +317,10 @@ def test_commands_do_what_they_say_on_the_main_job(command, finished):
     ids=name_of,
 )
 def test_examples_run(readme, finished, cluster):
-    """The Python of one README, block after block, in the folder of the main job's results, its searches with four
-    trials."""
+    """The Python of one README, block after block, in the folder of the main job's results, its searches with three
+    trials, or one whole training's worth of short ones."""
     script, code = finished.folder / "example.py", "\n".join(blocks(readme, "python"))
-    script.write_text(re.sub(r"\bnum_samples=\d+", "num_samples=4", code), encoding="utf-8")
+    for name, number in (("num_samples", 3), ("budget", 1)):
+        code = re.sub(rf"\b{name}=\d+", f"{name}={number}", code)
+    script.write_text(code, encoding="utf-8")
     _ran([script.name], finished.folder, address=cluster.address)

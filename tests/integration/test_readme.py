@@ -306,7 +306,7 @@ def test_commands_do_what_they_say_on_the_main_job(command, finished):
         folder = finished.folder / command.words[command.words.index("--figures") + 1]
         files = [file for file in folder.rglob("*") if file.is_file()]
         assert f"{len(files)} files of figures and tables: " in said and min(file.stat().st_size for file in files) > 99
-        assert {file.suffix for file in files} == {".svg", ".png", ".md"}
+        assert {file.suffix for file in files} == {".svg", ".png", ".md", ".tex"}
 
 
 @pytest.mark.ray

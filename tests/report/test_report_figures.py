@@ -100,7 +100,7 @@ def names(folder: Path, *endings: str) -> set[str]:
 def check(written, folder: Path, pictures: set[str], tables: set[str]):
     """These figures and tables were written, and nothing else."""
     assert written.failed == {} and sorted(written.files) == sorted(filter(Path.is_file, folder.rglob("*")))
-    assert names(folder, ".svg", ".png") == pictures and names(folder, ".md") == tables
+    assert names(folder, ".svg", ".png") == pictures and names(folder, ".md", ".tex") == tables
 
 
 ALONE = ("lost trials", "own tuner")
@@ -163,7 +163,7 @@ def test_pictures_are_pictures_and_tables_are_tables(tmp_path, monkeypatch):
                 assert min(image.size) > 300 and len(image.convert("RGB").getcolors(10**7)) > 10
         elif file.suffix == ".svg":
             assert ElementTree.parse(file).getroot().tag.endswith("svg")
-        else:
+        elif file.suffix == ".md":
             rows = [line for line in file.read_text().splitlines() if line.startswith("|")]
             assert len({line.count("|") for line in rows}) == 1 and len(rows) > 2
 
@@ -285,10 +285,10 @@ def test_several_datasets_have_memory_tables_of_their_own():
     photos = studies.memory("sop", "xbm-sop", network="resnet50")
     photos["scores"] = [scores | {"test_precision_at_1": 0.25} for scores in photos["scores"]]
     table = studies.several([studies.memory(), photos])
-    text = printed("memory", table)
+    text = printed("memory", table)["md"]
     assert "0.25 / -" not in text.split("Cross-batch memory on ")[0] and text.count("| (S1) Original") == 2
     assert re.findall(r"Cross-batch memory on (\w+)", text) == ["glyphs", "sop"]
-    numbers = printed("base-numbers", table)
+    numbers = printed("base-numbers", table)["md"]
     own = [line for line in numbers.splitlines() if line.startswith("|") and "this table" in line]
     assert len(own) == 3 and all(line.startswith("| sop ") for line in own) and "memory=variable" in numbers, (
         "nothing is published of glyphs"

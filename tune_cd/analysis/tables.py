@@ -1,4 +1,4 @@
-"""The paper's tables from results tables, as DataFrames or Markdown.
+"""The paper's tables from results tables, as DataFrames, Markdown or LaTeX.
 
 print(markdown(compared(summary(curves_of(trials)))))     tab:hp_res; with columns=["AUC@20"] tab:ablation
 print(markdown(best_values(trials)))                      the best balances, ssec:best_hp_values
@@ -181,6 +181,18 @@ def _aligned(rows: list[list[str]]) -> str:
     rule = ["-" * width for width in widths]
     lines = [[cell.ljust(width) for cell, width in zip(row, widths)] for row in (rows[0], rule, *rows[1:])]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+LATEX = {"Λ": r"$\Lambda$", "Δ": r"$\Delta$", "±": r"$\pm$"}
+
+
+def latex(table: pd.DataFrame, caption: str = "", label: str = "") -> str:
+    """A table as LaTeX (booktabs), by pandas, which needs jinja2 for it."""
+    head, *rows = _text(table)
+    words = re.sub("[&%$#_]", r"\\\g<0>", caption)  # which pandas leaves as it is
+    cells = pd.DataFrame(rows, columns=head)
+    text = cells.to_latex(index=False, escape=True, caption=words or None, label=label or None)
+    return re.sub("|".join(LATEX), lambda found: LATEX[found[0]], text)
 
 
 def _text(table: pd.DataFrame) -> list[list[str]]:

@@ -31,8 +31,8 @@ DESCRIPTION = """\
 One self-contained page of what studies found: the best setting, its worth, how to use it; the landscape over any two
 parameters, which of them matter, all curves and every trial.
 """
-FIGURES = """also write figures (SVG, PNG) and tables (Markdown) of each study there; exit status 1 where some could
-not be made"""
+FIGURES = """also write figures (SVG, PNG) and tables (Markdown, LaTeX) of each study there; exit status 1 where some
+could not be made"""
 
 
 def parser() -> argparse.ArgumentParser:

@@ -1,4 +1,4 @@
-"""The paper's figures and tables of a results table, as files: SVG and PNG, Markdown."""
+"""The paper's figures and tables of a results table, as files: SVG and PNG, Markdown and LaTeX."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -64,10 +64,10 @@ def write_figures(trials: pd.DataFrame, folder: Path) -> Written:
                         written.files += _save(make(), folder / place / name)
     for name in TABLES:
         with written.attempt(name):
-            if text := printed(name, trials):
+            for ending, text in printed(name, trials).items():
                 folder.mkdir(parents=True, exist_ok=True)
-                publish(folder / f"{name}.md", text.encode())
-                written.files.append(folder / f"{name}.md")
+                publish(folder / f"{name}.{ending}", text.encode())
+                written.files.append(folder / f"{name}.{ending}")
     return written
 
 

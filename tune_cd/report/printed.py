@@ -1,4 +1,4 @@
-"""The tables of `--figures`: what stands in them, with captions, in Markdown."""
+"""The tables of `--figures`: what stands in them, with captions, in Markdown and LaTeX."""
 
 from collections.abc import Callable, Sequence
 
@@ -29,11 +29,12 @@ MEMORY_SEARCHES = {search for searches in MEMORY_MODES.values() for search in se
 COLUMNS = ("searches", *(f"AUC@{k}" for k in BUDGETS), "n-95", "ΔAUC@20", "p@20")
 
 
-def printed(name: str, trials: pd.DataFrame) -> str:
-    """The text of the table `name`, of TABLES, or of several, as of several landscapes; "" if the trials lack the
-    needed data."""
-    made = {of: table for of, table in TABLES[name](trials).items() if len(table)}
-    return "\n".join(f"{tables.markdown(table)}\n\n{CAPTIONS[name].format(of)}\n" for of, table in made.items())
+def printed(name: str, trials: pd.DataFrame) -> dict[str, str]:
+    """The texts of the table `name`, of TABLES, by file ending; {} if the trials lack the needed data. Several, as of
+    several landscapes, stand one after the other."""
+    made = {CAPTIONS[name].format(of): table for of, table in TABLES[name](trials).items() if len(table)}
+    plain = [f"{tables.markdown(table)}\n\n{caption}\n" for caption, table in made.items()]
+    return {"md": "\n".join(plain), "tex": "\n".join(tables.latex(made[one], one) for one in made)} if made else {}
 
 
 def searched(curves: Sequence[Curve]) -> list[Curve]:

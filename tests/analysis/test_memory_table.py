@@ -79,13 +79,6 @@ def test_the_second_number_is_of_the_setting_chosen_without_decay():
     assert (found["Lambda_p"], found["recall_at_1"]) == (4.0, 0.71)
 
 
-def test_searches_with_a_schedule_of_their_own_have_their_own_best():
-    """As earlier tables have them: the same names, searched with each schedule."""
-    rows = [training("S1", 0.7, (1.0, 60.0)), training("S1", 0.8, (2.0, 60.0), schedule="cosine", study="y"),
-            training("S1", 0.6, (1.0, 60.0), schedule="cosine", study="y", index=1)]  # fmt: skip
-    assert memory(table(rows)).loc["(S1) Original", "with XBM"] == "0.70 / 0.80"
-
-
 def test_iterations_are_those_until_the_best_validation_score():
     rows = [training("S1", 0.7, best_at=3200), training("S3", 0.65, best_at=4800)]
     assert memory_modes(table(rows))["iterations"].dropna().tolist() == [50, 50, 75]

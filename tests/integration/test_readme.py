@@ -255,13 +255,13 @@ def _ran(words: list[str], folder: Path, quiet: bool = False, address: str = "lo
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory) -> Job:
-    """The main job with an eighth of the images, five whole trainings' worth of them for the search, and what it
+    """The main job with a sixteenth of the images, five whole trainings' worth of them for the search, and what it
     chose trained with two fresh seeds."""
     folder = tmp_path_factory.mktemp("readme")
     for name in ROOMS:
         (folder / name).symlink_to(ROOT / name)
     trials = ["--num-samples", "5", "--baseline-trials", "3", "--confirm", "2", "--workers", "1"]
-    return main_job(folder, *trials, "--set", "images_seen=3200", "evaluations=2")
+    return main_job(folder, *trials, "--set", "images_seen=1600", "evaluations=2")
 
 
 def check_main_job(job: Job, worth: float, gain: float) -> None:

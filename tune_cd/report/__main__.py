@@ -29,7 +29,8 @@ examples:
 
 DESCRIPTION = """\
 One self-contained page of what studies found: the best setting, its worth, how to use it; the landscape over any two
-parameters, which of them matter, all curves and every trial.
+parameters, which of them matter, all curves and every trial. A study whose rows cannot be shown is named in its place;
+the exit status is then 1.
 """
 FIGURES = """also write figures (SVG, PNG) and tables (Markdown, LaTeX) of each study there; exit status 1 where some
 could not be made"""

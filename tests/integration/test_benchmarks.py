@@ -189,7 +189,3 @@ def test_every_row_of_a_piece_is_measured_on_a_cpu(name, tmp_path, one_thread_as
     status, rows = rows_of(name, tmp_path / "rows")
     assert status == 0 and len(rows) > 3 and [row for row in rows if "error" in row] == []
     assert all(value > 0 for row in rows for value in row.values() if isinstance(value, float))
-
-
-def test_every_piece_is_there():
-    assert {one.name for one in gpu.PIECES} == {"tests", *gpu_pieces.PIECES}

@@ -85,9 +85,9 @@ def store(folder: Path, trials: pd.DataFrame) -> None:
         results.write_trial(folder, trial | gaps)
 
 
-def damaged(folder: Path, name: str = "hurt") -> None:
-    """Add a study of another program, whose rows hold a text that is no JSON."""
-    rows = [check_trial(row(n, study=name)) | {"software": "{damaged"} for n in range(3)]
+def foreign(folder: Path, name: str, **fields) -> None:
+    """Add a study as another program may write it, whose names and fields nobody checks."""
+    rows = [check_trial(row(n)) | {"study": name} | fields for n in range(3)]
     (folder / "trials" / name).mkdir(parents=True)
     (folder / "trials" / name / "all.parquet").write_bytes(serialise(rows, TRIALS))
 

@@ -8,7 +8,7 @@ from functools import cache
 import pytest
 from browser import browser, opened, watched
 from odd_studies import odd
-from studies import VICREG, damaged, empty, full_grid, main_job, own_tuner, row, searched_terms, store, table
+from studies import VICREG, empty, foreign, full_grid, main_job, own_tuner, row, searched_terms, store, table
 
 from tune_cd.report.page import render
 from tune_cd.report.payload import payload
@@ -180,7 +180,7 @@ def test_a_page_without_a_study_says_so(running, tmp_path):
 @slow
 def test_a_study_that_cannot_be_shown_has_the_reason_in_its_place(running, tmp_path):
     store(tmp_path, main_job())
-    damaged(tmp_path)
+    foreign(tmp_path, "hurt", software="{damaged")
     (tmp_path / "page.html").write_text(render(content(tmp_path)), encoding="utf-8")
     with opened(running, tmp_path / "page.html") as page:
         assert page.locator("#best").is_visible() and not page.locator("#failed").is_visible()

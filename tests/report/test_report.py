@@ -487,7 +487,7 @@ def test_a_damaged_file_is_named_on_the_page(tmp_path, capsys):
 def test_a_study_that_cannot_be_shown_is_named_in_its_place_and_costs_no_other(tmp_path, capsys):
     store(tmp_path, job())
     [alone] = content(tmp_path)["studies"]
-    studies.damaged(tmp_path)
+    studies.foreign(tmp_path, "hurt", software="{damaged")
     page = tmp_path / "page.html"
     assert main([str(tmp_path), "-o", str(page)]) == 1
     said = capsys.readouterr()

@@ -181,6 +181,13 @@ def test_the_command_writes_them_and_says_how_many(tmp_path, capsys, undrawn):
     assert names(tmp_path / "out", ".png") == KINDS["main job"][1]
 
 
+def test_a_study_whose_name_is_not_allowed_is_shown_and_drawn_under_one_that_is(tmp_path, capsys, undrawn):
+    terms = {"positive_term": 1.0, "entropy_term": 2.0}
+    studies.foreign(tmp_path / "r", "my study", **terms)
+    assert main(command(tmp_path)) == 0 and "3 trials of 1 study" in capsys.readouterr().out
+    assert "my-study/sub-losses" in names(tmp_path / "out", ".png")
+
+
 def test_a_figure_that_cannot_be_drawn_costs_no_other_and_is_named(tmp_path, capsys, monkeypatch, drawn):
     """Neither one that fails as it is made, nor as it is drawn, nor what is computed before; nor a damaged study."""
     from matplotlib.figure import Figure
@@ -190,7 +197,7 @@ def test_a_figure_that_cannot_be_drawn_costs_no_other_and_is_named(tmp_path, cap
             raise RuntimeError("no room")
 
     store(tmp_path / "r", studies.main_job())
-    studies.damaged(tmp_path / "r")
+    studies.foreign(tmp_path / "r", "hurt", software="{damaged")
     monkeypatch.setattr(plots, "directions_figure", Unfit)
     monkeypatch.setattr(figures, "sublosses", lambda trials, score: 1 / 0)
     monkeypatch.setattr("tune_cd.analysis.tables.best_values", lambda trials: [][0])

@@ -23,6 +23,7 @@ from tune_cd.results.rows import DIGEST, SPACE, sign_of
 COLUMNS = ("trial_id", "search", "seed", "trial_index", "images_seen", "train_seconds", "direction", "error")
 STATES = {"completed": "trained to the end", "stopped": "stopped early"}
 STUDIES = "The setting that each study chose by validation; test scores are means over fresh seeds where there are any."
+ORDER = ["search", "search_seed", "trial_index", "seed"]
 NOTES = 5  # largest number of notes that are listed
 
 
@@ -44,15 +45,17 @@ def payload(
     """
     listed = [*notes[:NOTES], *[f"… and {len(notes) - NOTES} more of these"][: len(notes) > NOTES]]
     studies: list[dict[str, Any]] = []
+    trials, parts = trials.reset_index(drop=True), list[tuple[pd.Index, Findings]]()
     with np.errstate(all="ignore"):
         for name, own in trials.groupby("study", sort=True):
             try:
-                studies += _entries(str(name), own, curves, (known or {}).get(str(name), {}))
+                found, said = _findings(own), (known or {}).get(str(name), {})
+                studies += [hide(_study(entry, one, curves, **said)) for entry, (_, one) in found.items()]
+                parts += found.values()
             except Exception as error:  # other programs' rows may hold anything, and cost no other study its place
                 failed = redact(f"{type(error).__name__}: {error}")
                 studies.append(_heading(str(name), own) | {"failed": failed})
-        shown = trials[~trials["study"].isin(list(unshown(studies)))]
-        tables = hide(_compared(shown)) if len(studies) > 1 else []
+        tables = hide(_compared(trials, parts)) if len(parts) > 1 else []
     return {
         "title": redact(title),
         "notes": [*map(redact, listed)],
@@ -62,14 +65,18 @@ def payload(
     }
 
 
+def _findings(own: pd.DataFrame) -> dict[str, tuple[pd.Index, Findings]]:
+    """Name of an entry -> (rows, findings) of each problem and set-up of a study, whose scores have no common scale."""
+    return {
+        ": ".join(filter(None, [str(own["study"].iloc[0]), words])): (
+            rows.index, Findings(rows.sort_values(ORDER, ignore_index=True)),
+        ) for words, rows in parts_of(own)
+    }  # fmt: skip
+
+
 def unshown(studies: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     """Study -> the error, of those of a page that could not be shown."""
     return {study["study"]: study["failed"] for study in studies if "failed" in study}
-
-
-def _entries(name: str, own: pd.DataFrame, curves: pd.DataFrame | None, known: Mapping[str, Any]) -> list[dict]:
-    """A study's entries, one per problem and set-up, whose scores have no common scale."""
-    return [hide(_study(f"{name}: {words}" if words else name, rows, curves, **known)) for words, rows in parts_of(own)]
 
 
 def _heading(name: str, trials: pd.DataFrame) -> dict[str, Any]:
@@ -79,13 +86,13 @@ def _heading(name: str, trials: pd.DataFrame) -> dict[str, Any]:
 
 def _study(
     name: str,
-    trials: pd.DataFrame,
+    found: Findings,
     curves: pd.DataFrame | None,
     command: str | None = None,
     networks: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    trials = trials.sort_values(["search", "search_seed", "trial_index", "seed"], ignore_index=True)
-    found, images, shares = Findings(trials), images_of(trials), shares_of(trials)
+    trials = found.trials.drop(columns="setting")
+    images, shares = images_of(trials), shares_of(trials)
     paused = runs_of(trials)["paused"].iloc[: len(trials)]
     states = ["paused" if rests else STATES.get(status, status) for status, rests in zip(trials["status"], paused)]
     best, first = _best_rows(found), trials.iloc[0]
@@ -168,16 +175,18 @@ def _facts(trials: pd.DataFrame) -> list[list[str]]:
 # Several studies --------------------------------------------------------------------------------------------------
 
 
-def _compared(trials: pd.DataFrame) -> list[dict[str, Any]]:
-    """A table for each task, or own metric, of several studies: the best of each."""
-    tables, named = [], trials["dataset"].notna()
-    groups = [(_task(part.problem, part.set_up), part.trials) for part in comparable(trials[named])]
-    groups += [(f"Studies by their {metric}", rows) for metric, rows in trials[~named].groupby("metric_name")]
+def _compared(trials: pd.DataFrame, parts: Sequence[tuple[pd.Index, Findings]]) -> list[dict[str, Any]]:
+    """A table for each task, or own metric, of several studies: the best of each. parts: (rows, findings) of each study
+    and set-up."""
+    shown = trials.loc[[row for index, _ in parts for row in index]]
+    tables, named = [], shown["dataset"].notna()
+    groups = [(_task(part.problem, part.set_up), part.trials.index) for part in comparable(shown[named])]
+    groups += [(f"Studies by their {metric}", rows.index) for metric, rows in shown[~named].groupby("metric_name")]
     for title, rows in groups:
-        if rows["study"].nunique() > 1:
-            chosen = [_chosen(Findings(own.reset_index(drop=True))) for _, own in rows.groupby("study")]
-            smaller = sign_of(rows.iloc[0].get("mode")) < 0
-            frame = pd.DataFrame(chosen).sort_values("validation", ascending=smaller, kind="stable")
+        members = [found for index, found in parts if len(index.intersection(rows))]
+        if len({found.study for found in members}) > 1:
+            smaller = sign_of(members[0].trials.iloc[0].get("mode")) < 0
+            frame = pd.DataFrame(map(_chosen, members)).sort_values("validation", ascending=smaller, kind="stable")
             frame = frame.dropna(axis=1, how="all")
             cells = [[cell_text(value) for value in row] for row in frame.itertuples(index=False)]
             tables.append({"title": title, "columns": list(frame), "rows": cells, "note": STUDIES})

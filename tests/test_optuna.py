@@ -179,9 +179,11 @@ def test_a_category_is_searched_with_the_others_as_without_optuna():
     def value(h):
         return score(h["lr"], h["momentum"]) + 5 * (h["optimizer"] == "adam")
 
-    study = run(CoordinateDescentSampler(space), 12, of=lambda trial: value(
-        {name: trial._suggest(name, one) for name, one in space.items()}
-    ))  # fmt: skip
+    def of(trial):
+        objective(trial)
+        return value(trial.params | {"optimizer": trial.suggest_categorical("optimizer", values)})
+
+    study = run(CoordinateDescentSampler(space), 12, of=of)
     search, asked = CoordinateDescent(space_of(space)), []
     for _ in range(12):
         asked.append(search.ask())

@@ -4,8 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from own_tuner import own_tuner
-from studies import main_job, plain, row, table
+from studies import main_job, own_tuner, plain, row, table
 
 from tune_cd import Space
 from tune_cd.analysis.axes import BELOW, Axis, axes_of, written

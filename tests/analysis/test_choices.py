@@ -5,29 +5,23 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+import studies
 from rows import minimal
+from studies import table
 
 from tune_cd.analysis import best_so_far, best_trial, comparable, curves_of, grid, summary
-from tune_cd.analysis.choices import choice, choice_names, signs, texts_of
+from tune_cd.analysis.choices import categories, coded, signs
 from tune_cd.analysis.means import means_over_settings, setting_numbers
 from tune_cd.analysis.parts import require_one
 from tune_cd.analysis.scores import parameter, parameter_names, settings, varied
 from tune_cd.results.__main__ import studies_table, trials_table
-from tune_cd.results.parquet import table_of
-from tune_cd.results.reading import frame
-from tune_cd.results.schema import TRIALS, check_trial
 
 SOLVERS = ["adam", "sgd", "null"]
 
 
-def row(index, lr, solver, score, seed=0, study="s", mode="min", **more):
-    given = {"params": {"lr": lr}, "choices": {"solver": solver}, "seed": seed, "study": study, "mode": mode}
-    named = {"trial_id": f"cd-{index:05d}", "trial_index": index, "metric_name": "loss", "status": "completed"}
-    return minimal(**given, **named, val_score=score, **more)
-
-
-def table(rows) -> pd.DataFrame:
-    return frame(table_of([check_trial(one) for one in rows], TRIALS), TRIALS)
+def row(index, lr, solver, score, seed=0, mode="min", **more):
+    given = {"params": {"lr": lr}, "choices": {"solver": solver}, "search": "cd", "metric_name": "loss"}
+    return studies.row(index, val=score, seed=seed, mode=mode, **given | more)
 
 
 def study(mode="min") -> pd.DataFrame:
@@ -42,13 +36,13 @@ def study(mode="min") -> pd.DataFrame:
 
 def test_two_settings_that_differ_in_a_category_are_two_settings():
     trials = study()
-    assert choice_names(trials) == ["solver"] and texts_of(trials, "solver") == sorted(SOLVERS)
+    assert list(categories(trials)) == ["solver"] and coded(categories(trials)["solver"])[0] == sorted(SOLVERS)
     assert varied(trials) == ("lr", "solver") and parameter_names(trials) == ["lr", "solver"]
     assert parameter(trials, "solver")[:6].tolist() == [0, 0, 2, 2, 1, 1]
     assert len(settings(trials).drop_duplicates()) == setting_numbers(trials).nunique() == 6
     means = means_over_settings(trials)
     assert len(means) == 6 and means["seeds"].eq(2).all()
-    assert set(choice(means, "solver")) == set(SOLVERS)
+    assert set(categories(means)["solver"]) == set(SOLVERS)
 
 
 def test_a_category_is_an_axis_of_the_grid_by_its_texts():
@@ -85,10 +79,10 @@ def test_a_searched_category_and_a_grown_range_are_no_other_set_up():
 
 def test_rows_without_categories_are_as_before():
     trials = table([row(0, 0.1, "adam", 0.5) | {"choices": None}])
-    assert choice_names(trials) == [] and choice(trials, "solver").tolist() == [None]
-    assert choice_names(trials.drop(columns="choices")) == [] and signs(trials.drop(columns="mode")).tolist() == [1.0]
+    assert categories(trials) == {}
+    assert categories(trials.drop(columns="choices")) == {} and signs(trials.drop(columns="mode")).tolist() == [1.0]
     joined = pd.concat([trials.drop(columns="choices"), study()], ignore_index=True)
-    assert np.isnan(parameter(joined, "solver")[0]) and choice_names(joined) == ["solver"]
+    assert np.isnan(parameter(joined, "solver")[0]) and list(categories(joined)) == ["solver"]
 
 
 # Where smaller is better

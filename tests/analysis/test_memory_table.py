@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from printed_tables import same
+from printed_tables import cells_of
 from studies import plain, row, table
 
 from tune_cd.analysis.memory_table import MEMORY_TABLE, SUFFIX, memory, memory_modes
@@ -57,7 +57,7 @@ def test_each_cell_has_both_schedules():
             ["0.68 / 0.69", "0.77 / 0.80"], ["0.73 / 0.75", "0.77 / 0.80"],
             ["0.68 / 0.69", "0.71 / 0.72"], ["0.73 / 0.75", "0.76 / 0.79"],
         ]  # fmt: skip
-    assert list(memory(trials).index) == list(MEMORY_TABLE) and same(memory(trials))[1][0] == "(S1) Original"
+    assert list(memory(trials).index) == list(MEMORY_TABLE) and cells_of(memory(trials))[1][0] == "(S1) Original"
     assert memory(table(study(RECALLS)))["with XBM"].tolist() == ["0.77 / -", "0.77 / -", "0.71 / -", "0.76 / -"]
 
 
@@ -77,13 +77,6 @@ def test_the_second_number_is_of_the_setting_chosen_without_decay():
     again = training("S3-decay", 0.71, (4.0, 60.0), schedule="plateau", index=1)
     found = memory_modes(table([*rows, again])).loc[f"with memory, S3: fixed, tuned{SUFFIX}"]
     assert (found["Lambda_p"], found["recall_at_1"]) == (4.0, 0.71)
-
-
-def test_searches_with_a_schedule_of_their_own_have_their_own_best():
-    """As earlier tables have them: the same names, searched with each schedule."""
-    rows = [training("S1", 0.7, (1.0, 60.0)), training("S1", 0.8, (2.0, 60.0), schedule="cosine", study="y"),
-            training("S1", 0.6, (1.0, 60.0), schedule="cosine", study="y", index=1)]  # fmt: skip
-    assert memory(table(rows)).loc["(S1) Original", "with XBM"] == "0.70 / 0.80"
 
 
 def test_iterations_are_those_until_the_best_validation_score():

@@ -1,12 +1,11 @@
 """A notice of the cloud's is seen, becomes a drain, and has states saved."""
 
-import http.server
 import subprocess
-import threading
 import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from webserver import Page, serve
 
 from trainables.training import preemption_notice as notice
 from tune_cd.cluster import preemption
@@ -16,67 +15,40 @@ TOKEN, EC2 = "/latest/api/token", "/latest/meta-data/spot/instance-action"
 GCE = "/computeMetadata/v1/instance/preempted"
 
 
-def ec2_says(action: str, seconds: float) -> str:
-    return f'{{"action": "{action}", "time": "{datetime.now(UTC) + timedelta(seconds=seconds):%Y-%m-%dT%H:%M:%SZ}"}}'
-
-
-class Service(http.server.ThreadingHTTPServer):
-    """A metadata service. answers: path -> texts, of which the last stays, or states of errors; asked: (method, path,
-    headers) of every request."""
-
-    def __init__(self):
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.answers, self.asked, self.url = {}, [], f"http://127.0.0.1:{self.server_port}"
-        threading.Thread(target=self.serve_forever, daemon=True).start()
-
-
-class Handler(http.server.BaseHTTPRequestHandler):
-    def do_GET(self):
-        self.server.asked.append((self.command, self.path, {name.lower(): text for name, text in self.headers.items()}))
-        answers = self.server.answers.get(self.path, [404])
-        answer = answers[0] if len(answers) == 1 else answers.pop(0)
-        self.send_response(answer if isinstance(answer, int) else 200)
-        text = "" if isinstance(answer, int) else answer
-        self.send_header("Content-Length", str(len(text)))
-        self.end_headers()
-        self.wfile.write(text.encode())
-
-    do_PUT = do_GET
-
-    def log_message(self, *_):
-        pass
+def ec2_says(action: str, seconds: float) -> bytes:
+    at = f"{datetime.now(UTC) + timedelta(seconds=seconds):%Y-%m-%dT%H:%M:%SZ}"
+    return f'{{"action": "{action}", "time": "{at}"}}'.encode()
 
 
 @pytest.fixture
 def service():
-    with Service() as served:
+    with serve() as served:
         yield served
-        served.shutdown()
 
 
-@pytest.mark.parametrize(
-    ("answers", "seconds", "headers"),
-    [
-        ({TOKEN: ["t"], EC2: [404, 404, ec2_says("terminate", 3600)]}, (1, 3600), {"x-aws-ec2-metadata-token": "t"}),
-        ({TOKEN: ["t"], EC2: [ec2_says("stop", -3600)]}, (0, 0), {"x-aws-ec2-metadata-token": "t"}),
-        ({TOKEN: [500, "t", 500, "t"], EC2: [404, 500, 404, ec2_says("stop", 3600)]}, (1, 3600), {}),
-        ({GCE: ["FALSE", "FALSE", "TRUE"]}, (30, 30), {"metadata-flavor": "Google"}),
-    ],
-    ids=["ec2", "ec2, of the past", "ec2, after errors", "gce"],
-)
-def test_a_cloud_gives_notice(service, answers, seconds, headers):
-    service.answers = answers
+FIRST = {"x-aws-ec2-metadata-token": "t"}
+NOTICES = {
+    "ec2": ({TOKEN: Page(b"t"), EC2: Page(ec2_says("terminate", 3600), codes=[404, 404])}, (1, 3600), FIRST),
+    "ec2, of the past": ({TOKEN: Page(b"t"), EC2: Page(ec2_says("stop", -3600))}, (0, 0), FIRST),
+    "ec2, after errors": (
+        {TOKEN: Page(b"t", codes=[500]), EC2: Page(ec2_says("stop", 3600), codes=[404, 500, 404])}, (1, 3600), FIRST),
+    "gce": ({GCE: Page(b"TRUE", earlier=[b"FALSE", b"FALSE"])}, (30, 30), {"metadata-flavor": "Google"}),
+}  # fmt: skip
+"""Cloud -> pages of its metadata service, the seconds that are left, and headers of the requests."""
+
+
+@pytest.mark.parametrize("pages, seconds, headers", NOTICES.values(), ids=NOTICES)
+def test_a_cloud_gives_notice(service, pages, seconds, headers):
+    service.pages |= pages
     assert seconds[0] <= wait_for_notice(service.url, every=0).seconds <= seconds[1]
-    asked = [found for _, place, found in service.asked if place in list(answers)[-1:]]
+    asked = [found for _, place, found in service.heard if place in list(pages)[-1:]]
     assert asked and all(found.items() >= headers.items() for found in asked), "version 2 of EC2's service"
-    assert {method for method, place, _ in service.asked if place == TOKEN} == {"PUT"}
+    assert all(method == "PUT" for method, place, _ in service.heard if place == TOKEN)
 
 
 def test_a_machine_of_no_cloud_is_left_alone(service):
-    assert wait_for_notice(service.url, every=0, patience=0.1) is None
-    service.shutdown()
-    service.server_close()
-    assert wait_for_notice(service.url, every=0, patience=0.1) is None
+    for url in (service.url, "http://127.0.0.1:1"):
+        assert wait_for_notice(url, every=0, patience=0.1) is None
 
 
 @pytest.fixture
@@ -92,7 +64,7 @@ def ray(tmp_path):
 def test_the_watch_drains_leaves_a_notice_for_trainings_and_ends_ray(service, monkeypatch, tmp_path, ray):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     command, calls = ray
-    service.answers = {TOKEN: ["t"], EC2: [ec2_says("stop", preemption.MARGIN + 3)]}
+    service.pages |= {TOKEN: Page(b"t"), EC2: Page(ec2_says("stop", preemption.MARGIN + 3))}
     began = time.monotonic()
     assert not notice.noticed()
     watch("10.0.0.1:6379", service.url, command)

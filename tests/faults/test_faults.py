@@ -170,7 +170,7 @@ def test_what_was_decided_before_the_driver_was_killed_is_decided_so_after_it(cl
     pick, rows, curves = random.Random(kills), *paused
     for kill in range(kills):
         driver = Driver(tmp_path, cluster.address, *SHORT, *resume(tmp_path))
-        before = len(diary(tmp_path)) if driver._diary.exists() else 0
+        before = len(diary(tmp_path)) if driver.diary.exists() else 0
         driver.until(lambda driver=driver: driver.begun(), or_ended=True)
         with contextlib.suppress(AssertionError):
             driver.until(lambda before=before: len(diary(tmp_path)) >= before + 1 + pick.randrange(6), or_ended=True)

@@ -49,10 +49,10 @@ class Driver:
 
     def __init__(self, folder: Path, address: str, *argv: str, study="s", where=None, faults="{}", **environ):
         self.folder, self.study, self.where = folder, study, str(where or folder)
-        self._diary, self._log = folder / f"{study}.diary", folder / f"{study}.log"
-        self._written = self._diary.stat().st_size if self._diary.exists() else 0
+        self.diary, self._log = folder / f"{study}.diary", folder / f"{study}.log"
+        self._written = self.diary.stat().st_size if self.diary.exists() else 0
         options = [*SMALL, "--results", self.where, "--study", study, "--address", address, *argv]
-        environ = {**os.environ, "DIARY": str(self._diary), "FAULTS": faults, **environ}
+        environ = {**os.environ, "DIARY": str(self.diary), "FAULTS": faults, **environ}
         self.process = Forked("faulty:main", options, self._log, env=environ)
 
     def wait(self) -> int:
@@ -86,7 +86,7 @@ class Driver:
 
     def begun(self) -> bool:
         """Whether one of its trainings has."""
-        return self._diary.exists() and self._diary.stat().st_size > self._written
+        return self.diary.exists() and self.diary.stat().st_size > self._written
 
     def rows(self) -> int:
         return len(list(Path(self.where).glob(f"trials/{self.study}/*.parquet")))

@@ -37,13 +37,18 @@ def check_saving(make, folder):
     return figure
 
 
+def axes_of(axes):
+    """The two axes of a panel, or three."""
+    return [getattr(axes, name) for name in ("xaxis", "yaxis", "zaxis") if hasattr(axes, name)]
+
+
 def check_axes(name, figure):
     """Every axis has a label, or the figure has one for all of them; the paper is white."""
     assert matplotlib.colors.to_rgb(figure.get_facecolor()) == (1, 1, 1)
     around = {figure.get_supxlabel(), figure.get_supylabel()} - {""}
     for axes in figure.axes:
         by_hand = name == "pipeline" or not axes.get_visible()
-        labels = ["drawn by hand"] if by_hand else [axis.get_label_text() for axis in axes._axis_map.values()]
+        labels = ["drawn by hand"] if by_hand else [axis.get_label_text() for axis in axes_of(axes)]
         bars = axes.get_label() == "<colorbar>"
         later = name == "curves" and not axes.get_subplotspec().is_first_col()  # the first panel's label holds
         assert all(labels) or len(around) == 2 or ((bars or later) and any(labels)), labels

@@ -2,7 +2,6 @@
 `search.callback`, `write_trial` and `tune_cd.replay` leave. Nothing is trained. No test in here."""
 
 import json
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
@@ -20,6 +19,7 @@ from tune_cd import CoordinateDescent, Space, balance, results
 from tune_cd.landscapes import replay
 from tune_cd.landscapes.formulas import LANDSCAPES
 from tune_cd.landscapes.simulation import replay_all, simulate
+from tune_cd.results.parquet import serialise
 from tune_cd.results.reading import frame
 from tune_cd.results.rows import DIGEST
 from tune_cd.results.schema import TRIALS, check_trial
@@ -83,6 +83,13 @@ def store(folder: Path, trials: pd.DataFrame) -> None:
     for trial in trials.to_dict("records"):
         gaps = {name: None for name, value in trial.items() if not isinstance(value, dict) and pd.isna(value)}
         results.write_trial(folder, trial | gaps)
+
+
+def foreign(folder: Path, name: str, **fields) -> None:
+    """Add a study as another program may write it, whose names and fields nobody checks."""
+    rows = [check_trial(row(n)) | {"study": name} | fields for n in range(3)]
+    (folder / "trials" / name).mkdir(parents=True)
+    (folder / "trials" / name / "all.parquet").write_bytes(serialise(rows, TRIALS))
 
 
 def plain(trials: pd.DataFrame) -> pd.DataFrame:
@@ -353,23 +360,43 @@ def gridded_terms(published: Mapping[str, float], cells: int = 4) -> pd.DataFram
 # Studies of others --------------------------------------------------------------------------------------------
 
 
-def own_parameters(number: int = 16) -> pd.DataFrame:
-    """A user's own, through `search.callback`: no dataset, task, loss, seed, direction or test; two diverged, one lost
-    before it began."""
-    space = Space(lr=(1e-5, 1.0), weight_decay=(1e-7, 1e-1))
-    search, rows = CoordinateDescent(space, start={"lr": 1e-3, "weight_decay": 1e-4}), []
-    unknown = dict.fromkeys(("dataset", "task", "loss", "seed", "search_seed", "gpus", "device"))
-    common = {"study": "my-study", "search": "cd", "metric_name": "accuracy", "software": VERSIONS, "hostname": "vm"}
-    for index in range(number):
-        h = search.ask()
-        value = 0.9 * math.exp(-((math.log10(h["lr"]) + 2) ** 2) / 3 - (math.log10(h["weight_decay"]) + 4) ** 2 / 8)
-        status = "diverged" if index in (3, 8) else "failed" if index == 5 else "completed"
-        search.tell(h, value if status == "completed" else None)
-        ended = {"times": (index * 0.3, index * 0.3 + 0.3)} if status != "failed" else {"error": "lost: the actor died"}
-        scores = {"accuracy": value, "loss": 1 - value} if status == "completed" else {}
-        own = {"params": h, "config": h | {"epochs": 10}, "scores": scores}
-        rows.append(row(index, status, value, **common | unknown | own | ended))
-    return table(rows)
+OPTIMIZERS = ("sgd", "adamw", "lion")
+EPOCHS = 16
+OWN_SPACE = [
+    {"name": "lr", "low": 1e-4, "high": 0.3, "values": None, "step": None, "scale": "log", "growth": 0.0},
+    {"name": "momentum", "low": -0.5, "high": 0.99, "values": None, "step": None, "scale": "linear", "growth": 0.0},
+    {"name": "layers", "low": 1, "high": 4, "values": [1, 2, 3, 4], "step": None, "scale": "log", "growth": 0.0},
+    {"name": "optimizer", "low": None, "high": None, "values": list(OPTIMIZERS), "step": None, "scale": "category"},
+]
+
+
+def own_tuner(number: int = 40) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """A user's own, through `search.callback`: (trials, their learning curves). No dataset, task, loss, seed or test;
+    four parameters, one linear from below 0, one of few whole numbers, one a category. A scheduler trains every fourth
+    one to the end; one fails, one diverges."""
+    rng, rows, choices, curves = np.random.default_rng(5), [], [], []
+    for n in range(number):
+        lr, momentum = 10 ** rng.uniform(-4, -0.6), 0.0 if n == 0 else rng.uniform(-0.5, 0.99)
+        layers, optimizer = int(rng.integers(1, 5)), OPTIMIZERS[n % 3]
+        epochs = EPOCHS if n % 4 == 0 else int(rng.choice([2, 4, 8]))
+        score = 0.9 - 0.06 * (np.log10(lr) + 2.2) ** 2 - 0.2 * (momentum - 0.8) ** 2 - 0.05 * np.log2(EPOCHS / epochs)
+        score += {"sgd": -0.02, "adamw": 0.0, "lion": -0.05}[optimizer]
+        status = {20: "failed", 24: "diverged"}.get(n, "completed" if epochs == EPOCHS else "stopped")
+        rows.append(row(
+            n, status, float(score), study="my-net", search="cd", metric_name="accuracy",
+            times=(n * 60.0, n * 60.0 + 99),
+            params={"lr": lr, "momentum": momentum, "layers": float(layers)},
+            config={"space": OWN_SPACE, "full_length": ["epoch", EPOCHS]},
+            scores={"accuracy": float(score), "epoch": float(epochs)}, trial_id=f"cd-{n:05d}", gpus=1.0,
+            error="ValueError: <b>no</b>" if status == "failed" else None,
+            **dict.fromkeys(("dataset", "task", "loss", "seed", "search_seed")),
+        ))  # fmt: skip
+        choices.append({"optimizer": optimizer})
+        if status in ("completed", "stopped"):
+            looks = range(1, epochs + 1)
+            reports = {"study": "my-net", "trial_id": f"cd-{n:05d}", "images_seen": looks}
+            curves.append(pd.DataFrame(reports | {"val_score": [score * look / epochs for look in looks]}))
+    return table(rows).assign(choices=choices), pd.concat(curves, ignore_index=True)
 
 
 def own_grid() -> pd.DataFrame:

@@ -12,7 +12,8 @@ class Page:
 
     cut: break the connection after so many bytes of an answer, for the first `cuts` answers.
     ranges: whether Range is obeyed.  etag, modified: stamps of the content.  hang: s before the answer.
-    drip: s between the bytes of the body.  codes: states of the first answers, before it works.  to: a redirect.
+    drip: s between the bytes of the body.  codes: states of the first answers, before it works.  earlier: bodies of the
+    first answers that work.  to: a redirect.
     """
 
     data: bytes = b""
@@ -24,17 +25,20 @@ class Page:
     hang: float = 0.0
     drip: float = 0.0
     codes: list[int] = field(default_factory=list)
+    earlier: list[bytes] = field(default_factory=list)
     to: str | None = None
     kind: str = "application/octet-stream"
 
 
 class Server:
-    """pages: {path: Page}, 404 for others.  asked: (path, Range header or None) of every request."""
+    """pages: {path: Page}, 404 for others.  asked: (path, Range header or None) of every request; heard: its method,
+    path and headers, their names in lower case."""
 
     def __init__(self, url: str) -> None:
         self.url = url
         self.pages: dict[str, Page] = {}
         self.asked: list[tuple[str, str | None]] = []
+        self.heard: list[tuple[str, str, dict[str, str]]] = []
         self.closing = threading.Event()
 
 
@@ -43,6 +47,8 @@ def serve():
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self):
             answer(server, self)
+
+        do_PUT = do_GET
 
         def log_message(self, *args):
             pass
@@ -69,6 +75,8 @@ def serve():
 def answer(server: Server, handler: BaseHTTPRequestHandler) -> None:
     wanted = handler.headers["Range"]
     server.asked.append((handler.path, wanted))
+    headers = {name.lower(): text for name, text in handler.headers.items()}
+    server.heard.append((handler.command, handler.path, headers))
     page = server.pages.get(handler.path)
     if page is None:
         return handler.send_error(404)
@@ -92,7 +100,7 @@ def answer(server: Server, handler: BaseHTTPRequestHandler) -> None:
     for name, value in (("ETag", page.etag), ("Last-Modified", page.modified), ("Content-Type", page.kind)):
         if value:
             handler.send_header(name, value)
-    body = page.data[start:]
+    body = page.earlier.pop(0) if page.earlier else page.data[start:]
     handler.send_header("Content-Length", str(len(body)))
     handler.end_headers()
     if page.cut is not None and page.cuts > 0:

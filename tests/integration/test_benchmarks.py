@@ -10,7 +10,6 @@ import gpu_pieces
 import pytest
 import torch
 import training as benchmark
-from reference_losses import build_loss
 from reference_trainer import ReferenceTrainer
 
 from trainables.data.augmentation import normalise
@@ -95,14 +94,6 @@ def test_the_reference_has_two_views_of_every_image():
     assert not torch.equal(images[0::2], images[1::2]) and images.min() >= -1 and images.max() <= 1
 
 
-def test_the_reference_refuses_what_it_was_not_written_for():
-    with pytest.raises(ValueError, match="'cosine'.*margin, euclidean"):
-        build_loss(replace(CASES["small_conv"].setup, distance="cosine"), 1.0, 1.0)
-    with pytest.raises(ValueError, match="'crop'.*'none' and 'simclr'"):
-        setup = replace(CASES["small_conv"].setup, augmentation="crop")
-        ReferenceTrainer(setup, *benchmark.made_up(CASES["small_conv"], CPU).train, H, seed=0, device=CPU)
-
-
 def test_a_table_has_a_row_for_each_variant_that_can_be_here(monkeypatch, capsys):
     monkeypatch.setattr(benchmark, "CASES", CASES)
     variants = ["reference", "plain", "eager", "graph", "packed-2"]
@@ -114,26 +105,6 @@ def test_a_table_has_a_row_for_each_variant_that_can_be_here(monkeypatch, capsys
     assert all(float(row[5]) > 0 and row[6] == "-" and len(row) == 7 for row in rows.values())
 
 
-def test_without_pytorch_metric_learning_the_reference_is_left_out(monkeypatch, capsys):
-    monkeypatch.setattr(benchmark, "CASES", CASES)
-    monkeypatch.setattr(benchmark.importlib.util, "find_spec", lambda name: None)
-    benchmark.main([*COMMAND, "--repeats", "1", "--variants", "reference", "eager"])
-    said = capsys.readouterr().out.splitlines()
-    missing, row = said[3:]
-    assert missing.split() == ["reference", "needs", "pytorch-metric-learning"]
-    assert row.split()[0] == "eager" and row.split()[5] == "-"
-
-
-def test_a_variant_that_fails_says_so_in_its_row_and_the_others_are_measured(monkeypatch, capsys):
-    build = benchmark.build
-    monkeypatch.setattr(benchmark, "CASES", CASES)
-    monkeypatch.setattr(benchmark, "build", lambda name, *rest: build(name, *rest) if name != "packed-2" else 1 / 0)
-    benchmark.main([*COMMAND, "--repeats", "1", "--variants", "packed-2", "eager"])
-    packed, eager = capsys.readouterr().out.splitlines()[3:]
-    assert packed.startswith("packed-2   failed: ZeroDivisionError: ")
-    assert eager.split()[0] == "eager" and float(eager.split()[1]) > 0
-
-
 def test_trials_an_hour_and_the_share_of_the_roof():
     """Two trainings of 3,000,000 images that begin with 10 s and see 5,990 images/s take 1,011.7 s."""
     results = {
@@ -143,14 +114,6 @@ def test_trials_an_hour_and_the_share_of_the_roof():
     header, _, row = benchmark.table(benchmark.figures(benchmark.CASES["resnet18"], results, roof=11_980))
     assert len(header) == len(row)
     assert row.split() == ["packed-2", "10.00", "5,990", "5,000..6,000", "7.1169", "5.99", "50.0%"]
-
-
-@pytest.mark.parametrize("asked", ["--variants packed", "--variants packed-0", "--repeats 0"])
-def test_what_measures_nothing_is_refused(asked, capsys):
-    with pytest.raises(SystemExit):
-        benchmark.main(asked.split())
-    wanted = "reference, plain, eager, graph or packed-T" if "variants" in asked else "more than 0"
-    assert f"{asked}: {wanted}" in capsys.readouterr().err
 
 
 # The first hour on a GPU
@@ -219,13 +182,6 @@ def test_a_row_that_raises_is_one_row(monkeypatch, tmp_path, one_thread_as_befor
     assert status == 0 and [row["error"] for row in late] == ["no time was left"] * 5
 
 
-def test_without_pytest_the_gpu_tests_are_left_out_and_it_is_said(monkeypatch, tmp_path, one_thread_as_before):
-    monkeypatch.setitem(sys.modules, "pytest", None)
-    assert rows_of("tests", tmp_path / "rows") == (
-        0, [{"": "test_on_a_gpu.py", "error": "left out: pytest is not installed"}]
-    )  # fmt: skip
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["machine", "time", "setups", "grid"])
 def test_every_row_of_a_piece_is_measured_on_a_cpu(name, tmp_path, one_thread_as_before):
@@ -233,7 +189,3 @@ def test_every_row_of_a_piece_is_measured_on_a_cpu(name, tmp_path, one_thread_as
     status, rows = rows_of(name, tmp_path / "rows")
     assert status == 0 and len(rows) > 3 and [row for row in rows if "error" in row] == []
     assert all(value > 0 for row in rows for value in row.values() if isinstance(value, float))
-
-
-def test_every_piece_is_there():
-    assert {one.name for one in gpu.PIECES} == {"tests", *gpu_pieces.PIECES}

@@ -255,13 +255,13 @@ def _ran(words: list[str], folder: Path, quiet: bool = False, address: str = "lo
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory) -> Job:
-    """The main job with an eighth of the images, five whole trainings' worth of them for the search, and what it
+    """The main job with a sixteenth of the images, five whole trainings' worth of them for the search, and what it
     chose trained with two fresh seeds."""
     folder = tmp_path_factory.mktemp("readme")
     for name in ROOMS:
         (folder / name).symlink_to(ROOT / name)
     trials = ["--num-samples", "5", "--baseline-trials", "3", "--confirm", "2", "--workers", "1"]
-    return main_job(folder, *trials, "--set", "images_seen=3200", "evaluations=2")
+    return main_job(folder, *trials, "--set", "images_seen=1600", "evaluations=2")
 
 
 def check_main_job(job: Job, worth: float, gain: float) -> None:
@@ -317,8 +317,10 @@ def test_commands_do_what_they_say_on_the_main_job(command, finished):
     ids=name_of,
 )
 def test_examples_run(readme, finished, cluster):
-    """The Python of one README, block after block, in the folder of the main job's results, its searches with four
-    trials."""
+    """The Python of one README, block after block, in the folder of the main job's results, its searches with three
+    trials, or one whole training's worth of short ones."""
     script, code = finished.folder / "example.py", "\n".join(blocks(readme, "python"))
-    script.write_text(re.sub(r"\bnum_samples=\d+", "num_samples=4", code), encoding="utf-8")
+    for name, number in (("num_samples", 3), ("budget", 1)):
+        code = re.sub(rf"\b{name}=\d+", f"{name}={number}", code)
+    script.write_text(code, encoding="utf-8")
     _ran([script.name], finished.folder, address=cluster.address)

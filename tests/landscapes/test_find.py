@@ -51,11 +51,6 @@ def test_a_volume_has_the_batch_size_as_allowed_values(solid):
         whole.score(at | {"batch_size": 32})
 
 
-def test_one_batch_size_is_no_volume(tmp_path):
-    with pytest.raises(ValueError, match=r"landscape 'made-3d': made has one batch size, \[64\]"):
-        volume(made(tmp_path, cliff))
-
-
 def test_names_that_are_none_are_told_those_that_are():
     with pytest.raises(ValueError, match=r"landscape 'nowhere': one of .*omniglot.*glyphs-margin.*svm-wine"):
         find("nowhere")

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tune_cd import Linear, results
+from tune_cd import results
 from tune_cd.landscapes.find import GENERAL, find
 from tune_cd.landscapes.landscape import SHIPPED
 from tune_cd.results.rows import searched_in
@@ -35,13 +35,6 @@ def test_each_is_a_full_grid_over_its_own_space(name):
         h = search.ask()
         search.tell(h, landscape.measure(h, 0).value)
     assert search.best[1] > (landscape.low + landscape.high) / 2
-
-
-def test_scales_are_those_of_the_parameters():
-    network = find("network-digits").space
-    assert [axis.scale for axis in network.axes] == ["log", "log", "log", "linear"]
-    assert network.axes[3].domain == Linear(0.0, 0.99)
-    assert find("boosting-wine").space.axes[1].step == 1
 
 
 @pytest.mark.parametrize("name", ["svm-wine", "boosting-wine", "kinds-breast-cancer"])

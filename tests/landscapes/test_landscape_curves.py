@@ -107,11 +107,6 @@ def test_a_measured_one_is_the_mean_over_seeds_with_the_noise_between_them(sever
     assert np.ptp(found.deviations, axis=1) == pytest.approx(0, abs=1e-4)
 
 
-def test_a_batch_size_that_was_not_measured_is_refused(several):
-    with pytest.raises(ValueError, match="batch_size 32"):
-        plane(several, batch_size=32)
-
-
 def test_settings_held_back_tell_the_error_between_the_cells_and_are_no_cells(tmp_path):
     """Two settings whose scores are .03 above and .04 below the tilted plane of the cells."""
     tilted = lambda x: 0.5 + x[0] / 100 - x[1] / 200  # noqa: E731

@@ -8,11 +8,11 @@ from functools import cache
 import pytest
 from browser import browser, opened, watched
 from odd_studies import odd
-from own_tuner import own_tuner
-from studies import VICREG, empty, full_grid, main_job, row, searched_terms, table
+from studies import VICREG, empty, foreign, full_grid, main_job, own_tuner, row, searched_terms, store, table
 
 from tune_cd.report.page import render
 from tune_cd.report.payload import payload
+from tune_cd.report.writing import content
 
 slow = pytest.mark.slow
 HOSTILE = "<script>alert(1)</script>"
@@ -175,6 +175,20 @@ def test_a_page_without_a_study_says_so(running, tmp_path):
     with opened(running, file, width=400, height=800) as page:
         assert page.locator("#nothing").is_visible() and not page.locator("#all").is_visible()
         assert page.locator("html").get_attribute("lang") == "en-GB"
+
+
+@slow
+def test_a_study_that_cannot_be_shown_has_the_reason_in_its_place(running, tmp_path):
+    store(tmp_path, main_job())
+    foreign(tmp_path, "hurt", software="{damaged")
+    (tmp_path / "page.html").write_text(render(content(tmp_path)), encoding="utf-8")
+    with opened(running, tmp_path / "page.html") as page:
+        assert page.locator("#best").is_visible() and not page.locator("#failed").is_visible()
+        page.select_option("#study", label="hurt, not shown")
+        page.emulate_media(color_scheme="dark")
+        assert "JSONDecodeError" in page.locator("#failed").inner_text() and not page.locator("#all").is_visible()
+        page.select_option("#study", "0")
+        assert page.locator("#best").is_visible() and not page.locator("#failed").is_visible()
 
 
 @slow

@@ -27,8 +27,6 @@ pytestmark = pytest.mark.filterwarnings("error", "ignore::ResourceWarning")
 
 STUDIES = {
     "three searched": searched_terms(VICREG),
-    "two searched": searched_terms(TWINS),
-    "three on a grid": gridded_terms(VICREG),
     "two on a grid": gridded_terms(TWINS),
 }
 PAIR = {"Lambda_p": 1.0, "Lambda_e": 4.0}

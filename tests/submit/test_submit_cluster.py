@@ -264,8 +264,8 @@ def side_by_side(head):
     for each. Trainings are held until as many have begun as may, and a little longer."""
     hold = head.folder / "hold"
     hold.touch()
-    head.run("start", *head.study("one", "--num-samples", "3", "--workers", "1", "--full-length"))
-    head.run("start", *head.study("two", "--num-samples", "3", "--workers", "2", "--search", "random"))
+    head.run("start", *head.study("one", "--num-samples", "2", "--workers", "1", "--full-length"))
+    head.run("start", *head.study("two", "--num-samples", "2", "--workers", "2", "--search", "random"))
     one, two = (head.begin("logs", name, "-f") for name in ("one", "two"))
     until(lambda: sum(head.under_way("one", "two")) >= 3, STARTING)
     time.sleep(2)
@@ -277,9 +277,9 @@ def side_by_side(head):
 def test_each_study_is_held_to_its_workers_and_none_waits_for_another(head, side_by_side):
     assert side_by_side["under way"] == [1, 2], "before any of them had a result"
     one, two = (results.read(head.results, name) for name in ("one", "two"))
-    assert (len(one), len(two)) == (3, 3) and {*one["status"], *two["status"]} == {"completed"}
-    assert "cd: 3 of 3 full trainings" in side_by_side["one"]
-    assert "random: 3 of 3 full trainings" in side_by_side["two"]
+    assert (len(one), len(two)) == (2, 2) and {*one["status"], *two["status"]} == {"completed"}
+    assert "cd: 2 of 2 full trainings" in side_by_side["one"]
+    assert "random: 2 of 2 full trainings" in side_by_side["two"]
     assert all(side_by_side[name].endswith(f"study {name}: SUCCEEDED, 0: finished\n") for name in ("one", "two"))
     listed = head.listed()
     assert all(word in listed["one"] for word in ("SUCCEEDED", "0: finished"))
@@ -295,7 +295,7 @@ def test_without_the_token_nothing_is_told(head):
 
 def test_a_study_stopped_in_its_middle_ends_as_one_that_never_was(head, side_by_side):
     """Its second training does not begin before it is continued."""
-    study = head.study("stopped", "--num-samples", "3", "--workers", "1", "--full-length")
+    study = head.study("stopped", "--num-samples", "2", "--workers", "1", "--full-length")
     hold = head.folder / "hold-after-a-row"
     hold.touch()
     head.run("start", *study)
@@ -305,7 +305,7 @@ def test_a_study_stopped_in_its_middle_ends_as_one_that_never_was(head, side_by_
     assert head.rows("stopped") == 1
     hold.unlink()
     head.run("start", *study, "--resume")
-    assert "cd: 3 of 3 full trainings" in head.run("logs", "stopped", "-f")
+    assert "cd: 2 of 2 full trainings" in head.run("logs", "stopped", "-f")
     columns = ["params", "status", "val_score", "test_score"]
     ended, whole = (results.read(head.results, name).set_index("trial_index")[columns] for name in ("stopped", "one"))
     assert ended.sort_index().equals(whole.sort_index())

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tune_cd.analysis.choices import choice, choices_of
+from tune_cd.analysis.choices import categories
 from tune_cd.analysis.scores import parameter, present
 from tune_cd.results.rows import SPACE
 from tune_cd.search.category import text_of
@@ -59,7 +59,7 @@ class Axis:
     def values_of(self, trials: pd.DataFrame) -> list[Any]:
         """Its value in every trial: numbers, or texts of a category; NaN or None where a trial has none."""
         if self.kind == "category":
-            return list(choice(trials, self.name))
+            return list(categories(trials).get(self.name, [None] * len(trials)))
         values: list[float] = parameter(trials, self.name).tolist()
         return values
 
@@ -111,15 +111,13 @@ def axes_of(trials: pd.DataFrame) -> list[Axis]:
     """
     spaces = _spaces(trials)
     names = [name for name in present(trials) if np.isfinite(parameter(trials, name)).any()]
-    chosen = choices_of(trials)
-    categories = list(dict.fromkeys(name for choices in chosen for name in choices))
-    known = [name for name in spaces if name in names or name in categories]
-    ordered = dict.fromkeys([*known, *names, *categories])
+    chosen = categories(trials)
+    known = [name for name in spaces if name in names or name in chosen]
     return [
-        _category(name, spaces.get(name, {}), [choices.get(name) for choices in chosen])
-        if name in categories
+        _category(name, spaces.get(name, {}), chosen[name])
+        if name in chosen
         else _number(name, spaces.get(name, {}), parameter(trials, name))
-        for name in ordered
+        for name in dict.fromkeys([*known, *names, *chosen])
     ]
 
 
@@ -132,7 +130,7 @@ def written(value: Any) -> str:
     return f"{number:.0f}" if whole else f"{number:.4g}".replace("e-0", "e-").replace("e+0", "e").replace("e+", "e")
 
 
-def _category(name: str, said: Mapping[str, Any], tried: Sequence[str | None]) -> Axis:
+def _category(name: str, said: Mapping[str, Any], tried: Array) -> Axis:
     listed = [text_of(value) for value in said.get("values") or ()]
     values = tuple(dict.fromkeys([*(one for one in listed if one in tried), *filter(None, tried)]))
     return Axis(name, "category", "category", 0.0, float(len(values) - 1), values)

@@ -17,29 +17,17 @@ def signs(trials: pd.DataFrame) -> Array:
     return np.array([sign_of(mode) for mode in trials["mode"]], dtype=float)
 
 
-def choices_of(trials: pd.DataFrame) -> list[dict[str, str]]:
-    """The categories of every trial as texts, as a row has them."""
-    if "choices" not in trials:
-        return [{}] * len(trials)
-    return [choices_in({"choices": given}) for given in trials["choices"]]
+def categories(trials: pd.DataFrame) -> dict[str, np.ndarray]:
+    """Category that some trial has -> its text in every trial [n_trials], None where a trial does not have it; in
+    alphabetical order."""
+    chosen = [choices_in({"choices": given}) for given in trials.get("choices", ())]
+    names = sorted({name for choices in chosen for name in choices})
+    return {name: np.array([choices.get(name) for choices in chosen], dtype=object) for name in names}
 
 
-def choice_names(trials: pd.DataFrame) -> list[str]:
-    """The categories that some trial has, in alphabetical order."""
-    return sorted({name for choices in choices_of(trials) for name in choices})
-
-
-def choice(trials: pd.DataFrame, name: str) -> np.ndarray:
-    """The text of a category of every trial [n_trials], None where a trial does not have it."""
-    return np.array([choices.get(name) for choices in choices_of(trials)], dtype=object)
-
-
-def texts_of(trials: pd.DataFrame, name: str) -> list[str]:
-    """The texts of a category that some trial has, in alphabetical order."""
-    return sorted({text for text in choice(trials, name) if text is not None})
-
-
-def codes(trials: pd.DataFrame, name: str) -> Array:
-    """A category of every trial as a number [n_trials], the place of its text in `texts_of`; NaN for trials without."""
-    places = {text: float(at) for at, text in enumerate(texts_of(trials, name))}
-    return np.array([places.get(text, np.nan) for text in choice(trials, name)], dtype=float)
+def coded(texts: np.ndarray) -> tuple[list[str], Array]:
+    """(the different texts of a category in alphabetical order, the place there of every trial's [n_trials], NaN for
+    None)."""
+    listed = sorted({text for text in texts if text is not None})
+    places = {text: float(at) for at, text in enumerate(listed)}
+    return listed, np.array([places.get(text, np.nan) for text in texts], dtype=float)

@@ -11,7 +11,7 @@ from math import prod
 import numpy as np
 import pandas as pd
 
-from tune_cd.analysis.choices import choice_names, signs, texts_of
+from tune_cd.analysis.choices import categories, coded, signs
 from tune_cd.analysis.parts import require_one
 from tune_cd.analysis.scores import (
     SPLITS,
@@ -102,7 +102,7 @@ def grid(trials: pd.DataFrame, score: str = "val_score", axes: Sequence[str] | N
     names = tuple(axes or parameter_names(trials))
     if axes is not None and len(trials):
         require_parameters(trials, names)
-    texts = {name: np.array(texts_of(trials, name), dtype=object) for name in choice_names(trials)}
+    texts = {name: np.array(coded(own)[0], dtype=object) for name, own in categories(trials).items()}
     trials = trials.sort_values([name for name in ("study", "trial_id") if name in trials], kind="stable")
     columns = np.array([parameter(trials, name) for name in names]) if len(trials) else np.empty((len(names), 0))
     known = np.flatnonzero(~np.isnan(columns[[name != "batch_size" for name in names]]).any(axis=0))

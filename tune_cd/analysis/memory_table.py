@@ -3,7 +3,6 @@
 A cell's two numbers are trainings of one setting: the one chosen without decay, and the same repeated with decay.
 """
 
-import json
 from math import isclose, isnan, nan
 
 import pandas as pd
@@ -53,19 +52,19 @@ def memory_modes(trials: pd.DataFrame) -> pd.DataFrame:
     if len(parts) > 1:
         raise ValueError(f"trials of more than one experiment: {[part.words for part in parts]}; select one")
     own = parts[0].trials if parts else trials.iloc[:0]
-    decayed = own["config"].map(_decays).astype(bool)
-    names = own["search"].str.removesuffix(DECAY)
-    rows = {label: _best(own[~decayed & names.isin(searches)]) for label, searches in MEMORY_MODES.items()}
-    if decayed.any():
+    rows = {label: _best(own[own["search"].isin(searches)]) for label, searches in MEMORY_MODES.items()}
+    repeats = own[own["search"].str.endswith(DECAY)]
+    if len(repeats):
         for label, searches in MEMORY_MODES.items():
-            rows[f"{label}{SUFFIX}"] = _best(_of_choice(own[decayed & names.isin(searches)], rows[label]))
+            among = repeats[repeats["search"].str.removesuffix(DECAY).isin(searches)]
+            rows[f"{label}{SUFFIX}"] = _best(_of_choice(among, rows[label]))
     return pd.DataFrame(list(rows.values()), index=list(rows), columns=COLUMNS).astype(float)
 
 
 def memory(trials: pd.DataFrame) -> pd.DataFrame:
     """`table:xbm`: R@1 without and with memory, each without / with learning rate decay, "-" if it was not run.
 
-    trials: rows of the experiment's searches count, with any schedule (decay: every schedule except "constant").
+    trials: rows of the experiment's searches count; those with decay are named with DECAY.
     Errors: as `memory_modes`.
     """
     recalls = memory_modes(trials)["recall_at_1"].to_dict()
@@ -84,16 +83,11 @@ def _experiments(trials: pd.DataFrame) -> list[Part]:
     return list(comparable(trials[trials["search"].isin(searches)], but=MEMORY_FIELDS))
 
 
-def _decays(config: str) -> bool:
-    return bool(json.loads(config).get("schedule", "constant") != "constant")
-
-
 def _of_choice(decayed: pd.DataFrame, chosen: dict[str, float]) -> pd.DataFrame:
-    """The decayed rows of the chosen setting, and all rows of searches that ran with decay themselves."""
-    repeats = decayed["search"].str.endswith(DECAY)
+    """The decayed rows of the chosen setting."""
     pairs = zip(decayed["Lambda_p"], decayed["Lambda_e"])
     same = [bool(chosen) and isclose(p, chosen["Lambda_p"]) and isclose(e, chosen["Lambda_e"]) for p, e in pairs]
-    return decayed[~repeats | pd.Series(same, index=decayed.index, dtype=bool)]
+    return decayed[pd.Series(same, index=decayed.index, dtype=bool)]
 
 
 def _best(trials: pd.DataFrame) -> dict[str, float]:

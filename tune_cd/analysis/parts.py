@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tune_cd.analysis.choices import choices_of
+from tune_cd.analysis.choices import categories
 from tune_cd.analysis.scores import BALANCE, maps_of
 from tune_cd.results.rows import DIGEST, LENGTHS, RUNS, SPACE
 
@@ -83,8 +83,8 @@ def set_ups(trials: pd.DataFrame, but: Collection[str] = ()) -> pd.Series:
     """
     if "config" not in trials or trials.empty:
         return pd.Series("{}", index=trials.index, dtype=object)
-    searched = {name for asked in (maps_of(trials, "params"), choices_of(trials)) for one in asked for name in one}
-    left_out = OF_A_TRIAL | searched | frozenset(but)
+    searched = {name for params in maps_of(trials, "params") for name in params}
+    left_out = OF_A_TRIAL.union(searched, categories(trials), but)
     digests = [json.loads(text).get(DIGEST) for text in trials["config"].unique()] if but else []
     counted = frozenset(name for digest in digests if isinstance(digest, dict) for name in digest)
     return trials["config"].map(lambda config: _set_up(config, left_out, counted)).astype(object)

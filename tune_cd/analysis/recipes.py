@@ -130,12 +130,14 @@ def _rate(reached: pd.Series, average: str, published: dict[str, float], k: int)
     return float(reached["Lambda_p"] / positive)
 
 
-def chosen(trials: pd.DataFrame) -> pd.Series | None:
+def chosen(trials: pd.DataFrame, means: pd.DataFrame) -> pd.Series | None:
     """The best setting by validation of the study's own search, without recipes: a row of `means_over_settings`.
 
     None if that search completed no trial, and for a table with several searches or only recipes. trials: with
-    `setting` numbers.
+    `setting` numbers. means: `means_over_settings` of all that was searched.
     """
     rows = searching(trials)
     asked = rows[~rows["search"].isin(RECIPES)]
-    return best_trial(means_over_settings(asked)) if asked["search"].nunique() == 1 else None
+    if asked["search"].nunique() != 1:
+        return None
+    return best_trial(means if len(asked) == len(rows) else means_over_settings(asked))

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tune_cd.analysis.choices import choice_names, codes
+from tune_cd.analysis.choices import categories, coded
 from tune_cd.balance import PUBLISHED, WEIGHT
 from tune_cd.results.schema import CONFIRM
 from tune_cd.search.number import is_number
@@ -112,9 +112,9 @@ def weights_of(trials: pd.DataFrame) -> list[str]:
 
 def parameter(trials: pd.DataFrame, name: str) -> np.ndarray:
     """Values of a parameter [n_trials], NaN for trials without it. Those of a category are the places of its texts
-    (`choice`) in alphabetical order."""
-    if name in choice_names(trials):
-        return codes(trials, name)
+    in alphabetical order."""
+    if (texts := categories(trials).get(name)) is not None:
+        return coded(texts)[1]
     if name in BALANCE and name in trials and (trials[name].notna().any() or "params" not in trials):
         return trials[name].to_numpy(dtype=float, na_value=np.nan)
     return np.array([params.get(name, np.nan) for params in maps_of(trials, "params")], dtype=float)
@@ -141,7 +141,7 @@ def parameter_of(trial: pd.Series, name: str) -> float:
 def parameter_names(trials: pd.DataFrame) -> list[str]:
     """The balance's three parameters if trials have them, else every searched number: weights first, then alphabetical.
     Then the categories."""
-    chosen = choice_names(trials)
+    chosen = categories(trials)
     if len(trials) and trials["Lambda_p"].notna().any():
         return [*BALANCE, *chosen]
     weights = weights_of(trials)
@@ -170,7 +170,7 @@ def settings(trials: pd.DataFrame) -> pd.DataFrame:
         given = trials[name].astype(float)
         table[name] = given.fillna(table[name]) if name in table else given
     found = pd.DataFrame(places(table.to_numpy(dtype=float)), index=trials.index, columns=table.columns)
-    return found.assign(**{name: codes(trials, name) for name in choice_names(trials)})
+    return found.assign(**{name: coded(texts)[1] for name, texts in categories(trials).items()})
 
 
 NOT_POSITIVE = -1e4

@@ -1,7 +1,7 @@
 """The paper's tables from results tables, as DataFrames, Markdown or LaTeX.
 
 print(markdown(compared(summary(curves_of(trials)))))     tab:hp_res; with columns=["AUC@20"] tab:ablation
-print(latex(best_values(trials)))                         the best balances, ssec:best_hp_values
+print(markdown(best_values(trials)))                      the best balances, ssec:best_hp_values
 print(markdown(base_numbers(trials)))                     table:baselines
 print(markdown(memory(trials)))                           table:xbm
 """
@@ -183,28 +183,16 @@ def _aligned(rows: list[list[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
+LATEX = {"Λ": r"$\Lambda$", "Δ": r"$\Delta$", "±": r"$\pm$"}
+
+
 def latex(table: pd.DataFrame, caption: str = "", label: str = "") -> str:
-    """A table as LaTeX (booktabs)."""
-    head, *rows = [" & ".join(map(_escaped, row)) + r" \\" for row in _text(table)]
-    columns = rf"\begin{{tabular}}{{@{{}}l{'c' * head.count(' & ')}@{{}}}}"
-    lines = [r"\begin{table}", r"\centering", columns, r"\toprule", head, r"\midrule", *rows, r"\bottomrule"]
-    lines.append(r"\end{tabular}")
-    lines += [rf"\caption{{{_escaped(caption)}}}"] * bool(caption) + [rf"\label{{{label}}}"] * bool(label)
-    return "\n".join([*lines, r"\end{table}"])
-
-
-LATEX = {
-    "Λp": r"$\Lambda_p$", "Λe": r"$\Lambda_e$", "\\": r"\textbackslash{}", "±": r"$\pm$", "Λ": r"$\Lambda$",
-    "Δ": r"$\Delta$", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": "$<$", ">": "$>$",
-}  # fmt: skip
-LATEX |= {character: f"\\{character}" for character in "&%$#_{}"}
-MINUS = r"(?<![\w.])-(?=\d)"
-"""A minus sign before a number; a hyphen has a character before it."""
-
-
-def _escaped(text: str) -> str:
-    special = "|".join([*map(re.escape, LATEX), MINUS])
-    return re.sub(special, lambda found: LATEX.get(found[0], "$-$"), text)
+    """A table as LaTeX (booktabs), by pandas, which needs jinja2 for it."""
+    head, *rows = _text(table)
+    words = re.sub("[&%$#_]", r"\\\g<0>", caption)  # which pandas leaves as it is
+    cells = pd.DataFrame(rows, columns=head)
+    text = cells.to_latex(index=False, escape=True, caption=words or None, label=label or None)
+    return re.sub("|".join(LATEX), lambda found: LATEX[found[0]], text)
 
 
 def _text(table: pd.DataFrame) -> list[list[str]]:

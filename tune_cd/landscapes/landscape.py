@@ -8,7 +8,7 @@ Holes and extrapolation are errors, as nothing is known there. Noise, durations 
 every configuration and seed, so the result of a trial depends neither on the order of asking nor on other trials.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from hashlib import blake2b
@@ -21,12 +21,10 @@ import pandas as pd
 from scipy.interpolate import LinearNDInterpolator, RegularGridInterpolator
 
 from tune_cd import balance, results
-from tune_cd.analysis.choices import signs
-from tune_cd.analysis.parts import require_one
+from tune_cd.analysis.grids import Grid, grid
 from tune_cd.analysis.scores import varied
-from tune_cd.results.rows import searched_in
-from tune_cd.search.category import text_of
-from tune_cd.search.number import is_number, number_of
+from tune_cd.search.category import value_in
+from tune_cd.search.number import is_number
 from tune_cd.search.space import KEY_DIGITS, Configuration, Space
 
 SHIPPED = Path(__file__).parent
@@ -208,8 +206,8 @@ def _within(x: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
 def from_table(trials: pd.DataFrame, name: str, axes: Sequence[str] | Space | None = None) -> Landscape:
     """Build a landscape from a full grid of trials: rows of the results table, of one problem and set-up.
 
-    axes: the columns (or names in `params`) that span it, or their space; None: the parameters that vary. Trials of a
-    cell are averaged. Test scores are reported if every completed row has one. Without a given space, batch sizes are
+    axes: the parameters that span it, or their space; None: those that vary. Trials of a cell are averaged
+    (`analysis.grid`). Test scores are reported if every completed row has one. Without a given space, batch sizes are
     searched as allowed values, categories as such, all else as real log-scaled axes. Where a smaller score is better
     (`mode`), it counts negated. Raises ValueError for a table without a completed trial, for rows of several problems
     or set-ups (`analysis.comparable` tells them apart), and for holes: cells of the factorial where no trial completed
@@ -218,38 +216,43 @@ def from_table(trials: pd.DataFrame, name: str, axes: Sequence[str] | Space | No
     ended = trials[trials["status"].isin(["completed", "diverged"])]
     if "completed" not in set(ended["status"]):
         raise ValueError(f"landscape {name!r}: none of {len(trials)} trials completed")
-    for column in ("dataset", "task", "loss", "metric_name"):
-        if ended[column].nunique(dropna=False) > 1:
-            raise ValueError(
-                f"landscape {name!r}: {column} must be one, not {sorted(map(str, ended[column].unique()))}"
-            )
-    turned = {name: ended[name].astype(float) * signs(ended) for name in ("val_score", "test_score")}
-    ended, given = ended.assign(**turned), axes if isinstance(axes, Space) else None
-    names = list(given.names if given else axes or varied(ended))
+    names = list(axes.names if isinstance(axes, Space) else axes or varied(ended))
+    tested = ended.loc[ended["status"] == "completed", "test_score"].notna().all()
+    scores = ["val_score", *["test_score"] * bool(tested)]
     try:
-        require_one(ended, but=names)
+        grids = [grid(ended, score, names) for score in scores if names]
     except ValueError as error:
         raise ValueError(f"landscape {name!r}: {error}") from None
-    chosen = [searched_in(row) for row in ended[["params", "choices"]].to_dict("records")] if "choices" in ended else []
-    columns = {n: _column(ended, n, chosen) for n in names}
-    if not names or any(len(set(map(text_of, values.tolist()))) < 2 for values in columns.values()):
+    if not names or min(map(len, grids[0].ticks)) < 2:
         raise ValueError(f"landscape {name!r}: axes {names} need at least two different values each")
-    space = given or Space(**{n: _domain(n, values) for n, values in columns.items()})
-    val, ticks = _grid(ended["val_score"], ended, columns, space, name)
-    tested = ended.loc[ended["status"] == "completed", "test_score"].notna().all()
-    test = _grid(ended["test_score"], ended, columns, space, name)[0] if tested else None
-    return on_grid(name, space, ticks, val, test)
-
-
-def on_grid(
-    name: str, space: Space, ticks: list[np.ndarray], validation: np.ndarray, test: np.ndarray | None = None
-) -> Landscape:
-    """A landscape of scores at the ticks of each axis, in its coordinates; its optimum is the best cell."""
-    best = np.unravel_index(np.nanargmax(validation), validation.shape)
+    _require_whole(grids[0], name)
+    values = [list(map(value_in, tick)) if tick.dtype == object else tick.tolist() for tick in grids[0].ticks]
+    space = axes if isinstance(axes, Space) else Space(**{n: _domain(n, own) for n, own in zip(names, values)})
+    ticks = [np.round([axis.coordinate(one) for one in own], KEY_DIGITS) for axis, own in zip(space.axes, values)]
+    order = np.ix_(*map(np.argsort, ticks))
+    val, *test = [(one.sign * one.values)[order] for one in grids]
+    ticks = [np.sort(tick) for tick in ticks]
+    best = np.unravel_index(np.nanargmax(val), val.shape)
     optimum = space.from_coordinates([tick[at] for tick, at in zip(ticks, best)])
-    low, high = float(np.nanmin(validation)), float(np.nanmax(validation))
-    scored = None if test is None else Table(ticks, test)
-    return Landscape(name, space, Table(ticks, validation), optimum, low, high, scored)
+    tables = [Table(ticks, surface) for surface in (val, *test)]
+    low, high = float(np.nanmin(val)), float(np.nanmax(val))
+    return Landscape(name, space, tables[0], optimum, low, high, tables[1] if test else None)
+
+
+def _require_whole(cells: Grid, name: str) -> None:
+    """Raise ValueError, naming the first hole, where no training of a cell completed or diverged."""
+    holes = np.argwhere((cells.counts == 0) & (cells.lost == 0))
+    if len(holes):
+        values = {axis: tick[at] for axis, tick, at in zip(cells.names, cells.ticks, holes[0])}
+        first = {axis: value if isinstance(value, str) else f"{value:.3g}" for axis, value in values.items()}
+        said = f"{len(holes)} holes in {cells.values.size} cells, the first at {first}: measure them"
+        raise ValueError(f"landscape {name!r} has {said}")
+
+
+def _domain(name: str, values: list[Any]) -> tuple[float, float] | list[Any]:
+    """An axis of a space: allowed values of a batch size and of a category, else a range."""
+    listed = name == "batch_size" or not all(map(is_number, values))
+    return values if listed else (values[0], values[-1])
 
 
 def on_points(
@@ -302,39 +305,3 @@ def study_at(path: Path) -> Path:
 def digest(key: tuple[float, ...]) -> int:
     """64 bits of a configuration's key, the same in every process."""
     return int.from_bytes(blake2b(repr(key).encode(), digest_size=8).digest())
-
-
-def _column(trials: pd.DataFrame, name: str, searched: Sequence[Mapping[str, Any]]) -> np.ndarray:
-    """A parameter's values [n_trials]; searched: every trial's configuration, if some parameters are categories."""
-    if searched and any(number_of(h.get(name, 0.0)) is None for h in searched):
-        return np.array([h[name] for h in searched], dtype=object)
-    values: Any = trials[name] if name in trials else [dict(params)[name] for params in trials["params"]]
-    return np.asarray(values, dtype=float)
-
-
-def _domain(name: str, values: np.ndarray) -> tuple[float, float] | list[Any]:
-    if values.dtype == object:
-        return list({text_of(value): value for value in values}.values())
-    return (
-        np.unique(values).astype(int).tolist() if name == "batch_size" else (float(values.min()), float(values.max()))
-    )
-
-
-def _grid(
-    scores: pd.Series, trials: pd.DataFrame, columns: dict[str, np.ndarray], space: Space, name: str
-) -> tuple[np.ndarray, list[np.ndarray]]:
-    """Mean scores [n_ticks, ...], NaN where all trials of a cell diverged, and coordinates of the ticks."""
-    at = [np.round([axis.coordinate(value) for value in columns[axis.name]], KEY_DIGITS) for axis in space.axes]
-    ticks = [np.unique(coordinates) for coordinates in at]
-    means = scores.astype(float).where(trials["status"] == "completed").groupby(at).mean()
-    full = pd.MultiIndex.from_product(ticks)
-    if len(ticks) == 1:
-        full = full.get_level_values(0)
-    holes = full.difference(means.index)
-    if len(holes):
-        hole = space.from_coordinates(np.atleast_1d(holes[0]))
-        first = {name: f"{value:.3g}" if is_number(value) else text_of(value) for name, value in hole.items()}
-        raise ValueError(
-            f"landscape {name!r} has {len(holes)} holes in {len(full)} cells, the first at {first}: measure them"
-        )
-    return means.reindex(full).to_numpy().reshape([len(tick) for tick in ticks]), ticks

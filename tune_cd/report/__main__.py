@@ -12,6 +12,7 @@ import warnings
 from pathlib import Path
 
 from tune_cd.report.page import render
+from tune_cd.report.payload import unshown
 from tune_cd.report.words import counted
 from tune_cd.report.writing import content, read
 from tune_cd.results import publish
@@ -28,7 +29,8 @@ examples:
 
 DESCRIPTION = """\
 One self-contained page of what studies found: the best setting, its worth, how to use it; the landscape over any two
-parameters, which of them matter, all curves and every trial.
+parameters, which of them matter, all curves and every trial. A study whose rows cannot be shown is named in its place;
+the exit status is then 1.
 """
 FIGURES = """also write figures (SVG, PNG) and tables (Markdown, LaTeX) of each study there; exit status 1 where some
 could not be made"""
@@ -53,21 +55,24 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: list[str] | None = None) -> int:
     """Write the page; returns the exit status.
 
-    0; 1 if figures or tables could not be made (they are named on stderr); 2 with a message for bad input.
+    0; 1 if a study could not be shown, or figures or tables could not be made (they are named on stderr); 2 with a
+    message for bad input.
     """
     options = parser().parse_args(argv)
     try:
         output = Path(os.path.expanduser(options.output))
         if not output.parent.is_dir() or (output.exists() and not output.is_file()):
             raise ValueError(f"-o {options.output}: a file in a folder that exists, not a folder or a device")
-        _write_page(options, output)
-        return 0 if options.figures is None or _write_figures(options) else INCOMPLETE
+        failed = _write_page(options, output)
+        drawn = options.figures is None or _write_figures(options, failed)
+        return INCOMPLETE if failed or not drawn else 0
     except (ValueError, OSError) as error:
         print(redact(f"error: {error}"), file=sys.stderr)
         return BAD_INPUT
 
 
-def _write_page(options: argparse.Namespace, output: Path) -> None:
+def _write_page(options: argparse.Namespace, output: Path) -> list[str]:
+    """Write the page; returns the names of the studies that could not be shown."""
     found = content(options.results, options.study)
     for note in found["notes"]:
         print(f"warning: {note}", file=sys.stderr)
@@ -75,20 +80,26 @@ def _write_page(options: argparse.Namespace, output: Path) -> None:
         required = "RESULTS is the folder that holds trials/, or one .parquet file"
         raise ValueError(f"there are no trials below {options.results}: {required}")
     publish(output, render(found).encode())
-    trials = sum(len(study["trials"]["trial_id"]) for study in found["studies"])
-    studies = len({study["study"] for study in found["studies"]})  # a study may be shown in several parts
+    failed = unshown(found["studies"])
+    for name, reason in failed.items():
+        print(redact(f"error: study {name} could not be shown: {reason}"), file=sys.stderr)
+    shown = [study for study in found["studies"] if "failed" not in study]
+    trials = sum(len(study["trials"]["trial_id"]) for study in shown)
+    studies = len({study["study"] for study in shown})  # a study may be shown in several parts
     named = "1 study" if studies == 1 else f"{studies} studies"
     print(f"{counted(trials, 'trial')} of {named}: {options.output}", flush=True)
+    return list(failed)
 
 
-def _write_figures(options: argparse.Namespace) -> bool:
-    """Write figures and tables; returns whether all could be made."""
+def _write_figures(options: argparse.Namespace, without: list[str]) -> bool:
+    """Write figures and tables of all studies but some; returns whether all could be made."""
     from tune_cd.report.figures import write_figures  # matplotlib is slow to import
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of files that are left out, which the page has named
         trials = read(options.results, options.study)
-    written = write_figures(trials, Path(os.path.expanduser(options.figures)))
+    shown = trials[~trials["study"].isin(without)].reset_index(drop=True)
+    written = write_figures(shown, Path(os.path.expanduser(options.figures)))
     print(f"{len(written.files)} files of figures and tables: {options.figures}")
     for name, reason in written.failed.items():
         print(redact(f"error: {name} could not be made: {reason}"), file=sys.stderr)

@@ -26,12 +26,12 @@ from tune_cd.analysis.scores import (
     weights_of,
 )
 from tune_cd.report.printed import TABLES, printed, searched
-from tune_cd.results import check_name, publish
+from tune_cd.results import publish
 
 Named = Iterator[tuple[str, Callable[[], Figure | None]]]
 """(name, function that draws the figure when called), which returns None if the trials lack the needed data."""
 
-LONGEST = 80  # letters of a folder's name that tells set-ups apart
+LONGEST = 100  # letters of a folder's name
 
 
 @dataclass
@@ -76,9 +76,13 @@ def _places(trials: pd.DataFrame) -> Iterator[tuple[str, Named]]:
     yield "", figures_of_all(trials)
     for study, rows in trials.groupby("study"):
         for n, (words, part) in enumerate(parts_of(rows), 1):
-            short = re.sub(r"[^A-Za-z0-9._=-]+", "-", words)[:LONGEST]
-            place = f"{check_name(str(study))}/" + f"{n}-{short}/" * bool(words)
+            place = f"{_folder(str(study))}/" + f"{n}-{_folder(words)}/" * bool(words)
             yield place, figures_of(part.reset_index(drop=True))
+
+
+def _folder(words: str) -> str:
+    """A folder's name from those of a study or of set-ups."""
+    return re.sub(r"[^A-Za-z0-9._=-]+", "-", words).lstrip(".")[:LONGEST]
 
 
 def _save(figure: Figure | None, stem: Path) -> Sequence[Path]:

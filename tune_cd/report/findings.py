@@ -34,7 +34,7 @@ class Findings:
         self.trials = trials = trials.assign(setting=setting_numbers(trials))
         self.study = str(trials["study"].iloc[0])
         self.means = means = means_over_settings(searching(trials))
-        top, choice = best_trial(means), chosen(trials)
+        top, choice = best_trial(means), chosen(trials, means)
         self.best = best = top if choice is None else choice
         self.ahead = top if best is not None and top["setting"] != best["setting"] else None
         self.fresh = None if best is None else fresh_mean(trials, best)

@@ -405,13 +405,18 @@ function compare(a, b, down) {
 // ---------------------------------------------------------------- the whole
 
 function drawCharts() {
+  if (study().failed) return;
   for (const draw of [drawLandscape, drawParallel, drawLearning, drawCurves]) draw(study());
 }
 
 function drawStudy() {
-  const one = study(), [x, y] = one.axes.map(String);
-  Object.assign(state, { x, y, colour: "0", whole: false, sort: null });
+  const one = study();
   drawHeader(one);
+  put("failed", "This study could not be shown", ...(one.failed ? [make("p", {}, one.failed)] : []));
+  $("all").hidden = Boolean(one.failed);
+  if (one.failed) return;
+  const [x, y] = one.axes.map(String);
+  Object.assign(state, { x, y, colour: "0", whole: false, sort: null });
   drawFirst(one);
   drawChoices(one);
   drawCharts();
@@ -440,9 +445,8 @@ function listen() {
 $("notes").hidden = !payload.notes.length;
 $("notes").replaceChildren(...payload.notes.map((note) => make("li", {}, note)));
 $("study-box").hidden = payload.studies.length < 2;
-$("study").replaceChildren(...payload.studies.map(({ name, ended }, n) => new Option(isKnown(ended) ? `${name}, ${moment(ended).slice(0, 10)}` : name, n)));
+$("study").replaceChildren(...payload.studies.map(({ name, ended, failed }, n) => new Option(failed ? `${name}, not shown` : isKnown(ended) ? `${name}, ${moment(ended).slice(0, 10)}` : name, n)));
 $("nothing").hidden = payload.studies.length > 0;
-$("all").hidden = !payload.studies.length;
 drawTables();
 if (payload.studies.length) { drawStudy(); listen(); } else $("title").textContent = payload.title;
 document.documentElement.dataset.ready = "yes";

@@ -23,6 +23,7 @@ from tune_cd.results.rows import DIGEST, SPACE, sign_of
 COLUMNS = ("trial_id", "search", "seed", "trial_index", "images_seen", "train_seconds", "direction", "error")
 STATES = {"completed": "trained to the end", "stopped": "stopped early"}
 STUDIES = "The setting that each study chose by validation; test scores are means over fresh seeds where there are any."
+ORDER = ["search", "search_seed", "trial_index", "seed"]
 NOTES = 5  # largest number of notes that are listed
 
 
@@ -39,16 +40,22 @@ def payload(
     trials: rows of `results.read`, of any number of studies, including none. notes: sentences about the whole page, of
     which the first NOTES are listed. known: by study, where known, the `command` that runs the study again, and
     `networks`, the file of each search's trained network. curves: rows of `results.read_curves`, if the trials have
-    any. Numbers that a float cannot hold are gaps. Secrets are hidden.
+    any. Numbers that a float cannot hold are gaps. Secrets are hidden. A study whose rows cannot be shown has an entry
+    with the error, `failed`, in its place.
     """
     listed = [*notes[:NOTES], *[f"… and {len(notes) - NOTES} more of these"][: len(notes) > NOTES]]
+    studies: list[dict[str, Any]] = []
+    trials, parts = trials.reset_index(drop=True), list[tuple[pd.Index, Findings]]()
     with np.errstate(all="ignore"):
-        studies = [
-            hide(_study(f"{name}: {words}" if words else str(name), rows, curves, **(known or {}).get(str(name), {})))
-            for name, own in trials.groupby("study", sort=True)
-            for words, rows in parts_of(own)  # one per problem and set-up, whose scores have no common scale
-        ]
-        tables = hide(_compared(trials)) if len(studies) > 1 else []
+        for name, own in trials.groupby("study", sort=True):
+            try:
+                found, said = _findings(own), (known or {}).get(str(name), {})
+                studies += [hide(_study(entry, one, curves, **said)) for entry, (_, one) in found.items()]
+                parts += found.values()
+            except Exception as error:  # other programs' rows may hold anything, and cost no other study its place
+                failed = redact(f"{type(error).__name__}: {error}")
+                studies.append(_heading(str(name), own) | {"failed": failed})
+        tables = hide(_compared(trials, parts)) if len(parts) > 1 else []
     return {
         "title": redact(title),
         "notes": [*map(redact, listed)],
@@ -58,38 +65,58 @@ def payload(
     }
 
 
+def _findings(own: pd.DataFrame) -> dict[str, tuple[pd.Index, Findings]]:
+    """Name of an entry -> (rows, findings) of each problem and set-up of a study, whose scores have no common scale."""
+    return {
+        ": ".join(filter(None, [str(own["study"].iloc[0]), words])): (
+            rows.index, Findings(rows.sort_values(ORDER, ignore_index=True)),
+        ) for words, rows in parts_of(own)
+    }  # fmt: skip
+
+
+def unshown(studies: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Study -> the error, of those of a page that could not be shown."""
+    return {study["study"]: study["failed"] for study in studies if "failed" in study}
+
+
+def _heading(name: str, trials: pd.DataFrame) -> dict[str, Any]:
+    ended = max(filter(None, seconds(trials["ended_at"])), default=None)
+    return {"name": name, "study": str(trials["study"].iloc[0]), "title": name, "ended": ended, "chips": []}
+
+
 def _study(
     name: str,
-    trials: pd.DataFrame,
+    found: Findings,
     curves: pd.DataFrame | None,
     command: str | None = None,
     networks: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    trials = trials.sort_values(["search", "search_seed", "trial_index", "seed"], ignore_index=True)
-    found, images, shares = Findings(trials), images_of(trials), shares_of(trials)
+    trials = found.trials.drop(columns="setting")
+    images, shares = images_of(trials), shares_of(trials)
     paused = runs_of(trials)["paused"].iloc[: len(trials)]
     states = ["paused" if rests else STATES.get(status, status) for status, rests in zip(trials["status"], paused)]
     best, first = _best_rows(found), trials.iloc[0]
     network = (networks or {}).get(found.best["search"]) if best else None
     problem = [str(first["dataset"])] if pd.notna(first["dataset"]) and first["dataset"] else []
     problem += [f"{first['loss']} loss"] if problem and pd.notna(first["loss"]) else []
-    return {
-        "name": name,
-        "study": found.study,
-        "title": ", ".join(problem) or name,
-        "ended": max(filter(None, seconds(trials["ended_at"])), default=None),
-        "chips": chips(trials, shares, states, images),
-        "words": [[head, *said] for head, said in summarise(found, command, images).items()],
-        "best": best,
-        "setting": setting(found, found.best, " ") if best else [],
-        "worth": worth(found),
-        "use": use_it(found, command, network),
-        "trials": {column: plain(trials[column]) for column in COLUMNS}
-        | {"state": states, "share": numbers(shares, 3), "started": seconds(trials["started_at"])},
-        "learning": _learning(trials, curves),
-        "curves": _curves(trials),
-        "facts": _facts(trials),
-    } | landscape(found, trials, np.where(np.isnan(shares), 1.0, shares), best)
+    return (
+        _heading(name, trials)
+        | {
+            "title": ", ".join(problem) or name,
+            "chips": chips(trials, shares, states, images),
+            "words": [[head, *said] for head, said in summarise(found, command, images).items()],
+            "best": best,
+            "setting": setting(found, found.best, " ") if best else [],
+            "worth": worth(found),
+            "use": use_it(found, command, network),
+            "trials": {column: plain(trials[column]) for column in COLUMNS}
+            | {"state": states, "share": numbers(shares, 3), "started": seconds(trials["started_at"])},
+            "learning": _learning(trials, curves),
+            "curves": _curves(trials),
+            "facts": _facts(trials),
+        }
+        | landscape(found, trials, np.where(np.isnan(shares), 1.0, shares), best)
+    )
 
 
 def _best_rows(found: Findings) -> list[int]:
@@ -148,16 +175,18 @@ def _facts(trials: pd.DataFrame) -> list[list[str]]:
 # Several studies --------------------------------------------------------------------------------------------------
 
 
-def _compared(trials: pd.DataFrame) -> list[dict[str, Any]]:
-    """A table for each task, or own metric, of several studies: the best of each."""
-    tables, named = [], trials["dataset"].notna()
-    groups = [(_task(part.problem, part.set_up), part.trials) for part in comparable(trials[named])]
-    groups += [(f"Studies by their {metric}", rows) for metric, rows in trials[~named].groupby("metric_name")]
+def _compared(trials: pd.DataFrame, parts: Sequence[tuple[pd.Index, Findings]]) -> list[dict[str, Any]]:
+    """A table for each task, or own metric, of several studies: the best of each. parts: (rows, findings) of each study
+    and set-up."""
+    shown = trials.loc[[row for index, _ in parts for row in index]]
+    tables, named = [], shown["dataset"].notna()
+    groups = [(_task(part.problem, part.set_up), part.trials.index) for part in comparable(shown[named])]
+    groups += [(f"Studies by their {metric}", rows.index) for metric, rows in shown[~named].groupby("metric_name")]
     for title, rows in groups:
-        if rows["study"].nunique() > 1:
-            chosen = [_chosen(Findings(own.reset_index(drop=True))) for _, own in rows.groupby("study")]
-            smaller = sign_of(rows.iloc[0].get("mode")) < 0
-            frame = pd.DataFrame(chosen).sort_values("validation", ascending=smaller, kind="stable")
+        members = [found for index, found in parts if len(index.intersection(rows))]
+        if len({found.study for found in members}) > 1:
+            smaller = sign_of(members[0].trials.iloc[0].get("mode")) < 0
+            frame = pd.DataFrame(map(_chosen, members)).sort_values("validation", ascending=smaller, kind="stable")
             frame = frame.dropna(axis=1, how="all")
             cells = [[cell_text(value) for value in row] for row in frame.itertuples(index=False)]
             tables.append({"title": title, "columns": list(frame), "rows": cells, "note": STUDIES})

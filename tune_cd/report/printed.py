@@ -25,24 +25,16 @@ CAPTIONS = {
     "memory": "Cross-batch memory on {}: R@1 on the test split of each mode's best setting by validation, means over "
     "its seeds; without / with learning rate decay, - where it was not run.",
 }
-LABELS = {"methods": "tab:hp_res", "best-values": "tab:best_values", "base-numbers": "table:baselines",
-          "memory": "table:xbm"}  # fmt: skip
 MEMORY_SEARCHES = {search for searches in MEMORY_MODES.values() for search in searches}
 COLUMNS = ("searches", *(f"AUC@{k}" for k in BUDGETS), "n-95", "ΔAUC@20", "p@20")
 
 
 def printed(name: str, trials: pd.DataFrame) -> dict[str, str]:
-    """The texts of the table `name`, of TABLES, by file ending; {} if the trials lack the needed data.
-
-    Several tables, as of several landscapes, stand one after the other; from the second on labels have a number.
-    """
+    """The texts of the table `name`, of TABLES, by file ending; {} if the trials lack the needed data. Several, as of
+    several landscapes, stand one after the other."""
     made = {CAPTIONS[name].format(of): table for of, table in TABLES[name](trials).items() if len(table)}
-    parts = [
-        (f"{tables.markdown(table)}\n\n{caption}\n",
-         f"{tables.latex(table, caption, LABELS[name] + (f'-{n}' if n > 1 else ''))}\n")
-        for n, (caption, table) in enumerate(made.items(), 1)
-    ]  # fmt: skip
-    return {ending: "\n".join(texts) for ending, texts in zip(("md", "tex"), zip(*parts))}
+    plain = [f"{tables.markdown(table)}\n\n{caption}\n" for caption, table in made.items()]
+    return {"md": "\n".join(plain), "tex": "\n".join(tables.latex(made[one], one) for one in made)} if made else {}
 
 
 def searched(curves: Sequence[Curve]) -> list[Curve]:

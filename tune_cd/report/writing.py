@@ -10,8 +10,9 @@ import pandas as pd
 
 from tune_cd import results
 from tune_cd.report.page import render
-from tune_cd.report.payload import payload
+from tune_cd.report.payload import payload, unshown
 from tune_cd.results.location import is_uri
+from tune_cd.results.schema import NAME
 from tune_cd.results.store import store_of
 from tune_cd.results.study_files import OPTIONS, REPORT, Networks, file_of, options_of, text_of
 
@@ -46,7 +47,8 @@ def content(place: Path | str, studies: Sequence[str] | None = None) -> dict[str
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         trials = read(place, studies)
-        names = [] if is_file(place) else sorted(set(trials["study"]))
+        # of a study of another program, whose name may be one that is not allowed, there are rows alone
+        names = [] if is_file(place) else sorted(filter(NAME.fullmatch, set(trials["study"])))
         curves = [results.read_curves(place, study) for study in names if len(names) <= STUDIES]
     notes = list(dict.fromkeys(str(warning.message) for warning in caught))
     title = studies[0] if studies and len(studies) == 1 else names[0] if len(names) == 1 else str(place)
@@ -65,7 +67,12 @@ def _known(place: Path | str, study: str) -> dict[str, Any]:
 
 
 def write_report(place: Path | str, study: str) -> Path | str:
-    """Write a study's page to its folder; returns its location. Errors: as `read`, and OSError on writing."""
-    store, file = store_of(place), file_of(study, REPORT)
-    store.write(file, render(content(place, [study])).encode())
+    """Write a study's page to its folder; returns its location.
+
+    Raises ValueError if its rows cannot be shown, OSError on writing; other errors as `read`.
+    """
+    store, file, found = store_of(place), file_of(study, REPORT), content(place, [study])
+    for reason in unshown(found["studies"]).values():
+        raise ValueError(reason)
+    store.write(file, render(found).encode())
     return store.where(file)

@@ -45,6 +45,10 @@ EXPLOIT_AFTER, EXPLOIT_TURNS, TURNS = 5.0, 2, 3
 and count any improvement, however small. Ridges can be narrower than the prior says; on smooth ones this costs nothing
 measurable. If short trainings were enough, the search would wander about the first promising place."""
 
+IDLE = 1e-3
+"""Where trainings pause, a usual step that is worth less than this, in standard deviations of the values per full
+training, leaves its turn to one that exploits: it would train to the end what promises next to nothing."""
+
 PROMISE = 1e-3, 1e-2
 """The search ends when no step promises to gain these shares of the range of the values: the first for a usual step,
 the second for a step that exploits."""
@@ -65,7 +69,7 @@ class Guided:
     starts: configurations to train before anything is modelled, by key. known: the trainings by key, in the order of
         asking. lengths: see LENGTHS, ascending, the last is 1. left: the rest of the budget, in full trainings.
     blind: the starts say nothing about the optimum's location. grows: new configurations may be begun; if False, paused
-        trainings go on while that is worth anything.
+        trainings go on while that is worth anything. exploit: this step exploits, whatever its turn.
     """
 
     plan: Plan
@@ -76,6 +80,7 @@ class Guided:
     left: float = inf
     blind: bool = True
     grows: bool = True
+    exploit: bool = False
 
     # The next step ------------------------------------------------------------------------------------------------
 
@@ -91,8 +96,13 @@ class Guided:
             return whole  # what is to be improved on is in hand from then on
         if self._settled:
             return self.finish()
-        _, most = max(self._steps(), key=lambda scored: scored[0], default=(0.0, None))
-        return most or self.finish()
+        worth, most = max(self._steps(), key=lambda scored: scored[0], default=(0.0, None))
+        if most is None:
+            return self.finish()
+        idle = worth < IDLE and most.until > self.lengths[0]
+        if idle and self._may_exploit and not self._exploits:
+            return replace(self, exploit=True).step
+        return most
 
     def _steps(self) -> Iterator[tuple[float, Step]]:
         """(worth per full training, step) of the affordable steps: those of paused trainings, and the best new one."""
@@ -190,10 +200,14 @@ class Guided:
 
     @cached_property
     def _exploits(self) -> bool:
-        """Whether this step exploits, in its turn."""
+        """Whether this step exploits: in its turn, or in the place of one that is worth too little."""
         turn = sum(len(one.curve) + (one.until is not None) for one in self.trainings)
+        return self._may_exploit and (self.exploit or turn % TURNS < EXPLOIT_TURNS)
+
+    @cached_property
+    def _may_exploit(self) -> bool:
         enough = self._n_told >= ENOUGH and sum(one.share for one in self.trainings) >= EXPLOIT_AFTER
-        return enough and self._varied and turn % TURNS < EXPLOIT_TURNS
+        return enough and self._varied
 
     @cached_property
     def _varied(self) -> bool:

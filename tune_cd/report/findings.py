@@ -38,7 +38,7 @@ class Findings:
         self.means = means = means_over_settings(searching(trials))
         top, choice = best_trial(means), chosen(trials, means)
         self.best = best = top if choice is None else choice
-        self.ahead = top if best is not None and top["setting"] != best["setting"] else None
+        self.ahead = top if best is not None and top["val_score"] != best["val_score"] else None
         self.fresh = None if best is None else fresh_mean(trials, best)
         averages = () if best is None else averages_of(trials)
         reached = {average: recipe_of(trials, means, best, average) for average in averages}

@@ -55,8 +55,9 @@ def _announced(study: Study, resources: Resources) -> Iterator[str]:
         yield f"start: {_weights(row.weights)}, the best known of {row}"
     if config.experiment == "balance" and not bests:
         why = ", since no best is known" if config.start == "known" else ""
-        starts = study.searches[0].starts
-        yield from (f"start: {_weights(start)}{why}" for start in starts)
+        yield from (f"start: {_weights(start)}{why}" for start in study.searches[0].starts)
+    if config.start == "blind" and config.search != "grid":
+        yield "start: a random point"
     if config.pauses and len(lengths := lengths_of(setup)) > 1:
         shares = ", ".join(f"{share:.0%}" for share in lengths[:-1])
         yield f"trainings pause at {shares} of their length and go on where that is worth most"

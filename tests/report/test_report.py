@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 import studies
 from odd_studies import odd
-from studies import full_grid, own_tuner, row, store, table
+from studies import full_grid, own_tuner, paused_tuner, row, store, table
 from warned import no_warnings
 
 from tune_cd import Space, balance, results
@@ -319,20 +319,6 @@ def test_on_ties_headline_and_star_are_the_same_trial():
     assert study["trials"]["trial_id"][study["best"][0]] == "cd-0-2-0" and "Λp 4" in study["setting"]
 
 
-def paused_tuner(*runs: tuple[float, ...], mode="min") -> pd.DataFrame:
-    """A user's own trainings of 16 epochs, losses after 2, 4, 8, 16 of them, for as long as each has one."""
-    rows = []
-    for n, losses in enumerate(runs):
-        unknown = dict.fromkeys(("images_seen", "started_at", "ended_at", "hostname", "device"))
-        reached = [unknown | {"scores": {"epoch": 2.0 * 2**i}, "val_score": loss} for i, loss in enumerate(losses)]
-        config = {"full_length": ["epoch", 16], "lengths": [0.125, 0.25, 0.5, 1.0], "runs": reached[:-1]}
-        rows.append(row(
-            n, "completed" if len(losses) == 4 else "stopped", losses[-1], search="cd", metric_name="loss", mode=mode,
-            params={"lr": 0.1 * (n + 1), "momentum": 0.5}, config=config, scores=reached[-1]["scores"], seed=None,
-        ))  # fmt: skip
-    return table(rows)
-
-
 def test_a_first_setting_that_paused_is_compared_at_its_own_length():
     """Its loss of 2.0 is of an eighth of a training, where the best one's was 1.5."""
     found = Findings(paused_tuner((2.0,), (1.5, 1.0, 0.8, 0.4), (1.6, 1.1, 0.9, 0.5)))
@@ -506,6 +492,15 @@ def test_a_parameter_named_as_a_column_keeps_its_own_values():
 
 
 # The command --------------------------------------------------------------------------------------------------
+
+
+def test_each_named_study_is_on_the_page(tmp_path, capsys):
+    """However the option is written."""
+    for name in "abc":
+        store(tmp_path / "r", job().assign(study=name))
+    argv = [str(tmp_path / "r"), "-o", str(tmp_path / "page.html"), "--study", "a"]
+    assert main([*argv, "b"]) == main([*argv, "--study", "b"]) == 0
+    assert capsys.readouterr().out.count("28 trials of 2 studies:") == 2
 
 
 def test_the_command_writes_one_page(tmp_path, capsys):

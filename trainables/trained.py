@@ -58,7 +58,8 @@ class TrainedNetwork(nn.Module):
     def check_photos(self) -> None:
         """Raise ValueError for a network of one channel, which takes no photographs."""
         if self.channels != 3:
-            raise ValueError(f"the network takes images of {self.channels} channel: prepare them as {self.data}'s")
+            said = f"images of {self.channels} channel; photographs have 3, and need a network of such"
+            raise ValueError(f"the network was trained on {self.data}, {said}")
 
     def photo(self, file: str | Path | bytes) -> Tensor:
         """Decode an image file, path or bytes, as the training's photographs were: uint8 [3, s, s].

@@ -31,7 +31,7 @@ def test_a_study_of_three_terms_of_ones_own(run, tmp_path):
     ]
     assert ratios == pytest.approx([6.0] * len(ratios))
     head = re.search(r"^ +Lambda_pull +Lambda_push +Lambda_all +b +validation +test$", said, re.MULTILINE)
-    assert head and "best with published weights" in said and "average" not in said
+    assert head and "\npublished weights " in said and "average" not in said
 
     before = len(table)
     run(tmp_path, *OWN, "--study", "three", "--resume", "--num-samples", "3")

@@ -8,7 +8,19 @@ from functools import cache
 import pytest
 from browser import browser, opened, watched
 from odd_studies import odd
-from studies import VICREG, empty, foreign, full_grid, main_job, own_tuner, row, searched_terms, store, table
+from studies import (
+    VICREG,
+    empty,
+    foreign,
+    full_grid,
+    main_job,
+    own_tuner,
+    paused_tuner,
+    row,
+    searched_terms,
+    store,
+    table,
+)
 
 from tune_cd.report.page import render
 from tune_cd.report.payload import payload
@@ -70,6 +82,7 @@ def studies():
         "nothing": odd()["failed rows of nothing"], "one": odd()["one row"],
         "far": odd()["scores far apart"], "both signs": odd()["scores of both signs"],
         "values": odd()["values far apart"], "equal": odd()["equal scores"],
+        "paused": paused_tuner((2.0,), (1.5, 1.0, 0.8, 0.4)),
         "odd names": odd()["names"], "parameters": odd()["parameters changed"],
     }  # fmt: skip
     made = {"own": payload(own, "t", curves=curves)["studies"][0]}
@@ -227,6 +240,14 @@ def test_the_first_screen_has_the_setting_its_worth_and_how_to_use_it_beside_the
     assert page.locator("#use pre:visible").all_inner_texts() == [one["use"]["with a global average"]]
     boxes = [page.locator(f"#{name}").bounding_box() for name in ("best", "landscape")]
     assert abs(boxes[0]["y"] - boxes[1]["y"]) < 1 and boxes[1]["x"] > boxes[0]["x"] + boxes[0]["width"]
+
+
+@slow
+def test_a_single_known_score_has_no_place_on_a_scale(show):
+    """That of the first setting is of an eighth of a training: words compare them."""
+    worth = show("paused").locator("#worth")
+    assert worth.locator(".name").all_inner_texts() == ["best setting", "first setting tried"]
+    assert worth.locator(".dot").count() == 0 and "both at 12.5 % of their length" in worth.inner_text()
 
 
 @slow

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 import studies
 from odd_studies import odd
-from studies import full_grid, own_tuner, row, store, table
+from studies import full_grid, own_tuner, paused_tuner, row, store, table
 from warned import no_warnings
 
 from tune_cd import Space, balance, results
@@ -319,6 +319,47 @@ def test_on_ties_headline_and_star_are_the_same_trial():
     assert study["trials"]["trial_id"][study["best"][0]] == "cd-0-2-0" and "Λp 4" in study["setting"]
 
 
+def test_a_first_setting_that_paused_is_compared_at_its_own_length():
+    """Its loss of 2.0 is of an eighth of a training, where the best one's was 1.5."""
+    found = Findings(paused_tuner((2.0,), (1.5, 1.0, 0.8, 0.4), (1.6, 1.1, 0.9, 0.5)))
+    best, first = worth(found)["rows"]
+    assert best["value"] == 0.4 and first["value"] is None, "no value of a short training beside one of a whole one"
+    assert first["gain"] == "-0.500 (-25.0 %)"
+    assert first["verdict"].startswith("against the first setting tried, both at 12.5 % of their length; of one")
+    assert "At 12.5 % of that it had 2, and the best setting 1.5." in first["how"]
+
+
+@pytest.mark.parametrize("status, said", [("diverged", "it diverged"), ("failed", "it failed")])
+def test_a_first_setting_without_a_score_is_named(status, said):
+    trials = paused_tuner((2.0,), (1.5, 1.0, 0.8, 0.4))
+    trials.loc[0, ["status", "val_score"]] = status, np.nan
+    told = worth(Findings(trials))["rows"][1]
+    assert told["value"] is None and "gain" not in told and said in told["how"]
+
+
+def test_a_first_setting_that_is_the_best_is_worth_nothing_more():
+    told = worth(Findings(paused_tuner((1.5, 1.0, 0.8, 0.4), (1.6, 1.1, 0.9, 0.5))))["rows"][1]
+    assert (told["label"], told["gain"]) == ("first setting tried", "Nothing")
+
+
+def test_the_curves_of_a_users_trainings_are_over_their_own_length_or_reports():
+    def curves_over(trials, curves):
+        [study] = payload(trials, "t", curves=curves)["studies"]
+        return study["parts"][0]["learning"]["x"]["label"] if "parts" in study else study["learning"]["x"]["label"]
+
+    trials, curves = own_tuner()
+    assert curves_over(trials, curves) == "epoch"
+    trials["config"] = json.dumps({"space": studies.OWN_SPACE})
+    assert curves_over(trials, curves) == "reports"
+
+
+def test_an_equal_score_of_another_search_is_not_ahead():
+    rows = [row(0, val=0.8, search="cd"), row(0, val=0.8, search="separate", params={"Lambda_p": 0.5, "Lambda_e": 0.5})]
+    assert Findings(table(rows[::-1])).ahead is None
+    rows[1]["val_score"] = 0.81
+    assert Findings(table(rows)).ahead["search"] == "separate"
+
+
 def test_the_study_that_ended_last_comes_first():
     rows = [row(0, study=name, times=(at, at + 1.0)) for name, at in (("a", 50.0), ("b", 90.0), ("c", 10.0))]
     assert [study["name"] for study in payload(table(rows), "t")["studies"]] == ["b", "a", "c"]
@@ -451,6 +492,15 @@ def test_a_parameter_named_as_a_column_keeps_its_own_values():
 
 
 # The command --------------------------------------------------------------------------------------------------
+
+
+def test_each_named_study_is_on_the_page(tmp_path, capsys):
+    """However the option is written."""
+    for name in "abc":
+        store(tmp_path / "r", job().assign(study=name))
+    argv = [str(tmp_path / "r"), "-o", str(tmp_path / "page.html"), "--study", "a"]
+    assert main([*argv, "b"]) == main([*argv, "--study", "b"]) == 0
+    assert capsys.readouterr().out.count("28 trials of 2 studies:") == 2
 
 
 def test_the_command_writes_one_page(tmp_path, capsys):

@@ -1,5 +1,6 @@
 """`python -m tune_cd.run` with losses of any terms, up to the first trial: axes, starts, range, baseline, refusals."""
 
+import pandas as pd
 import pytest
 from made_studies import study
 from studies import searched_terms
@@ -8,7 +9,7 @@ from tune_cd import results
 from tune_cd.run.__main__ import main
 from tune_cd.run.config import ABOVE, BELOW
 from tune_cd.run.options import study_name
-from tune_cd.run.summary import summarise
+from tune_cd.run.summary import _label, _table, summarise
 from tune_cd.search.space import Space
 
 SSL = ("--dataset", "glyphs", "--task", "ssl", "--setup", "small")
@@ -137,9 +138,17 @@ def test_the_summary_has_their_line(tmp_path, monkeypatch):
     for _, trial in searched_terms({"Lambda_p": 1.0, "Lambda_e": 4.0}, batch_size=32).iterrows():
         results.write_trial(made.results, trial.where(trial.notna(), None).to_dict())
     said = summarise(made).splitlines()
-    assert said[2].startswith("best balance found") and said[3].startswith("best with published weights")
+    assert said[2].startswith("best balance found") and said[3].startswith("published weights ")
     assert "no completed trial" not in said[3] and any(line.startswith("published weights: ") for line in said)
     assert not any("separate" in line for line in said)
+
+
+def test_the_table_of_three_weights_fits_into_80_columns():
+    """Each has the widest text that a weight may have."""
+    h = {f"Lambda_{term}": 1.234e-05 for term in ("sim", "std", "cov")}
+    row = pd.Series({"params": h, "batch_size": 128, "val_score": 0.5, "test_score": 0.5, "seeds": 1} | h)
+    said = _table([*h], [("best balance found", row), (_label("published"), row)])
+    assert "published weights" in said and max(map(len, said.splitlines())) <= 80
 
 
 def test_a_single_term_has_the_learning_rate_alone(tmp_path):

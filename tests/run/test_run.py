@@ -22,8 +22,8 @@ from tune_cd import results
 from tune_cd.cluster.capacity import Growth, NodeType
 from tune_cd.run.__main__ import main
 from tune_cd.run.announcement import announce
-from tune_cd.run.config import StudyConfig
-from tune_cd.run.options import parse
+from tune_cd.run.config import WORTH_FROM_KNOWN, StudyConfig
+from tune_cd.run.options import parse, parser
 from tune_cd.run.resources import Resources, check_resources
 from tune_cd.run.searches import groups_of
 from tune_cd.run.starts import known
@@ -236,6 +236,31 @@ def test_the_first_lines_say_what_is_trained_in_80_columns(tmp_path, capsys):
     searches = "without (1 training) + without-tuned (up to 20 trainings) + S1 (1 training)"
     assert searches in " ".join(said.split()) and f"a full training sees {made.setup.images_seen:,} images" in said
     assert max(len(line) for line in said.splitlines() if str(tmp_path) not in line) <= 80  # paths are not folded
+
+
+@pytest.mark.parametrize(
+    "argv, said",
+    [
+        ((), "start: Lambda_p=0.63, Lambda_e=8.6, the best known of omniglot at b = 64"),
+        (("--start", "lr=0.1,average=global"), "start: Lambda_p=0.001587, Lambda_e=0.09841 trainings "),
+        (
+            ("--task", "ssl", "--loss", "vicreg"),
+            "start: Lambda_sim=0.1, Lambda_std=0.1, Lambda_cov=0.004, since no best is known ",
+        ),
+        (("--start", "blind"), "start: a random point "),
+    ],
+)
+def test_the_first_lines_say_where_the_search_starts(argv, said, tmp_path, capsys):
+    announce(study(tmp_path, *argv), Resources(cpus=1, gpus=0.0, workers=1))
+    words = " ".join(capsys.readouterr().out.split())
+    assert said in words
+
+
+def test_the_help_fits_into_80_columns_and_names_the_default_budget(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    said = parser().format_help()
+    assert all(len(line) <= 80 for line in said.splitlines() if not line.strip().startswith("[--"))  # lists of choices
+    assert WORTH_FROM_KNOWN == 5 and "glyphs, the images of five whole trainings" in said
 
 
 def test_a_folders_study_is_continued_with_the_same_images_alone(tmp_path):

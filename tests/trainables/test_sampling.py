@@ -137,7 +137,7 @@ def test_the_generator_alone_decides(sampler):
 @pytest.mark.parametrize(
     ("batch_size", "k", "classes", "message"),
     [
-        (512, 2, 155, "needs 256 training classes; this dataset has 155: --batch-size 310 or less, or a larger k woul"),
+        (512, 2, 155, "needs 256 training classes; this dataset has 155: --batch-size or --batch-sizes up to 310"),
         (63, 2, 155, "batch_size 63 is not a multiple of 2 per class"),
         (4, 4, 155, "batch_size 4 with 4 per class holds 1 classes; 2 at least"),
         (0, 2, 155, "batch_size 0 with 2 per class holds 0 classes"),

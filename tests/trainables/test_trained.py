@@ -75,7 +75,7 @@ def test_a_photo_is_decoded_as_in_training(tmp_path):
     (tmp_path / "text.png").write_text("no image")
     with pytest.raises(ValueError, match=r"text\.png: "):
         network.photo(tmp_path / "text.png")
-    with pytest.raises(ValueError, match="1 channel: prepare them as blobs's"):
+    with pytest.raises(ValueError, match="trained on blobs, images of 1 channel; photographs have 3"):
         loaded(file_of("margin")[2]).photo(tmp_path / "photo.png")
 
 

@@ -80,7 +80,7 @@ def test_a_flat_folder_is_trained_and_selected_by_the_retrieval_of_views(tmp_pat
     options = f"--dataset folder --task ssl --data-root {place} --device cpu --set images_seen=256".split()
     assert train.main(options) == 0
     said = capsys.readouterr().out
-    assert "40 training, 5 validation, 5 test images, without classes; 256 images are 6.4 epochs" in caplog.text
+    assert "40 training, 5 validation, 5 test images, without classes\n  256 images are 6.4 epochs" in caplog.text
     assert "validation view_retrieval" in said and "probe" not in said.partition("\n{")[2]
     assert train.main([*options, "--set", "selected_by=probe_accuracy"]) == 2
     said = capsys.readouterr().err
@@ -110,6 +110,6 @@ def test_few_images_are_told_with_the_error_of_a_score(tmp_path, caplog):
         small("ssl"), [64], made(tmp_path, [f"{label}/{number}.jpg" for label in range(6) for number in range(10)])
     )
     said = (
-        "48 training, 6 validation, 6 test images of 6 classes; 32,000 images are 666.7 epochs; of 6 .* error of 0.20"
+        "48 training, 6 validation, 6 test images of 6 classes\n  32,000 images are 666.7 epochs; of 6 .* error of 0.20"
     )
     assert re.search(said, caplog.text)

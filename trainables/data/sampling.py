@@ -32,7 +32,7 @@ def check_batch_size(batch_size: int, k: int, classes: int, unit: str = "trainin
     if batch_size // k > classes:
         raise ValueError(
             f"batch_size {batch_size} with {k} per class needs {batch_size // k} {unit}; this dataset has {classes}: "
-            f"--batch-size {k * classes} or less, or a larger k would fit"
+            f"--batch-size or --batch-sizes up to {k * classes}, or a larger k would fit"
         )
 
 

@@ -65,7 +65,7 @@ def check_training(
 def _noted(setup: Setup, source: Plan) -> str:
     """The numbers of images, and what they mean for the scores."""
     epochs = setup.images_seen / source.images("train")
-    said = f"{source.name}: {source.sizes}; {setup.images_seen:,} images are {epochs:,.1f} epochs"
+    said = f"{source.name}: {source.sizes}\n  {setup.images_seen:,} images are {epochs:,.1f} epochs"
     if (few := source.images("validation")) < FEW:
         said += f"; of {few} images a score of 0.5 has a standard error of {0.5 / few**0.5:.2f}"
     return said

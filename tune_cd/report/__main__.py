@@ -45,7 +45,7 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     top.add_argument("results", metavar="RESULTS", help="a results folder, or s3://BUCKET/PREFIX or gs://BUCKET/PREFIX")
-    top.add_argument("--study", nargs="+", metavar="NAME", help="default: every study there is")
+    top.add_argument("--study", nargs="+", action="extend", metavar="NAME", help="default: every study there is")
     top.add_argument("-o", "--output", type=Path, default="report.html", metavar="FILE", help="default: %(default)s")
     top.add_argument("--figures", type=Path, metavar="DIR", help=FIGURES)
     return top

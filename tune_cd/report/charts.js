@@ -101,11 +101,11 @@ function rows(items, axis) {
     Object.assign(part.style, { left, width });
     return part;
   };
-  const grid = make("div", { class: "rows" });
+  const grid = make("div", { class: "rows" }), single = items.filter(({ value }) => isKnown(value)).length < 2;
   items.forEach(({ label, value, low, high, text }, n) => {
     const first = n || !axis ? "" : " first";
     const track = make("span", { class: `track${first}` });
-    if (isKnown(value)) track.append(axis ? put("dot", percent(value), "") : put("bar", "0", percent(value)));
+    if (isKnown(value) && !(axis && single)) track.append(axis ? put("dot", percent(value), "") : put("bar", "0", percent(value)));
     if (isKnown(low)) track.append(put("span", percent(low), `calc(${percent(high)} - ${percent(low)})`));
     grid.append(make("span", { class: `name${first}` }, label), make("span", { class: "value" }, text), track);
   });
@@ -114,7 +114,7 @@ function rows(items, axis) {
     tick.style.left = `${(100 * at).toFixed(2)}%`;
     return tick;
   });
-  if (axis && items.filter(({ value }) => isKnown(value)).length > 1) grid.append(make("span", { class: "ends" }, ...ticks.filter((_, n) => n % Math.ceil(ticks.length / 4) === 0)));
+  if (axis && !single) grid.append(make("span", { class: "ends" }, ...ticks.filter((_, n) => n % Math.ceil(ticks.length / 4) === 0)));
   return grid;
 }
 

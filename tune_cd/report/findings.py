@@ -1,5 +1,6 @@
 """Findings on a study's table as values: the best setting, its gains and their uncertainty. `words` makes sentences."""
 
+import json
 from functools import cached_property
 from math import isfinite
 
@@ -11,6 +12,7 @@ from tune_cd.analysis.axes import Axis, axes_of
 from tune_cd.analysis.confirmation import fresh_mean, paired
 from tune_cd.analysis.means import means_over_settings, setting_numbers
 from tune_cd.analysis.recipes import averages_of, chosen, recipe_of
+from tune_cd.analysis.runs import length_in, runs_of
 from tune_cd.analysis.scores import judged_by, parameter_of, searching
 from tune_cd.analysis.tables import ALIKE
 from tune_cd.results.rows import sign_of
@@ -23,7 +25,7 @@ class Findings:
     trial, the best of all. ahead: the best of all if it is another setting, as when a baseline was better by
     validation. fresh: the best's score over seeds that were not used for choosing. recipes: what conventional recipes
     reach, and the best's gain over each. missing: the names of those that no completed trial reaches. first: the first
-    setting that the search tried, and first_gain the gain over it, where no recipe is compared.
+    setting that the search tried, where no recipe is compared, and first_gain the gain over it, if it completed.
 
     trials: its rows, at least one. Raises ValueError for several studies.
     """
@@ -36,19 +38,34 @@ class Findings:
         self.means = means = means_over_settings(searching(trials))
         top, choice = best_trial(means), chosen(trials, means)
         self.best = best = top if choice is None else choice
-        self.ahead = top if best is not None and top["setting"] != best["setting"] else None
+        self.ahead = top if best is not None and top["val_score"] != best["val_score"] else None
         self.fresh = None if best is None else fresh_mean(trials, best)
         averages = () if best is None else averages_of(trials)
         reached = {average: recipe_of(trials, means, best, average) for average in averages}
         self.recipes = tuple(recipe for recipe in reached.values() if recipe is not None)
         self.missing = tuple(average for average, recipe in reached.items() if recipe is None)
         self.first = None if averages else _first(means, best)
-        self.first_gain = None if self.first is None else paired(trials, best, self.first)
+        whole = self.first is not None and self.first["status"] == "completed"
+        self.first_gain = paired(trials, best, self.first) if whole else None
 
     @cached_property
     def axes(self) -> list[Axis]:
         """The axis of every parameter."""
         return axes_of(self.trials)
+
+    @cached_property
+    def short(self) -> tuple[float, float, float] | None:
+        """(share of a full training, the best's validation score there, the first setting's), at the longest at which
+        both paused; None if the first setting is not compared, completed, or never paused beside the best."""
+        if self.best is None or self.first is None or self.first_gain is not None:
+            return None
+        runs = runs_of(self.trials)
+        best, first = (
+            runs[runs["paused"] & (runs["setting"] == row["setting"])].groupby("run")["val_score"].mean().dropna()
+            for row in (self.best, self.first)
+        )
+        lengths, whole = best.index.intersection(first.index), length_in(json.loads(self.first["config"]))[1]
+        return (lengths.max() / whole, best[lengths.max()], first[lengths.max()]) if len(lengths) else None
 
     @property
     def edges(self) -> dict[str, str]:
@@ -86,12 +103,11 @@ class Findings:
 
 
 def _first(means: pd.DataFrame, best: pd.Series | None) -> pd.Series | None:
-    """The first setting of the best's search that completed; None if that is the best, and for a grid."""
+    """The first setting of the best's search, however it ended; None for a grid, and for a single setting."""
     if best is None or best["search"] == "grid":
         return None
-    own = means[(means["search"] == best["search"]) & (means["status"] == "completed") & means["val_score"].notna()]
-    first = own.sort_values("trial_index", kind="stable").iloc[0]
-    return None if first["setting"] == best["setting"] else first
+    own = means[means["search"] == best["search"]].sort_values("trial_index", kind="stable")
+    return own.iloc[0] if len(own) > 1 else None
 
 
 def is_known(value: float | None) -> bool:

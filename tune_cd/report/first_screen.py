@@ -23,6 +23,8 @@ from tune_cd.search.category import value_in
 SHARES_OF_ONE = ("precision_at_1", "accuracy")
 """Scores that are a share of the images, so they move in steps of one image."""
 
+ENDS = {"diverged": "diverged", "failed": "failed", "stopped": "ended early"}
+
 LARGEST_SPLIT = 50_000  # images; a larger denominator may be chance
 VALUES = 4  # different values of such a score, from which the number of images is known
 
@@ -49,12 +51,31 @@ def worth(found: Findings) -> dict[str, Any]:
     for average in found.missing:
         how = "No completed trial is within its reach, so the gain over it is not known."
         rows.append(dict.fromkeys(("value", "low", "high")) | {"label": recipe_words(average), "seeds": "", "how": how})
-    if found.first is not None and found.first_gain is not None:
-        row = _score("first setting tried", found.first, None, found, score)
-        row["how"] = f"It is {', '.join(setting(found, found.first))}."
-        rows.append(row | _verdict(found.first_gain, "first setting tried", score, best, found.first, row["value"]))
+    if found.first is not None:
+        rows.append(_first(found, score))
     label, ends = score_words(found.trials, score), [row[name] for row in rows for name in ("value", "low", "high")]
     return {"label": label, "rows": rows, "axis": plain_axis(label, ends, room=0.08)}
+
+
+def _first(found: Findings, score: str) -> dict[str, Any]:
+    """The row of the first setting tried. One that paused is compared at its length."""
+    words, best, first = "first setting tried", found.best, found.first
+    how = f"It is {', '.join(setting(found, first))}."
+    if found.first_gain is not None:
+        row = _score(words, first, None, found, score) | {"how": how}
+        return row | _verdict(found.first_gain, words, score, best, first, row["value"])
+    row = dict.fromkeys(("value", "low", "high")) | {"label": words, "seeds": ""}
+    if found.short is None:
+        return row | {
+            "how": f"{how} It has no score of a whole training: it {ENDS.get(first['status'], 'did not end')}."
+        }
+    share, reached, value = found.short
+    gain = Mean("val_score", reached - value, np.nan, np.nan, 1)
+    row["how"] = (
+        f"{how} It was not trained to the end. At {100 * share:.3g} % of that it had {value:.4g}, and the best "
+    )
+    row["how"] += f"setting {reached:.4g}."
+    return row | _verdict(gain, f"{words}, both at {100 * share:.3g} % of their length", score, best, first, value)
 
 
 def _score(label: str, row: pd.Series, fresh: Mean | None, found: Findings, score: str) -> dict[str, Any]:

@@ -145,7 +145,8 @@ def _learning(trials: pd.DataFrame, curves: pd.DataFrame | None) -> dict[str, An
             if len(looks) > 1 and looks["val_score"].notna().any():
                 x, y = numbers(looks["images_seen"]), numbers(looks["val_score"], 5)
                 lines.append({"row": at[name], "x": x, "y": y})
-    across = length_in(json.loads(trials["config"].iloc[0]))[0] or "images seen"
+    own, whole = length_in(json.loads(trials["config"].iloc[0]))
+    across = own or ("images seen" if is_known(whole) else "reports")  # of a user's own trainable without a full_length
     return _lines(lines, across, score_words(trials, "val_score"))
 
 

@@ -4,7 +4,7 @@ its GPUs cost. Sentences are broken before the 80th column."""
 import json
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import timedelta
 
 import pandas as pd
@@ -51,11 +51,13 @@ def _announced(study: Study, resources: Resources) -> Iterator[str]:
         yield "no baselines: under Adam the joint scale of the weights has no effect, and Adam's own rate is fixed"
     grows = f"; each range may grow by {axes[0].growth:g} octaves" if study.space.grows else ""
     yield f"searched: {', '.join(map(_axis, axes))}{grows}"
-    if config.start == "known" and not known(config, setup):
-        yield "start: the recipe in use, since no best is known"
-    for row in known(config, setup):
-        weights = ", ".join(f"{name}={value:g}" for name, value in row.weights.items())
-        yield f"start: {weights}, the best known of {row}"
+    for row in (bests := known(config, setup)):
+        yield f"start: {_weights(row.weights)}, the best known of {row}"
+    if config.experiment == "balance" and not bests:
+        why = ", since no best is known" if config.start == "known" else ""
+        yield from (f"start: {_weights(start)}{why}" for start in study.searches[0].starts)
+    if config.start == "blind" and config.search != "grid":
+        yield "start: a random point"
     if config.pauses and len(lengths := lengths_of(setup)) > 1:
         shares = ", ".join(f"{share:.0%}" for share in lengths[:-1])
         yield f"trainings pause at {shares} of their length and go on where that is worth most"
@@ -66,6 +68,10 @@ def _announced(study: Study, resources: Resources) -> Iterator[str]:
 def _search(search: Search) -> str:
     most = f"{'up to ' * search.line}{search.num_samples}"
     return f"{search.name} ({most} {'full ' * search.pauses}training{'s' * (search.num_samples != 1)})"
+
+
+def _weights(h: Mapping[str, float]) -> str:
+    return ", ".join(f"{name}={value:.4g}" for name, value in h.items())
 
 
 def _axis(axis: Axis) -> str:

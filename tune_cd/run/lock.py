@@ -19,6 +19,7 @@ from typing import Any
 from tune_cd.results.redaction import json_of
 from tune_cd.results.store import Store
 from tune_cd.results.study_files import DRIVER, file_of, has_driver
+from tune_cd.run.screen import fold
 
 BEAT = 5.0  # seconds between two signs of life
 
@@ -48,7 +49,7 @@ class StudyLock:
                     "holds the study: two drivers would do the same work twice; end that one first. If it was killed,"
                 )
                 raise ValueError(f"{other['who']}, {said} its hold ends within a minute")
-            print(f"{other['who']}, held the study and is gone; this driver goes on", flush=True)
+            print(fold(f"{other['who']}, held the study and is gone; this driver goes on"), flush=True)
         self._write()
         self._beating.start()
 

@@ -10,12 +10,14 @@ from trainables.training.setup import Setup
 from tune_cd.results.schema import check_name
 from tune_cd.run.config import Call, StudyConfig
 from tune_cd.run.fields import argument_of, option_of
+from tune_cd.run.screen import fold
 
 EPILOG = """\
 examples:
   python -m tune_cd.run
-      the default: glyphs, the images of ten whole trainings, two baselines
-  python -m tune_cd.run --dataset folder --data-root MY/PHOTOS --start lr=0.1,average=global,b=128
+      the default: glyphs, the images of five whole trainings, two baselines
+  python -m tune_cd.run --dataset folder --data-root MY/PHOTOS \\
+      --start lr=0.1,average=global,b=128
       from where you are today
   python -m tune_cd.run --study mine --num-samples 20 --resume
       ten whole trainings' worth more for a study of ten
@@ -35,9 +37,12 @@ def parser() -> argparse.ArgumentParser:
     """All options of `python -m tune_cd.run`, grouped, each with its default."""
     top = argparse.ArgumentParser(
         prog="python -m tune_cd.run",
-        description="Find the best balance of a contrastive loss, (Lambda_p, Lambda_e[, batch_size]) or one weight a "
-        "term of any other loss, by line searches that a model chooses, each trial a training run under Ray Tune, and "
-        "compare it with tuning the learning rate alone.",
+        description=fold(
+            "Find the best balance of a contrastive loss, (Lambda_p, Lambda_e[, batch_size]) or one weight a "
+            "term of any other loss, by line searches that a model chooses, each trial a training run under Ray Tune, "
+            "and compare it with tuning the learning rate alone.",
+            indent="",
+        ),
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         argument_default=argparse.SUPPRESS,  # the defaults are those of StudyConfig and Call

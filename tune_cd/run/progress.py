@@ -22,7 +22,7 @@ SAID = {
     UNKEPT: "a trained network was not kept",
     ANEW: "began again at image 0",
 }
-STATUS = "{bar:10} {desc}, {elapsed}, about {remaining} left"
+STATUS = "{bar:8} {desc}, {elapsed}, about {remaining} left"
 
 
 class Progress(Listener):
@@ -101,8 +101,8 @@ class Progress(Listener):
         self._say("".join(cells.values()) + outcome)
 
     def _described(self, running: int) -> str:
-        done, of = self._portfolio.done, "full trainings" if self._full else "trainings"
-        return f"{done:.3g} of at most {done + self._portfolio.left:.3g} {of}, {running} running"
+        done = self._portfolio.done
+        return f"{done:.3g} of at most {done + self._portfolio.left:.3g} trainings, {running} running"
 
     def _say(self, line: str) -> None:
         """Print a line; above the bar if there is one."""

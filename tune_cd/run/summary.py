@@ -13,6 +13,7 @@ from tune_cd.analysis.memory_table import memory_modes
 from tune_cd.analysis.runs import counted, runs_of
 from tune_cd.analysis.scores import parameter_of, searching
 from tune_cd.analysis.tables import markdown, memory
+from tune_cd.balance import PUBLISHED
 from tune_cd.report.findings import Findings, is_known
 from tune_cd.report.words import edges, fresh_score, interval, recipe_words, tuned
 from tune_cd.results.study_files import Networks
@@ -50,12 +51,17 @@ def _balance_table(trials: pd.DataFrame, study: Study) -> list[str]:
     found, names = Findings(trials), study.config.weighted.weights
     best = found.best if found.best["search"] == study.config.search else None
     recipes = [recipe for recipe in found.recipes if recipe.average in averages_of(study.setup)]
-    rows = [("best balance found", best), *((f"best with {recipe_words(one.average)}", one.best) for one in recipes)]
+    rows = [("best balance found", best), *((_label(one.average), one.best) for one in recipes)]
     lines = _fresh(found) if best is not None else []
     lines += [f"{recipe_words(recipe.average)}: {tuned(recipe)}" for recipe in recipes]
     if found.edges and best is not None:
         lines.append(f"best balance: {edges(found)}; a wider --range may hold better.")
     return ["", *_table(names, rows).splitlines(), *([""] if lines else []), *lines]
+
+
+def _label(average: str) -> str:
+    """A baseline's, short beside the columns of three weights."""
+    return f"{'best with ' * (average != PUBLISHED)}{recipe_words(average)}"
 
 
 def _table(names: Sequence[str], rows: Sequence[tuple[str, pd.Series | None]]) -> str:
@@ -68,7 +74,7 @@ def _table(names: Sequence[str], rows: Sequence[tuple[str, pd.Series | None]]) -
             scores = {"validation": f"{row['val_score']:.4f}", "test": f"{row['test_score']:.4f}"}
             cells |= {"b": f"{row['batch_size']}", **scores, **spread}
         table[label] = cells
-    return pd.DataFrame.from_dict(table, orient="index").to_string(na_rep="-", col_space=9)
+    return pd.DataFrame.from_dict(table, orient="index").to_string(na_rep="-", col_space=9 if len(names) < 3 else None)
 
 
 def _fresh(found: Findings) -> list[str]:

@@ -77,7 +77,7 @@ class Baseline(Optimiser):
 
     @property
     def ending(self) -> str:
-        budget = f"its budget of {self.budget:g} full trainings is spent; a larger one goes on"
+        budget = f"its budget of {self.budget:g} full training{'s' * (self.budget != 1)} is spent; a larger one goes on"
         return budget if not self._affords else "all its configurations are known"
 
     def _step(self) -> Step | None:

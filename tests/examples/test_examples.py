@@ -2,15 +2,13 @@
 
 import os
 import re
-import runpy
 import shlex
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from drivers import LIMIT, run  # noqa: F401
-from forked import Forked
+from drivers import run  # noqa: F401
 
 from tune_cd import results
 
@@ -25,11 +23,6 @@ EXAMPLES = {  # name: how its output ends, and the least of the last number ther
 }
 
 
-def script(argv):
-    """What `python FILE` does."""
-    runpy.run_path(argv[0], run_name="__main__")
-
-
 def test_all_are_short():
     lengths = {file.stem: len(file.read_text().splitlines()) for file in FOLDER.glob("*.py")}
     assert set(lengths) == {*EXAMPLES, Path(__file__).stem} and max(lengths[name] for name in EXAMPLES) < 60
@@ -39,8 +32,7 @@ def test_all_are_short():
 @pytest.mark.slow
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_an_example_runs(cluster, run, tmp_path, name):
-    """The command of the loss with short trainings, in a process that scores few images. Those that import Ray are
-    forked from a process that has."""
+    """The command of the loss with short trainings, in a process that scores few images."""
     file = FOLDER / f"{name}.py"
     if name == "lightning_pauses":
         pytest.importorskip("lightning")
@@ -49,17 +41,11 @@ def test_an_example_runs(cluster, run, tmp_path, name):
         said = run(tmp_path, *shlex.split(command), *SHORT)
     else:
         environ = os.environ | {"RAY_ADDRESS": cluster.address, "HOME": str(tmp_path)}
-        log = tmp_path / "log"
-        if "ray" in file.read_text():
-            process = Forked("test_examples:script", [str(file)], log, cwd=tmp_path, env=environ)
-        else:
-            with log.open("w") as out:
-                process = subprocess.Popen([sys.executable, file], cwd=tmp_path, env=environ, stdout=out, stderr=out)
-        try:
-            assert process.wait(LIMIT) == 0, log.read_text()
-        finally:
-            process.kill()
-        said = log.read_text()
+        ended = subprocess.run(
+            [sys.executable, file], cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=600
+        )
+        said = ended.stdout
+        assert ended.returncode == 0, said + ended.stderr
     expected, least = EXAMPLES[name]
     found = re.search(expected, said, re.MULTILINE)
     assert found and float(found[1]) >= least, said

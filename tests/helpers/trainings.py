@@ -13,7 +13,7 @@ from trainables.training.side_by_side import advance, outcomes
 CPU = torch.device("cpu")
 
 
-SIZE = 16  # pixels: convolutions cost most of a training's time
+SIZE = 28 if torch.cuda.is_available() else 16  # pixels: on a CPU convolutions cost most of a training's time
 
 
 SETUP = replace(find_setup("glyphs", "small"), image_size=SIZE, images_seen=640, evaluations=4)

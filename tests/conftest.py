@@ -29,6 +29,12 @@ def pytest_configure(config):
     gc.disable()
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers():
+    """`-n auto` is one more than there are cores: tests of Ray wait for processes for much of their time."""
+    return len(os.sched_getaffinity(0)) + 1
+
+
 def pytest_collection_finish():
     """What imports and collection made stays: to look through it for garbage took a tenth of the fast tests' time."""
     gc.freeze()

@@ -1,5 +1,6 @@
 """`tune-cd`: one name for all commands."""
 
+import signal
 import subprocess
 import sys
 from importlib.metadata import version
@@ -35,7 +36,16 @@ def test_an_unknown_command_is_refused_with_those_there_are(monkeypatch, capsys)
 
 
 @pytest.mark.parametrize("name", [name for name in COMMANDS if name != "balance"])
-def test_a_command_has_its_own_usage_and_status(name):
-    """Its help is read in `test_layers.py`."""
-    wrong = subprocess.run([sys.executable, "-m", "tune_cd", name, "--nonsense"], capture_output=True, text=True)
-    assert wrong.returncode == 2 and "usage:" in wrong.stderr
+def test_a_command_has_its_own_usage_and_status(name, monkeypatch, capfd):
+    """Its help is read in `test_layers.py`; as processes of their own they run in `test_process.py`."""
+    monkeypatch.setattr(sys, "argv", ["tune-cd", name, "--nonsense"])
+    for stream in ("stdout", "stderr"):  # a command replaces them, and handlers of Ctrl-C
+        monkeypatch.setattr(sys, stream, getattr(sys, stream))
+    monkeypatch.setenv("MPLBACKEND", "agg")
+    handler = signal.getsignal(signal.SIGINT)
+    try:
+        with pytest.raises(SystemExit) as end:
+            main()
+    finally:
+        signal.signal(signal.SIGINT, handler)
+    assert end.value.code == 2 and "usage:" in capfd.readouterr().err

@@ -218,8 +218,8 @@ def test_saved_states_that_are_gone_cost_images_and_nothing_else(cluster, tmp_pa
 def test_two_trials_at_a_time_go_on_after_the_driver_died(cluster, tmp_path):
     """What was running is begun again first; no place in the order of asking is left out."""
     argv = ["--num-samples", "8", "--workers", "2", "--search", "cd", "--full-length"]
-    driver = Driver(tmp_path, cluster.address, *argv)
-    driver.until(lambda: driver.rows() >= 3 and diary(tmp_path)[-1][0] == "begin")
+    driver = Driver(tmp_path, cluster.address, *argv, faults='{"4": "hang"}')
+    driver.until(lambda: driver.rows() >= 3 and "cd-00004" in written(tmp_path, "begin"))
     driver.kill()
     unfinished = {trial for word, trial, *_ in diary(tmp_path) if word == "begin"} - {
         path.stem for path in tmp_path.glob("trials/s/*.parquet")

@@ -13,13 +13,16 @@ from trainables.training.side_by_side import advance, outcomes
 CPU = torch.device("cpu")
 
 
-SETUP = replace(find_setup("glyphs", "small"), images_seen=640, evaluations=4)
+SIZE = 28 if torch.cuda.is_available() else 16  # pixels: on a CPU convolutions cost most of a training's time
+
+
+SETUP = replace(find_setup("glyphs", "small"), image_size=SIZE, images_seen=640, evaluations=4)
 
 
 H = {"Lambda_p": 0.3, "Lambda_e": 2.0, "batch_size": 32}
 
 
-def blobs(classes, seed, per_class=6, channels=1, size=28):
+def blobs(classes, seed, per_class=6, channels=1, size=SIZE):
     """Images of a class are noisy copies of one pattern: (uint8 [n, c, h, w], labels [n])."""
     generator = torch.Generator().manual_seed(seed)
     patterns = torch.rand(classes, 1, channels, size, size, generator=generator)
@@ -31,10 +34,13 @@ def blobs(classes, seed, per_class=6, channels=1, size=28):
 DATA = DeviceData("blobs", blobs(24, 1), blobs(8, 2), blobs(8, 3))
 
 
-SSL_DATA = DeviceData("blobs", *(blobs(4, 1, per_class=n, channels=3, size=32) for n in (40, 10, 10)))
+SSL_DATA = DeviceData("blobs", *(blobs(4, 1, per_class=n, channels=3) for n in (40, 10, 10)))
 
 
-SSL_SETUP = replace(find_setup("tinyimagenet", "small"), images_seen=640, evaluations=2, probe_epochs=5, probe_steps=0)
+SSL_SETUP = replace(
+    find_setup("tinyimagenet", "small"),
+    image_size=SIZE, images_seen=640, evaluations=2, probe_epochs=5, probe_steps=0,
+)  # fmt: skip
 
 
 def advance_one(training):

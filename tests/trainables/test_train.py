@@ -328,7 +328,9 @@ def test_crops_are_as_small_as_said_and_the_centre_is_evaluated(monkeypatch):
     run = Training(setup, data, H, seed=0, device=CPU)
     assert run._batch()[0].shape == (32, 1, 28, 28) and seen == [(28, (0.2, 1.0))]
     middle = tuple((images[:, :, 6:34, 6:34].contiguous(), labels) for images, labels in (data.train, data.validation))
-    assert evaluate([run.model], setup, data.train, data.validation) == evaluate([run.model], SETUP, *middle)
+    assert evaluate([run.model], setup, data.train, data.validation) == evaluate(
+        [run.model], replace(setup, image_size=28, crop_size=0), *middle
+    )
     with pytest.raises(ValueError, match="no centre"):
         centre(data.train[0], 41)
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 from datafiles import photos
 from PIL import Image
-from trainings import CPU, DATA, KINDS, SETUP, SSL_DATA, SSL_SETUP, advance_one, finished, outcome_of
+from trainings import CPU, DATA, KINDS, SETUP, SIZE, SSL_DATA, SSL_SETUP, advance_one, finished, outcome_of
 
 from trainables import train, trained
 from trainables.models import networks
@@ -57,16 +57,16 @@ def test_images_are_taken_as_bytes_or_in_0_to_1_and_their_middle():
     for wrong in (images[0], images[:, :1]):
         with pytest.raises(ValueError, match=r"images \[.*\]: \[n, 3, height, width\] is required"):
             network(wrong)
-    with pytest.raises(ValueError, match="size = 32: images of 16 x 16"):
-        network(images[:, :, :16, :16])
+    with pytest.raises(ValueError, match=f"size = {SIZE}: images of 8 x 8"):
+        network(images[:, :, :8, :8])
 
 
 def test_a_photo_is_decoded_as_in_training(tmp_path):
     network = loaded(file_of("self-supervised")[2])
-    pixels = np.random.default_rng(0).integers(0, 256, (32, 64, 3), dtype=np.uint8)
+    pixels = np.random.default_rng(0).integers(0, 256, (SIZE, 2 * SIZE, 3), dtype=np.uint8)
     Image.fromarray(pixels).save(tmp_path / "photo.png")
     found = network.photo(tmp_path / "photo.png")
-    assert torch.equal(found, torch.from_numpy(pixels[:, 16:48].copy()).permute(2, 0, 1))
+    assert torch.equal(found, torch.from_numpy(pixels[:, SIZE // 2 : SIZE // 2 + SIZE].copy()).permute(2, 0, 1))
     assert torch.equal(network.photo((tmp_path / "photo.png").read_bytes()), found)
     exif = Image.Exif()
     exif[0x112] = 3
@@ -89,9 +89,9 @@ def test_a_file_also_serves_as_the_weights_of_another_training(tmp_path):
 
 def test_pretrained_weights_are_not_asked_for_again(monkeypatch):
     """Their standardised input stays in the network."""
-    setup = replace(find_setup("sop", "paper"), images_seen=64, image_size=32, crop_size=0, network="resnet18_gem")
+    setup = replace(find_setup("sop", "paper"), images_seen=64, image_size=SIZE, crop_size=0, network="resnet18_gem")
     setup = replace(setup, embedding=16, weights="imagenet", test="split", evaluations=1)
-    plain = networks.build_network("resnet18_gem", channels=3, image_size=32, projection=False, seed=4)
+    plain = networks.build_network("resnet18_gem", channels=3, image_size=SIZE, projection=False, seed=4)
     pretrained = plain.state_dict() | {
         f"standardise.{name}": tensor for name, tensor in Standardise().state_dict().items()
     }

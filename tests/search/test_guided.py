@@ -243,7 +243,7 @@ def test_every_listed_value_is_tried_however_close_it_is_to_another(values):
     tried = [h["x"] for h, _ in run(search, len(values), value=lambda h: -abs(h["x"] - values[1]))]
     assert sorted(tried) == sorted(values) and search.ask() is None
     beside = descent(Space(lr=(1e-5, 1.0), x=values), seed=0)
-    history = run(beside, 15, value=lambda h: -(math.log10(h["lr"] / 1e-2) ** 2) - (h["x"] != values[1]))
+    history = run(beside, 16, value=lambda h: -(math.log10(h["lr"] / 1e-2) ** 2) - (h["x"] != values[1]))
     assert max(history, key=lambda told: told[1])[0]["x"] == values[1]
 
 

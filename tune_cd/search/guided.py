@@ -37,21 +37,19 @@ from tune_cd.search.training import Proposal, Training
 LENGTHS = (1 / 8, 1 / 4, 1 / 2, 1.0)
 """Shares of the full length at which trainings pause."""
 
-ENOUGH = 15
-"""From this number of configurations on the search may exploit, and end."""
-
-EXPLOIT_AFTER, EXPLOIT_TURNS, TURNS = 5.0, 2, 3
-"""From EXPLOIT_AFTER full trainings' worth on, too, EXPLOIT_TURNS steps in TURNS exploit: they use short length scales
-and count any improvement, however small. Ridges can be narrower than the prior says; on smooth ones this costs nothing
-measurable. If short trainings were enough, the search would wander about the first promising place."""
+EXPLOIT_FROM, EXPLOIT_AFTER, EXPLOIT_TURNS, TURNS = 15, 5.0, 2, 3
+"""From EXPLOIT_FROM configurations and EXPLOIT_AFTER full trainings' worth on, EXPLOIT_TURNS steps in TURNS exploit:
+they use short length scales and count any improvement, however small. Ridges can be narrower than the prior says; on
+smooth ones this costs nothing measurable. If 15 short trainings were enough, the search would wander about the first
+promising place."""
 
 IDLE = 1e-3
 """Where trainings pause, a usual step that is worth less than this, in standard deviations of the values per full
 training, leaves its turn to one that exploits: it would train to the end what promises next to nothing."""
 
-PROMISE = 1e-3, 1e-2
-"""The search ends when no step promises to gain these shares of the range of the values: the first for a usual step,
-the second for a step that exploits."""
+ENOUGH, PROMISE = 24, (1e-3, 1e-2)
+"""The search ends, after ENOUGH configurations at least, when no step promises to gain these shares of the range of the
+values: the first for a usual step, the second for a step that exploits."""
 
 PAUSING_MARGIN = 0.1
 """Least margin after a blind start where trainings pause. Short trainings are many: 1/n of n values would soon keep the
@@ -206,7 +204,7 @@ class Guided:
 
     @cached_property
     def _may_exploit(self) -> bool:
-        enough = self._n_told >= ENOUGH and sum(one.share for one in self.trainings) >= EXPLOIT_AFTER
+        enough = self._n_told >= EXPLOIT_FROM and sum(one.share for one in self.trainings) >= EXPLOIT_AFTER
         return enough and self._varied
 
     @cached_property

@@ -30,7 +30,7 @@ NOISES = (1e-3, 1e-2, 1e-1)
 """BALANCE's noise variances, as shares of the process's variance."""
 
 CLOSER = 1 / 4
-"""Length scales of steps that exploit (`guided.EXPLOIT_AFTER`), as a share of TRADING or of GENERAL's medians."""
+"""Length scales of steps that exploit (`guided.EXPLOIT_FROM`), as a share of TRADING or of GENERAL's medians."""
 
 DRAWS = 32
 """GENERAL's number of draws of length scales and noise; the draws are the same in every search."""

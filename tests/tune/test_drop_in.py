@@ -272,11 +272,11 @@ def test_a_small_space_ends_and_is_never_waited_for(kind):
     ids=["a small space", "a budget", "the paper's", "local", "nothing to gain"],
 )
 def test_a_search_that_ends_by_itself_says_why_once(caplog, arguments, config, trials, said):
-    """Of 20 trials that were asked for; Tune says nothing."""
+    """Of 30 trials that were asked for; Tune says nothing."""
     searcher = informed(CoordinateDescentSearch(**arguments), config=config)
     suggested = []
     while Searcher.FINISHED not in suggested:
-        assert len(suggested) < 20 and not caplog.records
+        assert len(suggested) < 30 and not caplog.records
         suggested.append(searcher.suggest(f"t{len(suggested)}"))
         searcher.on_trial_complete(f"t{len(suggested) - 1}", {"acc": 1.0 if trials is None else 1 / len(suggested)})
     assert searcher.suggest("more") == Searcher.FINISHED and trials in (None, len(suggested) - 1)

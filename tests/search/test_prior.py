@@ -36,11 +36,11 @@ def test_on_ridges_of_three_weights_contrasts_are_ahead_of_the_axes():
         for name, known in (("contrasts", {}), ("axes", {"directions": None, "prior": None})):
             search, best = descent(space, start=middle, **known), 0.0
             for _ in range(20):
-                if (h := search.ask()) is not None:
-                    away = space.to_coordinates(h) - centre
-                    value = float(np.exp(-((away - away.mean()) ** 2).sum() / 9 - away.mean() ** 2 / 16))
-                    search.tell(h, value)
-                    best = max(best, value)
+                h = search.ask()
+                away = space.to_coordinates(h) - centre
+                value = float(np.exp(-((away - away.mean()) ** 2).sum() / 9 - away.mean() ** 2 / 16))
+                search.tell(h, value)
+                best = max(best, value)
                 reached[name] += best / 120
     assert reached["contrasts"] > reached["axes"] + 0.02, reached
 

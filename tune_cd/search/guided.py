@@ -136,7 +136,7 @@ class Guided:
         """What the trainings so far predict; at least one is needed."""
         return Surrogate(self.plan, self.prior, self.trainings, self.lengths, self._exploits)
 
-    @property
+    @cached_property
     def candidates(self) -> Candidates:
         """The new configurations to choose from. The ranges of their lines may have grown; the prior keeps those of the
         plan."""

@@ -4,7 +4,7 @@
     python tests/benchmarks/methods.py measured --start conventional        # or near:4, or Lambda_p=0.1,Lambda_e=0.1
     python tests/benchmarks/methods.py modelled --methods gp botorch cd --searches 20 --trials 20
     python tests/benchmarks/methods.py formulas --workers 8 --durations fourfold --noise 0.02
-    python tests/benchmarks/methods.py box-8-bowl glyphs-margin-3d --kept results.jsonl
+    python tests/benchmarks/methods.py box-8-bowl omniglot-242-margin-3d --kept results.jsonl
 
 Printed, one table each, landscapes down and methods across: AUC@5, @10 and @20; these less the last method's in pairs
 of equal seeds, with 95 % intervals; trials until the mean is at 95 % of the best; searches that end below it. With

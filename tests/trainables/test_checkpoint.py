@@ -97,6 +97,8 @@ def test_the_command_goes_on_from_its_file(tmp_path, capsys, monkeypatch, own_ca
     assert train.main(command) == 0
     resumed = capsys.readouterr().out
     assert resumed.count("validation r_map") == 1 and whole.count("validation r_map") == 2
-    without_time = lambda text: [line for line in text[text.index("{") :].splitlines() if "seconds" not in line]  # noqa: E731
-    assert without_time(resumed) == without_time(whole)
+    said = [
+        [line for line in text[text.index("{") :].splitlines() if "seconds" not in line] for text in (resumed, whole)
+    ]
+    assert said[0] == said[1]
     assert sorted(path.name for path in (tmp_path / "new").iterdir()) == ["run.pt"]

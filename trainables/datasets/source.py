@@ -117,7 +117,7 @@ class Source:
                 try:
                     return _read_member(archives[root], name)
                 except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, NotImplementedError) as error:
-                    # RuntimeError: encrypted; NotImplementedError: another compression
+                    # RuntimeError: encrypted; NotImplementedError: in a way that zipfile does not know
                     raise UndecodableImage(f"{root}: {name}: {error}") from error
 
             yield read
@@ -235,7 +235,7 @@ def _read_member(archive: zipfile.ZipFile, name: str) -> bytes:
     info = archive.getinfo(name)
     # with other compressions zipfile inflates all that it has read
     if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-        raise NotImplementedError("it is compressed, and not by deflate; only that is read")
+        raise zipfile.BadZipFile("it is compressed, and not by deflate; only that is read")
     with archive.open(info) as member:
         return member.read(info.file_size)
 

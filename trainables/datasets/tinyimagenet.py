@@ -24,7 +24,8 @@ ORIGIN = "http://cs231n.stanford.edu/tiny-imagenet-200.zip"
 MD5 = "90528d7ca1a48142e341f4ef8d21d0de"
 
 _WANTED = re.compile(
-    r"^(.*/)?(train/(?P<wnid>n\d+)/images/[^/]+\.JPEG|val/images/(?P<test>[^/]+\.JPEG)|val/val_annotations\.txt|wnids\.txt)$"
+    r"^(.*/)?(train/(?P<wnid>n\d+)/images/[^/]+\.JPEG|val/images/(?P<test>[^/]+\.JPEG)|"
+    r"val/val_annotations\.txt|wnids\.txt)$"
 )
 
 

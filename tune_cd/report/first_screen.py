@@ -66,16 +66,13 @@ def _first(found: Findings, score: str) -> dict[str, Any]:
         return row | _verdict(found.first_gain, words, score, best, first, row["value"])
     row = dict.fromkeys(("value", "low", "high")) | {"label": words, "seeds": ""}
     if found.short is None:
-        return row | {
-            "how": f"{how} It has no score of a whole training: it {ENDS.get(first['status'], 'did not end')}."
-        }
+        end = ENDS.get(first["status"], "did not end")
+        return row | {"how": f"{how} It has no score of a whole training: it {end}."}
     share, reached, value = found.short
-    gain = Mean("val_score", reached - value, np.nan, np.nan, 1)
-    row["how"] = (
-        f"{how} It was not trained to the end. At {100 * share:.3g} % of that it had {value:.4g}, and the best "
-    )
-    row["how"] += f"setting {reached:.4g}."
-    return row | _verdict(gain, f"{words}, both at {100 * share:.3g} % of their length", score, best, first, value)
+    length, gain = f"{100 * share:.3g} %", Mean("val_score", reached - value, np.nan, np.nan, 1)
+    both = f"At {length} of that it had {value:.4g}, and the best setting {reached:.4g}."
+    row["how"] = f"{how} It was not trained to the end. {both}"
+    return row | _verdict(gain, f"{words}, both at {length} of their length", score, best, first, value)
 
 
 def _score(label: str, row: pd.Series, fresh: Mean | None, found: Findings, score: str) -> dict[str, Any]:

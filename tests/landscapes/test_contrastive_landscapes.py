@@ -4,7 +4,9 @@ from dataclasses import asdict
 
 import numpy as np
 import pytest
-from contrastive_landscapes import BAND, BETWEEN, GRIDS, LOOKS, LOWEST, TICKS, Cell, asked, band, half_way, main
+from contrastive_landscapes import (
+    BAND, BETWEEN, GRIDS, LOOKS, LOWEST, TICKS, Cell, Worker, asked, band, half_way, main, stored, train
+)  # fmt: skip
 from studies import row
 
 from trainables.losses import find_loss
@@ -133,3 +135,14 @@ def test_what_comes_with_the_package_is_trained_again_in_its_own_set_up(name):
     stored = load(name).about["setup"]
     setup = asdict(GRIDS[name].setup)
     assert stored == {field: setup[field] for field in stored}, "fields that are newer have the value that they had"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["glyphs-infonce", "glyphs-margin", "glyphs-ssl-margin"])
+def test_a_setting_held_back_trains_to_its_published_score_again(name, tmp_path):
+    landscape = load(name)
+    held = landscape.held_back.iloc[0]
+    cell = Cell.of(held, find_loss(landscape.about["loss"]), held["seed"])
+    Worker.begin(GRIDS[name].setup, None, "cpu")
+    train(str(tmp_path), name, {0: cell})
+    assert stored(tmp_path, name)[cell] == pytest.approx(held["val_score"], abs=3 * landscape.noise(64))

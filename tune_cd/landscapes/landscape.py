@@ -144,10 +144,7 @@ class Table:
 
     def __init__(self, ticks: list[np.ndarray], values: np.ndarray):
         self._low, self._high = (np.array([tick[end] for tick in ticks]) for end in (0, -1))
-        self._interpolate, self._looks = (
-            RegularGridInterpolator(ticks, _with_weight(values)),
-            values.shape[len(ticks) :],
-        )
+        self._interpolate = RegularGridInterpolator(ticks, _with_weight(values))
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
         x = _within(x, self._low, self._high)
@@ -169,10 +166,8 @@ class Triangles:
 
     def __init__(self, points: np.ndarray, values: np.ndarray):
         self._low, self._high = points.min(0), points.max(0)
-        self._interpolate, self._looks = (
-            LinearNDInterpolator(self._turned(points), _with_weight(values)),
-            values.shape[1:],
-        )
+        self._interpolate = LinearNDInterpolator(self._turned(points), _with_weight(values))
+        self._looks = values.shape[1:]
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
         inside = _within(x, self._low, self._high)

@@ -5,7 +5,20 @@ from dataclasses import asdict
 import numpy as np
 import pytest
 from contrastive_landscapes import (
-    BAND, BETWEEN, GRIDS, LOOKS, LOWEST, TICKS, Cell, Worker, asked, band, half_way, main, stored, train
+    BAND,
+    BETWEEN,
+    GRIDS,
+    LOOKS,
+    LOWEST,
+    TICKS,
+    Cell,
+    Worker,
+    asked,
+    band,
+    half_way,
+    main,
+    stored,
+    train,
 )  # fmt: skip
 from studies import row
 

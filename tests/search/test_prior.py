@@ -10,7 +10,6 @@ from tune_cd.landscapes.simulation import replay_all
 from tune_cd.search.lines import random_lines
 from tune_cd.search.methods import OPTIMISERS
 from tune_cd.search.prior import (
-    ALIKE,
     BALANCE,
     DRAWS,
     GENERAL,
@@ -78,14 +77,13 @@ def test_length_scales_are_shares_of_the_box(n_axes, exploits):
     assert NOISE[0] <= small.noises.min() < small.noises.max() <= NOISE[1]
 
 
-@pytest.mark.parametrize("prior, draws, each", [(BALANCE, len(NOISES), True), (GENERAL, DRAWS, False)])
-def test_many_draws_have_the_length_scales_in_turn_and_few_have_them_all(prior, draws, each):
+@pytest.mark.parametrize("prior, draws", [(BALANCE, len(NOISES)), (GENERAL, DRAWS)])
+def test_every_draw_has_each_length_scale_of_the_training_length(prior, draws):
     drawn = plan(2)
     one, several = (draws_of(prior, drawn, False, lengths) for lengths in ((1.0,), (0.5, 1.0)))
     assert len(one.maps) == len(one.noises) == draws
-    assert len(several.maps) == len(several.noises) == draws * (len(ALIKE) if each else 1)
-    scales = sorted(1 / several.maps[:, 2, 2])
-    assert np.allclose(scales, np.repeat(ALIKE, len(scales) // len(ALIKE)))
+    assert len(several.maps) == len(several.noises) == draws * len(prior.alike)
+    assert np.allclose(1 / several.maps[:, 2, 2], np.tile(prior.alike, draws))
     assert np.allclose(one.maps[:, :2, :2], prior.draws(drawn, False).maps) and np.allclose(one.maps[:, 2, :2], 0)
 
 

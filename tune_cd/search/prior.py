@@ -9,7 +9,7 @@ scales are shares of the box. What each constant is worth is in `tests/benchmark
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import cycle, product
+from itertools import cycle
 from math import inf
 from typing import Any
 
@@ -60,10 +60,6 @@ a tuned balance. The other half insures against an uninformative start."""
 KNOWN, FLOOR = 3.0, 0.1
 """Where the start is a best of a similar study, the weight is a Gaussian around it with this standard deviation in
 octaves, along all directions, and nowhere below FLOOR: its balance is tuned as well."""
-
-ALIKE = (8.0, 32.0)
-"""Length scales along the training length, in octaves of it. With 8, an eighth of the length tells much about the end,
-with 32 nearly all."""
 
 
 def along_rows(plan: Plan, trading: float, scaling: float) -> Array:
@@ -181,7 +177,8 @@ class Prior:
 
     draws: (plan, exploits) -> draws of the values' length scales and noise at one length; exploits: for a step that
         exploits.
-    alike_in_turn: its many draws take the length scales ALIKE in turn; else every draw is paired with each of them.
+    alike: length scales along the training length, in octaves of it, each as likely. With 4, an eighth of the length
+        tells something about the end, with 8 much, with 32 nearly all.
     fades_from: from this number of values on, the prior of where the best lies fades (CENTRE; piBO, Hvarfner et al.
         2022).
     random: lines also run in random directions (`lines.RANDOM`).
@@ -191,32 +188,29 @@ class Prior:
     """
 
     draws: Callable[[Plan, bool], Draws]
-    alike_in_turn: bool
+    alike: tuple[float, ...]
     fades_from: float
     random: bool
     margin: float
     starts_are_bests: bool = False
 
 
-BALANCE = Prior(_fixed, alike_in_turn=False, fades_from=inf, random=False, margin=0.03)
-TERMS = Prior(_fixed, alike_in_turn=False, fades_from=2, random=True, margin=0.1)
+BALANCE = Prior(_fixed, alike=(8.0, 32.0), fades_from=inf, random=False, margin=0.03)
+TERMS = Prior(_fixed, alike=(8.0, 32.0), fades_from=2, random=True, margin=0.1)
 BALANCE_KNOWN = replace(BALANCE, starts_are_bests=True)
-GENERAL = Prior(_drawn, alike_in_turn=True, fades_from=2, random=True, margin=0.0)
+GENERAL = Prior(_drawn, alike=(4.0,), fades_from=2, random=True, margin=0.0)
 
 
 @lru_cache(maxsize=64)  # every step of a search asks for one of the same two
 def draws_of(prior: Prior, plan: Plan, exploits: bool, lengths: tuple[float, ...]) -> Draws:
     """A prior's draws of length scales and noise at these training lengths. The length is one more axis, in octaves,
-    with the length scales ALIKE; of a single length the scale does not matter."""
-    drawn, alike = prior.draws(plan, exploits), ALIKE if len(lengths) > 1 else ALIKE[:1]
-    every = range(len(drawn.maps))
-    pairs = list(zip(every, cycle(alike)) if prior.alike_in_turn else product(every, alike))
-    chosen, scales = [draw for draw, _ in pairs], [scale for _, scale in pairs]
-    n = drawn.maps.shape[1]
-    maps = np.zeros((len(pairs), n + 1, n + 1))
-    maps[:, :n, :n] = drawn.maps[chosen]
-    maps[:, n, n] = 1 / np.array(scales)
-    return replace(drawn, maps=maps, noises=drawn.noises[chosen])
+    with the length scales `Prior.alike`; of a single length the scale does not matter."""
+    drawn, alike = prior.draws(plan, exploits), prior.alike if len(lengths) > 1 else prior.alike[:1]
+    each, n, _ = drawn.maps.shape
+    maps = np.zeros((each * len(alike), n + 1, n + 1))
+    maps[:, :n, :n] = np.repeat(drawn.maps, len(alike), axis=0)
+    maps[:, n, n] = 1 / np.tile(alike, each)
+    return replace(drawn, maps=maps, noises=np.repeat(drawn.noises, len(alike)))
 
 
 PRIORS = {"balance": BALANCE, "known": BALANCE_KNOWN, "terms": TERMS, "general": GENERAL}

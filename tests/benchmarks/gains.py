@@ -1,14 +1,14 @@
 """The README's table of gains: what a tuned balance adds to the tuned learning rate of each average.
 
     python tests/benchmarks/gains.py OUT --data-root ZIP --dataset omniglot --loss margin --batch-size 64
+    python tests/benchmarks/gains.py OUT --loss infonce --set mining=hard
     python tests/benchmarks/gains.py OUT --print
 
-One study per search seed, as `python -m tune_cd.run` makes it: its search and both baselines begin at the recipe in
-use, equal weights at the usual rate, and each goes on until it ends by itself. `--confirm` then trains the choice of
-each with fresh seeds. OUT is a results folder; a study that was interrupted goes on, one that is complete is not run
-again. `--print` prints the table of all studies in OUT: test scores, and the mean gain over search seeds with its 95 %
-interval (Student's t over the searches, each of them the mean over its fresh seeds), so that it covers the luck of a
-search and of a training.
+One study per search seed, as `python -m tune_cd.run` makes it with its defaults; `--set` is its option. `--confirm`
+then trains the choice of the search and of each baseline with fresh seeds. OUT is a results folder; a study that was
+interrupted goes on, one that is complete is not run again. `--print` prints the table of all studies in OUT: test
+scores, and the mean gain over search seeds with its 95 % interval (Student's t over the searches, each of them the mean
+over its fresh seeds), so that it covers the luck of a search and of a training.
 """
 
 import argparse
@@ -32,24 +32,27 @@ FRESH = 3
 def measure(options: argparse.Namespace) -> None:
     """Run the studies of one row of the table."""
     for seed in SEEDS:
-        name = f"{options.dataset}-{options.loss}-{options.batch_size}-{seed}"
+        name = "-".join([options.dataset, options.loss, str(options.batch_size), *options.set, str(seed)])
         begun = (options.out / "studies" / name).exists()
         argv = ["--results", str(options.out), "--study", name, *(["--resume"] if begun else [])]
         argv += ["--setup", "small", "--dataset", options.dataset, "--loss", options.loss, "--seed", str(seed)]
         argv += ["--batch-size", str(options.batch_size), "--confirm", str(FRESH), "--address", "local"]
         argv += ["--workers", "1", *(["--data-root", options.data_root] if options.data_root else [])]
+        argv += ["--set", *options.set] if options.set else []
         if status := run(argv):
             sys.exit(status)
 
 
 def table_of(trials: pd.DataFrame) -> pd.DataFrame:
-    """One row a dataset, loss and batch size: scores, gains with intervals, and what is not bracketed."""
-    return pd.DataFrame([_row(key, rows) for key, rows in trials.groupby(["dataset", "loss", "batch_size"])])
+    """One row for studies alike but for their seed: scores, gains with intervals, and what is not bracketed."""
+    return pd.DataFrame(
+        [_row(alike, rows) for alike, rows in trials.groupby(trials["study"].str.rsplit("-", n=1).str[0])]
+    )
 
 
-def _row(key: tuple, trials: pd.DataFrame) -> dict[str, str]:
+def _row(alike: str, trials: pd.DataFrame) -> dict[str, str]:
     found = pd.DataFrame([*_gains(trials)])
-    row = {"dataset": key[0], "loss": key[1], "b": f"{key[2]:.0f}", "searches": str(len(found))}
+    row = {"studies": alike, "searches": str(len(found))}
     row |= {"tuned": f"{found['tuned'].mean():.3f}", "weights": ", ".join(_weights(trials))}
     for name in [name for name in ("separate", "global") if name in found]:
         gain = found[f"gain_{name}"].to_numpy()
@@ -95,6 +98,7 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--dataset", default="glyphs")
     parser.add_argument("--loss", default="margin")
     parser.add_argument("--batch-size", type=int, default=64)
+    parser.add_argument("--set", nargs="+", default=[], metavar="NAME=VALUE")
     parser.add_argument("--print", action="store_true", help="the table of what is there")
     options = parser.parse_args(argv)
     if options.print:

@@ -32,7 +32,8 @@ FRESH = 3
 def measure(options: argparse.Namespace) -> None:
     """Run the studies of one row of the table."""
     for seed in SEEDS:
-        name = "-".join([options.dataset, options.loss, str(options.batch_size), *options.set, str(seed)])
+        changed = [one.replace("=", ".") for one in options.set]
+        name = "-".join([options.dataset, options.loss, str(options.batch_size), *changed, str(seed)])
         begun = (options.out / "studies" / name).exists()
         argv = ["--results", str(options.out), "--study", name, *(["--resume"] if begun else [])]
         argv += ["--setup", "small", "--dataset", options.dataset, "--loss", options.loss, "--seed", str(seed)]

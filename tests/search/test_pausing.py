@@ -22,7 +22,7 @@ def score(h, share):
     return 0.3 + 0.5 * 2.0 ** (-(((e - p) / 6) ** 2) - (effective / 6) ** 2 - (max(0, p + e - 4) / 8) ** 2)
 
 
-def step(search):
+def step(search, score=score):
     """One step, every length on the way told; what was asked and until when, None when nothing is."""
     if (h := search.ask()) is None:
         return None
@@ -303,3 +303,22 @@ def test_what_was_left_short_of_its_end_leads_nothing_and_sets_no_bar():
     search.grows = False
     went_on = {key for key, _ in steps(search)}
     assert went_on and SPACE.key(best) not in went_on and search.incumbent.share == 1
+
+
+def test_ends_are_believed_no_surer_than_they_are_before_anything_is_whole():
+    """Where curves cross, as large rates learn fast and end low, short trainings mislead."""
+    space = Space(rate=(1e-4, 1.0), decay=(1e-5, 1.0))
+
+    def crossing(h, share):
+        rate, decay = log2(h["rate"] / 0.005), log2(h["decay"] / 1e-3)
+        return 2.0 ** (-((rate / 5) ** 2) - (decay / 10) ** 2) * (1 - 2.0 ** (-12 * share * 2.0 ** (rate / 2)))
+
+    errors = []
+    for seed in range(5):
+        search = CoordinateDescent(space, lengths=LENGTHS, seed=seed)
+        while search.spent < 1:
+            step(search, crossing)
+        for one in [one for one in search.trainings if one.share < 1]:
+            mean, deviation = search.believed(one.h)
+            errors.append((crossing(one.h, 1.0) - mean) / deviation)
+    assert np.sqrt(np.mean(np.square(errors))) <= 2

@@ -300,7 +300,7 @@ def test_glyphs_of_ssl_have_their_classes_in_every_split_and_no_image_twice(monk
 @pytest.mark.parametrize("face", ["DejaVuSans.ttf", "DejaVuSerif-BoldItalic.ttf"])
 @pytest.mark.parametrize("size", [16, 28, 64])
 def test_glyphs_are_centred_and_whole(face, size):
-    font = ImageFont.truetype(glyphs._font_folder() / face, round(size * glyphs.FONT_SIZE), layout_engine=0)
+    font = ImageFont.truetype(glyphs.font_folder() / face, round(size * glyphs.FONT_SIZE), layout_engine=0)
     for character in "oO1Ж\u1e9e":
         image = glyphs.draw_glyph(font, character, size)
         assert image.shape == (1, size, size) and image.dtype == np.uint8

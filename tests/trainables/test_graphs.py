@@ -54,7 +54,7 @@ def test_a_step_never_waits_for_a_value(kind):
     training.optimiser.step = lambda: None  # the fused kernels of the CPU read a scheduled rate; those of a GPU do not
     with Watched() as watched:
         for _ in range(max(4, setup.memory_start + 2 if setup.memory != "none" else 0)):
-            training._step(with_memory=setup.memory != "none")
+            training.step()
     assert watched.found == []
 
 

@@ -109,7 +109,7 @@ def delete(folder, server, *paths):
     """Remove the photos of these paths, and call them dead."""
     with (folder / "dead.txt").open("a") as file:
         for path in paths:
-            landmarks._image(folder, server.url + path).unlink()
+            (folder / landmarks.image_name(server.url + path)).unlink()
             file.write(f"{server.url}{path}\tHTTP 404\n")
 
 

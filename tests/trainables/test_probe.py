@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from trainables.metrics.linear_probe import _fit, linear_probe, linear_probes
+from trainables.metrics.linear_probe import fit, linear_probe, linear_probes
 
 
 def blobs(n, classes, seed, spread=0.1, dimensions=8):
@@ -17,7 +17,7 @@ def blobs(n, classes, seed, spread=0.1, dimensions=8):
 def test_training_equals_torchs_linear_layer_and_adam():
     x, y = blobs(200, 5, seed=2, spread=1.0)
     ones = torch.cat([x, torch.ones(len(x), 1)], dim=1)
-    [ours] = _fit(ones[None], y, 5, 4, 32, 0.01, torch.Generator().manual_seed(7))
+    [ours] = fit(ones[None], y, 5, 4, 32, 0.01, torch.Generator().manual_seed(7))
 
     generator = torch.Generator().manual_seed(7)
     start = torch.empty(9, 5).uniform_(-(8**-0.5), 8**-0.5, generator=generator)
@@ -95,8 +95,8 @@ def test_probes_trained_together_are_those_trained_alone(standardised):
     together = linear_probes(x, y, x_test, y_test, **settings).tolist()
     alone = [linear_probe(x[i], y, x_test[i], y_test, **settings) for i in range(4)]
     assert together == alone and len(set(alone)) == 4
-    weights = _fit(x, y, 5, 3, 32, 0.01, torch.Generator().manual_seed(7))
-    singles = [_fit(one[None], y, 5, 3, 32, 0.01, torch.Generator().manual_seed(7)) for one in x]
+    weights = fit(x, y, 5, 3, 32, 0.01, torch.Generator().manual_seed(7))
+    singles = [fit(one[None], y, 5, 3, 32, 0.01, torch.Generator().manual_seed(7)) for one in x]
     assert torch.equal(weights, torch.cat(singles))
 
 

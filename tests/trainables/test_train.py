@@ -37,7 +37,7 @@ TERMS = {
 def test_one_step_is_sgd_with_learning_rate_1_on_the_weighted_terms(kind):
     setup, data, h, function = TERMS[kind]
     run, twin = (Training(setup, data, h, seed=3, device=CPU) for _ in range(2))
-    images, labels = twin._batch()
+    images, labels = twin.batch()
     z = twin.model.train()(images)
     terms = torch.stack(tuple(function(z, labels)))
     loss = sum(h[name] * term for name, term in zip(run.loss.weights, terms, strict=True))
@@ -113,7 +113,7 @@ def test_it_learns():
 
 def test_self_supervision_trains_on_views_and_is_scored_by_a_probe():
     training = finished(SSL_SETUP, SSL_DATA)
-    images, labels = training._batch()
+    images, labels = training.batch()
     assert torch.equal(labels, torch.arange(16).repeat_interleave(2))
     assert not torch.equal(images[0], images[1]), "two different views of one image"
     outcome = outcome_of(training)
@@ -242,7 +242,7 @@ def test_the_memory_joins_the_loss_after_its_start(mode):
             one.step()
     assert all(torch.equal(a, b) for a, b in zip(run.model.parameters(), without.model.parameters()))
     assert int(run.memory.enqueued) == 0
-    images, labels = without._batch()
+    images, labels = without.batch()
     z = without.model(images)
     positive, entropy = margin_terms(z, labels, distance="cosine")
     # the memory holds this batch alone, detached: its terms' gradient reaches one side of a pair, half of the batch's
@@ -310,7 +310,7 @@ def test_a_training_on_a_plateau_goes_on_at_a_tenth(monkeypatch):
 def test_weight_decay_is_added_to_adams_gradient():
     setup = replace(SETUP, optimizer="adam", learning_rate=1e-2, weight_decay=0.5)
     run, other = (Training(setup, DATA, H, seed=3, device=CPU) for _ in range(2))
-    images, labels = other._batch()
+    images, labels = other.batch()
     positive, entropy = margin_terms(other.model.train()(images), labels)
     gradients = torch.autograd.grad(H["Lambda_p"] * positive + H["Lambda_e"] * entropy, list(other.model.parameters()))
     run.model.train()
@@ -326,7 +326,7 @@ def test_crops_are_as_small_as_said_and_the_centre_is_evaluated(monkeypatch):
     crop = lambda images, generator, *how: seen.append(how) or crop_views(images, generator, *how)  # noqa: E731
     monkeypatch.setattr(assembly, "crop_views", crop)
     run = Training(setup, data, H, seed=0, device=CPU)
-    assert run._batch()[0].shape == (32, 1, 28, 28) and seen == [(28, (0.2, 1.0))]
+    assert run.batch()[0].shape == (32, 1, 28, 28) and seen == [(28, (0.2, 1.0))]
     middle = tuple((images[:, :, 6:34, 6:34].contiguous(), labels) for images, labels in (data.train, data.validation))
     assert evaluate([run.model], setup, data.train, data.validation) == evaluate(
         [run.model], replace(setup, image_size=28, crop_size=0), *middle

@@ -15,6 +15,7 @@ from trainables import train
 from trainables.data.augmentation import centre, crop_views
 from trainables.data.resident import DeviceData
 from trainables.losses import vicreg_terms
+from trainables.losses.memory import CrossBatchMemory, memory_terms
 from trainables.losses.terms import margin_terms
 from trainables.training import assembly, side_by_side
 from trainables.training import loop as training
@@ -33,6 +34,17 @@ TERMS = {
 }
 
 
+def check_step(run, twin, terms, moved=lambda at, slope: at - slope, tolerance=2e-6):
+    """A step of `run` moves its parameters, the twin's, as `moved` says of the slope of the twin's weighted terms."""
+    loss = sum(run.h[name] * term for name, term in zip(run.loss.weights, terms, strict=True))
+    parameters = list(twin.model.parameters())
+    slopes = torch.autograd.grad(loss, parameters)
+    run.model.train()
+    run.step()
+    for found, at, slope in zip(run.model.parameters(), parameters, slopes, strict=True):
+        torch.testing.assert_close(found, moved(at, slope), rtol=1e-4, atol=tolerance)
+
+
 @pytest.mark.parametrize("kind", TERMS)
 def test_one_step_is_sgd_with_learning_rate_1_on_the_weighted_terms(kind):
     setup, data, h, function = TERMS[kind]
@@ -40,14 +52,9 @@ def test_one_step_is_sgd_with_learning_rate_1_on_the_weighted_terms(kind):
     images, labels = twin.batch()
     z = twin.model.train()(images)
     terms = torch.stack(tuple(function(z, labels)))
-    loss = sum(h[name] * term for name, term in zip(run.loss.weights, terms, strict=True))
-    gradients = torch.autograd.grad(loss, list(twin.model.parameters()))
-    run.model.train()
-    run.step()
+    check_step(run, twin, terms)
     torch.testing.assert_close(run.terms, terms.detach())
     assert ((z.norm(dim=1) - 1).abs().max() < 1e-5) == (kind == "margin"), "unit vectors where the loss takes those"
-    for moved, before, gradient in zip(run.model.parameters(), twin.model.parameters(), gradients, strict=True):
-        torch.testing.assert_close(moved, before - gradient, rtol=1e-4, atol=1e-6)
 
 
 def test_the_seed_alone_decides_the_bits():
@@ -72,10 +79,9 @@ def test_the_budget_is_images_seen_and_evaluations_are_even():
 
 def test_the_weights_that_were_best_on_validation_are_tested(monkeypatch):
     """With validation scores made to peak in the middle, the middle's weights are tested."""
-    scripted = iter([0.2, 0.9, 0.5, 0.4])
-    weights = []
+    scripted, weights = iter([0.2, 0.9, 0.5, 0.4]), []
 
-    def scored(models, setup, train_split, split):
+    def scored(models, *_):
         weights.append([p.clone() for p in models[0].parameters()])
         return [{"r_map": next(scripted), "spread": 0.5}]
 
@@ -165,6 +171,14 @@ def test_spread():
         (["--dataset", "omniglot", "--data-root", "/nowhere"], "/nowhere"),
         (["--set", f"embedding={2**63}"], f"embedding = {2**63}"),
         (["--loss", "own_losses:exits"], "raised SystemExit: 3"),
+        (["--loss", "own_losses:raises"], "no such batch"),
+        (["--loss", "triplet"], "loss = 'triplet': one of margin, infonce"),
+        (
+            ["--loss", "vicreg", "--Lambda_p", "1"],
+            "--Lambda_p 1; the weights of loss 'vicreg' are --Lambda_sim, --Lambda_std, --Lam",
+        ),
+        (["--set", "loss=infonce"], "--loss infonce names the loss"),
+        (["--dataset", "sop", "--loss", "siglip"], "it trains ssl"),
         (["--set", "network=own_networks:Exits"], "raised SystemExit: 0"),
     ],
 )
@@ -234,8 +248,7 @@ def test_the_logged_terms_are_the_means_over_the_interval(kind):
 def test_the_memory_joins_the_loss_after_its_start(mode):
     """Before memory_start the training is the one without; then the step is SGD on the sum of both weighted losses."""
     setup = replace(SETUP, memory=mode, memory_size=64, memory_start=2, k=4, distance="cosine")
-    alone = replace(setup, memory="none")
-    run, without = (Training(one, DATA, H, seed=3, device=CPU) for one in (setup, alone))
+    run, without = (Training(one, DATA, H, seed=3, device=CPU) for one in (setup, replace(setup, memory="none")))
     for one in (run, without):
         one.model.train()
         for _ in range(2):
@@ -244,19 +257,12 @@ def test_the_memory_joins_the_loss_after_its_start(mode):
     assert int(run.memory.enqueued) == 0
     images, labels = without.batch()
     z = without.model(images)
-    positive, entropy = margin_terms(z, labels, distance="cosine")
-    # the memory holds this batch alone, detached: its terms' gradient reaches one side of a pair, half of the batch's
-    remembered = torch.relu(0.5 - (1 - z @ z.detach().T)), 1 - z @ z.detach().T
-    same = labels[:, None] == labels[None, :]
-    others = same & ~torch.eye(32, dtype=torch.bool)
-    of_memory = (remembered[1][others].mean(), remembered[0][~same].mean())
-    loss = H["Lambda_p"] * (positive + of_memory[0]) + H["Lambda_e"] * (entropy + of_memory[1])  # factors are 1 here
-    gradients = torch.autograd.grad(loss, list(without.model.parameters()))
-    before = [p.clone() for p in run.model.parameters()]
-    run.step()
+    memory = CrossBatchMemory(64, z.shape[1])  # of this batch alone: both factors are 1
+    slots = memory.enqueue(z, labels)
+    remembered = memory_terms(z, labels, slots, memory, loss="margin", distance="cosine")
+    terms = margin_terms(z, labels, distance="cosine")
+    check_step(run, without, [of_batch + of_memory for of_batch, of_memory in zip(terms, remembered)])
     assert int(run.memory.enqueued) == 32
-    for moved, at, gradient in zip(run.model.parameters(), before, gradients, strict=True):
-        assert torch.allclose(moved, at - gradient, atol=2e-6)
 
 
 def test_schedules():
@@ -274,16 +280,12 @@ def test_schedules():
 @pytest.mark.parametrize("seed", range(8))
 def test_plateau_is_torchs_with_the_xbm_authors_numbers(seed):
     """research-xbm, solver/build.py; scores that rise, stall, and are 0 or negative."""
-    generator = torch.Generator().manual_seed(seed)
-    scores = (
-        torch.rand(70, generator=generator) * 0.02 + torch.arange(70).clamp(max=5 * seed) * 0.01 - 0.05 * (seed % 3)
-    )
-    scores = scores.tolist()
-    rate = 1e-4
+    noise = 0.02 * torch.rand(70, generator=torch.Generator().manual_seed(seed))
+    scores = (noise + 0.01 * torch.arange(70).clamp(max=5 * seed) - 0.05 * (seed % 3)).tolist()
+    rate, factors = 1e-4, []
     theirs = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=rate)
     options = {"mode": "max", "patience": 4, "threshold": 0.001, "cooldown": 2, "min_lr": rate / (10 * 2)}
     schedule = torch.optim.lr_scheduler.ReduceLROnPlateau(theirs, **options)
-    factors = []
     for n, score in enumerate(scores, start=1):
         schedule.step(score)
         factors.append(plateau(scores[:n]))
@@ -309,15 +311,14 @@ def test_a_training_on_a_plateau_goes_on_at_a_tenth(monkeypatch):
 
 def test_weight_decay_is_added_to_adams_gradient():
     setup = replace(SETUP, optimizer="adam", learning_rate=1e-2, weight_decay=0.5)
-    run, other = (Training(setup, DATA, H, seed=3, device=CPU) for _ in range(2))
-    images, labels = other.batch()
-    positive, entropy = margin_terms(other.model.train()(images), labels)
-    gradients = torch.autograd.grad(H["Lambda_p"] * positive + H["Lambda_e"] * entropy, list(other.model.parameters()))
-    run.model.train()
-    run.step()
-    for moved, before, gradient in zip(run.model.parameters(), other.model.parameters(), gradients, strict=True):
-        slope = gradient + 0.5 * before
-        assert torch.allclose(moved, before - 1e-2 * slope / (slope.abs() + 1e-8), atol=1e-5), "Adam's first step"
+    run, twin = (Training(setup, DATA, H, seed=3, device=CPU) for _ in range(2))
+    images, labels = twin.batch()
+
+    def first_step(at, slope):
+        slope = slope + 0.5 * at
+        return at - 1e-2 * slope / (slope.abs() + 1e-8)
+
+    check_step(run, twin, margin_terms(twin.model.train()(images), labels), first_step, 1e-5)
 
 
 def test_crops_are_as_small_as_said_and_the_centre_is_evaluated(monkeypatch):
@@ -327,10 +328,9 @@ def test_crops_are_as_small_as_said_and_the_centre_is_evaluated(monkeypatch):
     monkeypatch.setattr(assembly, "crop_views", crop)
     run = Training(setup, data, H, seed=0, device=CPU)
     assert run.batch()[0].shape == (32, 1, 28, 28) and seen == [(28, (0.2, 1.0))]
-    middle = tuple((images[:, :, 6:34, 6:34].contiguous(), labels) for images, labels in (data.train, data.validation))
-    assert evaluate([run.model], setup, data.train, data.validation) == evaluate(
-        [run.model], replace(setup, image_size=28, crop_size=0), *middle
-    )
+    middle = [(images[:, :, 6:34, 6:34].contiguous(), labels) for images, labels in (data.train, data.validation)]
+    small = replace(setup, image_size=28, crop_size=0)
+    assert evaluate([run.model], setup, data.train, data.validation) == evaluate([run.model], small, *middle)
     with pytest.raises(ValueError, match="no centre"):
         centre(data.train[0], 41)
 

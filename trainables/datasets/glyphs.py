@@ -63,7 +63,7 @@ has shipped ever since.
 def recipe(roots: list[Path], task: str | None = None, distortion: float = 1.0) -> Recipe:
     """The recipe for glyphs; `roots` is ignored. distortion: see `distorted`. Raises FileNotFoundError without
     matplotlib or its fonts."""
-    folder = font_folder()
+    folder = _font_folder()
 
     @contextmanager
     def renderer(image_size: int) -> Iterator[Render]:
@@ -178,7 +178,7 @@ def _plan() -> Plan:
     return Plan("glyphs", 1, splits)
 
 
-def font_folder() -> Path:
+def _font_folder() -> Path:
     """matplotlib's fonts, found without importing it (which takes longer than loading cached arrays)."""
     package = importlib.util.find_spec("matplotlib")
     if package is None:

@@ -6,7 +6,7 @@ from functools import cache
 import pytest
 import torch
 from datafiles import photos
-from trainings import CPU, DATA, KINDS, SETUP, H, advance_one, finished, outcome_of, told
+from trainings import DATA, KINDS, SETUP, H, advance_one, begun, finished, outcome_of, told
 
 from trainables import train
 from trainables.training import checkpoint
@@ -31,12 +31,12 @@ def test_resumed_equals_never_stopped(tmp_path, kind, cut):
     """Cut before a memory holds anything, and after."""
     setup, data = KINDS[kind]
     iterations, expected_tensors, expected = uninterrupted(kind)
-    first = Training(setup, data, H, seed=0, device=CPU)
+    first = begun(setup, data)
     for _ in range(cut):
         advance_one(first)
     checkpoint.save(first, tmp_path / "training.pt")
     advance_one(first)  # what happens after the checkpoint does not matter
-    second = Training(setup, data, H, seed=0, device=CPU)
+    second = begun(setup, data)
     torch.rand(3)
     checkpoint.load(second, tmp_path / "training.pt")
     assert second.iteration == iterations * cut // setup.evaluations and not second.done
@@ -47,11 +47,11 @@ def test_resumed_equals_never_stopped(tmp_path, kind, cut):
 
 
 def test_the_state_of_another_training_is_refused(tmp_path):
-    checkpoint.save(Training(SETUP, DATA, H, seed=0, device=CPU), tmp_path / "training.pt")
+    checkpoint.save(begun(), tmp_path / "training.pt")
     for other, said in (
-        (Training(SETUP, DATA, H, seed=1, device=CPU), "seed 0, not 1"),
-        (Training(SETUP, DATA, H | {"Lambda_p": 0.4}, seed=0, device=CPU), "'Lambda_p': 0.3"),
-        (Training(replace(SETUP, margin=0.4), DATA, H, seed=0, device=CPU), "'margin': 0.5"),
+        (begun(seed=1), "seed 0, not 1"),
+        (begun(SETUP, DATA, H | {"Lambda_p": 0.4}), "'Lambda_p': 0.3"),
+        (begun(replace(SETUP, margin=0.4)), "'margin': 0.5"),
     ):
         with pytest.raises(ValueError, match=said):
             checkpoint.load(other, tmp_path / "training.pt")
@@ -64,7 +64,7 @@ class Executes:
 
 @pytest.mark.parametrize("damage", ["cut", "text", "code", "tensor"])
 def test_a_damaged_or_hostile_file_is_refused_by_name(tmp_path, damage, capsys):
-    path, training = tmp_path / "training.pt", Training(SETUP, DATA, H, seed=0, device=CPU)
+    path, training = tmp_path / "training.pt", begun()
     if damage == "cut":
         path.write_bytes(checkpoint.dumps(training)[:-100])
     elif damage == "text":

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import pytest
 import torch
-from trainings import CPU, DATA, KINDS, SETUP, H, advance_one
+from trainings import KINDS, SETUP, advance_one, begun
 
 from trainables.training.cuda_graphs import WARM_UP
-from trainables.training.loop import CHECK_LEAD, DIVERGENCE_CHECK, Training
+from trainables.training.loop import CHECK_LEAD, DIVERGENCE_CHECK
 from trainables.training.side_by_side import check
 from trainables.trial import device_for
 
@@ -25,11 +25,11 @@ def test_a_process_that_asked_for_no_gpu_trains_on_none(monkeypatch, gpus, there
 
 def test_two_trainings_from_one_state_share_no_tensor():
     adam = replace(SETUP, optimizer="adam", learning_rate=1e-3)
-    first = Training(adam, DATA, H, seed=1, device=CPU)
+    first = begun(adam, seed=1)
     advance_one(first)
     state = first.state()
     kept = copy.deepcopy(state)
-    others = [Training(adam, DATA, H, seed=1, device=CPU) for _ in range(2)]
+    others = [begun(adam, seed=1) for _ in range(2)]
     for other in others:
         other.load_state(state)
     moments = [
@@ -47,9 +47,7 @@ def test_two_trainings_from_one_state_share_no_tensor():
 
 def test_a_check_looks_at_a_loss_of_a_few_iterations_ago_and_at_each_trainings_own():
     """What the steps since then compute is not waited for."""
-    runs = [
-        Training(replace(SETUP, images_seen=1920, evaluations=1), DATA, H, seed=seed, device=CPU) for seed in (0, 1)
-    ]
+    runs = [begun(replace(SETUP, images_seen=1920, evaluations=1), seed=seed) for seed in (0, 1)]
     for run in runs:
         run.depart()
         for _ in range(DIVERGENCE_CHECK - CHECK_LEAD):
@@ -72,10 +70,10 @@ def test_a_check_looks_at_a_loss_of_a_few_iterations_ago_and_at_each_trainings_o
 def test_a_rehearsed_training_is_as_a_new_one(kind):
     """To the bit, though it took steps with and without the memory."""
     setup, data = KINDS[kind]
-    rehearsed, steps = Training(setup, data, H, seed=0, device=CPU), []
+    rehearsed, steps = begun(setup, data), []
     hook = rehearsed.model.register_forward_hook(lambda *_: steps.append(1))
     rehearsed.rehearse()
     hook.remove()
     assert len(steps) == (WARM_UP + 1) * (1 if setup.memory == "none" else 2)
-    new = Training(setup, data, H, seed=0, device=CPU)
+    new = begun(setup, data)
     assert advance_one(rehearsed).scores == advance_one(new).scores

@@ -6,12 +6,11 @@ from dataclasses import replace
 import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
-from trainings import CPU, KINDS, SSL_DATA, SSL_SETUP, H
+from trainings import KINDS, SSL_DATA, SSL_SETUP, H, begun
 
 from trainables.losses import LOSSES
 from trainables.training.cuda_graphs import QUEUES, STREAMS, open_queues
 from trainables.training.errors import is_of_recording, is_of_the_machine, is_out_of_memory
-from trainables.training.loop import Training
 
 EVERY = {kind: (setup, data, H) for kind, (setup, data) in KINDS.items()}
 EVERY |= {
@@ -49,7 +48,7 @@ class Watched(TorchDispatchMode):
 def test_a_step_never_waits_for_a_value(kind):
     """Neither sampling, views, network, nor any loss, with the memory or without."""
     setup, data, h = EVERY[kind]
-    training = Training(setup, data, h, seed=0, device=CPU)
+    training = begun(setup, data, h)
     training.depart()
     training.optimiser.step = lambda: None  # the fused kernels of the CPU read a scheduled rate; those of a GPU do not
     with Watched() as watched:

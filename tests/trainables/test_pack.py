@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from trainings import CPU, DATA, KINDS, SETUP, H, alone, configuration, told, trained
+from trainings import CPU, DATA, KINDS, SETUP, alone, begun, configuration, told, trained
 
 from trainables.training import side_by_side
 from trainables.training.loop import DIVERGENCE_CHECK, Training
@@ -113,5 +113,5 @@ def test_time_is_shared_not_summed(monkeypatch):
     clock = [0.0]
     monkeypatch.setattr(side_by_side.time, "perf_counter", lambda: clock[0])
     failing(monkeypatch, lambda training: clock.__setitem__(0, clock[0] + 1))
-    looks = side_by_side.advance([Training(SETUP, DATA, H, seed=seed, device=CPU) for seed in range(3)])
+    looks = side_by_side.advance([begun(seed=seed) for seed in range(3)])
     assert [look.train_seconds for look in looks] == [3 * looks[0].images_seen / 32] * 3

@@ -6,13 +6,12 @@ from dataclasses import replace
 import pytest
 import torch
 from datafiles import photos
-from trainings import CPU, DATA, SETUP, SSL_DATA, SSL_SETUP, blobs, finished, outcome_of, told
+from trainings import DATA, SETUP, SSL_DATA, SSL_SETUP, begun, blobs, finished, outcome_of, told
 
 from trainables import train
 from trainables.data.resident import DeviceData
 from trainables.losses import LOSSES, find_loss
 from trainables.training import evaluation
-from trainables.training.loop import Training
 from trainables.training.setup import override
 from trainables.training.setups import find_setup
 
@@ -32,7 +31,7 @@ def test_a_learning_rate_in_the_weights_gives_the_same_parameters(loss):
     weights, parameters = dict(zip(find_loss(loss).weights, EVERY[loss], strict=True)), []
     for rate in (1.0, 0.25, 4.0):
         h = {name: weight / rate for name, weight in weights.items()} | {"batch_size": 32}
-        run = Training(setup, SSL_DATA, h, seed=0, device=CPU)
+        run = begun(setup, SSL_DATA, h)
         for group in run.optimiser.param_groups:
             group["lr"] = rate
         run.model.train()
@@ -40,7 +39,7 @@ def test_a_learning_rate_in_the_weights_gives_the_same_parameters(loss):
             run.step()
         parameters.append(torch.cat([one.detach().flatten() for one in run.model.parameters()]))
     assert torch.equal(parameters[0], parameters[1]) and torch.equal(parameters[0], parameters[2])
-    start = torch.cat([one.flatten() for one in Training(setup, SSL_DATA, h, seed=0, device=CPU).model.parameters()])
+    start = torch.cat([one.flatten() for one in begun(setup, SSL_DATA, h).model.parameters()])
     assert (parameters[0] - start).abs().max() > 1e-3
     assert set(EVERY) > set(LOSSES), "each is trained here"
 
@@ -60,8 +59,7 @@ def test_results_have_the_terms_under_their_names():
 
 
 def test_a_users_own_that_changes_its_terms_is_an_error():
-    run = Training(replace(SETUP, loss="own_losses:changing"), DATA, {"Lambda_a": 1.0, "batch_size": 32},
-                   seed=0, device=CPU)  # fmt: skip
+    run = begun(replace(SETUP, loss="own_losses:changing"), DATA, {"Lambda_a": 1.0, "batch_size": 32})  # fmt: skip
     with pytest.raises(ValueError, match=r"returned the terms \['b'\], and \['a'\] at first"):
         run.step()
 
@@ -118,7 +116,7 @@ def test_a_benchmark_averages_unit_vectors_of_raw_embeddings(monkeypatch):
     setup = replace(find_setup("landmarks", "small", loss="own_losses:raw"), images_seen=64, evaluations=1)
     h = {"Lambda_square": 0.1, "Lambda_length": 0.1, "batch_size": 32}
     data = DeviceData("blobs", *(blobs(20, seed, channels=3, size=32) for seed in (1, 2)))
-    run, images = Training(setup, data, h, seed=0, device=CPU), torch.rand(3, 3, 32, 32)
+    run, images = begun(setup, data, h), torch.rand(3, 3, 32, 32)
     embedded = []
     monkeypatch.setattr(evaluation, "evaluate_benchmark", lambda embed, *_, **__: embedded.append(embed(images)) or {})
     assert evaluation.evaluate_test([run.model], setup, data) == [{}]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 from datafiles import photos
-from trainings import CPU, DATA, SETUP, SSL_DATA, SSL_SETUP, H, advance_one, blobs, finished, outcome_of
+from trainings import DATA, SETUP, SSL_DATA, SSL_SETUP, H, advance_one, begun, blobs, finished, outcome_of
 
 from trainables import train
 from trainables.data.augmentation import centre, crop_views
@@ -21,7 +21,6 @@ from trainables.training import assembly, side_by_side
 from trainables.training import loop as training
 from trainables.training.assembly import decay, next_evaluation, plateau
 from trainables.training.evaluation import evaluate, spread
-from trainables.training.loop import Training
 
 ROOT = Path(__file__).parents[2]
 VICREG = replace(SSL_SETUP, loss="vicreg", projector="24-16")
@@ -48,7 +47,7 @@ def check_step(run, twin, terms, moved=lambda at, slope: at - slope, tolerance=2
 @pytest.mark.parametrize("kind", TERMS)
 def test_one_step_is_sgd_with_learning_rate_1_on_the_weighted_terms(kind):
     setup, data, h, function = TERMS[kind]
-    run, twin = (Training(setup, data, h, seed=3, device=CPU) for _ in range(2))
+    run, twin = (begun(setup, data, h, seed=3) for _ in range(2))
     images, labels = twin.batch()
     z = twin.model.train()(images)
     terms = torch.stack(tuple(function(z, labels)))
@@ -96,7 +95,7 @@ def test_the_weights_that_were_best_on_validation_are_tested(monkeypatch):
 @pytest.mark.parametrize("setup, data", [(SETUP, DATA), (SSL_SETUP, SSL_DATA)], ids=["dml", "ssl"])
 def test_networks_scored_together_have_the_scores_of_each_alone(setup, data):
     """One whose output is not finite has none, and changes no other's."""
-    runs = [Training(setup, data, H, seed=seed, device=CPU) for seed in range(3)]
+    runs = [begun(setup, data, seed=seed) for seed in range(3)]
     with torch.no_grad():
         next(runs[1].model.parameters()).fill_(math.nan)
     models = [run.model for run in runs]
@@ -107,7 +106,7 @@ def test_networks_scored_together_have_the_scores_of_each_alone(setup, data):
 
 
 def test_it_learns():
-    untrained = Training(SETUP, DATA, H, seed=0, device=CPU)
+    untrained = begun()
     before = evaluate([untrained.model], SETUP, DATA.train, DATA.test)[0]["r_map"]
     noisy = DeviceData("blobs", *(blobs(n, seed, per_class=8) for n, seed in ((40, 1), (8, 2), (8, 3))))
     outcome = outcome_of(finished(replace(SETUP, images_seen=3200), noisy))
@@ -128,7 +127,7 @@ def test_self_supervision_trains_on_views_and_is_scored_by_a_probe():
 
 @pytest.mark.parametrize("h", [{"Lambda_p": 1e38, "Lambda_e": 1e38}, {"Lambda_p": math.inf, "Lambda_e": 1.0}])
 def test_a_loss_that_is_not_finite_ends_the_training_early(h):
-    run = Training(replace(SETUP, images_seen=320_000), DATA, h | {"batch_size": 32}, seed=0, device=CPU)
+    run = begun(replace(SETUP, images_seen=320_000), DATA, h | {"batch_size": 32})
     assert math.isnan(advance_one(run).val_score)
     outcome = outcome_of(run)
     assert run.done and run.iteration <= training.DIVERGENCE_CHECK
@@ -136,7 +135,7 @@ def test_a_loss_that_is_not_finite_ends_the_training_early(h):
 
 
 def test_a_collapsed_network_is_reported_as_diverged():
-    training = Training(SETUP, DATA, H, seed=0, device=CPU)
+    training = begun()
     with torch.no_grad():
         for parameter in training.model.trunk[-4].parameters():  # the last convolution's batch norm: constant output
             parameter.zero_()
@@ -234,7 +233,7 @@ def test_every_look_logs_the_terms_and_what_the_pairs_look_like():
 @pytest.mark.parametrize("kind", TERMS)
 def test_the_logged_terms_are_the_means_over_the_interval(kind):
     setup, data, h, _ = TERMS[kind]
-    run, twin = (Training(setup, data, h, seed=2, device=CPU) for _ in range(2))
+    run, twin = (begun(setup, data, h, seed=2) for _ in range(2))
     scores, terms = advance_one(run).scores, []
     twin.model.train()
     for _ in range(run.iteration):
@@ -248,7 +247,7 @@ def test_the_logged_terms_are_the_means_over_the_interval(kind):
 def test_the_memory_joins_the_loss_after_its_start(mode):
     """Before memory_start the training is the one without; then the step is SGD on the sum of both weighted losses."""
     setup = replace(SETUP, memory=mode, memory_size=64, memory_start=2, k=4, distance="cosine")
-    run, without = (Training(one, DATA, H, seed=3, device=CPU) for one in (setup, replace(setup, memory="none")))
+    run, without = (begun(one, seed=3) for one in (setup, replace(setup, memory="none")))
     for one in (run, without):
         one.model.train()
         for _ in range(2):
@@ -271,7 +270,7 @@ def test_schedules():
     assert decay("constant", 0.9) == 1
     rates = []
     for name in ("cosine", "constant"):
-        run = Training(replace(SETUP, schedule=name, evaluations=1), DATA, H, seed=0, device=CPU)
+        run = begun(replace(SETUP, schedule=name, evaluations=1))
         advance_one(run)
         rates.append(float(run.optimiser.param_groups[0]["lr"]))
     assert rates == pytest.approx([decay("cosine", 19 / 20), 1])
@@ -298,12 +297,12 @@ def test_a_training_on_a_plateau_goes_on_at_a_tenth(monkeypatch):
     setup = replace(SETUP, schedule="plateau", evaluations=20)
     scores = iter([0.5] * 20)
     monkeypatch.setattr(side_by_side, "evaluate", lambda *_: [{"r_map": next(scores), "spread": 1.0}])
-    run, rates = Training(setup, DATA, H, seed=0, device=CPU), []
+    run, rates = begun(setup), []
     for _ in range(10):
         advance_one(run)
         rates.append(round(float(run.optimiser.param_groups[0]["lr"]), 6))
     assert rates == [1.0] * 6 + [0.1] * 4, "the first look is the best, and five more are not better"
-    other = Training(setup, DATA, H, seed=0, device=CPU)
+    other = begun(setup)
     other.load_state(run.state())
     advance_one(other)
     assert float(other.optimiser.param_groups[0]["lr"]) == pytest.approx(0.1)
@@ -311,7 +310,7 @@ def test_a_training_on_a_plateau_goes_on_at_a_tenth(monkeypatch):
 
 def test_weight_decay_is_added_to_adams_gradient():
     setup = replace(SETUP, optimizer="adam", learning_rate=1e-2, weight_decay=0.5)
-    run, twin = (Training(setup, DATA, H, seed=3, device=CPU) for _ in range(2))
+    run, twin = (begun(setup, seed=3) for _ in range(2))
     images, labels = twin.batch()
 
     def first_step(at, slope):
@@ -326,7 +325,7 @@ def test_crops_are_as_small_as_said_and_the_centre_is_evaluated(monkeypatch):
     setup, seen = replace(SETUP, image_size=40, crop_size=28, augmentation="crop", crop_scale=0.2), []
     crop = lambda images, generator, *how: seen.append(how) or crop_views(images, generator, *how)  # noqa: E731
     monkeypatch.setattr(assembly, "crop_views", crop)
-    run = Training(setup, data, H, seed=0, device=CPU)
+    run = begun(setup, data)
     assert run.batch()[0].shape == (32, 1, 28, 28) and seen == [(28, (0.2, 1.0))]
     middle = [(images[:, :, 6:34, 6:34].contiguous(), labels) for images, labels in (data.train, data.validation)]
     small = replace(setup, image_size=28, crop_size=0)

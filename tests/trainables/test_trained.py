@@ -10,14 +10,13 @@ import pytest
 import torch
 from datafiles import photos
 from PIL import Image
-from trainings import CPU, DATA, KINDS, SETUP, SIZE, SSL_DATA, SSL_SETUP, advance_one, finished, outcome_of
+from trainings import DATA, KINDS, SETUP, SIZE, SSL_DATA, SSL_SETUP, advance_one, begun, finished, outcome_of
 
 from trainables import train, trained
 from trainables.models import networks
 from trainables.models.weights import Standardise, read_weights
 from trainables.retrieval import retrieval_scores
 from trainables.training import evaluation
-from trainables.training.loop import Training
 from trainables.training.setups import find_setup
 
 
@@ -82,9 +81,9 @@ def test_a_photo_is_decoded_as_in_training(tmp_path):
 def test_a_file_also_serves_as_the_weights_of_another_training(tmp_path):
     (tmp_path / "n.pt").write_bytes(file_of("margin")[2])
     setup = replace(SETUP, weights=str(tmp_path / "n.pt"))
-    begun = Training(setup, DATA, {"Lambda_p": 0.1, "Lambda_e": 0.1, "batch_size": 16}, seed=5, device=CPU)
+    training = begun(setup, seed=5)
     there = loaded(file_of("margin")[2]).embedder.state_dict()
-    assert all(torch.equal(tensor, there[name]) for name, tensor in begun.model.state_dict().items())
+    assert all(torch.equal(tensor, there[name]) for name, tensor in training.model.state_dict().items())
 
 
 def test_pretrained_weights_are_not_asked_for_again(monkeypatch):
@@ -165,7 +164,7 @@ def test_other_files_are_refused(tmp_path):
 
 
 def test_what_has_no_best_weights_has_no_file():
-    training = Training(SSL_SETUP, SSL_DATA, {"Lambda_p": 0.1, "Lambda_e": 0.1, "batch_size": 16}, seed=0, device=CPU)
+    training = begun(SSL_SETUP, SSL_DATA)
     with pytest.raises(ValueError, match="0 iterations has no weights"):
         trained.dumps(training)
     advance_one(training)

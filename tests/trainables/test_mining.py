@@ -41,16 +41,16 @@ EUCLIDEAN = distances.LpDistance(normalize_embeddings=True, p=2, power=1)
 @batches
 def test_batch_hard_and_easy_positives_are_those_of_pytorch_metric_learning(labels):
     z, y = unit_rows(labels), torch.tensor(labels)
-    hard = miners.BatchEasyHardMiner(pos_strategy="hard", neg_strategy="hard", distance=EUCLIDEAN)
-    easy = miners.BatchEasyHardMiner(pos_strategy="easy", neg_strategy="all", distance=EUCLIDEAN)
-    with_positives = {i for i, _ in kept(z, labels, "none")[0]}  # of the others it keeps some negatives, and some not
-    for name, miner in (("hard", hard), ("easy_positive", easy)):
+    every = kept(z, labels, "none")
+    with_positives = {i for i, _ in every[0]}  # of the others it keeps some negatives, and some not
+    for name, strategies in (("hard", ("hard", "hard")), ("easy_positive", ("easy", "all"))):
+        miner = miners.BatchEasyHardMiner(*strategies, distance=EUCLIDEAN)
         ours, theirs = (
             [{(i, k) for i, k in pairs if i in with_positives} for pairs in both]
             for both in (kept(z, labels, name), as_sets(*miner(z, y)))
         )
         assert ours == theirs, name
-    assert kept(z, labels, "easy_positive")[1] == kept(z, labels, "none")[1]
+    assert kept(z, labels, "easy_positive")[1] == every[1]
 
 
 @batches
@@ -127,15 +127,17 @@ def test_a_set_up_names_them():
     margin, infonce = (find_setup("glyphs", "small", loss=loss) for loss in ("margin", "infonce"))
     labels = BATCHES["four per class"]
     z, y = unit_rows(labels), torch.tensor(labels)
-    hard = override(margin, ["mining=hard"])
-    assert_equal(find_loss("margin").compute(z, y, hard).values(), margin_terms(z, y, mining="hard"))
-    both = override(infonce, ["mining=easy_positive", "negatives=all"])
-    expected = infonce_terms(z, y, mining="easy_positive", negatives="all")
-    assert_equal(find_loss("infonce").compute(z, y, both).values(), expected)
+    for setup, fields, expected in (
+        (margin, ["mining=hard"], margin_terms(z, y, mining="hard")),
+        (infonce, ["mining=easy_positive", "negatives=all"],
+         infonce_terms(z, y, mining="easy_positive", negatives="all")),
+    ):  # fmt: skip
+        assert_equal(find_loss(setup.loss).compute(z, y, override(setup, fields)).values(), expected)
     assert "no effect with loss = 'margin'" in without_effect([margin], ["negatives=all"])[0]
-    for wrong in ("mining=easy", "negatives=none"):
-        with pytest.raises(ValueError, match=f"{wrong.partition('=')[0]} = .*: one of"):
-            override(margin, [wrong])
-    with pytest.raises(ValueError, match="mining = 'hard': 'others', 'none' with a memory"):
-        override(margin, ["memory=fixed", "mining=hard"])
+    for wrong, said in (
+        (["mining=easy"], "mining = .*: one of"), (["negatives=none"], "negatives = .*: one of"),
+        (["memory=fixed", "mining=hard"], "mining = 'hard': 'others', 'none' with a memory"),
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match=said):
+            override(margin, wrong)
     assert SET_UP_MINING == MINING and set(SET_UP_NEGATIVES) == {"others", "decoupled", "all"}

@@ -39,19 +39,13 @@ def test_gem_is_learnable_and_computed_in_float32_inside_autocast():
     x = torch.rand(2, 5, 7, 7, generator=seeded()).bfloat16()
     with torch.autocast("cpu", dtype=torch.bfloat16):
         pooled = GeM()(x)
-    assert pooled.dtype == torch.float32
-    assert torch.equal(pooled, GeM()(x.float()))
+    assert pooled.dtype == torch.float32 and torch.equal(pooled, GeM()(x.float()))
 
 
-def test_gems_gradients_are_right_and_finite_for_zero_activations():
-    x = torch.rand(2, 3, 4, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64) + 0.1
-    gem = GeM().double()
-    assert torch.autograd.gradcheck(
-        lambda x, p: torch.func.functional_call(gem, {"p": p}, x), (x.requires_grad_(), gem.p)
-    )
-    gem, zeros = GeM(), torch.zeros(2, 3, 4, 4, requires_grad=True)
-    gem(zeros).sum().backward()
-    assert gem.p.grad.isfinite() and zeros.grad.isfinite().all()
+def test_gems_gradients_are_right():
+    x, gem = torch.rand(2, 3, 4, 4, generator=seeded(), dtype=torch.float64) + 0.1, GeM().double()
+    pooled = lambda x, p: torch.func.functional_call(gem, {"p": p}, x)  # noqa: E731
+    assert torch.autograd.gradcheck(pooled, (x.requires_grad_(), gem.p))
 
 
 @pytest.mark.parametrize("p", [1.0, 3.0, 6.5, 30.0, 200.0])
@@ -74,14 +68,13 @@ def test_gem_of_any_power_is_finite_and_lies_between_mean_and_maximum(p):
 
 @pytest.mark.parametrize(("name", "projection"), [("small_conv", False), ("small_conv", True), ("resnet50", False)])
 def test_an_embedding_is_what_the_loss_sees_and_leaves_the_features_alone(name, projection):
-    size = 32
-    model = build(name, image_size=size, projection=projection, embedding=128).eval()
-    bare = build(name, image_size=size).eval()
-    images = torch.randn(2, 3, size, size, generator=seeded())
+    model = build(name, image_size=32, projection=projection, embedding=128).eval()
+    images = torch.randn(2, 3, 32, 32, generator=seeded())
     with torch.no_grad():
         z, features = model(images), model.features(images)
         assert z.shape == (2, 128) and torch.allclose(z.norm(dim=1), torch.ones(2), atol=1e-6)
-        assert torch.equal(features, bare.features(images)), "the trunk is drawn before the head"
+        bare = build(name, image_size=32).eval().features(images)
+        assert torch.equal(features, bare), "the trunk is drawn before the head"
         assert torch.equal(z, F.normalize(model.head(features)))
     if projection:
         assert [type(layer) for layer in model.head] == [nn.Linear, nn.BatchNorm1d, nn.ReLU, nn.Linear]
@@ -148,12 +141,11 @@ def keeps_maps(channels, image_size):
 
 
 class Two(nn.Flatten):
+    def __init__(self, channels, image_size):
+        super().__init__()
+
     def forward(self, x):
         return x, x
-
-
-def returns_two(channels, image_size):
-    return Two()
 
 
 def test_a_users_function_gives_the_trunk():
@@ -173,15 +165,14 @@ def test_a_users_function_gives_the_trunk():
 
 def test_a_projector_is_the_authors():
     """barlowtwins' main.py: Linear without bias, BatchNorm, ReLU; the last layer linear alone. Raw on demand."""
-    model = build("small_conv", 1, 28, True, projector=(32, 16, 8))
+    model, raw = (build("small_conv", 1, 28, True, projector=(32, 16, 8), **how) for how in ({}, {"normalised": False}))
     kinds = [type(layer).__name__ for layer in model.head]
     assert kinds == ["Linear", "BatchNorm1d", "ReLU", "Linear", "BatchNorm1d", "ReLU", "Linear"]
     linear = [layer for layer in model.head if isinstance(layer, nn.Linear)]
     sizes = [(layer.in_features, layer.out_features, layer.bias) for layer in linear]
     assert sizes == [(512, 32, None), (32, 16, None), (16, 8, None)]
     images = torch.randn(4, 1, 28, 28, generator=seeded())
-    raw = build("small_conv", 1, 28, True, projector=(32, 16, 8), normalised=False)
-    assert torch.equal(nn.functional.normalize(raw(images), dim=1), model(images))
+    assert torch.equal(F.normalize(raw(images), dim=1), model(images))
     assert [type(layer).__name__ for layer in build("small_conv", 1, 28, True, projector=(8,)).head] == ["Linear"]
 
 
@@ -189,15 +180,10 @@ def test_a_projector_is_the_authors():
     "name, message",
     [
         ("vgg", ".*resnet50.*module:function"),
-        ("no_such_module:f", "importing 'no_such_module' raised ModuleNotFoundError"),
-        (":f", "importing '' raised ValueError"),
-        (".models:f", "importing '.models' raised TypeError"),
-        (f"{__name__}:", f"'{__name__}' has no ''"),
         (f"{__name__}:nothing", f"'{__name__}' has no 'nothing'"),
-        ("trainables.models.networks:NETWORKS", "'NETWORKS' is dict, not a function"),
         (f"{__name__}:fails", r"called with \(channels=3, image_size=8\) it raised KeyError: 'no such size'"),
         (f"{__name__}:keeps_maps", r"to torch.float32 \[2, 4, 6, 6\] on cpu, allowed"),
-        (f"{__name__}:returns_two", "to tuple, allowed are floating point"),
+        (f"{__name__}:Two", "to tuple, allowed are floating point"),
     ],
 )
 def test_what_is_wrong_with_a_users_network_is_said_beforehand(name, message):
@@ -206,7 +192,7 @@ def test_what_is_wrong_with_a_users_network_is_said_beforehand(name, message):
 
 
 def test_embeddings_are_unit_vectors_in_float32_under_autocast_too():
-    model = build_network("small_conv", channels=1, image_size=28, projection=False, seed=0, embedding=16).eval()
+    model = build("small_conv", 1, 28, embedding=16).eval()
     with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
-        z = model(torch.rand(8, 1, 28, 28) * 2 - 1)
+        z = model(torch.rand(8, 1, 28, 28, generator=seeded()) * 2 - 1)
     assert z.dtype == torch.float32 and (z.norm(dim=1) - 1).abs().max() < 1e-6

@@ -65,10 +65,8 @@ class Executes:
 @pytest.mark.parametrize("damage", ["cut", "text", "code", "tensor"])
 def test_a_damaged_or_hostile_file_is_refused_by_name(tmp_path, damage, capsys):
     path, training = tmp_path / "training.pt", begun()
-    if damage == "cut":
-        path.write_bytes(checkpoint.dumps(training)[:-100])
-    elif damage == "text":
-        path.write_text("no checkpoint")
+    if damage in ("cut", "text"):
+        path.write_bytes(checkpoint.dumps(training)[:-100] if damage == "cut" else b"no checkpoint")
     else:
         torch.save(Executes() if damage == "code" else torch.zeros(3), path)
     with pytest.raises(ValueError, match="training.pt"):
@@ -77,28 +75,26 @@ def test_a_damaged_or_hostile_file_is_refused_by_name(tmp_path, damage, capsys):
 
 
 def test_the_command_goes_on_from_its_file(tmp_path, capsys, monkeypatch, own_cache):
-    file = str(tmp_path / "new" / "run.pt")
+    file, judge = tmp_path / "new" / "run.pt", Training.judge
     command = ["--dataset", "folder", "--data-root", str(photos(tmp_path)), "--batch-size", "8", "--device", "cpu"]
-    command += ["--set", "images_seen=160", "evaluations=2", "--checkpoint", file]
-    assert train.main(command) == 0
-    whole = capsys.readouterr().out
-    (tmp_path / "new" / "run.pt").unlink()
-    judge = Training.judge
+    command += ["--set", "images_seen=160", "evaluations=2", "--checkpoint", str(file)]
+
+    def said(looks):
+        assert train.main(command) == 0
+        text = capsys.readouterr().out
+        assert text.count("validation r_map") == looks
+        return [line for line in text[text.index("{") :].splitlines() if "seconds" not in line]
 
     def interrupted(self, *measured):
         if self.curve:
             raise KeyboardInterrupt
         return judge(self, *measured)
 
+    whole = said(looks=2)
+    file.unlink()
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(Training, "judge", interrupted)
         train.main(command)
     capsys.readouterr()
-    assert train.main(command) == 0
-    resumed = capsys.readouterr().out
-    assert resumed.count("validation r_map") == 1 and whole.count("validation r_map") == 2
-    said = [
-        [line for line in text[text.index("{") :].splitlines() if "seconds" not in line] for text in (resumed, whole)
-    ]
-    assert said[0] == said[1]
-    assert sorted(path.name for path in (tmp_path / "new").iterdir()) == ["run.pt"]
+    assert said(looks=1) == whole
+    assert [path.name for path in file.parent.iterdir()] == ["run.pt"]

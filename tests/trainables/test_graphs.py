@@ -80,9 +80,8 @@ def test_what_is_watched_for_is_found():
     ],
 )
 def test_errors_are_told_by_their_words(text, kind):
-    assert [told for told in (is_out_of_memory, is_of_recording, is_of_the_machine) if told(RuntimeError(text))] == [
-        kind
-    ]
+    kinds = (is_out_of_memory, is_of_recording, is_of_the_machine)
+    assert [told for told in kinds if told(RuntimeError(text))] == [kind]
 
 
 def test_a_hardware_queue_for_each_stream_is_asked_for_before_cuda_starts(monkeypatch, caplog):

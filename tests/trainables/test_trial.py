@@ -2,13 +2,12 @@
 
 import io
 import math
-import subprocess
-import sys
+import time
 from dataclasses import asdict, replace
-from pathlib import Path
 
 import pytest
 import torch
+from forked import Forked
 from recorders import InMemory
 from trainings import DATA, alone, configuration, told
 from trainings import SETUP as USUAL
@@ -329,44 +328,32 @@ def test_a_training_that_takes_too_long_has_failed_and_the_next_goes_on(make, mo
     assert outcomes[1].images_seen == 128 and len(outcomes[1].curve) == 2, "the look after its 480 s was its last"
 
 
-HANGS = """
-import sys
-sys.path.insert(0, sys.argv[1])
-import time
-from dataclasses import asdict, replace
-from recorders import InMemory
-from trainings import configuration
-from trainings import DATA, SETUP
-from trainables import trial
-from trainables.training.loop import Training
+def hanging(argv):
+    """A process with three trainings, of which the second hangs; it prints what is recorded."""
 
-class Printing(InMemory):
-    def record(self, config, outcome, where):
-        print(config["seed"], outcome.status, outcome.error, flush=True)
-        trial.SLACK = 0  # a machine may be slow at the first, which is evaluated once, and has no limit before that
+    class Printing(InMemory):
+        def record(self, config, outcome, where):
+            print(config["seed"], outcome.status, outcome.error, flush=True)
+            module.SLACK = 0  # a machine may be slow at the first, which is evaluated once, and has no limit before
 
-class Bound(trial.TrainTrial):
-    def setup(self, config):
-        tiny = replace(SETUP, images_seen=64, evaluations=1)
-        super().setup(config, asdict(tiny), None, 1, Printing(), limit=5.0, at_once=1)
+    class Bound(TrainTrial):
+        def setup(self, config):
+            tiny = replace(SETUP, images_seen=64, evaluations=1)
+            super().setup(config, asdict(tiny), None, 1, Printing(), limit=5.0, at_once=1)
 
-def hangs(self):
-    if self.seed == 1:
-        time.sleep(600)
-    step(self)
+    def hangs(self, usual=Training.step):
+        if self.seed == 1:
+            time.sleep(600)
+        usual(self)
 
-step, Training.step, trial.SLACK = Training.step, hangs, 600
-trial.DeviceData.load = classmethod(lambda cls, *args: DATA)
-bound = Bound({trial.PACK: [configuration(0.3, 2.0, 32, seed) for seed in range(3)]})
-while True:
-    bound.train()
-"""
+    Training.step, module.SLACK = hangs, 600
+    module.DeviceData.load = classmethod(lambda cls, *args: DATA)
+    driven(Bound({PACK: [configuration(0.3, 2.0, 32, seed) for seed in range(3)]}))
 
 
 @pytest.mark.slow
-def test_a_training_that_hangs_is_recorded_and_its_process_ends():
-    command = [sys.executable, "-c", HANGS, Path(__file__).parent]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=500)
-    assert ended.returncode == OVERDUE, ended.stderr
-    assert ended.stdout.splitlines() == ["0 completed None", "1 failed timeout: not done after 5 s"]
-    assert "in hangs" in ended.stderr, "and where it hung is said"
+def test_a_training_that_hangs_is_recorded_and_its_process_ends(tmp_path):
+    out, err = tmp_path / "out", tmp_path / "err"
+    assert Forked("test_trial:hanging", [], out, err).wait(500) == OVERDUE, err.read_text()
+    assert out.read_text().splitlines() == ["0 completed None", "1 failed timeout: not done after 5 s"]
+    assert "in hangs" in err.read_text(), "and where it hung is said"

@@ -70,11 +70,9 @@ def test_vicreg_equals_pytorch_metric_learning():
     foreign = losses.VICRegLoss()  # its coefficients are 25, 25 and 1, too
     for seed in range(3):
         z, other = views("vicreg", n=16, d=8, seed=seed)
-        ours, theirs = weighed("vicreg", z, other), foreign(z, ref_emb=other)
-        torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=1e-12)
-        slopes = [grad(lambda z, other=other, loss=loss: loss(z, other))(z) for loss in (
-            lambda z, other: weighed("vicreg", z, other), lambda z, other: foreign(z, ref_emb=other))]  # fmt: skip
-        torch.testing.assert_close(*slopes, rtol=1e-10, atol=1e-12)
+        both = [lambda z, other=other: weighed("vicreg", z, other), lambda z, other=other: foreign(z, ref_emb=other)]
+        torch.testing.assert_close(*(loss(z) for loss in both), rtol=1e-12, atol=1e-12)
+        torch.testing.assert_close(*(grad(loss)(z) for loss in both), rtol=1e-10, atol=1e-12)
 
 
 def test_barlow_twins_equals_torchs_batch_normalisation():
@@ -149,7 +147,7 @@ def test_the_registry_computes_the_terms_of_a_batch(name):
 
 @names
 @pytest.mark.parametrize(
-    ("z", "other", "message"),
+    "z, other, message",
     [
         (torch.ones(4), torch.ones(4, 2), r"z is torch.float32 of shape \(4,\); .* \[n, d\]"),
         (torch.ones(4, 2), torch.ones(4, 2).long(), "other is torch.int64"),

@@ -37,6 +37,8 @@ DATASETS = {
     "tinyimagenet": (lambda root: write_folder(root, tiny_files()), "--batch-size 16", "tinyimagenet-2",
                      {"test_probe_accuracy"}),
     "folder": (photos, "--batch-size 8", "folder-mine-[0-9a-f]{4}", {"test_r_map", "val_r_map"}),
+    "folder, own loss": (photos, "--batch-size 12 --loss own_losses:three_parts --Lambda_pull 0.1 --Lambda_push 0.5",
+                         "folder-mine-[0-9a-f]{4}", {"test_r_map", "term_pull"}),
     "folder, ssl": (photos, "--batch-size 16 --task ssl --loss margin", "folder-mine-[0-9a-f]{4}",
                     {"test_probe_accuracy"}),
 }  # fmt: skip

@@ -21,6 +21,7 @@ from trainables.training import assembly, side_by_side
 from trainables.training import loop as training
 from trainables.training.assembly import decay, next_evaluation, plateau
 from trainables.training.evaluation import evaluate, spread
+from trainables.training.setup import UNLABELLED
 
 ROOT = Path(__file__).parents[2]
 VICREG = replace(SSL_SETUP, loss="vicreg", projector="24-16")
@@ -334,14 +335,15 @@ def test_crops_are_as_small_as_said_and_the_centre_is_evaluated(monkeypatch):
         centre(data.train[0], 41)
 
 
-def test_r_at_1_selects_where_it_is_asked_for():
-    run = finished(replace(SETUP, selected_by="recall_at_1"))
-    outcome = outcome_of(run)
-    assert [look.val_score for look in run.curve] == [look.scores["precision_at_1"] for look in run.curve]
-    best = max(look.scores["recall_at_1"] for look in run.curve)
-    assert outcome.val_score == best == outcome.scores["val_precision_at_1"]
-    assert outcome.test_score == outcome.scores["test_recall_at_1"] == outcome.scores["test_precision_at_1"]
-    assert "val_recall_at_1" not in outcome_of(finished()).scores
+SELECTED = [(SETUP, DATA, "recall_at_1"), *((SSL_SETUP, SSL_DATA, name) for name in ("knn_accuracy", *UNLABELLED))]
+
+
+@pytest.mark.parametrize("setup, data, score", SELECTED, ids=[score for *_, score in SELECTED])
+def test_the_score_that_is_asked_for_selects_the_weights_and_is_tested(setup, data, score):
+    outcome = outcome_of(run := finished(replace(setup, selected_by=score), data))
+    assert [look.val_score for look in run.curve] == [look.scores[score] for look in run.curve]
+    assert outcome.val_score == max(look.scores[score] for look in run.curve)
+    assert 0 < outcome.test_score == outcome.scores[f"test_{score}"] <= 1
 
 
 def test_a_network_that_is_finite_on_validation_and_not_on_test_has_diverged(monkeypatch):

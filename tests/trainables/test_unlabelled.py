@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from datafiles import photo, write_folder
-from trainings import SSL_DATA, SSL_SETUP, finished, outcome_of
+from trainings import SSL_DATA, SSL_SETUP, finished
 
 from trainables import train
 from trainables.data.resident import DeviceData
@@ -54,13 +54,6 @@ def test_data_without_classes_have_no_probe_and_data_with_classes_keep_it():
     [labelled] = evaluate([model], setup, SSL_DATA.train, SSL_DATA.validation)
     assert labelled == scores | {name: labelled[name] for name in ("probe_accuracy", "knn_accuracy")}
     assert not set(UNLABELLED) & set(evaluate([model], SSL_SETUP, SSL_DATA.train, SSL_DATA.validation)[0])
-
-
-@pytest.mark.parametrize("score", UNLABELLED)
-def test_they_select_weights(score):
-    outcome = outcome_of(run := finished(replace(SSL_SETUP, selected_by=score), SSL_DATA))
-    assert outcome.val_score == max(look.scores[score] for look in run.curve)
-    assert outcome.test_score == outcome.scores[f"test_{score}"]
 
 
 # --- a folder

@@ -6,6 +6,7 @@ from functools import cache
 import pytest
 import torch
 from datafiles import photos
+from pickled import Calls
 from trainings import DATA, KINDS, SETUP, H, advance_one, begun, finished, outcome_of, told
 
 from trainables import train
@@ -57,18 +58,13 @@ def test_the_state_of_another_training_is_refused(tmp_path):
             checkpoint.load(other, tmp_path / "training.pt")
 
 
-class Executes:
-    def __reduce__(self):
-        return print, ("executed",)
-
-
 @pytest.mark.parametrize("damage", ["cut", "text", "code", "tensor"])
 def test_a_damaged_or_hostile_file_is_refused_by_name(tmp_path, damage, capsys):
     path, training = tmp_path / "training.pt", begun()
     if damage in ("cut", "text"):
         path.write_bytes(checkpoint.dumps(training)[:-100] if damage == "cut" else b"no checkpoint")
     else:
-        torch.save(Executes() if damage == "code" else torch.zeros(3), path)
+        torch.save(Calls(print, "executed") if damage == "code" else torch.zeros(3), path)
     with pytest.raises(ValueError, match="training.pt"):
         checkpoint.load(training, path)
     assert "executed" not in capsys.readouterr().out

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from benchmark_files import COLOURS, NAMES, SIZES, ground_truth, image_files, root, write_truth  # noqa: F401
+from pickled import Calls
 from PIL import Image
 from torch.nn import functional as F
 from webserver import Page, serve
@@ -39,16 +40,6 @@ def test_ground_truth_of_every_protocol_and_numpy(tmp_path, protocol, core):
     lists = [{name: positions.tolist() for name, positions in each.items()} for each in truth.relevant]
     assert lists == [{"easy": [f, f + 1], "hard": [f + 2], "junk": [f + 3]} for f in (0, 4, 8)]
     assert {positions.dtype for each in truth.relevant for positions in each.values()} == {np.dtype(np.int64)}
-
-
-class Calls:
-    """Pickles as a call of the function."""
-
-    def __init__(self, function, *arguments):
-        self.call = function, arguments
-
-    def __reduce__(self):
-        return self.call
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from urllib.error import URLError
 
 import pytest
 import torch
+from pickled import Calls
 from torch import nn
 from torchvision import models as torchvision_models
 from torchvision.models import Weights, WeightsEnum
@@ -50,29 +51,19 @@ def scrambled(module, seed=1):
     return module.eval()
 
 
-@pytest.fixture(scope="module")
-def from_torchvision(tmp_path_factory):
-    """Our name -> (our name, torchvision's network, the file of its state dict)."""
-
-    @cache
-    def made(origin):
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(3)
-            net = scrambled(getattr(torchvision_models, origin)(weights=None))
-        return net, saved(tmp_path_factory.mktemp("weights"), net.state_dict())
-
-    return lambda name: (name, *made(NETWORKS.get(name, "resnet18")))
-
-
-@pytest.fixture(params=[*sorted(NETWORKS), "torchvision:resnet18"])
-def pretrained(request, from_torchvision):
-    return from_torchvision(request.param)
+@cache
+def of_torchvision(origin):
+    """torchvision's network, scrambled."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(3)
+        return scrambled(getattr(torchvision_models, origin)(weights=None))
 
 
 @pytest.fixture
-def resnet18(from_torchvision):
-    """Where ResNet-50 would show nothing that ResNet-18 does not."""
-    return from_torchvision("resnet18_gem")
+def resnet18(tmp_path):
+    """(our name, torchvision's network, the file of its state dict)"""
+    net = of_torchvision("resnet18")
+    return "resnet18_gem", net, saved(tmp_path, net.state_dict(), "resnet18.pth")
 
 
 def alike(one, other):
@@ -85,9 +76,8 @@ def saved(tmp_path, state, name="weights.pth"):
 
 
 def photographs(n=2, channels=3, size=64):
-    return torch.randint(
-        0, 256, (n, channels, size, size), generator=torch.Generator().manual_seed(0), dtype=torch.uint8
-    )
+    generator = torch.Generator().manual_seed(0)
+    return torch.randint(0, 256, (n, channels, size, size), generator=generator, dtype=torch.uint8)
 
 
 def as_imagenet(images):
@@ -110,11 +100,11 @@ def test_standardise_is_torchvisions_repeats_grey_and_has_nothing_to_train():
 
 
 @pytest.mark.parametrize("channels", [1, 3])
-def test_bytes_in_features_out_as_torchvision(pretrained, channels):
+@pytest.mark.parametrize("name, origin", [*NETWORKS.items(), ("torchvision:resnet18", "resnet18")])
+def test_bytes_in_features_out_as_torchvision(tmp_path, name, origin, channels):
     """The whole way: our [-1, 1] into our trunk against torchvision's standardisation into torchvision's network."""
-    name, net, path = pretrained
-    images = photographs(channels=channels)
-    model = build(name, path, channels, embedding=16)
+    net, images = of_torchvision(origin), photographs(channels=channels)
+    model = build(name, saved(tmp_path, net.state_dict()), channels, embedding=16)
     left_out = {"relu"} if name == "resnet50_xbm" else set()
     with torch.no_grad():
         body = nn.Sequential(*(net.get_submodule(stage) for stage in STAGES if stage not in left_out))
@@ -149,7 +139,7 @@ def test_the_head_is_the_seeded_one_with_and_without_weights(resnet18, channels,
 @pytest.mark.parametrize("name, channels", [("small_conv", 1), ("resnet32", 3), ("pretrained", 3), ("pretrained", 1)])
 def test_our_own_file_is_the_network_that_was_saved(resnet18, tmp_path, name, channels):
     """From scratch it was fed [-1, 1], so no standardisation is put in front of it; pretrained it keeps its own."""
-    name, path = (resnet18[0], resnet18[2]) if name == "pretrained" else (name, "none")
+    name, path = resnet18[::2] if name == "pretrained" else (name, "none")
     model = scrambled(build(name, path, channels, embedding=8), seed=2)
     copy = build(name, saved(tmp_path, model.state_dict()), channels, seed=9, embedding=8)
     images = normalise(photographs(channels=channels))
@@ -239,19 +229,9 @@ def test_files_that_do_not_fit_are_refused_with_counts_and_first_names(tmp_path,
         assert message in refused(name, saved(tmp_path, state), embedding=embedding)
 
 
-class Evil:
-    """Unpickling it makes a folder."""
-
-    def __init__(self, folder):
-        self.folder = folder
-
-    def __reduce__(self):
-        return os.mkdir, (str(self.folder),)
-
-
 @pytest.mark.parametrize("kind", ["torch.save", "pickle", "hidden among weights"])
 def test_a_pickle_that_wants_to_run_code_is_refused_and_not_run(tmp_path, kind):
-    evil, path = Evil(tmp_path / "harmed"), tmp_path / "evil.pth"
+    evil, path = Calls(os.mkdir, str(tmp_path / "harmed")), tmp_path / "evil.pth"
     if kind == "pickle":
         path.write_bytes(pickle.dumps(evil, protocol=2))
     else:

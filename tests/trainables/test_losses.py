@@ -7,14 +7,7 @@ from embedded import BATCHES, assert_equal, batches, gradient, unit_rows
 from pytorch_metric_learning import distances, losses, reducers
 from reference_losses import Weighted
 
-from trainables.losses.terms import (
-    cosines,
-    infonce_of,
-    infonce_terms,
-    margin_of,
-    margin_terms,
-    pair_statistics,
-)
+from trainables.losses.terms import cosines, infonce_of, infonce_terms, margin_of, margin_terms, pair_statistics
 
 VARIANTS = {
     "margin euclidean": lambda z, y: margin_terms(z, y, margin=1.2),

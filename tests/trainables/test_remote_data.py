@@ -10,21 +10,12 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from benchmark_files import root as benchmark  # noqa: F401
 from datafiles import load_omniglot, omniglot_files, splits, write_folder, write_zip
 from pyarrow import fs
 from s3 import place, proxy, server  # noqa: F401
 from webserver import Page, serve
 
-from trainables.datasets import (
-    cache,
-    check_source,
-    data_roots,
-    download,
-    pin_source,
-    servers,
-    source_sha256,
-)
+from trainables.datasets import cache, check_source, data_roots, download, pin_source, servers, source_sha256
 from trainables.datasets.uri import parse
 from tune_cd.run.options import parse as parse_options
 from tune_cd.run.study import check_study, store_config, with_form
@@ -59,10 +50,8 @@ class Store:
     """A prefix of a bucket on this machine's S3 server."""
 
     def __init__(self, place: str):
-        base, self.query = place.split("?")
-        self.prefix = base.removeprefix("s3://")
-        endpoint = self.query.split("=")[1].split("&")[0]
-        self.endpoint, self.files = endpoint, fs.S3FileSystem(endpoint_override=endpoint, region="us-east-1")
+        self.files, self.prefix = fs.FileSystem.from_uri(place)
+        self.query = place.partition("?")[2]
 
     def put(self, name: str, data: bytes) -> None:
         with self.files.open_output_stream(f"{self.prefix}/{name}") as file:
@@ -90,10 +79,6 @@ def copies() -> list[str]:
     """What lies beside each other for all URIs, but locks and notes of versions."""
     aside = (".lock", ".sha256")
     return sorted(path.name for path in (cache.cache_root() / "sources").glob("*") if path.suffix not in aside)
-
-
-def other_machine(monkeypatch, tmp_path) -> None:
-    monkeypatch.setenv("TUNE_CD_CACHE", str(tmp_path / "another"))
 
 
 # --- addresses
@@ -200,7 +185,7 @@ def test_a_changed_file_is_another_copy_and_the_old_one_stays(web, archive, tmp_
     assert source_sha256(new) == sha256(page.data) and len(copies()) == 2
     assert data_roots(old)[0].read_bytes() == archive.read_bytes() and data_roots(new) == data_roots(uri)
     assert len(load_omniglot(old).train.images) > len(load_omniglot(new).train.images)
-    other_machine(monkeypatch, tmp_path)
+    monkeypatch.setenv("TUNE_CD_CACHE", str(tmp_path / "another"))
     with pytest.raises(ValueError, match=f"SHA-256 {source_sha256(new)}, but {source_sha256(old)} is asked for"):
         load_omniglot(old)
     assert copies() == []
@@ -274,10 +259,10 @@ def test_an_object_is_fetched_once_and_again_when_it_changed(store, archive, tmp
     assert pin_source("omniglot", uri) != pinned and len(copies()) == 2
 
 
-def test_endpoint_and_region_come_from_the_environment_as_well(store, archive, monkeypatch):
+def test_endpoint_and_region_come_from_the_environment_as_well(store, proxy, archive, monkeypatch):
     store.put("omniglot.zip", archive.read_bytes())
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
-    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", store.endpoint)
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", f"http://127.0.0.1:{proxy.server_port}")
     assert data_roots(f"s3://{store.prefix}/omniglot.zip")[0].read_bytes() == archive.read_bytes()
 
 
@@ -353,11 +338,11 @@ def test_every_machine_has_the_same_cache_key(store, archive, name, monkeypatch,
     for path, data in FEW.items() if name.endswith("/") else [("", archive.read_bytes())]:
         store.put(f"{name}{path}", data)
     pinned, entries = pin_source("omniglot", store.uri(name)), []
-    for _ in range(2):
+    for machine in ("one", "another"):
+        monkeypatch.setenv("TUNE_CD_CACHE", str(tmp_path / machine))
         load_omniglot(pinned)
-        entries.append([path.name for path in (cache.cache_root() / "arrays").iterdir() if path.is_dir()])
-        other_machine(monkeypatch, tmp_path)
-    assert entries[0] == entries[1] and len(entries[0]) == 1
+        entries += [path.name for path in (tmp_path / machine / "arrays").iterdir() if path.is_dir()]
+    assert len(entries) == 2 and len(set(entries)) == 1
 
 
 def test_what_is_drawn_needs_no_data(web, monkeypatch):

@@ -5,13 +5,7 @@ from dataclasses import asdict, replace
 import pytest
 
 from trainables.training.setup import Setup, override
-from trainables.training.setups import (
-    SETUPS,
-    XBM,
-    XBM_RANGE,
-    find_setup,
-    xbm_balance,
-)
+from trainables.training.setups import SETUPS, XBM, XBM_RANGE, find_setup, xbm_balance
 
 
 def test_every_entry_is_its_own_datasets_and_small_ones_need_no_download():

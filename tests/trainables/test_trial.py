@@ -4,6 +4,7 @@ import io
 import math
 import time
 from dataclasses import asdict, replace
+from unittest.mock import DEFAULT, Mock
 
 import pytest
 import torch
@@ -66,13 +67,6 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch):
     return Clock(monkeypatch)
-
-
-def failing(error):
-    def fail(*args):
-        raise error
-
-    return fail
 
 
 def told_of(recorder):
@@ -139,7 +133,7 @@ def test_in_a_pack_one_pauses_while_another_goes_on(make):
 
 def test_a_pause_whose_state_cannot_be_kept_costs_images_and_nothing_else(make):
     recorder = InMemory()
-    recorder.save = failing(OSError("full"))
+    recorder.save = Mock(side_effect=OSError("full"))
     first = driven(make(paused(SETTINGS[0], 0.5), recorder, checkpoint_seconds=0))
     assert all(report[TROUBLES] == {UNSAVED: "full"} for report in first), "the driver is told at once"
     assert first[-1]["status"] == "stopped" and first[-1]["images_seen"] == 128
@@ -150,10 +144,9 @@ def test_a_pause_whose_state_cannot_be_kept_costs_images_and_nothing_else(make):
 
 def test_a_state_that_the_store_refuses_is_saved_at_the_next_evaluation(make, clock):
     """Not after the time between two states; then nothing more is said."""
-    recorder, refused = InMemory(), [OSError("full")]
+    recorder = InMemory()
+    recorder.save = Mock(wraps=recorder.save, side_effect=[OSError("full"), DEFAULT])
     clock.takes(Training, "judge", lambda *_: 60)
-    save = recorder.save
-    recorder.save = lambda *state: failing(refused.pop())() if refused else save(*state)
     reports = driven(make({PACK: [SETTINGS[0]]}, recorder, checkpoint_seconds=100))
     assert [name for name, _ in recorder.saved(SETTINGS[0])] == ["at-192"]
     assert [report[PACK]["0"].get(TROUBLES) for report in reports] == [None, {UNSAVED: "full"}, None, None]
@@ -162,7 +155,7 @@ def test_a_state_that_the_store_refuses_is_saved_at_the_next_evaluation(make, cl
 def test_a_fresh_start_in_the_place_of_a_saved_state_is_said(make):
     """Each report says why, until another trial begins."""
     recorder = InMemory()
-    recorder.saved = failing(OSError("the store is away"))
+    recorder.saved = Mock(side_effect=OSError("the store is away"))
     trial = make(SETTINGS[0], recorder)
     assert [report[TROUBLES] for report in driven(trial)] == [{ANEW: "the store is away"}] * SETUP.evaluations
     recorder.saved = lambda config: iter([("its state", b"damaged")])
@@ -177,7 +170,7 @@ def test_a_process_lost_between_the_state_of_a_pause_and_its_row_trained_no_less
     """The next one records the pause, and trains nothing of it; the rest of its pack goes on."""
     recorder, config = InMemory(), {PACK: [paused(SETTINGS[0], 0.5), SETTINGS[1]]}
     with monkeypatch.context() as patch, pytest.raises(SystemError):
-        patch.setattr(recorder, "record", failing(SystemError("lost")))
+        patch.setattr(recorder, "record", Mock(side_effect=SystemError("lost")))
         driven(make(config, recorder))
     reports = driven(make(config, recorder))
     last = reports[-1][PACK]["0"]
@@ -206,7 +199,7 @@ def test_a_network_is_kept_before_its_training_is_on_record(make):
 
 def test_a_network_that_cannot_be_kept_costs_nothing_else(make):
     recorder = InMemory()
-    recorder.keep = failing(OSError("full"))
+    recorder.keep = Mock(side_effect=OSError("full"))
     last = driven(make(SETTINGS[0], recorder))[-1]
     assert last["status"] == "completed" and last[TROUBLES] == {UNKEPT: "full"}
     assert told_of(recorder) == expected(SETTINGS[0])
@@ -215,12 +208,12 @@ def test_a_network_that_cannot_be_kept_costs_nothing_else(make):
 # Failures
 
 
-def raising(monkeypatch, error, where="step", when=lambda training: training.seed == 1):
-    """Trainings of which `when` is true raise in `where`."""
+def raising(monkeypatch, error, where="step"):
+    """Trainings of seed 1 raise in `where`."""
     original = getattr(Training, where)
 
     def broken(self, *args):
-        if when(self):
+        if self.seed == 1:
             raise error
         return original(self, *args)
 
@@ -272,7 +265,7 @@ def test_what_is_wrong_with_the_machine_leaves_the_trial(make, monkeypatch, erro
 
 def test_data_that_cannot_be_used_are_told_from_a_machine_that_fails(make, monkeypatch):
     for error, raised in ((ValueError("2 of 9 images do not decode"), module.UnusableData), (OSError("full"), OSError)):
-        monkeypatch.setattr(module.DeviceData, "load", failing(error))
+        monkeypatch.setattr(module.DeviceData, "load", Mock(side_effect=error))
         with pytest.raises(raised, match=f"^{error}$"):
             make(SETTINGS[0], InMemory())
 

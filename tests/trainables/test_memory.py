@@ -5,7 +5,7 @@ from collections import deque
 import pytest
 import reference
 import torch
-from embedded import assert_equal, gradient
+from embedded import assert_equal, gradient, seeded
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pytorch_metric_learning import distances, losses, reducers
@@ -29,7 +29,7 @@ variants = pytest.mark.parametrize("variant", VARIANTS.values(), ids=VARIANTS)
 
 def batch(step, b=B, dtype=torch.float64):
     """(z [b, D] unit rows around a common centre, labels [b]): K of each class, other classes in other steps."""
-    generator = torch.Generator().manual_seed(step)
+    generator = seeded(step)
     z = normalize(torch.randn(b, D, generator=generator, dtype=torch.float64) + 0.8, dim=1).to(dtype)
     classes = torch.randperm(12, generator=generator)[: b // K]
     return z, classes.repeat_interleave(K)
@@ -125,7 +125,7 @@ def test_an_unfilled_slot_never_takes_part(variant, dtype):
 
     memory, z, labels, slots = filled_memory(2, dtype=dtype)
     before = outcome(memory)
-    generator = torch.Generator().manual_seed(9)
+    generator = seeded(9)
     for scale in (1.0, 1e9):
         memory.embeddings[2 * B :] = scale * torch.randn(SIZE - 2 * B, D, generator=generator)
         memory.labels[2 * B :] = labels[torch.randint(B, (SIZE - 2 * B,), generator=generator)]

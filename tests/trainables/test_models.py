@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from embedded import seeded
 from torch import nn
 from torch.nn import functional as F
 
@@ -10,10 +11,6 @@ from trainables.models.networks import NETWORKS, GeM, build_network
 
 def build(name, channels=3, image_size=64, projection=False, seed=0, **more):
     return build_network(name, channels=channels, image_size=image_size, projection=projection, seed=seed, **more)
-
-
-def seeded(seed=0):
-    return torch.Generator().manual_seed(seed)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from embedded import seeded
 
 from trainables.metrics.linear_probe import fit, linear_probe, linear_probes
 
@@ -9,7 +10,7 @@ from trainables.metrics.linear_probe import fit, linear_probe, linear_probes
 def blobs(n, classes, seed, spread=0.1, dimensions=8):
     """Features [n, dimensions] around well separated centres, the same for every seed, and labels [n]."""
     centres = 3 * torch.nn.functional.one_hot(torch.arange(classes), dimensions).float()
-    generator = torch.Generator().manual_seed(seed)
+    generator = seeded(seed)
     labels = torch.randint(classes, (n,), generator=generator)
     return centres[labels] + spread * torch.randn(n, dimensions, generator=generator), labels
 
@@ -17,9 +18,9 @@ def blobs(n, classes, seed, spread=0.1, dimensions=8):
 def test_training_equals_torchs_linear_layer_and_adam():
     x, y = blobs(200, 5, seed=2, spread=1.0)
     ones = torch.cat([x, torch.ones(len(x), 1)], dim=1)
-    [ours] = fit(ones[None], y, 5, 4, 32, 0.01, torch.Generator().manual_seed(7))
+    [ours] = fit(ones[None], y, 5, 4, 32, 0.01, seeded(7))
 
-    generator, layer = torch.Generator().manual_seed(7), torch.nn.Linear(8, 5)
+    generator, layer = seeded(7), torch.nn.Linear(8, 5)
     start = torch.empty(9, 5).uniform_(-(8**-0.5), 8**-0.5, generator=generator)
     layer.load_state_dict({"weight": start[:-1].T, "bias": start[-1]})
     adam = torch.optim.Adam(layer.parameters(), lr=0.01)
@@ -114,7 +115,7 @@ def test_standardised_features_are_judged_whatever_their_size():
 
 def test_a_dimension_without_spread_counts_for_nothing():
     (x, y), (x_test, y_test) = blobs(300, 4, seed=2, spread=2.0), blobs(300, 4, seed=3, spread=2.0)
-    flat, other = torch.full((300, 1), 0.3), 5 * torch.randn(300, 1, generator=torch.Generator().manual_seed(0))
+    flat, other = torch.full((300, 1), 0.3), 5 * torch.randn(300, 1, generator=seeded())
     rounded = flat * (1 + 1e-7 * other)
     with_flat = [linear_probe(torch.cat([x, f], 1), y, torch.cat([x_test, flat + other], 1), y_test, standardised=True)
                  for f in (flat, rounded)]  # fmt: skip

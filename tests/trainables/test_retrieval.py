@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import reference
 import torch
+from embedded import seeded
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pytorch_metric_learning.distances import CosineSimilarity
@@ -16,7 +17,7 @@ from trainables.metrics.retrieval import SCORES, retrieval_scores, revisited_map
 
 def noisy_classes(sizes, seed=0, dtype=torch.float64, dimensions=6, noise=1.0):
     """Embeddings [N, dimensions] around one centre per class, rows shuffled, of any length; and labels [N]."""
-    generator = torch.Generator().manual_seed(seed)
+    generator = seeded(seed)
     labels = torch.arange(len(sizes)).repeat_interleave(torch.tensor(sizes))
     centres = torch.randn(len(sizes), dimensions, generator=generator, dtype=dtype)
     embeddings = centres[labels] + noise * torch.randn(len(labels), dimensions, generator=generator, dtype=dtype)
@@ -79,7 +80,7 @@ def test_scores_equal_pytorch_metric_learning(sizes):
 
 def test_equal_cosines_are_ranked_in_the_order_of_the_rows():
     """One-hot embeddings: every cosine is exactly 0 or 1, so nearly every rank is a tie."""
-    generator = torch.Generator().manual_seed(6)
+    generator = seeded(6)
     embeddings = torch.eye(3)[torch.randint(3, (40,), generator=generator)]
     labels = torch.randint(4, (40,), generator=generator)
     expected = reference.retrieval_scores(embeddings.numpy(), labels.tolist())
@@ -186,7 +187,7 @@ def similarities_of(rankings):
 
 def random_ground_truth(queries=6, images=30, seed=0, ties=False):
     """Similarities and lists of random lengths, some empty."""
-    generator = torch.Generator().manual_seed(seed)
+    generator = seeded(seed)
     similarities = torch.randn(queries, images, generator=generator, dtype=torch.float64)
     truth = []
     for query in range(queries):

@@ -5,16 +5,13 @@ from collections import Counter
 
 import pytest
 import torch
+from embedded import seeded
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2
 
 from trainables.data import sampling
 from trainables.data.sampling import KPerClass, ViewsPerImage, check_batch_size
-
-
-def seeded(seed=0):
-    return torch.Generator().manual_seed(seed)
 
 
 @pytest.fixture(params=["by keys", "one by one"])

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from datafiles import photo, write_folder
+from embedded import seeded
 from trainings import SSL_DATA, SSL_SETUP, finished
 
 from trainables import train
@@ -19,10 +20,6 @@ from trainables.training.setup import UNLABELLED
 from trainables.training.setups import find_setup
 
 pytestmark = pytest.mark.usefixtures("own_cache")
-
-
-def seeded(seed=0):
-    return torch.Generator().manual_seed(seed)
 
 
 def test_rankme_is_the_published_formula():

@@ -6,6 +6,7 @@ from dataclasses import fields
 import pytest
 import torch
 import torchvision.transforms.v2.functional as tv
+from embedded import seeded
 from torchvision.transforms import RandomResizedCrop
 
 from trainables.data import augmentation as views
@@ -22,10 +23,6 @@ from trainables.data.augmentation import (
 )
 
 BLENDS = {BRIGHTNESS: tv.adjust_brightness, CONTRAST: tv.adjust_contrast, SATURATION: tv.adjust_saturation}
-
-
-def seeded(seed=0):
-    return torch.Generator().manual_seed(seed)
 
 
 def photographs(n=12, channels=3, height=20, width=24):

@@ -8,6 +8,7 @@ from urllib.error import URLError
 
 import pytest
 import torch
+from embedded import seeded
 from pickled import Calls
 from torch import nn
 from torchvision import models as torchvision_models
@@ -42,7 +43,7 @@ def build(name, weights="none", channels=3, image_size=64, projection=False, **m
 
 def scrambled(module, seed=1):
     """Every parameter and statistic away from its initial value, activations still of order one."""
-    generator = torch.Generator().manual_seed(seed)
+    generator = seeded(seed)
     for name, tensor in module.state_dict().items():
         if tensor.is_floating_point():
             noise = torch.rand(tensor.shape, generator=generator)
@@ -76,7 +77,7 @@ def saved(tmp_path, state, name="weights.pth"):
 
 
 def photographs(n=2, channels=3, size=64):
-    generator = torch.Generator().manual_seed(0)
+    generator = seeded()
     return torch.randint(0, 256, (n, channels, size, size), generator=generator, dtype=torch.uint8)
 
 

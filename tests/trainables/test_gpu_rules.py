@@ -43,27 +43,6 @@ def test_two_trainings_from_one_state_share_no_tensor():
         assert all(torch.equal(value, kept[index][name]) for name, value in one.items())
 
 
-def test_a_check_looks_at_a_loss_of_a_few_iterations_ago_and_at_each_trainings_own():
-    """What the steps since then compute is not waited for."""
-    runs = [begun(replace(SETUP, images_seen=1920, evaluations=1), seed=seed) for seed in (0, 1)]
-
-    def go_on(steps):
-        for run in runs:
-            run.depart()
-            for _ in range(steps):
-                run.step()
-
-    go_on(DIVERGENCE_CHECK - CHECK_LEAD)
-    runs[0].weights.fill_(float("inf"))
-    go_on(CHECK_LEAD)
-    assert not runs[0].terms.isfinite().all() and runs[1].terms.isfinite().all()
-    check(runs)
-    assert not runs[0].diverged
-    go_on(DIVERGENCE_CHECK)
-    check(runs)
-    assert runs[0].diverged and not runs[1].diverged
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_rehearsed_training_is_as_a_new_one(kind):
     """To the bit, though it took steps with and without the memory."""

@@ -8,8 +8,6 @@ import torch
 from trainings import KINDS, SETUP, advance_one, begun
 
 from trainables.training.cuda_graphs import WARM_UP
-from trainables.training.loop import CHECK_LEAD, DIVERGENCE_CHECK
-from trainables.training.side_by_side import check
 from trainables.trial import device_for
 
 

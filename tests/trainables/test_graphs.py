@@ -37,7 +37,7 @@ class Watched(TorchDispatchMode):
         self.found = []
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-        name = function._schema.name.removeprefix("aten::")
+        name = function.name().removeprefix("aten::").partition(".")[0]
         masked = name in ("index", "index_put_") and any(t is not None and t.dtype == torch.bool for t in args[1])
         if name in WAITS or name == FROM_THE_HOST or masked:
             self.found.append(name)

@@ -225,17 +225,6 @@ def test_an_archive_that_cannot_be_had_is_an_error_that_names_it(web, page, kind
     assert copies() == []
 
 
-def test_what_had_arrived_is_continued_by_the_next_call(web, archive, monkeypatch):
-    data, page = archive.read_bytes(), web.pages["/omniglot.zip"]
-    page.cut, page.cuts = len(data) // 2, 2  # what it is, and its bytes
-    with monkeypatch.context() as patch:
-        patch.setattr(download, "ATTEMPTS", 1)
-        with pytest.raises(ConnectionError, match="are kept in .* and continued next time"):
-            data_roots(f"{web.url}/omniglot.zip")
-    assert page.cuts == 0 and data_roots(f"{web.url}/omniglot.zip")[0].read_bytes() == data
-    assert f"bytes={len(data) // 2}-" in [wanted for _, wanted in web.asked] and len(copies()) == 1
-
-
 def test_a_full_disk_is_named_before_it_is_filled(web, archive, monkeypatch):
     uri, size = f"{web.url}/omniglot.zip", archive.stat().st_size
     monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=1000))
@@ -244,19 +233,6 @@ def test_a_full_disk_is_named_before_it_is_filled(web, archive, monkeypatch):
 
 
 # --- an object store
-
-
-def test_an_object_is_fetched_once_and_again_when_it_changed(store, archive, tmp_path, proxy):
-    store.put("omniglot.zip", archive.read_bytes())
-    asked, uri = [], store.uri("omniglot.zip")
-    proxy.fault = lambda method, path: asked.append(method)
-    assert_same_images(load_omniglot(uri), load_omniglot(archive))
-    assert asked.count("GET") == 1
-    pinned = pin_source("omniglot", uri)
-    asked.clear()
-    assert data_roots(pinned)[0].read_bytes() == archive.read_bytes() and not asked
-    store.put("omniglot.zip", changed(tmp_path))
-    assert pin_source("omniglot", uri) != pinned and len(copies()) == 2
 
 
 def test_endpoint_and_region_come_from_the_environment_as_well(store, proxy, archive, monkeypatch):

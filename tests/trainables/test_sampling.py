@@ -65,22 +65,15 @@ def test_every_pair_of_classes_is_equally_likely_whatever_their_sizes():
 
 
 @pytest.mark.usefixtures("both_ways")
-def test_every_pair_of_images_of_a_class_is_equally_likely():
-    sampler, generator, pairs = KPerClass([0, 1, 0, 1, 0, 1, 0, 1, 1], 4), seeded(2), {0: [], 1: []}
-    for _ in range(10_000):
+@pytest.mark.parametrize("k", [2, 3])
+def test_every_ordered_set_of_a_class_is_equally_likely(k):
+    sampler, generator, drawn = KPerClass([0, 1, 0, 1, 0, 1, 0, 1, 1], 2 * k, k), seeded(2), {0: [], 1: []}
+    for _ in range(5000):
         indices, y = sampler.draw(generator)
-        for pair, label in zip(indices.reshape(2, 2).tolist(), y[::2].tolist(), strict=True):
-            pairs[label].append(tuple(pair))
-    assert_uniform(pairs[0], cells=4 * 3)
-    assert_uniform(pairs[1], cells=5 * 4)
-
-
-def test_every_ordered_set_of_a_class_is_equally_likely(monkeypatch):
-    monkeypatch.setattr(sampling, "KEYED", 0)
-    sampler, generator = KPerClass([0] * 5 + [1] * 4, 6, 3), seeded(4)
-    drawn = [sampler.draw(generator) for _ in range(6000)]
-    sets = [tuple(indices[y == 0].tolist()) for indices, y in drawn]
-    assert_uniform(sets, cells=5 * 4 * 3)
+        for label, sets in drawn.items():
+            sets.append(tuple(indices[y == label].tolist()))
+    assert_uniform(drawn[0], cells=math.perm(4, k))
+    assert_uniform(drawn[1], cells=math.perm(5, k))
 
 
 @pytest.mark.parametrize("sizes, k", [([12] * 40, 2), ([2, 3, 6, 9, 12] * 4, 4), ([2, 3, 2], 3), ([1024, 5, 5], 2)])

@@ -153,7 +153,7 @@ def test_bad_arguments_are_named(embeddings, labels, settings, message):
 
 
 @pytest.mark.parametrize("sizes", [[4] * 15, UNEVEN, [40, 2]], ids=str)
-@pytest.mark.parametrize("block_bytes", [1, 2**20])
+@pytest.mark.parametrize("block_bytes", [1, 5_000, 2**20])
 def test_recall_is_the_loop_and_leaves_the_other_scores_alone(sizes, block_bytes):
     embeddings, labels = noisy_classes(sizes, seed=7, noise=2.0)
     depths = [1, 2, 10, len(labels) - 1]

@@ -185,10 +185,8 @@ def test_variable_weights_are_the_published_loss(k):
             return of_batch + reference.published_memory_loss(z, y, others, other_labels)
 
         def ours(z, labels=labels, slots=slots):
-            terms, (*of_memory, p, e) = (
-                margin_terms(z, labels, **how),
-                memory_terms(z, labels, slots, memory, loss="margin", **how),
-            )
+            terms = margin_terms(z, labels, **how)
+            *of_memory, p, e = memory_terms(z, labels, slots, memory, loss="margin", **how)
             factors = memory_weights("variable", p.double(), e.double(), b, k)
             weighted = zip((k - 1, b - k), terms, factors, of_memory, strict=True)
             return sum(weight * (term + factor * other) for weight, term, factor, other in weighted)

@@ -137,20 +137,6 @@ def test_whatever_a_users_module_raises_is_said_in_one_line(tmp_path, monkeypatc
         assert "\n" not in str(refused.value)
 
 
-@pytest.mark.parametrize(
-    "dataset, loss, fields, message",
-    [
-        ("sop", "vicreg", [], "loss = 'vicreg' with task = 'dml': it trains ssl"),
-        ("tinyimagenet", "vicreg", ["k=4"], "k = 4, loss = 'vicreg': this loss takes 2 views"),
-        ("glyphs", "own_losses:three_parts", ["memory=fixed"], "memory = 'fixed', .*: with margin and infonce alone"),
-        ("tinyimagenet", "siglip", ["bias=inf"], "bias = inf: must be finite"),
-    ],
-)
-def test_set_ups_that_a_loss_does_not_take(dataset, loss, fields, message):
-    with pytest.raises(ValueError, match=message):
-        override(find_setup(dataset, "small", loss=loss), fields)
-
-
 def test_a_loss_brings_what_is_usual_with_it():
     """The task that it can train, and for Barlow Twins and VICReg a projector, smaller in the small form."""
     assert find_setup("glyphs", "small").task == "dml" and find_setup("glyphs", "small", loss="infonce").task == "dml"

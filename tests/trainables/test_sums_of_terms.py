@@ -11,7 +11,6 @@ from trainables import train
 from trainables.data.resident import DeviceData
 from trainables.losses import LOSSES, find_loss
 from trainables.training import evaluation
-from trainables.training.setup import override
 from trainables.training.setups import find_setup
 
 VICREG = replace(SSL_SETUP, loss="vicreg", projector="24-16")
@@ -67,20 +66,6 @@ def test_a_users_own_that_changes_its_terms_is_an_error():
 def test_nearest_neighbours_are_measured_beside_the_probe():
     scores = outcome_of(finished(SSL_SETUP, SSL_DATA)).scores
     assert 0 < scores["val_knn_accuracy"] <= 1 and 0 < scores["test_knn_accuracy"] <= 1
-
-
-@pytest.mark.parametrize(
-    "task, fields, message",
-    [
-        ("ssl", ["projector=256-"], "projector = '256-': widths"),
-        ("ssl", ["projector=0-8"], "projector = '0-8': widths"),
-        ("ssl", ["projector=8", "embedding=4"], "projector = '8', .*embedding = 4: .* embedding = 0"),
-        ("dml", ["projector=8"], "projector = '8', task = 'dml', .* for task 'ssl' alone"),
-    ],
-)
-def test_projectors_that_cannot_be_are_refused(task, fields, message):
-    with pytest.raises(ValueError, match=message):
-        override(find_setup("folder", "small", task), fields)
 
 
 SHORT = ["--set", "images_seen=256", "evaluations=2", "probe_epochs=1", "probe_steps=0", "--device", "cpu"]

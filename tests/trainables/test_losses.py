@@ -161,28 +161,3 @@ def test_pair_statistics(labels):
     assert (statistics["positive_pairs"], statistics["negative_pairs"]) == (len(positives), len(negatives))
     for name, pairs in {"positive_similarity": positives, "negative_similarity": negatives}.items():
         assert_equal([statistics[name]], [reference.mean(float(z[i] @ z[j]) for i, j in pairs)])
-
-
-EYE, FEW = torch.eye(4), torch.tensor([0, 0, 1, 1])
-
-
-@pytest.mark.parametrize(
-    ("terms", "z", "labels", "settings", "message"),
-    [
-        *((margin_terms, EYE, FEW, {"margin": margin}, rf"margin {margin} is outside \(0, 2\]")
-          for margin in (0, -0.5, 2.01, float("nan"))),
-        *((infonce_terms, EYE, FEW, {"temperature": value}, f"temperature is {value}")
-          for value in (0, -1, float("inf"), float("nan"))),
-        (margin_terms, EYE, FEW, {"q": 3}, "q is 3"),
-        *((terms, *wrong) for terms in (margin_terms, infonce_terms) for wrong in (
-            (EYE[0], FEW, {}, r"shape \(4,\).*\[b, d\]"),
-            (EYE.long(), FEW, {}, "z is torch.int64"),
-            (EYE, FEW[:3], {}, r"labels have shape \(3,\); \[4\]"),
-            (EYE, FEW.float(), {}, "labels are torch.float32"),
-            (EYE, FEW, {"distance": "l1"}, "distance is 'l1'; one of euclidean, cosine"),
-        )),
-    ],
-)  # fmt: skip
-def test_bad_arguments_are_named(terms, z, labels, settings, message):
-    with pytest.raises(ValueError, match=message):
-        terms(z, labels, **settings)

@@ -125,30 +125,6 @@ def test_arrays_and_names_of_classes_are_taken_as_they_are():
         assert retrieval_scores(embeddings.numpy(), kind) == expected
 
 
-TWO, PAIRS = torch.ones(4, 2), [0, 0, 1, 1]
-NOT_FINITE = torch.tensor([[1.0, 1], [1, 1], [1, float("nan")], [float("inf"), 1]])
-
-
-@pytest.mark.parametrize(
-    ("embeddings", "labels", "settings", "message"),
-    [
-        (NOT_FINITE, PAIRS, {}, "2 of 4 embeddings are not finite, the first is row 2"),
-        (torch.ones(4), PAIRS, {}, r"shape \(4,\).*\[N, d\]"),
-        (TWO.long(), PAIRS, {}, "embeddings are torch.int64"),
-        (TWO, [0, 0, 1], {}, r"labels are torch.int64 of shape \(3,\); integers or strings of shape \[4\]"),
-        (TWO, ["a", "a", 1, None], {}, "labels are of several kinds"),
-        (TWO, [0.0, 0.0, 1.0, 1.0], {}, "labels are torch.float32"),
-        (TWO, [0, 1, 2, 3], {}, "no two of the 4 images have the same label"),
-        (TWO, PAIRS, {"block_bytes": 0}, "block_bytes is 0"),
-        *((TWO, PAIRS, {"recall_at": [1, k]}, f"recall_at has {k}; integers from 1 to 3 are allowed")
-          for k in (0, -1, 4, 2.0, True)),
-    ],
-)  # fmt: skip
-def test_bad_arguments_are_named(embeddings, labels, settings, message):
-    with pytest.raises(ValueError, match=message):
-        retrieval_scores(embeddings, labels, **settings)
-
-
 # --- recall at k
 
 
@@ -210,21 +186,3 @@ def test_revisited_map_is_the_loop(seed, ties):
     similarities, truth = random_ground_truth(seed=seed, ties=ties)
     expected = reference.revisited_map(similarities.tolist(), truth)
     assert revisited_map(similarities, truth) == pytest.approx(expected, rel=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("similarities", "lists", "message"),
-    [
-        (torch.ones(4), ([0], [], []), r"shape \(4,\).*\[1 queries, database\]"),
-        (torch.ones(2, 4), ([0], [], []), r"shape \(2, 4\)"),
-        (torch.ones(1, 4).long(), ([0], [], []), "similarities are torch.int64"),
-        (torch.full((1, 4), float("nan")), ([0], [], []), "similarities are not finite"),
-        (torch.ones(1, 4), ([4], [], []), "query 0: easy has a position that is not an integer of 0 to 3"),
-        (torch.ones(1, 4), ([0], [0.5], []), "query 0: hard has a position"),
-        (torch.ones(1, 4), ([0], [], [1, 0]), "query 0: an image is in two of the lists"),
-        (torch.ones(1, 4), ([0], [], [1]), "no query has a positive at the level 'hard'"),
-    ],
-)
-def test_bad_arguments_of_revisited_map_are_named(similarities, lists, message):
-    with pytest.raises(ValueError, match=message):
-        revisited_map(similarities, [dict(zip(("easy", "hard", "junk"), lists, strict=True))])

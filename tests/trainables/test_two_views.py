@@ -143,18 +143,3 @@ def test_the_registry_computes_the_terms_of_a_batch(name):
     batch = torch.stack((z, other), dim=1).flatten(0, 1)  # [2 n, d]
     terms = LOSSES[name].compute(batch, torch.arange(6).repeat_interleave(2), setup)
     assert_same(terms, TERMS[name][1](z.tolist(), other.tolist()))
-
-
-@names
-@pytest.mark.parametrize(
-    "z, other, message",
-    [
-        (torch.ones(4), torch.ones(4, 2), r"z is torch.float32 of shape \(4,\); .* \[n, d\]"),
-        (torch.ones(4, 2), torch.ones(4, 2).long(), "other is torch.int64"),
-        (torch.ones(4, 2), torch.ones(4, 3), r"z has shape \(4, 2\), other \(4, 3\)"),
-        (torch.ones(1, 2), torch.ones(1, 2), r"\(1, 2\); equal shapes \[n, d\] of 2 images or more"),
-    ],
-)
-def test_bad_embeddings_are_named(name, z, other, message):
-    with pytest.raises(ValueError, match=message):
-        TERMS[name][0](z, other)

@@ -15,6 +15,12 @@ def seeded(seed=0):
     return torch.Generator().manual_seed(seed)
 
 
+def alike(one, other):
+    """Whether two networks are equal to the bit."""
+    one, other = one.state_dict(), other.state_dict()
+    return list(one) == list(other) and all(torch.equal(one[name], other[name]) for name in one)
+
+
 def unit_rows(labels, seed=0, dimensions=5):
     """Unit rows [b, dimensions], float64, crowded around a common centre so that hinges are open and closed."""
     z = torch.randn(len(labels), dimensions, generator=seeded(seed), dtype=torch.float64)

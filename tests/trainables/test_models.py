@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from embedded import seeded
+from embedded import alike, seeded
 from torch import nn
 from torch.nn import functional as F
 
@@ -84,7 +84,7 @@ def test_the_projections_activation_is_the_one_asked_for():
     plain, leaky = (build("resnet32", projection=True, **more) for more in ({}, {"activation": "leaky_relu"}))
     assert [type(layer) for layer in leaky.head] == [nn.Linear, nn.BatchNorm1d, nn.LeakyReLU, nn.Linear]
     assert type(plain.head[2]) is nn.ReLU and leaky.head[2].negative_slope == nn.LeakyReLU().negative_slope == 0.01
-    assert all(torch.equal(a, b) for a, b in zip(plain.state_dict().values(), leaky.state_dict().values(), strict=True))
+    assert alike(plain, leaky)
     assert [layer.weight.shape for layer in (leaky.head[0], leaky.head[3])] == [(256, 64), (64, 256)]
 
 
@@ -102,9 +102,7 @@ def test_the_xbm_authors_head_is_kaimings_by_fan_out():
 def test_seeds_decide_trunk_and_head_and_the_global_generator_is_left_alone(name, projection):
     before = torch.get_rng_state()
     one, two, other = (build(name, 1, 32, projection, seed, embedding=16) for seed in (0, 0, 1))
-    assert torch.equal(torch.get_rng_state(), before)
-    assert list(one.state_dict()) == list(two.state_dict())
-    assert all(torch.equal(a, b) for a, b in zip(one.state_dict().values(), two.state_dict().values(), strict=True))
+    assert torch.equal(torch.get_rng_state(), before) and alike(one, two)
     last = "head.3.weight" if projection else "head.weight"
     for layer in (next(iter(one.state_dict())), last):
         assert not torch.equal(one.state_dict()[layer], other.state_dict()[layer])
@@ -153,8 +151,7 @@ def test_a_users_function_gives_the_trunk():
     assert model.trunk.training and not model.trunk.norm.training, "modes are as the user left them"
     assert torch.equal(model.trunk.norm.running_mean, torch.zeros(6)), "the dry pass trains nothing"
     again, other = build(name, 1, 12, embedding=3), build(name, 1, 12, seed=1)
-    assert all(torch.equal(a, b) for a, b in zip(model.parameters(), again.parameters(), strict=True))
-    assert not torch.equal(model.trunk.conv.weight, other.trunk.conv.weight)
+    assert alike(model, again) and not torch.equal(model.trunk.conv.weight, other.trunk.conv.weight)
     projected = build(name, 3, 12, projection=True)
     assert projected(torch.randn(4, 3, 12, 12, generator=seeded())).shape == (4, 64)
     assert sum(p.numel() for p in build(f"{__name__}:lazy", 3, 8).parameters()) == 5 * (3 * 8 * 8 + 1)

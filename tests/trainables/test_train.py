@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 from datafiles import photos
+from embedded import alike
 from trainings import DATA, SETUP, SSL_DATA, SSL_SETUP, H, advance_one, begun, blobs, finished, outcome_of
 
 from trainables import train
@@ -62,8 +63,7 @@ def test_the_seed_alone_decides_the_bits():
     torch.manual_seed(2)  # the global generator plays no part
     two, other = finished(), finished(seed=1)
     assert outcome_of(one).curve[-1].scores == outcome_of(two).curve[-1].scores
-    assert all(torch.equal(a, b) for a, b in zip(one.model.parameters(), two.model.parameters()))
-    assert not all(torch.equal(a, b) for a, b in zip(one.model.parameters(), other.model.parameters()))
+    assert alike(one.model, two.model) and not alike(one.model, other.model)
 
 
 def test_the_budget_is_images_seen_and_evaluations_are_even():
@@ -253,8 +253,7 @@ def test_the_memory_joins_the_loss_after_its_start(mode):
         one.model.train()
         for _ in range(2):
             one.step()
-    assert all(torch.equal(a, b) for a, b in zip(run.model.parameters(), without.model.parameters()))
-    assert int(run.memory.enqueued) == 0
+    assert alike(run.model, without.model) and int(run.memory.enqueued) == 0
     images, labels = without.batch()
     z = without.model(images)
     memory = CrossBatchMemory(64, z.shape[1])  # of this batch alone: both factors are 1

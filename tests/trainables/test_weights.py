@@ -8,7 +8,7 @@ from urllib.error import URLError
 
 import pytest
 import torch
-from embedded import seeded
+from embedded import alike, seeded
 from pickled import Calls
 from torch import nn
 from torchvision import models as torchvision_models
@@ -65,10 +65,6 @@ def resnet18(tmp_path):
     """(our name, torchvision's network, the file of its state dict)"""
     net = of_torchvision("resnet18")
     return "resnet18_gem", net, saved(tmp_path, net.state_dict(), "resnet18.pth")
-
-
-def alike(one, other):
-    return all(torch.equal(a, b) for a, b in zip(one.state_dict().values(), other.state_dict().values(), strict=True))
 
 
 def saved(tmp_path, state, name="weights.pth"):

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -56,20 +57,19 @@ def test_a_raycluster_of_kubernetes_is_read_as_kuberay_does(tmp_path, monkeypatc
         "headGroupSpec": group("", 1) | {"rayStartParams": {"num-cpus": "0"}},
         "workerGroupSpecs": [group("spot", 6, **{"nvidia.com/gpu": "1"})],
     }
-    asked, client = [], "ray.autoscaler._private.kuberay.node_provider.KubernetesHttpApiClient.get"
-
-    def answer(self, path):
-        asked.append((self._namespace, path))
-        return {"metadata": {"name": "mine", "namespace": "lab"}, "spec": spec}
-
-    monkeypatch.setattr(client, answer)
+    asked, answer = (
+        [],
+        SimpleNamespace(status_code=200, json=lambda: {"metadata": {"name": "mine", "namespace": "lab"}, "spec": spec}),
+    )
+    monkeypatch.setattr("ray.autoscaler._private.kuberay.node_provider.load_k8s_secrets", lambda: ({}, "ca.crt", None))
+    monkeypatch.setattr("requests.get", lambda url, **how: asked.append(url) or answer)
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
     monkeypatch.setenv("RAY_CLUSTER_NAME", "mine")
     none, namespace = tmp_path / "absent", tmp_path / "namespace"
     assert cluster_growth(none, namespace) == Growth(), "no service account: not a pod that may ask"
     namespace.write_text("lab\n")
     found = cluster_growth(none, namespace)
-    assert asked == [("lab", "rayclusters/mine")] and found.most == 6
+    assert [url.partition("/namespaces/")[2] for url in asked] == ["lab/rayclusters/mine"] and found.most == 6
     assert processes_in_all([HEAD], found, 1, 1) == 6
 
 

@@ -193,12 +193,14 @@ def test_a_node_that_is_drained_counts_no_more(cluster, node):
 # on-demand nodes
 
 
+REQUESTS = b"autoscaler_resource_request"  # Ray's AUTOSCALER_RESOURCE_REQUEST_CHANNEL
+
+
 def requested() -> list[dict]:
     """What the autoscaler is asked for on the whole cluster."""
-    from ray._private.ray_constants import AUTOSCALER_RESOURCE_REQUEST_CHANNEL
-    from ray.experimental.internal_kv import _internal_kv_get
+    from ray.experimental import internal_kv
 
-    return json.loads(_internal_kv_get(AUTOSCALER_RESOURCE_REQUEST_CHANNEL) or b"[]")
+    return json.loads(internal_kv.internal_kv_get_gcs_client().internal_kv_get(REQUESTS, None) or b"[]")
 
 
 BUNDLE = {"GPU": 1, "ondemand": 1}

@@ -58,16 +58,8 @@ def returns_a_tuple(z, labels):
     return z.mean(), z.std()
 
 
-def returns_nothing(z, labels):
-    return {}
-
-
 def names_with_a_dash(z, labels):
     return {"pull-in": z.mean()}
-
-
-def names_that_are_numbers(z, labels):
-    return {1: z.mean()}
 
 
 def one_number(z, labels):
@@ -76,10 +68,6 @@ def one_number(z, labels):
 
 def per_row(z, labels):
     return {"pull": z.mean(1)}
-
-
-def whole_numbers(z, labels):
-    return {"pull": labels.sum()}
 
 
 def detached(z, labels):
@@ -92,10 +80,6 @@ def not_a_number(z, labels):
 
 def endless_slope(z, labels):
     return {"pull": (z @ z.T - z @ z.T).sqrt().mean()}
-
-
-def of_a_parameter(z, labels):
-    return {"pull": torch.ones((), requires_grad=True) * z.detach().mean()}
 
 
 def exits(z, labels):

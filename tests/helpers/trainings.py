@@ -54,8 +54,12 @@ def outcome_of(training):
     return outcome
 
 
+def begun(setup=SETUP, data=DATA, h=H, seed=0):
+    return Training(setup, data, h, seed=seed, device=CPU)
+
+
 def finished(setup=SETUP, data=DATA, h=H, seed=0):
-    training = Training(setup, data, h, seed=seed, device=CPU)
+    training = begun(setup, data, h, seed)
     while not training.done:
         advance_one(training)
     return training

@@ -13,7 +13,7 @@ class Page:
     cut: break the connection after so many bytes of an answer, for the first `cuts` answers.
     ranges: whether Range is obeyed.  etag, modified: stamps of the content.  hang: s before the answer.
     drip: s between the bytes of the body.  codes: states of the first answers, before it works.  earlier: bodies of the
-    first answers that work.  to: a redirect.
+    first answers that work.  to: a redirect.  code: the state of whole answers.
     """
 
     data: bytes = b""
@@ -27,12 +27,13 @@ class Page:
     codes: list[int] = field(default_factory=list)
     earlier: list[bytes] = field(default_factory=list)
     to: str | None = None
+    code: int = 200
     kind: str = "application/octet-stream"
 
 
 class Server:
-    """pages: {path: Page}, 404 for others.  asked: (path, Range header or None) of every request; heard: its method,
-    path and headers, their names in lower case."""
+    """pages: {path: Page}, "*" for all other paths, else 404.  asked: (path, Range header or None) of every request;
+    heard: its method, path and headers, their names in lower case."""
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -77,7 +78,7 @@ def answer(server: Server, handler: BaseHTTPRequestHandler) -> None:
     server.asked.append((handler.path, wanted))
     headers = {name.lower(): text for name, text in handler.headers.items()}
     server.heard.append((handler.command, handler.path, headers))
-    page = server.pages.get(handler.path)
+    page = server.pages.get(handler.path) or server.pages.get("*")
     if page is None:
         return handler.send_error(404)
     if page.to:
@@ -94,7 +95,7 @@ def answer(server: Server, handler: BaseHTTPRequestHandler) -> None:
         handler.send_response(416)
         handler.send_header("Content-Range", f"bytes */{len(page.data)}")
         return handler.end_headers()
-    handler.send_response(206 if start else 200)
+    handler.send_response(206 if start else page.code)
     if start:
         handler.send_header("Content-Range", f"bytes {start}-{len(page.data) - 1}/{len(page.data)}")
     for name, value in (("ETag", page.etag), ("Last-Modified", page.modified), ("Content-Type", page.kind)):

@@ -6,12 +6,12 @@ import shlex
 import signal
 import subprocess
 import sys
-import threading
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from s3 import free_port
+from webserver import Page, serve
 
 from tune_cd import submit
 from tune_cd.run.options import parse
@@ -122,25 +122,11 @@ def test_a_stopped_study_says_its_last_words_in_the_process_that_ray_watches(tmp
 
 @pytest.fixture
 def web(monkeypatch):
-    """A web server whose every answer is (state, text), set by the test; its address."""
+    """A web server in a cluster's place; the environment names another."""
     pytest.importorskip("aiohttp", reason="ray[default] is not installed")
     monkeypatch.setenv("RAY_API_SERVER_ADDRESS", "http://another:1")
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self):
-            state, text = made.answer
-            self.send_response(state)
-            self.end_headers()
-            self.wfile.write(text.encode())
-
-        def log_message(self, *_):
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as made:
-        made.url = f"http://127.0.0.1:{made.server_address[1]}"
-        threading.Thread(target=made.serve_forever, daemon=True).start()
-        yield made
-        made.shutdown()
+    with serve() as server:
+        yield server
 
 
 RAY, OLD = (json.dumps({"version": "4", "ray_version": number}) for number in ("2.60.0", "1.8.0"))
@@ -155,20 +141,17 @@ RAY, OLD = (json.dumps({"version": "4", "ray_version": number}) for number in ("
     ],
 )  # fmt: skip
 def test_a_server_that_cannot_be_used(web, state, text, words):
-    web.answer = state, text
+    web.pages["*"] = Page(text.encode(), code=state)
     with pytest.raises(ConnectionError, match=f"{web.url} {words}"):
         submit.connect(web.url)
 
 
 def test_the_address_given_comes_before_the_environments(web, monkeypatch, capsys):
-    web.answer = 200, RAY
+    web.pages["*"] = Page(RAY.encode())
     assert submit.connect(web.url).get_address() == web.url
     monkeypatch.delenv("RAY_API_SERVER_ADDRESS")
     monkeypatch.setenv("RAY_ADDRESS", web.url)
     assert submit.connect(None).get_address() == web.url
-    web.shutdown()
-    web.server_close()
-    assert submit.main(["list", "--address", web.url]) == 2
-    assert (
-        "nothing answers at http" in (said := capsys.readouterr().err) and "`ray dashboard clusters/gpu.yaml`" in said
-    )
+    assert submit.main(["list", "--address", f"http://127.0.0.1:{free_port()}"]) == 2
+    said = capsys.readouterr().err
+    assert "nothing answers at http" in said and "`ray dashboard clusters/gpu.yaml`" in said

@@ -127,9 +127,9 @@ class Head:
             )
         server = [sys.executable, "-c", COMMANDS]
         self.commands = subprocess.Popen(server, env=self.environ, stdin=subprocess.PIPE, text=True)
-        until(self._answers, STARTING)
+        until(self.answers, STARTING)
 
-    def _answers(self) -> bool:
+    def answers(self) -> bool:
         assert self.process.poll() is None, (self.folder / "head.log").read_text()
         try:
             urllib.request.urlopen(f"{self.url}/api/version", timeout=5)

@@ -1,4 +1,4 @@
-"""Batches of embeddings for losses: labels, unit rows, and the comparison of values and gradients."""
+"""Batches of embeddings for losses: labels, unit rows, seeded draws, and the comparison of values and gradients."""
 
 import pytest
 import torch
@@ -11,10 +11,19 @@ BATCHES = {
 batches = pytest.mark.parametrize("labels", BATCHES.values(), ids=BATCHES)
 
 
+def seeded(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def alike(one, other):
+    """Whether two networks are equal to the bit."""
+    one, other = one.state_dict(), other.state_dict()
+    return list(one) == list(other) and all(torch.equal(one[name], other[name]) for name in one)
+
+
 def unit_rows(labels, seed=0, dimensions=5):
     """Unit rows [b, dimensions], float64, crowded around a common centre so that hinges are open and closed."""
-    generator = torch.Generator().manual_seed(seed)
-    z = torch.randn(len(labels), dimensions, generator=generator, dtype=torch.float64)
+    z = torch.randn(len(labels), dimensions, generator=seeded(seed), dtype=torch.float64)
     return torch.nn.functional.normalize(z + 0.8, dim=1)
 
 

@@ -34,48 +34,29 @@ def frozen(channels, image_size):
     return nn.Sequential(nn.Flatten(), nn.Linear(channels * image_size**2, 4)).requires_grad_(False)
 
 
-class Detached(Plain):
-    def forward(self, x):
-        return super().forward(x).detach()
+def ending(after):
+    """A network whose output is after(features, images, whether it is in training)."""
+
+    class Ending(Plain):
+        def forward(self, x):
+            return after(super().forward(x), x, self.training)
+
+    return Ending
 
 
-class TwoInTraining(Plain):
-    def forward(self, x):
-        features = super().forward(x)
-        return (features, features) if self.training else features
+def of_even_batches(z, x, training):
+    assert len(x) % 2 == 0, "even batches\nonly"
+    return z
 
 
-class Squeezed(Plain):
-    def forward(self, x):
-        return super().forward(x).squeeze()
-
-
-class EvenBatches(Plain):
-    def forward(self, x):
-        assert len(x) % 2 == 0, "even batches\nonly"
-        return super().forward(x)
-
-
-class NotFinite(Plain):
-    def forward(self, x):
-        return super().forward(x) / float(not x.any())  # finite for images of zeros alone
-
-
-class Whole(Plain):
-    def forward(self, x):
-        return super().forward(x).long()
-
-
-class Elsewhere(Plain):
-    def forward(self, x):
-        return super().forward(x).to("meta")
-
-
-class Exits(Plain):
-    def forward(self, x):
-        if self.training:
-            sys.exit(0)
-        return super().forward(x)
+Detached = ending(lambda z, x, training: z.detach())
+TwoInTraining = ending(lambda z, x, training: (z, z) if training else z)
+Squeezed = ending(lambda z, x, training: z.squeeze())
+EvenBatches = ending(of_even_batches)
+NotFinite = ending(lambda z, x, training: z / float(not x.any()))  # finite for images of zeros alone
+Whole = ending(lambda z, x, training: z.long())
+Elsewhere = ending(lambda z, x, training: z.to("meta"))
+Exits = ending(lambda z, x, training: sys.exit(0) if training else z)
 
 
 class Growing(Plain):

@@ -6,7 +6,8 @@ from functools import cache
 import pytest
 import torch
 from datafiles import photos
-from trainings import CPU, DATA, KINDS, SETUP, H, advance_one, finished, outcome_of, told
+from pickled import Calls
+from trainings import DATA, KINDS, SETUP, H, advance_one, begun, finished, outcome_of, told
 
 from trainables import train
 from trainables.training import checkpoint
@@ -31,12 +32,12 @@ def test_resumed_equals_never_stopped(tmp_path, kind, cut):
     """Cut before a memory holds anything, and after."""
     setup, data = KINDS[kind]
     iterations, expected_tensors, expected = uninterrupted(kind)
-    first = Training(setup, data, H, seed=0, device=CPU)
+    first = begun(setup, data)
     for _ in range(cut):
         advance_one(first)
     checkpoint.save(first, tmp_path / "training.pt")
     advance_one(first)  # what happens after the checkpoint does not matter
-    second = Training(setup, data, H, seed=0, device=CPU)
+    second = begun(setup, data)
     torch.rand(3)
     checkpoint.load(second, tmp_path / "training.pt")
     assert second.iteration == iterations * cut // setup.evaluations and not second.done
@@ -47,58 +48,49 @@ def test_resumed_equals_never_stopped(tmp_path, kind, cut):
 
 
 def test_the_state_of_another_training_is_refused(tmp_path):
-    checkpoint.save(Training(SETUP, DATA, H, seed=0, device=CPU), tmp_path / "training.pt")
+    checkpoint.save(begun(), tmp_path / "training.pt")
     for other, said in (
-        (Training(SETUP, DATA, H, seed=1, device=CPU), "seed 0, not 1"),
-        (Training(SETUP, DATA, H | {"Lambda_p": 0.4}, seed=0, device=CPU), "'Lambda_p': 0.3"),
-        (Training(replace(SETUP, margin=0.4), DATA, H, seed=0, device=CPU), "'margin': 0.5"),
+        (begun(seed=1), "seed 0, not 1"),
+        (begun(SETUP, DATA, H | {"Lambda_p": 0.4}), "'Lambda_p': 0.3"),
+        (begun(replace(SETUP, margin=0.4)), "'margin': 0.5"),
     ):
         with pytest.raises(ValueError, match=said):
             checkpoint.load(other, tmp_path / "training.pt")
 
 
-class Executes:
-    def __reduce__(self):
-        return print, ("executed",)
-
-
 @pytest.mark.parametrize("damage", ["cut", "text", "code", "tensor"])
 def test_a_damaged_or_hostile_file_is_refused_by_name(tmp_path, damage, capsys):
-    path, training = tmp_path / "training.pt", Training(SETUP, DATA, H, seed=0, device=CPU)
-    if damage == "cut":
-        path.write_bytes(checkpoint.dumps(training)[:-100])
-    elif damage == "text":
-        path.write_text("no checkpoint")
+    path, training = tmp_path / "training.pt", begun()
+    if damage in ("cut", "text"):
+        path.write_bytes(checkpoint.dumps(training)[:-100] if damage == "cut" else b"no checkpoint")
     else:
-        torch.save(Executes() if damage == "code" else torch.zeros(3), path)
+        torch.save(Calls(print, "executed") if damage == "code" else torch.zeros(3), path)
     with pytest.raises(ValueError, match="training.pt"):
         checkpoint.load(training, path)
     assert "executed" not in capsys.readouterr().out
 
 
 def test_the_command_goes_on_from_its_file(tmp_path, capsys, monkeypatch, own_cache):
-    file = str(tmp_path / "new" / "run.pt")
+    file, judge = tmp_path / "new" / "run.pt", Training.judge
     command = ["--dataset", "folder", "--data-root", str(photos(tmp_path)), "--batch-size", "8", "--device", "cpu"]
-    command += ["--set", "images_seen=160", "evaluations=2", "--checkpoint", file]
-    assert train.main(command) == 0
-    whole = capsys.readouterr().out
-    (tmp_path / "new" / "run.pt").unlink()
-    judge = Training.judge
+    command += ["--set", "images_seen=160", "evaluations=2", "--checkpoint", str(file)]
+
+    def said(looks):
+        assert train.main(command) == 0
+        text = capsys.readouterr().out
+        assert text.count("validation r_map") == looks
+        return [line for line in text[text.index("{") :].splitlines() if "seconds" not in line]
 
     def interrupted(self, *measured):
         if self.curve:
             raise KeyboardInterrupt
         return judge(self, *measured)
 
+    whole = said(looks=2)
+    file.unlink()
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(Training, "judge", interrupted)
         train.main(command)
     capsys.readouterr()
-    assert train.main(command) == 0
-    resumed = capsys.readouterr().out
-    assert resumed.count("validation r_map") == 1 and whole.count("validation r_map") == 2
-    said = [
-        [line for line in text[text.index("{") :].splitlines() if "seconds" not in line] for text in (resumed, whole)
-    ]
-    assert said[0] == said[1]
-    assert sorted(path.name for path in (tmp_path / "new").iterdir()) == ["run.pt"]
+    assert said(looks=1) == whole
+    assert [path.name for path in file.parent.iterdir()] == ["run.pt"]

@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from datafiles import WNIDS, load_omniglot, omniglot_files, parts, splits, tiny_files, write_folder, write_zip
-from PIL import ImageFont
 
 from trainables.datasets import (
     DATASETS,
@@ -27,34 +26,30 @@ pytestmark = pytest.mark.usefixtures("own_cache")
 # --- Omniglot
 
 
+PARTS = ("images_background", "images_evaluation")
+LITTER = {"__MACOSX/images_background/Greek/character01/._0001_01.png": b"", "python/README.md": b""}
 OMNIGLOT_LAYOUTS = {
     "folders": lambda root, files: write_folder(root, files),
     "torchvision": lambda root, files: write_folder(root / "omniglot-py", files),
     "clone": lambda root, files: write_folder(root / "omniglot" / "python", files),
     "one zip": lambda root, files: write_zip(root / "omniglot.zip", files),
     "zip with a prefix and litter": lambda root, files: write_zip(
-        root / "omniglot.zip",
-        {f"python/{name}": data for name, data in files.items()}
-        | {"__MACOSX/images_background/Greek/character01/._0001_01.png": b"", "python/README.md": b""},
+        root / "omniglot.zip", {f"python/{name}": data for name, data in files.items()} | LITTER
     ),
-    "two zips": lambda root, files: [
-        write_zip(root / f"{part}.zip", parts(files, part)) for part in ("images_background", "images_evaluation")
-    ],
+    "two zips": lambda root, files: [write_zip(root / f"{part}.zip", parts(files, part)) for part in PARTS],
     "a folder and a zip": lambda root, files: (
-        write_folder(root, parts(files, "images_background")),
-        write_zip(root / "images_evaluation.zip", parts(files, "images_evaluation")),
+        write_folder(root, parts(files, PARTS[0])), write_zip(root / f"{PARTS[1]}.zip", parts(files, PARTS[1]))
     ),
-}
+}  # fmt: skip
 
 
-@pytest.mark.parametrize("layout", OMNIGLOT_LAYOUTS)
+@pytest.mark.parametrize("layout", OMNIGLOT_LAYOUTS.values(), ids=OMNIGLOT_LAYOUTS)
 def test_omniglot_is_the_same_in_every_layout(tmp_path, layout):
-    OMNIGLOT_LAYOUTS[layout](tmp_path / "data", omniglot_files())
+    layout(tmp_path / "data", omniglot_files())
     dataset = load_omniglot(tmp_path / "data")
     assert dataset.name == "omniglot-10"
-    assert dataset.train.class_names == tuple(
-        f"{alphabet}/character{k:02d}" for alphabet, n in (("Greek", 3), ("Latin", 2)) for k in range(1, n + 1)
-    )
+    names = [*(f"Greek/character{k:02d}" for k in (1, 2, 3)), "Latin/character01", "Latin/character02"]
+    assert dataset.train.class_names == tuple(names)
     assert dataset.validation.class_names == ("Balinese/character01", "Balinese/character02")
     assert dataset.test.class_names == tuple(f"Tengwar/character{k:02d}" for k in (1, 2, 3))
     for split in splits(dataset):
@@ -75,12 +70,9 @@ def test_the_published_name_needs_the_published_number_of_classes(tmp_path, monk
 # --- Tiny-ImageNet
 
 
-@pytest.mark.parametrize("packed", [False, True])
-def test_tinyimagenet_splits(tmp_path, packed):
-    if packed:
-        write_zip(tmp_path / "data" / "tiny-imagenet-200.zip", tiny_files())
-    else:
-        write_folder(tmp_path / "data", tiny_files())
+@pytest.mark.parametrize("write", [write_folder, lambda root, files: write_zip(root / "tiny-imagenet-200.zip", files)])
+def test_tinyimagenet_splits(tmp_path, write):
+    write(tmp_path / "data", tiny_files())
     dataset = load_dataset("tinyimagenet", tmp_path / "data", image_size=64)
     assert dataset.name == "tinyimagenet-2"
     assert [split.images.shape for split in splits(dataset)] == [(36, 3, 64, 64), (4, 3, 64, 64), (4, 3, 64, 64)]
@@ -95,14 +87,11 @@ def test_tinyimagenet_splits(tmp_path, packed):
 
 def test_tinyimagenet_validation_part_does_not_change(tmp_path):
     """Pinned, as results depend on it: a fixed tenth by the images' names, wherever the data lies."""
-    path = write_zip(tmp_path / "a.zip", tiny_files())
-    prefixed = write_zip(tmp_path / "b.zip", {f"x/{name}": data for name, data in tiny_files().items()})
-    chosen = [
-        [Path(item).name for item in tinyimagenet.recipe([file]).plan().splits["validation"].items]
-        for file in (path, prefixed)
-    ]
     expected = [f"{WNIDS[0]}_{k}.JPEG" for k in (10, 6)] + [f"{WNIDS[1]}_{k}.JPEG" for k in (15, 5)]
-    assert chosen == [expected, expected]
+    for prefix in ("", "x/"):
+        path = write_zip(tmp_path / "a.zip", {f"{prefix}{name}": data for name, data in tiny_files().items()})
+        chosen = tinyimagenet.recipe([path]).plan().splits["validation"].items
+        assert [Path(item).name for item in chosen] == expected
 
 
 def without(files, pattern):
@@ -117,46 +106,41 @@ def copied(files):
     return files | {f"copy/{name}": data for name, data in files.items()}
 
 
+OMNIGLOT, TINY = omniglot_files(), tiny_files()
 WRONG = [
-    (omniglot_files(background={"Balinese": 2}), "no training alphabet"),
-    (omniglot_files(background={"Greek": 2}), "no validation alphabet.*Balinese"),
-    (omniglot_files(evaluation={}), "no evaluation alphabet"),
-    (omniglot_files(images=1), r"at least 2 images, but 5 have fewer: Greek/character01 \(1\)"),
-    ({"something/else.png": b""}, "images_background/<Alphabet>/characterNN"),
-    (copied(omniglot_files()), "several copies"),
-    (without(tiny_files(), "wnids.txt"), r"wnids\.txt, train/<wnid>/images"),
-    (without(tiny_files(), "val_annotations"), r"val/val_annotations\.txt"),
-    (without(tiny_files(), f"train/{WNIDS[1]}"), "in one only: n02132136"),
-    (edited(tiny_files(), "wnids.txt", WNIDS[0]), "in one only: n02132136"),
-    (edited(tiny_files(), "val_annotations.txt", "val_0.JPEG\tn99\t0"), "'val_0.JPEG.*n99.*second column"),
-    (edited(tiny_files(), "val_annotations.txt", "val_0.JPEG\tn01443537\n"), "val_annotations.txt: .*val_1.JPEG"),
-    (without(tiny_files(), "val/images/val_3"), "val_annotations.txt: .*val_3.JPEG"),
-    (tiny_files(train=1), r"n01443537 \(0\)"),
-    (copied(tiny_files()), "not one of each"),
+    ("omniglot", omniglot_files(background={"Balinese": 2}), "no training alphabet"),
+    ("omniglot", omniglot_files(background={"Greek": 2}), "no validation alphabet.*Balinese"),
+    ("omniglot", omniglot_files(evaluation={}), "no evaluation alphabet"),
+    ("omniglot", omniglot_files(images=1), r"at least 2 images, but 5 have fewer: Greek/character01 \(1\)"),
+    ("omniglot", {"something/else.png": b""}, "images_background/<Alphabet>/characterNN"),
+    ("omniglot", copied(OMNIGLOT), "several copies"),
+    ("tinyimagenet", without(TINY, "wnids.txt"), r"wnids\.txt, train/<wnid>/images"),
+    ("tinyimagenet", without(TINY, "val_annotations"), r"val/val_annotations\.txt"),
+    ("tinyimagenet", without(TINY, f"train/{WNIDS[1]}"), "in one only: n02132136"),
+    ("tinyimagenet", edited(TINY, "wnids.txt", WNIDS[0]), "in one only: n02132136"),
+    ("tinyimagenet", edited(TINY, "val_annotations.txt", "val_0.JPEG\tn99\t0"), "'val_0.JPEG.*n99.*second column"),
+    ("tinyimagenet", edited(TINY, "val_annotations.txt", "val_0.JPEG\tn01443537\n"),
+     "val_annotations.txt: .*val_1.JPEG"),
+    ("tinyimagenet", without(TINY, "val/images/val_3"), "val_annotations.txt: .*val_3.JPEG"),
+    ("tinyimagenet", tiny_files(train=1), r"n01443537 \(0\)"),
+    ("tinyimagenet", copied(TINY), "not one of each"),
     # a common script sorts the validation images into folders; read as it is, val/images would look empty
-    (
-        {name.replace("val/images/", "val/n01443537/"): data for name, data in tiny_files().items()},
-        r"val_annotations\.txt",
-    ),
-]
+    ("tinyimagenet", {name.replace("val/images/", "val/n01443537/"): data for name, data in TINY.items()},
+     r"val_annotations\.txt"),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize("number", range(len(WRONG)))
-def test_wrong_layouts_are_refused(tmp_path, number):
-    files, message = WRONG[number]
+@pytest.mark.parametrize("name, files, message", WRONG)
+def test_wrong_layouts_are_refused(tmp_path, name, files, message):
     with pytest.raises(ValueError, match=message):
-        check_source("omniglot" if number < 6 else "tinyimagenet", write_zip(tmp_path / "data.zip", files))
-
-
-@pytest.fixture
-def archive(tmp_path):
-    return write_zip(tmp_path / "omniglot.zip", omniglot_files())
+        check_source(name, write_zip(tmp_path / "data.zip", files))
 
 
 # --- bad archives, missing data, bad arguments
 
 
-def test_a_truncated_archive_is_refused(archive):
+def test_a_truncated_archive_is_refused(tmp_path):
+    archive = write_zip(tmp_path / "omniglot.zip", OMNIGLOT)
     data = archive.read_bytes()
     for size in (0, 10, 1000, -30):
         archive.write_bytes(data[:size])
@@ -166,14 +150,12 @@ def test_a_truncated_archive_is_refused(archive):
 
 
 @pytest.mark.parametrize(
-    ("name", "origin"),
+    "name, origin",
     [
-        ("omniglot", "github.com/brendenlake/omniglot"),
-        ("tinyimagenet", "cs231n.stanford.edu"),
-        ("sop", "github.com/rksltnl/Deep-Metric-Learning-CVPR16"),
-        ("landmarks", "download.europe.naverlabs.com"),
+        ("omniglot", "github.com/brendenlake/omniglot"), ("tinyimagenet", "cs231n.stanford.edu"),
+        ("sop", "github.com/rksltnl/Deep-Metric-Learning-CVPR16"), ("landmarks", "download.europe.naverlabs.com"),
     ],
-)
+)  # fmt: skip
 def test_missing_data_says_what_was_tried_and_where_to_get_it(tmp_path, monkeypatch, name, origin):
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("TUNE_CD_DATA", str(tmp_path / "shelf"))
@@ -189,24 +171,17 @@ def test_missing_data_says_what_was_tried_and_where_to_get_it(tmp_path, monkeypa
 # --- download
 
 
-@pytest.fixture
-def fetched(monkeypatch):
-    """The roots into which Omniglot was "downloaded"."""
-    roots = []
-    monkeypatch.setitem(
-        DOWNLOADS, "omniglot", lambda root: (roots.append(root), write_zip(root / "omniglot.zip", omniglot_files()))
-    )
-    return roots
-
-
-def test_data_is_downloaded_where_it_is_missing_and_only_there(tmp_path, monkeypatch, fetched):
-    for _k in range(2):
+def test_data_is_downloaded_where_it_is_missing_and_only_there(tmp_path, monkeypatch):
+    """Into the first of the roots."""
+    fetched = []
+    download = lambda root: fetched.append(root) or write_zip(root / "omniglot.zip", OMNIGLOT)  # noqa: E731
+    monkeypatch.setitem(DOWNLOADS, "omniglot", download)
+    for _ in range(2):
         assert check_source("omniglot", tmp_path / "new", download=True).name == "omniglot-10"
-    assert fetched == [tmp_path / "new"]
     monkeypatch.setenv("TUNE_CD_DATA", str(tmp_path / "shelf"))
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     assert len(load_dataset("omniglot", image_size=28, download=True).train.images) == 20
-    assert fetched[1:] == [tmp_path / "shelf"], "into the first of the roots"
+    assert fetched == [tmp_path / "new", tmp_path / "shelf"]
 
 
 def test_a_dataset_without_a_public_archive_has_no_download():
@@ -219,10 +194,10 @@ def test_omniglot_fetches_the_part_that_is_missing_beside_the_other(tmp_path, mo
     asked = []
     monkeypatch.setattr(omniglot, "fetch", lambda url, path, check: asked.append(path))
     omniglot.download(tmp_path / "new")
-    assert asked == [tmp_path / f"new/omniglot/{part}.zip" for part in omniglot.PARTS]
-    write_folder(tmp_path / "half" / "omniglot-py", parts(omniglot_files(), "images_background"))
+    assert asked == [tmp_path / f"new/omniglot/{part}.zip" for part in PARTS]
+    write_folder(tmp_path / "half" / "omniglot-py", parts(OMNIGLOT, PARTS[0]))
     omniglot.download(tmp_path / "half")
-    assert asked[2:] == [tmp_path / "half" / "omniglot-py" / "images_evaluation.zip"]
+    assert asked[2:] == [tmp_path / "half" / "omniglot-py" / f"{PARTS[1]}.zip"]
 
 
 def test_omniglot_checksums_are_those_of_torchvision():
@@ -265,32 +240,25 @@ def glyph_plan():
 
 def test_glyph_classes(glyph_plan):
     names = [glyph_plan.splits[split].class_names for split in ("train", "validation", "test")]
-    assert glyph_plan.name == "glyphs"
-    assert [len(split) for split in names] == [736, 184, 306]
+    assert glyph_plan.name == "glyphs" and [len(split) for split in names] == [736, 184, 306]
     everything = {name for split in names for name in split}
     assert len(everything) == 1226, "the classes of the splits are disjoint"
     assert {"U+0041 LATIN CAPITAL LETTER A", "U+006F LATIN SMALL LETTER O", "U+0037 DIGIT SEVEN"} <= everything
-    assert "U+0391 GREEK CAPITAL LETTER ALPHA" not in everything
-    assert "U+0410 CYRILLIC CAPITAL LETTER A" not in everything
+    assert not {"U+0391 GREEK CAPITAL LETTER ALPHA", "U+0410 CYRILLIC CAPITAL LETTER A"} & everything
     for split in glyph_plan.splits.values():
         assert np.bincount(split.labels).tolist() == [12] * len(split.class_names)
+    digest = blake2b("\n".join(names[0]).encode(), digest_size=8).hexdigest()
+    assert digest == "fd4241ade3c0ffe3", "pinned, as results depend on it"
 
 
-def test_glyph_split_does_not_change(glyph_plan):
-    """Pinned, as results depend on it."""
-    digest = blake2b("\n".join(glyph_plan.splits["train"].class_names).encode(), digest_size=8).hexdigest()
-    assert digest == "fd4241ade3c0ffe3"
-
-
-def test_glyphs_of_ssl_have_their_classes_in_every_split_and_no_image_twice(monkeypatch):
+def test_glyphs_of_ssl_have_their_classes_in_every_split_and_no_image_twice():
     plan = glyphs.recipe([], "ssl").plan()
     assert plan.name == "glyphs-200"
     for split, faces in {"train": 8, "validation": 2, "test": 2}.items():
         assert np.bincount(plan.splits[split].labels).tolist() == [faces] * 200
         assert plan.splits[split].class_names == plan.splits["train"].class_names
         assert {face for _, face in plan.splits[split].items} == set(glyphs.FACES)
-    items = [item for split in plan.splits.values() for item in split.items]
-    assert len(set(items)) == 12 * 200
+    assert len({item for split in plan.splits.values() for item in split.items}) == 12 * 200
     digest = blake2b(repr(sorted(plan.splits["train"].items)).encode(), digest_size=8).hexdigest()
     assert digest == "31c50f6ca309f045", "pinned, as results depend on it"
     assert glyphs.recipe([], "ssl").identity != glyphs.recipe([]).identity
@@ -300,23 +268,22 @@ def test_glyphs_of_ssl_have_their_classes_in_every_split_and_no_image_twice(monk
 @pytest.mark.parametrize("face", ["DejaVuSans.ttf", "DejaVuSerif-BoldItalic.ttf"])
 @pytest.mark.parametrize("size", [16, 28, 64])
 def test_glyphs_are_centred_and_whole(face, size):
-    font = ImageFont.truetype(glyphs._font_folder() / face, round(size * glyphs.FONT_SIZE), layout_engine=0)
-    for character in "oO1Ж\u1e9e":
-        image = glyphs.draw_glyph(font, character, size)
+    with glyphs.recipe([], distortion=0.0).renderer(size) as render:
+        images = {character: render((character, face)) for character in "oO1Ж\u1e9e"}
+    for image in images.values():
         assert image.shape == (1, size, size) and image.dtype == np.uint8
         assert image.max() > 100 and np.median(image) == 0
-        rows, columns = (np.flatnonzero(image[0].any(axis=axis)) for axis in (1, 0))
-        for line in (rows, columns):
+        for axis in (0, 1):
+            line = np.flatnonzero(image[0].any(axis=axis))
             assert abs(line[0] - (size - 1 - line[-1])) <= 2
-    assert (glyphs.draw_glyph(font, "O", size) > 0).sum() > (glyphs.draw_glyph(font, "o", size) > 0).sum()
+    assert (images["O"] > 0).sum() > (images["o"] > 0).sum()
 
 
-def test_all_glyphs(monkeypatch, glyph_plan):
-    dataset = load_dataset("glyphs", image_size=28)
+def test_all_glyphs():
+    dataset, owners = load_dataset("glyphs", image_size=28), {}
     images = np.concatenate([split.images for split in splits(dataset)])
     assert images.shape == (12 * 1226, 1, 28, 28)
     assert images.max(axis=(1, 2, 3)).min() > 100, "every image has ink"
-    owners = {}
     names = np.concatenate([np.array(split.class_names)[split.labels] for split in splits(dataset)])
     for image, name in zip(images, names, strict=True):
         assert owners.setdefault(image.tobytes(), name) == name, "one image in two classes"

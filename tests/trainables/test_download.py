@@ -2,12 +2,12 @@
 
 import hashlib
 import random
-import socket
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from s3 import free_port
 from webserver import Page, serve
 
 from trainables.datasets import download
@@ -44,10 +44,6 @@ def left(path):
     return sorted(p.name for p in path.parent.iterdir() if p.suffix != ".lock")
 
 
-def ranges(server):
-    return [wanted for _, wanted in server.asked]
-
-
 @pytest.mark.parametrize("digest", [SHA256, MD5])
 def test_a_file_is_fetched_once_and_redirects_are_followed(server, path, digest):
     server.pages["/old"] = Page(to="/file.zip")
@@ -61,18 +57,16 @@ def test_a_broken_connection_is_continued(server, path):
     """More breaks than attempts: progress starts the count anew."""
     server.pages["/file.zip"] = Page(DATA, cut=9_000)
     assert get(server, path).read_bytes() == DATA
-    assert ranges(server) == [None, *(f"bytes={k}-" for k in range(9_000, 100_000, 9_000))]
+    assert [wanted for _, wanted in server.asked] == [None, *(f"bytes={k}-" for k in range(9_000, 100_000, 9_000))]
 
 
 def half(server, path, monkeypatch, **page):
     """Leave 40 % of the file at the path, of a server's page."""
     server.pages["/file.zip"] = Page(**({"data": DATA, "cut": 40_000, "cuts": 1} | page))
-    with monkeypatch.context() as patch:
+    said = "60,000 bytes before the end; 40,000 bytes are kept in .*file.zip.part"
+    with monkeypatch.context() as patch, pytest.raises(ConnectionError, match=said):
         patch.setattr(download, "ATTEMPTS", 1)
-        with pytest.raises(
-            ConnectionError, match="60,000 bytes before the end; 40,000 bytes are kept in .*file.zip.part"
-        ):
-            get(server, path)
+        get(server, path)
     assert left(path) == ["file.zip.part"]
     server.asked.clear()
 
@@ -82,7 +76,7 @@ def test_a_later_call_continues_what_an_earlier_one_left(server, path, monkeypat
     """A server that does not know ranges sends everything again."""
     half(server, path, monkeypatch, ranges=ranges_known)
     assert get(server, path).read_bytes() == DATA
-    assert ranges(server) == ["bytes=40000-"] and left(path) == ["file.zip"]
+    assert server.asked == [("/file.zip", "bytes=40000-")] and left(path) == ["file.zip"]
 
 
 def test_a_wrong_file_leaves_nothing(server, path, monkeypatch):
@@ -117,12 +111,9 @@ def test_a_busy_server_is_asked_again_and_a_missing_page_is_not(server, path):
 
 @pytest.mark.parametrize("there", [True, False])
 def test_a_server_that_hangs_or_is_absent_is_named(server, path, monkeypatch, there):
-    with socket.socket() as free:  # a port that nobody listens on
-        free.bind(("127.0.0.1", 0))
-        absent = f"http://127.0.0.1:{free.getsockname()[1]}"
     monkeypatch.setattr(download, "opened", lambda url, start, usual=download.opened: usual(url, start, 0.1))
     server.pages["/file.zip"] = Page(DATA, hang=20)
-    url = f"{server.url if there else absent}/file.zip"
+    url = f"{server.url if there else f'http://127.0.0.1:{free_port()}'}/file.zip"
     with pytest.raises(ConnectionError, match=f"{url}: .*({'timed out' if there else 'refused'})"):
         fetch(url, path, of_digest(SHA256))
     assert len(server.asked) == (download.ATTEMPTS if there else 0)

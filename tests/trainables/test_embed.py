@@ -53,18 +53,18 @@ def test_an_archive_is_embedded_as_its_folder(tmp_path, network):
 
 
 def test_a_damaged_image_is_named_and_left_out_up_to_one_in_a_hundred(tmp_path, network, capsys):
-    folder = photos(tmp_path)
+    folder, output = photos(tmp_path), tmp_path / "v.parquet"
     (folder / "class 3" / "4.jpg").write_bytes(b"no image")
-    paths, vectors = embedded(network, folder, tmp_path / "v.parquet")
+    paths, vectors = embedded(network, folder, output)
     assert len(paths) == len(vectors) == 119 and "class 3/4.jpg" not in paths
     said = capsys.readouterr()
     assert "warning: mine/class 3/4.jpg is left out: " in said.err and "119 images" in said.out
-    before = (tmp_path / "v.parquet").read_bytes()
+    before = output.read_bytes()
     (folder / "class 3" / "55.jpg").symlink_to("absent")
-    assert embed.main([str(network), str(folder), "-o", str(tmp_path / "v.parquet")]) == 2
+    assert embed.main([str(network), str(folder), "-o", str(output)]) == 2
     said = capsys.readouterr().err
     assert "at most 1 % may: mine/class 3/4.jpg" in said and "mine/class 3/55.jpg" in said
-    assert (tmp_path / "v.parquet").read_bytes() == before and not list(tmp_path.glob("*.partial"))
+    assert output.read_bytes() == before and not list(tmp_path.glob("*.partial"))
 
 
 def test_what_cannot_be_embedded_is_refused_in_a_sentence(tmp_path, network, capsys):

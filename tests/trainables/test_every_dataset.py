@@ -8,7 +8,7 @@ from benchmark_files import image_files, write_truth
 from datafiles import omniglot_files, photo, photos, sop_files, tiny_files, write_folder
 
 from trainables import train
-from trainables.datasets.landmarks import _file_name
+from trainables.datasets.landmarks import image_name
 
 pytestmark = pytest.mark.usefixtures("own_cache")
 
@@ -19,7 +19,7 @@ def landmarks(root):
     """Lists and photos of Landmarks-clean, beside a revisited Oxford of twelve images and three queries."""
     for file, numbers in (("train", range(4)), ("val", range(4, 6))):
         urls = {f"http://photos/{n}/{k}.jpg": (n, k) for n in range(CLASSES) for k in numbers}
-        write_folder(root / "landmarks", {f"images/{_file_name(url)}": photo(*which) for url, which in urls.items()})
+        write_folder(root / "landmarks", {image_name(url): photo(*which) for url, which in urls.items()})
         lines = "".join(f"{url} {label} 0 9 0 9\n" for url, (label, _) in urls.items())
         (root / "landmarks" / f"annotation_clean_{file}.txt").write_text(lines)
     write_folder(root / "roxford5k" / "jpg", {f"{name}.jpg": data for name, data in image_files().items()})
@@ -37,6 +37,8 @@ DATASETS = {
     "tinyimagenet": (lambda root: write_folder(root, tiny_files()), "--batch-size 16", "tinyimagenet-2",
                      {"test_probe_accuracy"}),
     "folder": (photos, "--batch-size 8", "folder-mine-[0-9a-f]{4}", {"test_r_map", "val_r_map"}),
+    "folder, own loss": (photos, "--batch-size 12 --loss own_losses:three_parts --Lambda_pull 0.1 --Lambda_push 0.5",
+                         "folder-mine-[0-9a-f]{4}", {"test_r_map", "term_pull"}),
     "folder, ssl": (photos, "--batch-size 16 --task ssl --loss margin", "folder-mine-[0-9a-f]{4}",
                     {"test_probe_accuracy"}),
 }  # fmt: skip

@@ -6,12 +6,11 @@ from dataclasses import replace
 import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
-from trainings import CPU, KINDS, SSL_DATA, SSL_SETUP, H
+from trainings import KINDS, SSL_DATA, SSL_SETUP, H, begun
 
 from trainables.losses import LOSSES
 from trainables.training.cuda_graphs import QUEUES, STREAMS, open_queues
 from trainables.training.errors import is_of_recording, is_of_the_machine, is_out_of_memory
-from trainables.training.loop import Training
 
 EVERY = {kind: (setup, data, H) for kind, (setup, data) in KINDS.items()}
 EVERY |= {
@@ -38,7 +37,7 @@ class Watched(TorchDispatchMode):
         self.found = []
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-        name = function._schema.name.removeprefix("aten::")
+        name = function.name().removeprefix("aten::").partition(".")[0]
         masked = name in ("index", "index_put_") and any(t is not None and t.dtype == torch.bool for t in args[1])
         if name in WAITS or name == FROM_THE_HOST or masked:
             self.found.append(name)
@@ -49,12 +48,12 @@ class Watched(TorchDispatchMode):
 def test_a_step_never_waits_for_a_value(kind):
     """Neither sampling, views, network, nor any loss, with the memory or without."""
     setup, data, h = EVERY[kind]
-    training = Training(setup, data, h, seed=0, device=CPU)
+    training = begun(setup, data, h)
     training.depart()
     training.optimiser.step = lambda: None  # the fused kernels of the CPU read a scheduled rate; those of a GPU do not
     with Watched() as watched:
         for _ in range(max(4, setup.memory_start + 2 if setup.memory != "none" else 0)):
-            training._step(with_memory=setup.memory != "none")
+            training.step()
     assert watched.found == []
 
 
@@ -81,9 +80,8 @@ def test_what_is_watched_for_is_found():
     ],
 )
 def test_errors_are_told_by_their_words(text, kind):
-    assert [told for told in (is_out_of_memory, is_of_recording, is_of_the_machine) if told(RuntimeError(text))] == [
-        kind
-    ]
+    kinds = (is_out_of_memory, is_of_recording, is_of_the_machine)
+    assert [told for told in kinds if told(RuntimeError(text))] == [kind]
 
 
 def test_a_hardware_queue_for_each_stream_is_asked_for_before_cuda_starts(monkeypatch, caplog):

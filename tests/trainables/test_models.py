@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from embedded import alike, seeded
 from torch import nn
 from torch.nn import functional as F
 
@@ -10,10 +11,6 @@ from trainables.models.networks import NETWORKS, GeM, build_network
 
 def build(name, channels=3, image_size=64, projection=False, seed=0, **more):
     return build_network(name, channels=channels, image_size=image_size, projection=projection, seed=seed, **more)
-
-
-def seeded(seed=0):
-    return torch.Generator().manual_seed(seed)
 
 
 @pytest.mark.parametrize(
@@ -39,19 +36,13 @@ def test_gem_is_learnable_and_computed_in_float32_inside_autocast():
     x = torch.rand(2, 5, 7, 7, generator=seeded()).bfloat16()
     with torch.autocast("cpu", dtype=torch.bfloat16):
         pooled = GeM()(x)
-    assert pooled.dtype == torch.float32
-    assert torch.equal(pooled, GeM()(x.float()))
+    assert pooled.dtype == torch.float32 and torch.equal(pooled, GeM()(x.float()))
 
 
-def test_gems_gradients_are_right_and_finite_for_zero_activations():
-    x = torch.rand(2, 3, 4, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64) + 0.1
-    gem = GeM().double()
-    assert torch.autograd.gradcheck(
-        lambda x, p: torch.func.functional_call(gem, {"p": p}, x), (x.requires_grad_(), gem.p)
-    )
-    gem, zeros = GeM(), torch.zeros(2, 3, 4, 4, requires_grad=True)
-    gem(zeros).sum().backward()
-    assert gem.p.grad.isfinite() and zeros.grad.isfinite().all()
+def test_gems_gradients_are_right():
+    x, gem = torch.rand(2, 3, 4, 4, generator=seeded(), dtype=torch.float64) + 0.1, GeM().double()
+    pooled = lambda x, p: torch.func.functional_call(gem, {"p": p}, x)  # noqa: E731
+    assert torch.autograd.gradcheck(pooled, (x.requires_grad_(), gem.p))
 
 
 @pytest.mark.parametrize("p", [1.0, 3.0, 6.5, 30.0, 200.0])
@@ -74,14 +65,13 @@ def test_gem_of_any_power_is_finite_and_lies_between_mean_and_maximum(p):
 
 @pytest.mark.parametrize(("name", "projection"), [("small_conv", False), ("small_conv", True), ("resnet50", False)])
 def test_an_embedding_is_what_the_loss_sees_and_leaves_the_features_alone(name, projection):
-    size = 32
-    model = build(name, image_size=size, projection=projection, embedding=128).eval()
-    bare = build(name, image_size=size).eval()
-    images = torch.randn(2, 3, size, size, generator=seeded())
+    model = build(name, image_size=32, projection=projection, embedding=128).eval()
+    images = torch.randn(2, 3, 32, 32, generator=seeded())
     with torch.no_grad():
         z, features = model(images), model.features(images)
         assert z.shape == (2, 128) and torch.allclose(z.norm(dim=1), torch.ones(2), atol=1e-6)
-        assert torch.equal(features, bare.features(images)), "the trunk is drawn before the head"
+        bare = build(name, image_size=32).eval().features(images)
+        assert torch.equal(features, bare), "the trunk is drawn before the head"
         assert torch.equal(z, F.normalize(model.head(features)))
     if projection:
         assert [type(layer) for layer in model.head] == [nn.Linear, nn.BatchNorm1d, nn.ReLU, nn.Linear]
@@ -94,7 +84,7 @@ def test_the_projections_activation_is_the_one_asked_for():
     plain, leaky = (build("resnet32", projection=True, **more) for more in ({}, {"activation": "leaky_relu"}))
     assert [type(layer) for layer in leaky.head] == [nn.Linear, nn.BatchNorm1d, nn.LeakyReLU, nn.Linear]
     assert type(plain.head[2]) is nn.ReLU and leaky.head[2].negative_slope == nn.LeakyReLU().negative_slope == 0.01
-    assert all(torch.equal(a, b) for a, b in zip(plain.state_dict().values(), leaky.state_dict().values(), strict=True))
+    assert alike(plain, leaky)
     assert [layer.weight.shape for layer in (leaky.head[0], leaky.head[3])] == [(256, 64), (64, 256)]
 
 
@@ -112,9 +102,7 @@ def test_the_xbm_authors_head_is_kaimings_by_fan_out():
 def test_seeds_decide_trunk_and_head_and_the_global_generator_is_left_alone(name, projection):
     before = torch.get_rng_state()
     one, two, other = (build(name, 1, 32, projection, seed, embedding=16) for seed in (0, 0, 1))
-    assert torch.equal(torch.get_rng_state(), before)
-    assert list(one.state_dict()) == list(two.state_dict())
-    assert all(torch.equal(a, b) for a, b in zip(one.state_dict().values(), two.state_dict().values(), strict=True))
+    assert torch.equal(torch.get_rng_state(), before) and alike(one, two)
     last = "head.3.weight" if projection else "head.weight"
     for layer in (next(iter(one.state_dict())), last):
         assert not torch.equal(one.state_dict()[layer], other.state_dict()[layer])
@@ -148,12 +136,11 @@ def keeps_maps(channels, image_size):
 
 
 class Two(nn.Flatten):
+    def __init__(self, channels, image_size):
+        super().__init__()
+
     def forward(self, x):
         return x, x
-
-
-def returns_two(channels, image_size):
-    return Two()
 
 
 def test_a_users_function_gives_the_trunk():
@@ -164,8 +151,7 @@ def test_a_users_function_gives_the_trunk():
     assert model.trunk.training and not model.trunk.norm.training, "modes are as the user left them"
     assert torch.equal(model.trunk.norm.running_mean, torch.zeros(6)), "the dry pass trains nothing"
     again, other = build(name, 1, 12, embedding=3), build(name, 1, 12, seed=1)
-    assert all(torch.equal(a, b) for a, b in zip(model.parameters(), again.parameters(), strict=True))
-    assert not torch.equal(model.trunk.conv.weight, other.trunk.conv.weight)
+    assert alike(model, again) and not torch.equal(model.trunk.conv.weight, other.trunk.conv.weight)
     projected = build(name, 3, 12, projection=True)
     assert projected(torch.randn(4, 3, 12, 12, generator=seeded())).shape == (4, 64)
     assert sum(p.numel() for p in build(f"{__name__}:lazy", 3, 8).parameters()) == 5 * (3 * 8 * 8 + 1)
@@ -173,15 +159,14 @@ def test_a_users_function_gives_the_trunk():
 
 def test_a_projector_is_the_authors():
     """barlowtwins' main.py: Linear without bias, BatchNorm, ReLU; the last layer linear alone. Raw on demand."""
-    model = build("small_conv", 1, 28, True, projector=(32, 16, 8))
+    model, raw = (build("small_conv", 1, 28, True, projector=(32, 16, 8), **how) for how in ({}, {"normalised": False}))
     kinds = [type(layer).__name__ for layer in model.head]
     assert kinds == ["Linear", "BatchNorm1d", "ReLU", "Linear", "BatchNorm1d", "ReLU", "Linear"]
     linear = [layer for layer in model.head if isinstance(layer, nn.Linear)]
     sizes = [(layer.in_features, layer.out_features, layer.bias) for layer in linear]
     assert sizes == [(512, 32, None), (32, 16, None), (16, 8, None)]
     images = torch.randn(4, 1, 28, 28, generator=seeded())
-    raw = build("small_conv", 1, 28, True, projector=(32, 16, 8), normalised=False)
-    assert torch.equal(nn.functional.normalize(raw(images), dim=1), model(images))
+    assert torch.equal(F.normalize(raw(images), dim=1), model(images))
     assert [type(layer).__name__ for layer in build("small_conv", 1, 28, True, projector=(8,)).head] == ["Linear"]
 
 
@@ -189,15 +174,10 @@ def test_a_projector_is_the_authors():
     "name, message",
     [
         ("vgg", ".*resnet50.*module:function"),
-        ("no_such_module:f", "importing 'no_such_module' raised ModuleNotFoundError"),
-        (":f", "importing '' raised ValueError"),
-        (".models:f", "importing '.models' raised TypeError"),
-        (f"{__name__}:", f"'{__name__}' has no ''"),
         (f"{__name__}:nothing", f"'{__name__}' has no 'nothing'"),
-        ("trainables.models.networks:NETWORKS", "'NETWORKS' is dict, not a function"),
         (f"{__name__}:fails", r"called with \(channels=3, image_size=8\) it raised KeyError: 'no such size'"),
         (f"{__name__}:keeps_maps", r"to torch.float32 \[2, 4, 6, 6\] on cpu, allowed"),
-        (f"{__name__}:returns_two", "to tuple, allowed are floating point"),
+        (f"{__name__}:Two", "to tuple, allowed are floating point"),
     ],
 )
 def test_what_is_wrong_with_a_users_network_is_said_beforehand(name, message):
@@ -206,7 +186,7 @@ def test_what_is_wrong_with_a_users_network_is_said_beforehand(name, message):
 
 
 def test_embeddings_are_unit_vectors_in_float32_under_autocast_too():
-    model = build_network("small_conv", channels=1, image_size=28, projection=False, seed=0, embedding=16).eval()
+    model = build("small_conv", 1, 28, embedding=16).eval()
     with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
-        z = model(torch.rand(8, 1, 28, 28) * 2 - 1)
+        z = model(torch.rand(8, 1, 28, 28, generator=seeded()) * 2 - 1)
     assert z.dtype == torch.float32 and (z.norm(dim=1) - 1).abs().max() < 1e-6

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 import torch
-from trainings import CPU, DATA, KINDS, SETUP, H, alone, configuration, told, trained
+from trainings import CPU, DATA, KINDS, SETUP, alone, begun, configuration, told, trained
 
-from trainables.training import side_by_side
+from trainables.training import parallel, side_by_side
 from trainables.training.loop import DIVERGENCE_CHECK, Training
 from trainables.training.parallel import Pack
 
@@ -25,24 +25,27 @@ def test_packed_equals_alone(kind):
 
 
 def test_a_diverged_one_stops_and_the_other_does_not_notice():
-    settings, setup = [(math.inf, 1.0, 32, 0), (0.3, 2.0, 32, 0)], replace(SETUP, images_seen=1664, evaluations=2)
+    lost, kept = (math.inf, 1.0, 32, 0), (0.3, 2.0, 32, 0)
+    setup = replace(SETUP, images_seen=1664, evaluations=2)
     pack = Pack(setup, DATA, CPU, at_once=2)
-    pack.begin([configuration(*values) for values in settings])
+    pack.begin([configuration(*lost), configuration(*kept)])
     pack.advance()
-    lost = pack.running[0]
-    assert lost.done and lost.iteration == DIVERGENCE_CHECK < lost.iterations and not pack.running[1].done
+    training = pack.running[0]
+    assert training.done and training.iteration == DIVERGENCE_CHECK < training.iterations and not pack.running[1].done
     assert pack.finish(0).status == "diverged"
     pack.advance()
-    assert told(pack.finish(1)) == alone(setup, DATA, *settings[1])
+    assert told(pack.finish(1)) == alone(setup, DATA, *kept)
 
 
 def test_networks_are_used_again_within_a_batch_size(monkeypatch):
-    built, init = [], Training.__init__
-    monkeypatch.setattr(
-        Training,
-        "__init__",
-        lambda self, *args, **named: (built.append(args[2]["batch_size"]), init(self, *args, **named))[1],
-    )
+    built = []
+
+    class Noted(Training):
+        def __init__(self, setup, data, h, **how):
+            built.append(h["batch_size"])
+            super().__init__(setup, data, h, **how)
+
+    monkeypatch.setattr(parallel, "Training", Noted)
     pack = Pack(SHORT, DATA, CPU, at_once=2)
     trained(pack, [configuration(0.1 * n, 1.0, 32, n) for n in range(1, 6)])
     assert built == [32, 32]
@@ -66,7 +69,7 @@ def failing(monkeypatch, error_of):
 
 
 def driven(pack, settings):
-    """Train all, without those that fail alone; how many ran whenever one had ended."""
+    """Train all, without those that fail alone; returns how many ran whenever one had ended."""
     at_once = []
     pack.begin([configuration(*values) for values in settings])
     while not pack.done:
@@ -113,5 +116,5 @@ def test_time_is_shared_not_summed(monkeypatch):
     clock = [0.0]
     monkeypatch.setattr(side_by_side.time, "perf_counter", lambda: clock[0])
     failing(monkeypatch, lambda training: clock.__setitem__(0, clock[0] + 1))
-    looks = side_by_side.advance([Training(SETUP, DATA, H, seed=seed, device=CPU) for seed in range(3)])
+    looks = side_by_side.advance([begun(seed=seed) for seed in range(3)])
     assert [look.train_seconds for look in looks] == [3 * looks[0].images_seen / 32] * 3

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from benchmark_files import COLOURS, NAMES, SIZES, ground_truth, image_files, root, write_truth  # noqa: F401
+from pickled import Calls
 from PIL import Image
 from torch.nn import functional as F
 from webserver import Page, serve
@@ -19,7 +20,7 @@ from trainables.data.augmentation import normalise
 from trainables.datasets.ground_truth import load_ground_truth
 from trainables.datasets.revisited import check_benchmark, extract, load_benchmark
 from trainables.metrics.retrieval import revisited_map
-from trainables.metrics.revisited import descriptors, evaluate_benchmark, multi_scale
+from trainables.metrics.revisited import descriptors, evaluate_benchmark
 
 pytestmark = pytest.mark.usefixtures("own_cache")
 
@@ -41,16 +42,6 @@ def test_ground_truth_of_every_protocol_and_numpy(tmp_path, protocol, core):
     assert {positions.dtype for each in truth.relevant for positions in each.values()} == {np.dtype(np.int64)}
 
 
-class Calls:
-    """Pickles as a call of the function."""
-
-    def __init__(self, function, *arguments):
-        self.call = function, arguments
-
-    def __reduce__(self):
-        return self.call
-
-
 @pytest.mark.parametrize(
     "extra",
     [Calls(os.system, "touch ran"), Calls(eval, "open('ran', 'w')"), Calls(np.load, "ran"), slice(1), {1, 2},
@@ -59,19 +50,10 @@ class Calls:
 def test_a_pickle_that_runs_something_is_refused_and_runs_nothing(tmp_path, monkeypatch, extra):
     monkeypatch.chdir(tmp_path)
     path = write_truth(tmp_path / "gnd.pkl", ground_truth() | {"extra": extra}, protocol=3)
-    with pytest.raises(
-        ValueError, match=r"gnd.pkl is no ground truth: .*it asks for (posix|builtins|numpy|an array of 'O)"
-    ):
+    asked = r"gnd.pkl is no ground truth: .*it asks for (posix|builtins|numpy|an array of 'O)"
+    with pytest.raises(ValueError, match=asked):
         load_ground_truth(path)
     assert [file.name for file in tmp_path.iterdir()] == ["gnd.pkl"]
-
-
-@pytest.mark.parametrize("cut", [0, 1, 40, -1, -30])
-def test_a_damaged_pickle_is_named(tmp_path, cut):
-    path = write_truth(tmp_path / "gnd.pkl")
-    path.write_bytes(path.read_bytes()[:cut])
-    with pytest.raises(ValueError, match="gnd.pkl is no ground truth"):
-        load_ground_truth(path)
 
 
 def changed(query=None, **entries):
@@ -109,11 +91,8 @@ def test_the_benchmark_in_the_original_layout(root):
         with Image.open(root / "roxford5k" / "jpg" / f"{name}.jpg") as image:
             assert np.array_equal(benchmark.database[index], np.asarray(image).transpose(2, 0, 1))
     assert benchmark.database[-1].dtype == np.uint8 and not benchmark.database[0].flags.writeable
-    with pytest.raises(IndexError):
-        benchmark.queries[3]
-    assert (len(benchmark.database), len(benchmark.queries)) == (12, 3)
     for place in (root, root / "roxford5k"):  # the benchmark's own folder will do
-        assert check_benchmark("roxford5k", place) == "roxford5k-12" == benchmark.name
+        assert check_benchmark("roxford5k", place) == benchmark.name
 
 
 def test_queries_are_cropped_before_images_shrink_and_none_is_enlarged(root):
@@ -127,18 +106,16 @@ def test_queries_are_cropped_before_images_shrink_and_none_is_enlarged(root):
 
 
 def test_images_are_decoded_once_and_again_where_anything_changed(root, monkeypatch):
-    calls = []
-    decode = revisited._decode
-    monkeypatch.setattr(revisited, "_decode", lambda *arguments: calls.append(arguments[0].stem) or decode(*arguments))
+    decoded, opened = [], revisited.opened_image
+    monkeypatch.setattr(revisited, "opened_image", lambda file, kinds: decoded.append(file.stem) or opened(file, kinds))
+    for _ in range(2):
+        load_benchmark("roxford5k", root)
+    assert sorted(decoded) == sorted([*NAMES, "query_0", "query_1", "query_2"])
+    os.utime(root / "roxford5k" / "jpg" / f"{NAMES[0]}.jpg", ns=(1, 1))
     load_benchmark("roxford5k", root)
-    load_benchmark("roxford5k", root)
-    assert sorted(calls) == sorted([*NAMES, "query_0", "query_1", "query_2"])
-    file = root / "roxford5k" / "jpg" / f"{NAMES[0]}.jpg"
-    os.utime(file, ns=(1, 1))
-    load_benchmark("roxford5k", root)
-    assert len(calls) == 30
+    assert len(decoded) == 2 * 15
     load_benchmark("roxford5k", root, image_size=20)
-    assert len(calls) == 45
+    assert len(decoded) == 3 * 15
     write_truth(root / "roxford5k" / "gnd_roxford5k.pkl", changed(0, bbx=[0, 0, 16, 32]))
     assert load_benchmark("roxford5k", root).queries[0].shape == (3, 32, 16)
 
@@ -164,7 +141,7 @@ def test_an_image_that_does_not_decode_or_is_missing_is_an_error(root, tmp_path,
             function("roxford5k", root)
 
 
-def test_absent_data_unknown_names_and_sizes_are_named(root, tmp_path):
+def test_absent_data_and_unknown_names_are_named(root):
     with pytest.raises(FileNotFoundError, match=r"no rparis6k data found(.|\n)*gnd_rparis6k.pkl(.|\n)*paris_2-v1.tgz"):
         load_benchmark("rparis6k", root)
     with pytest.raises(ValueError, match="benchmark 'oxford' is not known, these are: roxford5k, rparis6k"):
@@ -174,78 +151,66 @@ def test_absent_data_unknown_names_and_sizes_are_named(root, tmp_path):
 # --- archives
 
 
-def write_tar(path, members, kind="w:gz"):
-    """members: (name, bytes) or TarInfo."""
-    with tarfile.open(path, kind) as tar:
-        for member in members:
-            if isinstance(member, tarfile.TarInfo):
-                tar.addfile(member)
-            else:
-                info = tarfile.TarInfo(member[0])
-                info.size = len(member[1])
-                tar.addfile(info, io.BytesIO(member[1]))
+def write_tar(path, files, links=()):
+    """files: {name: bytes}.  links: (name, target, kind)."""
+    with tarfile.open(path, "w:gz") as tar:
+        for name, data in files.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            tar.addfile(info, io.BytesIO(data))
+        for name, target, kind in links:
+            info = tarfile.TarInfo(name)
+            info.type, info.linkname = kind, target
+            tar.addfile(info)
     return path
 
 
-def link(name, target, kind=tarfile.SYMTYPE):
-    info = tarfile.TarInfo(name)
-    info.type, info.linkname = kind, target
-    return info
-
-
 def test_wanted_images_are_extracted_side_by_side(tmp_path):
-    archives = [
-        write_tar(
-            tmp_path / "1.tgz", [("paris/eiffel/a.jpg", b"A"), ("paris/readme.txt", b"no"), ("extra.jpg", b"no")]
-        ),
-        write_tar(tmp_path / "2.tgz", [("b.jpg", b"B"), link("c.jpg", "a.jpg")]),
-    ]
+    first = {"paris/eiffel/a.jpg": b"A", "paris/readme.txt": b"no", "extra.jpg": b"no"}
+    archives = [write_tar(tmp_path / "1.tgz", first), write_tar(tmp_path / "2.tgz", {"b.jpg": b"B"})]
     extract(archives, tmp_path / "jpg", {"a.jpg", "b.jpg"})
     assert {file.name: file.read_bytes() for file in (tmp_path / "jpg").iterdir()} == {"a.jpg": b"A", "b.jpg": b"B"}
 
 
 @pytest.mark.parametrize(
-    ("members", "lost"),
+    "files, links, lost",
     [
-        ([link("a.jpg", "", tarfile.CHRTYPE), ("b.jpg", b"B")], "a"), ([("a.jpg", b"A")], "b"),
-        ([link("a.jpg", "../outside"), ("b.jpg", b"B")], "a"), ([("../../a.jpg", b"A"), ("/b.jpg/x", b"B")], "b"),
+        ({"b.jpg": b"B"}, [("a.jpg", "", tarfile.CHRTYPE)], "a"), ({"a.jpg": b"A"}, [], "b"),
+        ({"b.jpg": b"B"}, [("a.jpg", "../outside", tarfile.SYMTYPE)], "a"),
+        ({"../../a.jpg": b"A", "/b.jpg/x": b"B"}, [], "b"),
     ],
 )  # fmt: skip
-def test_nothing_but_files_is_taken_and_all_land_in_the_folder(tmp_path, members, lost):
+def test_nothing_but_files_is_taken_and_all_land_in_the_folder(tmp_path, files, links, lost):
     work = tmp_path / "deep" / "down"
     work.mkdir(parents=True)
     (work / "outside").write_bytes(b"private")
     with pytest.raises(ValueError, match=f"1 images are in no archive .*: {lost}.jpg"):
-        extract([write_tar(work / "bad.tgz", members)], work / "jpg", {"a.jpg", "b.jpg"})
+        extract([write_tar(work / "bad.tgz", files, links)], work / "jpg", {"a.jpg", "b.jpg"})
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["bad.tgz", "deep", "down", "outside"]
 
 
 def test_download_fetches_what_is_nowhere(root, tmp_path, monkeypatch):
     """From a server on this machine: what is asked for, what is left, and that the benchmark is then the same."""
     assert revisited.ORIGIN == "http://cmp.felk.cvut.cz/revisitop/data/datasets/{name}/gnd_{name}.pkl"
-    assert revisited.BENCHMARKS["roxford5k"].archives == (
-        "https://www.robots.ox.ac.uk/~vgg/data/oxbuildings/oxbuild_images-v1.tgz",
-    )
-    archive = write_tar(tmp_path / "o.tgz", [(f"{name}.jpg", data) for name, data in image_files().items()])
+    published = revisited.BENCHMARKS["roxford5k"]
+    assert published.archives == ("https://www.robots.ox.ac.uk/~vgg/data/oxbuildings/oxbuild_images-v1.tgz",)
+    archive = write_tar(tmp_path / "o.tgz", {f"{name}.jpg": data for name, data in image_files().items()}).read_bytes()
     new = tmp_path / "new"
+
+    def download(name):
+        monkeypatch.setitem(revisited.BENCHMARKS, "roxford5k", replace(published, archives=(f"{server.url}/{name}",)))
+        return load_benchmark("roxford5k", new, download=True)
+
     with serve() as server:
         server.pages["/gnd_roxford5k.pkl"] = Page((root / "roxford5k" / "gnd_roxford5k.pkl").read_bytes())
-        server.pages["/oxbuild_images-v1.tgz"] = Page(archive.read_bytes())
-        server.pages["/cut.tgz"] = Page(archive.read_bytes()[:-200])
+        server.pages |= {"/whole.tgz": Page(archive), "/cut.tgz": Page(archive[:-200])}
         monkeypatch.setattr(revisited, "ORIGIN", server.url + "/gnd_{name}.pkl")
-        damaged = replace(revisited.BENCHMARKS["roxford5k"], archives=(server.url + "/cut.tgz",))
-        with (
-            monkeypatch.context() as patch,
-            pytest.raises(ValueError, match="cut.tgz: .*; remove it and download it again"),
-        ):
-            patch.setitem(revisited.BENCHMARKS, "roxford5k", damaged)
-            load_benchmark("roxford5k", new, download=True)
+        with pytest.raises(ValueError, match="cut.tgz: .*; remove it and download it again"):
+            download("cut.tgz")
         left = sorted(p.name for p in (new / "roxford5k").iterdir() if p.suffix != ".lock")
         assert left == ["cut.tgz", "gnd_roxford5k.pkl"]
         (new / "roxford5k" / "cut.tgz").unlink()
-        published = replace(revisited.BENCHMARKS["roxford5k"], archives=(server.url + "/oxbuild_images-v1.tgz",))
-        monkeypatch.setitem(revisited.BENCHMARKS, "roxford5k", published)
-        benchmark = load_benchmark("roxford5k", new, download=True)
+        benchmark = download("whole.tgz")
         asked = len(server.asked)
         check_benchmark("roxford5k", new, download=True)
         assert len(server.asked) == asked, "what is there is not fetched again"
@@ -257,30 +222,18 @@ def test_download_fetches_what_is_nowhere(root, tmp_path, monkeypatch):
 # --- a network's scores
 
 
-def colour_network(images: torch.Tensor) -> torch.Tensor:
-    """[1, 3, h, w] -> the unit mean colour: a descriptor that tells the scenes apart."""
-    return F.normalize(images.mean((2, 3)), dim=1)
-
-
-def test_a_network_that_sees_colours_finds_everything(root):
-    benchmark = load_benchmark("roxford5k", root, image_size=24)
-    scores = evaluate_benchmark(colour_network, benchmark)
-    assert scores == pytest.approx({f"roxford5k-12_{level}_map": 1.0 for level in ("easy", "medium", "hard")})
+def network(images):
+    """[1, 3, h, w] of any size -> unit rows [1, 8]."""
+    assert images.dtype == torch.float32 and images.shape[0] == 1
+    weights = torch.randn(8, 3, 5, 5, generator=torch.Generator().manual_seed(0))
+    return F.normalize(F.conv2d(images, weights, padding=2).relu().amax((2, 3)), dim=1)
 
 
 def test_multi_scale_descriptors_are_the_mean_over_scales():
-    generator = torch.Generator().manual_seed(0)
-    weights = torch.randn(8, 3, 5, 5, generator=generator)
-
-    def network(images):
-        assert images.dtype == torch.float32 and images.shape[0] == 1
-        return F.normalize(F.conv2d(images, weights, padding=2).relu().amax((2, 3)), dim=1)
-
-    noise = np.random.default_rng(0)
+    noise, expected = np.random.default_rng(0), []
     images = [noise.integers(0, 256, (3, height, width), dtype=np.uint8) for width, height in SIZES]
-    expected = []
-    for index in range(len(images)):
-        image, total = torch.from_numpy(images[index].copy()), np.zeros(8)
+    for image in map(torch.from_numpy, images):
+        total = np.zeros(8)
         for scale in (1, 2**-0.5, 0.5):
             size = [round(side * scale) for side in image.shape[1:]]
             resized = F.interpolate(image[None].double() / 127.5 - 1, size, mode="bilinear", antialias=True)
@@ -288,25 +241,14 @@ def test_multi_scale_descriptors_are_the_mean_over_scales():
         expected.append(total / np.linalg.norm(total))
     found = descriptors(network, images)
     torch.testing.assert_close(found.double(), torch.tensor(np.array(expected)), rtol=0, atol=1e-5)
-    torch.testing.assert_close(multi_scale(network, normalise(torch.from_numpy(images[0].copy())[None]))[0], found[0])
-    assert (
-        found - torch.cat([network(normalise(torch.from_numpy(image[None]))) for image in images])
-    ).abs().max() > 1e-3, "the scales do matter to this network"
+    single = torch.cat([network(normalise(torch.from_numpy(image[None]))) for image in images])
+    assert (found - single).abs().max() > 1e-3, "the scales do matter to this network"
 
 
 def test_scores_are_those_of_the_descriptors(root):
     benchmark = load_benchmark("roxford5k", root)
-    weights = torch.randn(8, 3, 3, 3, generator=torch.Generator().manual_seed(1))
-
-    def network(images):
-        return F.normalize(F.conv2d(images, weights).abs().mean((2, 3)), dim=1)
-
     database, queries = (descriptors(network, images) for images in (benchmark.database, benchmark.queries))
     expected = revisited_map(queries.double() @ database.double().T, benchmark.relevant)
     found = evaluate_benchmark(network, benchmark)
-    assert found == {f"roxford5k-12_{name}": value for name, value in expected.items()}
-
-
-def test_what_is_not_finite_has_no_scores(root):
-    benchmark = load_benchmark("roxford5k", root)
-    assert evaluate_benchmark(lambda images: images.mean((2, 3)) * float("nan"), benchmark) == {}
+    assert found == {f"roxford5k-12_{name}": value for name, value in expected.items()} and min(found.values()) > 0.1
+    assert evaluate_benchmark(lambda images: network(images) * float("nan"), benchmark) == {}

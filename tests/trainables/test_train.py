@@ -9,18 +9,20 @@ from pathlib import Path
 import pytest
 import torch
 from datafiles import photos
-from trainings import CPU, DATA, SETUP, SSL_DATA, SSL_SETUP, H, advance_one, blobs, finished, outcome_of
+from embedded import alike
+from trainings import DATA, SETUP, SSL_DATA, SSL_SETUP, H, advance_one, begun, blobs, finished, outcome_of
 
 from trainables import train
 from trainables.data.augmentation import centre, crop_views
 from trainables.data.resident import DeviceData
 from trainables.losses import vicreg_terms
+from trainables.losses.memory import CrossBatchMemory, memory_terms
 from trainables.losses.terms import margin_terms
 from trainables.training import assembly, side_by_side
 from trainables.training import loop as training
 from trainables.training.assembly import decay, next_evaluation, plateau
 from trainables.training.evaluation import evaluate, spread
-from trainables.training.loop import Training
+from trainables.training.setup import UNLABELLED
 
 ROOT = Path(__file__).parents[2]
 VICREG = replace(SSL_SETUP, loss="vicreg", projector="24-16")
@@ -33,21 +35,27 @@ TERMS = {
 }
 
 
+def check_step(run, twin, terms, moved=lambda at, slope: at - slope, tolerance=2e-6):
+    """A step of `run` moves its parameters, the twin's, as `moved` says of the slope of the twin's weighted terms."""
+    loss = sum(run.h[name] * term for name, term in zip(run.loss.weights, terms, strict=True))
+    parameters = list(twin.model.parameters())
+    slopes = torch.autograd.grad(loss, parameters)
+    run.model.train()
+    run.step()
+    for found, at, slope in zip(run.model.parameters(), parameters, slopes, strict=True):
+        torch.testing.assert_close(found, moved(at, slope), rtol=1e-4, atol=tolerance)
+
+
 @pytest.mark.parametrize("kind", TERMS)
 def test_one_step_is_sgd_with_learning_rate_1_on_the_weighted_terms(kind):
     setup, data, h, function = TERMS[kind]
-    run, twin = (Training(setup, data, h, seed=3, device=CPU) for _ in range(2))
-    images, labels = twin._batch()
+    run, twin = (begun(setup, data, h, seed=3) for _ in range(2))
+    images, labels = twin.batch()
     z = twin.model.train()(images)
     terms = torch.stack(tuple(function(z, labels)))
-    loss = sum(h[name] * term for name, term in zip(run.loss.weights, terms, strict=True))
-    gradients = torch.autograd.grad(loss, list(twin.model.parameters()))
-    run.model.train()
-    run.step()
+    check_step(run, twin, terms)
     torch.testing.assert_close(run.terms, terms.detach())
     assert ((z.norm(dim=1) - 1).abs().max() < 1e-5) == (kind == "margin"), "unit vectors where the loss takes those"
-    for moved, before, gradient in zip(run.model.parameters(), twin.model.parameters(), gradients, strict=True):
-        torch.testing.assert_close(moved, before - gradient, rtol=1e-4, atol=1e-6)
 
 
 def test_the_seed_alone_decides_the_bits():
@@ -55,8 +63,7 @@ def test_the_seed_alone_decides_the_bits():
     torch.manual_seed(2)  # the global generator plays no part
     two, other = finished(), finished(seed=1)
     assert outcome_of(one).curve[-1].scores == outcome_of(two).curve[-1].scores
-    assert all(torch.equal(a, b) for a, b in zip(one.model.parameters(), two.model.parameters()))
-    assert not all(torch.equal(a, b) for a, b in zip(one.model.parameters(), other.model.parameters()))
+    assert alike(one.model, two.model) and not alike(one.model, other.model)
 
 
 def test_the_budget_is_images_seen_and_evaluations_are_even():
@@ -72,10 +79,9 @@ def test_the_budget_is_images_seen_and_evaluations_are_even():
 
 def test_the_weights_that_were_best_on_validation_are_tested(monkeypatch):
     """With validation scores made to peak in the middle, the middle's weights are tested."""
-    scripted = iter([0.2, 0.9, 0.5, 0.4])
-    weights = []
+    scripted, weights = iter([0.2, 0.9, 0.5, 0.4]), []
 
-    def scored(models, setup, train_split, split):
+    def scored(models, *_):
         weights.append([p.clone() for p in models[0].parameters()])
         return [{"r_map": next(scripted), "spread": 0.5}]
 
@@ -90,7 +96,7 @@ def test_the_weights_that_were_best_on_validation_are_tested(monkeypatch):
 @pytest.mark.parametrize("setup, data", [(SETUP, DATA), (SSL_SETUP, SSL_DATA)], ids=["dml", "ssl"])
 def test_networks_scored_together_have_the_scores_of_each_alone(setup, data):
     """One whose output is not finite has none, and changes no other's."""
-    runs = [Training(setup, data, H, seed=seed, device=CPU) for seed in range(3)]
+    runs = [begun(setup, data, seed=seed) for seed in range(3)]
     with torch.no_grad():
         next(runs[1].model.parameters()).fill_(math.nan)
     models = [run.model for run in runs]
@@ -101,7 +107,7 @@ def test_networks_scored_together_have_the_scores_of_each_alone(setup, data):
 
 
 def test_it_learns():
-    untrained = Training(SETUP, DATA, H, seed=0, device=CPU)
+    untrained = begun()
     before = evaluate([untrained.model], SETUP, DATA.train, DATA.test)[0]["r_map"]
     noisy = DeviceData("blobs", *(blobs(n, seed, per_class=8) for n, seed in ((40, 1), (8, 2), (8, 3))))
     outcome = outcome_of(finished(replace(SETUP, images_seen=3200), noisy))
@@ -113,7 +119,7 @@ def test_it_learns():
 
 def test_self_supervision_trains_on_views_and_is_scored_by_a_probe():
     training = finished(SSL_SETUP, SSL_DATA)
-    images, labels = training._batch()
+    images, labels = training.batch()
     assert torch.equal(labels, torch.arange(16).repeat_interleave(2))
     assert not torch.equal(images[0], images[1]), "two different views of one image"
     outcome = outcome_of(training)
@@ -122,7 +128,7 @@ def test_self_supervision_trains_on_views_and_is_scored_by_a_probe():
 
 @pytest.mark.parametrize("h", [{"Lambda_p": 1e38, "Lambda_e": 1e38}, {"Lambda_p": math.inf, "Lambda_e": 1.0}])
 def test_a_loss_that_is_not_finite_ends_the_training_early(h):
-    run = Training(replace(SETUP, images_seen=320_000), DATA, h | {"batch_size": 32}, seed=0, device=CPU)
+    run = begun(replace(SETUP, images_seen=320_000), DATA, h | {"batch_size": 32})
     assert math.isnan(advance_one(run).val_score)
     outcome = outcome_of(run)
     assert run.done and run.iteration <= training.DIVERGENCE_CHECK
@@ -130,7 +136,7 @@ def test_a_loss_that_is_not_finite_ends_the_training_early(h):
 
 
 def test_a_collapsed_network_is_reported_as_diverged():
-    training = Training(SETUP, DATA, H, seed=0, device=CPU)
+    training = begun()
     with torch.no_grad():
         for parameter in training.model.trunk[-4].parameters():  # the last convolution's batch norm: constant output
             parameter.zero_()
@@ -165,6 +171,14 @@ def test_spread():
         (["--dataset", "omniglot", "--data-root", "/nowhere"], "/nowhere"),
         (["--set", f"embedding={2**63}"], f"embedding = {2**63}"),
         (["--loss", "own_losses:exits"], "raised SystemExit: 3"),
+        (["--loss", "own_losses:raises"], "no such batch"),
+        (["--loss", "triplet"], "loss = 'triplet': one of margin, infonce"),
+        (
+            ["--loss", "vicreg", "--Lambda_p", "1"],
+            "--Lambda_p 1; the weights of loss 'vicreg' are --Lambda_sim, --Lambda_std, --Lam",
+        ),
+        (["--set", "loss=infonce"], "--loss infonce names the loss"),
+        (["--dataset", "sop", "--loss", "siglip"], "it trains ssl"),
         (["--set", "network=own_networks:Exits"], "raised SystemExit: 0"),
     ],
 )
@@ -220,7 +234,7 @@ def test_every_look_logs_the_terms_and_what_the_pairs_look_like():
 @pytest.mark.parametrize("kind", TERMS)
 def test_the_logged_terms_are_the_means_over_the_interval(kind):
     setup, data, h, _ = TERMS[kind]
-    run, twin = (Training(setup, data, h, seed=2, device=CPU) for _ in range(2))
+    run, twin = (begun(setup, data, h, seed=2) for _ in range(2))
     scores, terms = advance_one(run).scores, []
     twin.model.train()
     for _ in range(run.iteration):
@@ -234,29 +248,20 @@ def test_the_logged_terms_are_the_means_over_the_interval(kind):
 def test_the_memory_joins_the_loss_after_its_start(mode):
     """Before memory_start the training is the one without; then the step is SGD on the sum of both weighted losses."""
     setup = replace(SETUP, memory=mode, memory_size=64, memory_start=2, k=4, distance="cosine")
-    alone = replace(setup, memory="none")
-    run, without = (Training(one, DATA, H, seed=3, device=CPU) for one in (setup, alone))
+    run, without = (begun(one, seed=3) for one in (setup, replace(setup, memory="none")))
     for one in (run, without):
         one.model.train()
         for _ in range(2):
             one.step()
-    assert all(torch.equal(a, b) for a, b in zip(run.model.parameters(), without.model.parameters()))
-    assert int(run.memory.enqueued) == 0
-    images, labels = without._batch()
+    assert alike(run.model, without.model) and int(run.memory.enqueued) == 0
+    images, labels = without.batch()
     z = without.model(images)
-    positive, entropy = margin_terms(z, labels, distance="cosine")
-    # the memory holds this batch alone, detached: its terms' gradient reaches one side of a pair, half of the batch's
-    remembered = torch.relu(0.5 - (1 - z @ z.detach().T)), 1 - z @ z.detach().T
-    same = labels[:, None] == labels[None, :]
-    others = same & ~torch.eye(32, dtype=torch.bool)
-    of_memory = (remembered[1][others].mean(), remembered[0][~same].mean())
-    loss = H["Lambda_p"] * (positive + of_memory[0]) + H["Lambda_e"] * (entropy + of_memory[1])  # factors are 1 here
-    gradients = torch.autograd.grad(loss, list(without.model.parameters()))
-    before = [p.clone() for p in run.model.parameters()]
-    run.step()
+    memory = CrossBatchMemory(64, z.shape[1])  # of this batch alone: both factors are 1
+    slots = memory.enqueue(z, labels)
+    remembered = memory_terms(z, labels, slots, memory, loss="margin", distance="cosine")
+    terms = margin_terms(z, labels, distance="cosine")
+    check_step(run, without, [of_batch + of_memory for of_batch, of_memory in zip(terms, remembered)])
     assert int(run.memory.enqueued) == 32
-    for moved, at, gradient in zip(run.model.parameters(), before, gradients, strict=True):
-        assert torch.allclose(moved, at - gradient, atol=2e-6)
 
 
 def test_schedules():
@@ -265,7 +270,7 @@ def test_schedules():
     assert decay("constant", 0.9) == 1
     rates = []
     for name in ("cosine", "constant"):
-        run = Training(replace(SETUP, schedule=name, evaluations=1), DATA, H, seed=0, device=CPU)
+        run = begun(replace(SETUP, schedule=name, evaluations=1))
         advance_one(run)
         rates.append(float(run.optimiser.param_groups[0]["lr"]))
     assert rates == pytest.approx([decay("cosine", 19 / 20), 1])
@@ -274,16 +279,12 @@ def test_schedules():
 @pytest.mark.parametrize("seed", range(8))
 def test_plateau_is_torchs_with_the_xbm_authors_numbers(seed):
     """research-xbm, solver/build.py; scores that rise, stall, and are 0 or negative."""
-    generator = torch.Generator().manual_seed(seed)
-    scores = (
-        torch.rand(70, generator=generator) * 0.02 + torch.arange(70).clamp(max=5 * seed) * 0.01 - 0.05 * (seed % 3)
-    )
-    scores = scores.tolist()
-    rate = 1e-4
+    noise = 0.02 * torch.rand(70, generator=torch.Generator().manual_seed(seed))
+    scores = (noise + 0.01 * torch.arange(70).clamp(max=5 * seed) - 0.05 * (seed % 3)).tolist()
+    rate, factors = 1e-4, []
     theirs = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=rate)
     options = {"mode": "max", "patience": 4, "threshold": 0.001, "cooldown": 2, "min_lr": rate / (10 * 2)}
     schedule = torch.optim.lr_scheduler.ReduceLROnPlateau(theirs, **options)
-    factors = []
     for n, score in enumerate(scores, start=1):
         schedule.step(score)
         factors.append(plateau(scores[:n]))
@@ -296,12 +297,12 @@ def test_a_training_on_a_plateau_goes_on_at_a_tenth(monkeypatch):
     setup = replace(SETUP, schedule="plateau", evaluations=20)
     scores = iter([0.5] * 20)
     monkeypatch.setattr(side_by_side, "evaluate", lambda *_: [{"r_map": next(scores), "spread": 1.0}])
-    run, rates = Training(setup, DATA, H, seed=0, device=CPU), []
+    run, rates = begun(setup), []
     for _ in range(10):
         advance_one(run)
         rates.append(round(float(run.optimiser.param_groups[0]["lr"]), 6))
     assert rates == [1.0] * 6 + [0.1] * 4, "the first look is the best, and five more are not better"
-    other = Training(setup, DATA, H, seed=0, device=CPU)
+    other = begun(setup)
     other.load_state(run.state())
     advance_one(other)
     assert float(other.optimiser.param_groups[0]["lr"]) == pytest.approx(0.1)
@@ -309,15 +310,14 @@ def test_a_training_on_a_plateau_goes_on_at_a_tenth(monkeypatch):
 
 def test_weight_decay_is_added_to_adams_gradient():
     setup = replace(SETUP, optimizer="adam", learning_rate=1e-2, weight_decay=0.5)
-    run, other = (Training(setup, DATA, H, seed=3, device=CPU) for _ in range(2))
-    images, labels = other._batch()
-    positive, entropy = margin_terms(other.model.train()(images), labels)
-    gradients = torch.autograd.grad(H["Lambda_p"] * positive + H["Lambda_e"] * entropy, list(other.model.parameters()))
-    run.model.train()
-    run.step()
-    for moved, before, gradient in zip(run.model.parameters(), other.model.parameters(), gradients, strict=True):
-        slope = gradient + 0.5 * before
-        assert torch.allclose(moved, before - 1e-2 * slope / (slope.abs() + 1e-8), atol=1e-5), "Adam's first step"
+    run, twin = (begun(setup, seed=3) for _ in range(2))
+    images, labels = twin.batch()
+
+    def first_step(at, slope):
+        slope = slope + 0.5 * at
+        return at - 1e-2 * slope / (slope.abs() + 1e-8)
+
+    check_step(run, twin, margin_terms(twin.model.train()(images), labels), first_step, 1e-5)
 
 
 def test_crops_are_as_small_as_said_and_the_centre_is_evaluated(monkeypatch):
@@ -325,24 +325,24 @@ def test_crops_are_as_small_as_said_and_the_centre_is_evaluated(monkeypatch):
     setup, seen = replace(SETUP, image_size=40, crop_size=28, augmentation="crop", crop_scale=0.2), []
     crop = lambda images, generator, *how: seen.append(how) or crop_views(images, generator, *how)  # noqa: E731
     monkeypatch.setattr(assembly, "crop_views", crop)
-    run = Training(setup, data, H, seed=0, device=CPU)
-    assert run._batch()[0].shape == (32, 1, 28, 28) and seen == [(28, (0.2, 1.0))]
-    middle = tuple((images[:, :, 6:34, 6:34].contiguous(), labels) for images, labels in (data.train, data.validation))
-    assert evaluate([run.model], setup, data.train, data.validation) == evaluate(
-        [run.model], replace(setup, image_size=28, crop_size=0), *middle
-    )
+    run = begun(setup, data)
+    assert run.batch()[0].shape == (32, 1, 28, 28) and seen == [(28, (0.2, 1.0))]
+    middle = [(images[:, :, 6:34, 6:34].contiguous(), labels) for images, labels in (data.train, data.validation)]
+    small = replace(setup, image_size=28, crop_size=0)
+    assert evaluate([run.model], setup, data.train, data.validation) == evaluate([run.model], small, *middle)
     with pytest.raises(ValueError, match="no centre"):
         centre(data.train[0], 41)
 
 
-def test_r_at_1_selects_where_it_is_asked_for():
-    run = finished(replace(SETUP, selected_by="recall_at_1"))
-    outcome = outcome_of(run)
-    assert [look.val_score for look in run.curve] == [look.scores["precision_at_1"] for look in run.curve]
-    best = max(look.scores["recall_at_1"] for look in run.curve)
-    assert outcome.val_score == best == outcome.scores["val_precision_at_1"]
-    assert outcome.test_score == outcome.scores["test_recall_at_1"] == outcome.scores["test_precision_at_1"]
-    assert "val_recall_at_1" not in outcome_of(finished()).scores
+SELECTED = [(SETUP, DATA, "recall_at_1"), *((SSL_SETUP, SSL_DATA, name) for name in ("knn_accuracy", *UNLABELLED))]
+
+
+@pytest.mark.parametrize("setup, data, score", SELECTED, ids=[score for *_, score in SELECTED])
+def test_the_score_that_is_asked_for_selects_the_weights_and_is_tested(setup, data, score):
+    outcome = outcome_of(run := finished(replace(setup, selected_by=score), data))
+    assert [look.val_score for look in run.curve] == [look.scores[score] for look in run.curve]
+    assert outcome.val_score == max(look.scores[score] for look in run.curve)
+    assert 0 < outcome.test_score == outcome.scores[f"test_{score}"] <= 1
 
 
 def test_a_network_that_is_finite_on_validation_and_not_on_test_has_diverged(monkeypatch):

@@ -1,7 +1,6 @@
 """A trained network's file: what it gives is what was tested; others' files are refused."""
 
 import io
-import sys
 from dataclasses import asdict, replace
 from functools import cache
 
@@ -10,14 +9,13 @@ import pytest
 import torch
 from datafiles import photos
 from PIL import Image
-from trainings import CPU, DATA, KINDS, SETUP, SIZE, SSL_DATA, SSL_SETUP, advance_one, finished, outcome_of
+from trainings import DATA, KINDS, SETUP, SIZE, SSL_DATA, SSL_SETUP, advance_one, begun, finished, outcome_of
 
 from trainables import train, trained
 from trainables.models import networks
-from trainables.models.weights import Standardise, read_weights
+from trainables.models.weights import Standardise
 from trainables.retrieval import retrieval_scores
 from trainables.training import evaluation
-from trainables.training.loop import Training
 from trainables.training.setups import find_setup
 
 
@@ -37,8 +35,8 @@ def loaded(data):
 def test_what_is_loaded_scores_as_what_was_tested(kind):
     (setup, outcome, file), data = file_of(kind), KINDS[kind][1]
     network = loaded(file)
-    found = (network.setup, network.data, network.val_score, network.images_seen)
-    assert found == (setup, "blobs", outcome.val_score, outcome.best_at)
+    assert (network.setup, network.data) == (setup, "blobs")
+    assert (network.val_score, network.images_seen) == (outcome.val_score, outcome.best_at)
     [scores] = evaluation.evaluate([network.embedder], setup, data.train, data.test)
     assert scores[setup.metric] == outcome.test_score
     if setup.task == "dml":
@@ -62,29 +60,24 @@ def test_images_are_taken_as_bytes_or_in_0_to_1_and_their_middle():
 
 
 def test_a_photo_is_decoded_as_in_training(tmp_path):
-    network = loaded(file_of("self-supervised")[2])
+    network, photo = loaded(file_of("self-supervised")[2]), tmp_path / "photo.png"
     pixels = np.random.default_rng(0).integers(0, 256, (SIZE, 2 * SIZE, 3), dtype=np.uint8)
-    Image.fromarray(pixels).save(tmp_path / "photo.png")
-    found = network.photo(tmp_path / "photo.png")
-    assert torch.equal(found, torch.from_numpy(pixels[:, SIZE // 2 : SIZE // 2 + SIZE].copy()).permute(2, 0, 1))
-    assert torch.equal(network.photo((tmp_path / "photo.png").read_bytes()), found)
-    exif = Image.Exif()
-    exif[0x112] = 3
-    Image.fromarray(pixels[::-1, ::-1].copy()).save(tmp_path / "turned.webp", lossless=True, exif=exif)
-    assert torch.equal(network.photo(tmp_path / "turned.webp"), found)
-    (tmp_path / "text.png").write_text("no image")
-    with pytest.raises(ValueError, match=r"text\.png: "):
-        network.photo(tmp_path / "text.png")
+    Image.fromarray(pixels).save(photo)
+    middle = torch.from_numpy(pixels[:, SIZE // 2 : SIZE // 2 + SIZE].copy()).permute(2, 0, 1)
+    assert torch.equal(network.photo(photo), middle) and torch.equal(network.photo(photo.read_bytes()), middle)
     with pytest.raises(ValueError, match="trained on blobs, images of 1 channel; photographs have 3"):
-        loaded(file_of("margin")[2]).photo(tmp_path / "photo.png")
+        loaded(file_of("margin")[2]).photo(photo)
+    photo.write_text("no image")
+    with pytest.raises(ValueError, match=r"photo\.png: "):
+        network.photo(photo)
 
 
 def test_a_file_also_serves_as_the_weights_of_another_training(tmp_path):
     (tmp_path / "n.pt").write_bytes(file_of("margin")[2])
     setup = replace(SETUP, weights=str(tmp_path / "n.pt"))
-    begun = Training(setup, DATA, {"Lambda_p": 0.1, "Lambda_e": 0.1, "batch_size": 16}, seed=5, device=CPU)
+    training = begun(setup, seed=5)
     there = loaded(file_of("margin")[2]).embedder.state_dict()
-    assert all(torch.equal(tensor, there[name]) for name, tensor in begun.model.state_dict().items())
+    assert all(torch.equal(tensor, there[name]) for name, tensor in training.model.state_dict().items())
 
 
 def test_pretrained_weights_are_not_asked_for_again(monkeypatch):
@@ -92,80 +85,71 @@ def test_pretrained_weights_are_not_asked_for_again(monkeypatch):
     setup = replace(find_setup("sop", "paper"), images_seen=64, image_size=SIZE, crop_size=0, network="resnet18_gem")
     setup = replace(setup, embedding=16, weights="imagenet", test="split", evaluations=1)
     plain = networks.build_network("resnet18_gem", channels=3, image_size=SIZE, projection=False, seed=4)
-    pretrained = plain.state_dict() | {
-        f"standardise.{name}": tensor for name, tensor in Standardise().state_dict().items()
-    }
-    monkeypatch.setattr(networks, "read_weights", lambda name, weights, size: pretrained)
-    training = finished(setup, SSL_DATA, {"Lambda_p": 0.01, "Lambda_e": 0.01, "batch_size": 8})
-    monkeypatch.setattr(networks, "read_weights", read_weights)
-    network = loaded(trained.dumps(training))
+    form = {f"standardise.{name}": tensor for name, tensor in Standardise().state_dict().items()}
+    with monkeypatch.context() as patch:
+        patch.setattr(networks, "read_weights", lambda *_: plain.state_dict() | form)
+        training = finished(setup, SSL_DATA, {"Lambda_p": 0.01, "Lambda_e": 0.01, "batch_size": 8})
     images = SSL_DATA.test[0][:4]
     expected = training.model.eval()(evaluation.normalise(images))
-    assert torch.allclose(network(images), expected, atol=1e-6) and "standardise.mean" in training.best
+    assert torch.allclose(loaded(trained.dumps(training))(images), expected, atol=1e-6)
+    assert "standardise.mean" in training.best
 
 
-def test_a_network_of_ones_own_is_called_only_where_it_is_named(monkeypatch, tmp_path):
-    (tmp_path / "own_net.py").write_text(
-        "import torch\n\n\ndef net(channels, image_size):\n"
-        "    return torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(channels * image_size**2, 8))\n"
-    )
-    monkeypatch.syspath_prepend(tmp_path)
-    file = trained.dumps(finished(replace(SETUP, network="own_net:net", images_seen=64, evaluations=1)))
-    with pytest.raises(ValueError, match="its network is 'own_net:net', asked for was network=None"):
+def test_a_network_of_ones_own_is_called_only_where_it_is_named():
+    own = "own_networks:Plain"
+    file = trained.dumps(finished(replace(SETUP, network=own, images_seen=64, evaluations=1)))
+    with pytest.raises(ValueError, match=f"its network is '{own}', asked for was network=None"):
         loaded(file)
-    network = trained.load(io.BytesIO(file), network="own_net:net")
-    assert network(DATA.test[0][:3]).shape == (3, 8)
-    with pytest.raises(ValueError, match="its network is 'small_conv', asked for was network='own_net:net'"):
-        trained.load(io.BytesIO(file_of("margin")[2]), network="own_net:net")
+    assert trained.load(io.BytesIO(file), network=own)(DATA.test[0][:3]).shape == (3, 8)
+    with pytest.raises(ValueError, match=f"its network is 'small_conv', asked for was network='{own}'"):
+        trained.load(io.BytesIO(file_of("margin")[2]), network=own)
 
 
 def test_a_librarys_network_is_loaded_by_its_name():
-    setup = replace(SETUP, network="torchvision:resnet18", images_seen=64, evaluations=1)
-    training = finished(setup, DATA)
+    training = finished(replace(SETUP, network="torchvision:resnet18", images_seen=64, evaluations=1))
     images = DATA.test[0][:2]
     expected = training.model.eval()(evaluation.normalise(images))
     assert torch.allclose(loaded(trained.dumps(training))(images), expected, atol=1e-5)
 
 
-def test_a_loss_of_ones_own_is_neither_imported_nor_needed(monkeypatch, tmp_path):
-    (tmp_path / "loss_of_a_file.py").write_text(
-        "def spread_out(z, labels):\n    return {'apart': (z.mean(0) ** 2).sum()}\n"
-    )
-    monkeypatch.syspath_prepend(tmp_path)
-    setup = replace(SETUP, loss="loss_of_a_file:spread_out", images_seen=64, evaluations=1)
-    file = trained.dumps(finished(setup, DATA, {"Lambda_apart": 0.1, "batch_size": 8}))
-    (tmp_path / "loss_of_a_file.py").unlink()
-    monkeypatch.delitem(sys.modules, "loss_of_a_file")
-    network = loaded(file)
-    assert network.setup == setup and network(DATA.test[0][:3]).shape[0] == 3
-    assert "loss_of_a_file" not in sys.modules
+@pytest.fixture
+def written(tmp_path):
+    """Writes what a file holds, by default that of a network."""
 
-
-def test_other_files_are_refused(tmp_path):
-    content = torch.load(io.BytesIO(file_of("margin")[2]), weights_only=True)
-
-    def written(what):
-        torch.save(what, tmp_path / "file.pt")
+    def write(content=None, **changed):
+        saved = torch.load(io.BytesIO(file_of("margin")[2]), weights_only=True) if content is None else content
+        torch.save(saved | changed if isinstance(saved, dict) else saved, tmp_path / "file.pt")
         return tmp_path / "file.pt"
 
+    return write
+
+
+def test_a_loss_of_ones_own_is_neither_imported_nor_needed(written):
+    setup = asdict(file_of("margin")[0]) | {"loss": "no_such_module:spread_out"}
+    network = trained.load(written(setup=setup))
+    assert asdict(network.setup) == setup and network(DATA.test[0][:3]).shape[0] == 3
+
+
+def test_other_files_are_refused(tmp_path, written):
     (tmp_path / "text.pt").write_text("nothing")
     with pytest.raises(ValueError, match=r"text\.pt is not a trained network: torch\.load"):
         trained.load(tmp_path / "text.pt")
+    content = torch.load(written(), weights_only=True)
     for other in ({}, content["network"], content | {"format": 2}):
         with pytest.raises(ValueError, match=r"file\.pt is not a trained network of format 1"):
             trained.load(written(other))
-    later = content | {"setup": asdict(SETUP) | {"new_field": 1}}
-    for other in (later, {name: value for name, value in content.items() if name != "channels"}):
+    del content["channels"]
+    for other in (content, content | {"channels": 1, "setup": asdict(SETUP) | {"new_field": 1}}):
         with pytest.raises(ValueError, match=r"file\.pt: saved by another release"):
             trained.load(written(other))
     with pytest.raises(ValueError, match="are another network's"):
-        trained.load(written(content | {"channels": 3}))
+        trained.load(written(channels=3))
     with pytest.raises(FileNotFoundError):
         trained.load(tmp_path / "absent.pt")
 
 
 def test_what_has_no_best_weights_has_no_file():
-    training = Training(SSL_SETUP, SSL_DATA, {"Lambda_p": 0.1, "Lambda_e": 0.1, "batch_size": 16}, seed=0, device=CPU)
+    training = begun(SSL_SETUP, SSL_DATA)
     with pytest.raises(ValueError, match="0 iterations has no weights"):
         trained.dumps(training)
     advance_one(training)

@@ -2,13 +2,13 @@
 
 import io
 import math
-import subprocess
-import sys
+import time
 from dataclasses import asdict, replace
-from pathlib import Path
+from unittest.mock import DEFAULT, Mock
 
 import pytest
 import torch
+from forked import Forked
 from recorders import InMemory
 from trainings import DATA, alone, configuration, told
 from trainings import SETUP as USUAL
@@ -46,15 +46,37 @@ def driven(trial):
     return reports
 
 
-def failing(error):
-    def fail(*args):
-        raise error
+class Clock:
+    """The time in s that trials see."""
 
-    return fail
+    def __init__(self, monkeypatch):
+        self.now, self.replace = 0.0, monkeypatch.setattr
+        self.replace(module.time, "monotonic", lambda: self.now)
+
+    def takes(self, owner, name, seconds):
+        """A call of the owner's function takes `seconds` of its arguments."""
+        function = getattr(owner, name)
+
+        def timed(*arguments):
+            self.now += seconds(*arguments)
+            return function(*arguments)
+
+        self.replace(owner, name, timed)
 
 
-def expected(config):
-    return alone(SETUP, DATA, *config.values())
+@pytest.fixture
+def clock(monkeypatch):
+    return Clock(monkeypatch)
+
+
+def told_of(recorder):
+    """What the outcomes on record say, in order."""
+    return [told(outcome) for _, outcome, _ in recorder.ended]
+
+
+def expected(*configurations):
+    """What they say of trainings alone that nothing has disturbed."""
+    return [alone(SETUP, DATA, *configuration.values()) for configuration in configurations]
 
 
 def test_a_pack_reports_each_of_its_members_and_records_it_before(make):
@@ -72,12 +94,14 @@ def test_a_pack_reports_each_of_its_members_and_records_it_before(make):
     assert "2" not in reports[0][PACK] and not any(report["done"] for report in reports[:-1])
 
 
-def test_one_configuration_reports_as_itself(make):
-    recorder = InMemory()
+@pytest.mark.parametrize("unstored", [None, {"row": {"trial_id": "t0"}, "curve": []}])
+def test_one_configuration_reports_as_itself_with_what_could_not_be_stored(make, unstored):
+    recorder = InMemory(unstored=unstored)
     reports = driven(make(SETTINGS[0], recorder))
-    assert [where["share"] for _, _, where in recorder.ended] == [1] and not {PACK, UNSTORED} & set(reports[-1])
+    assert [where["share"] for _, _, where in recorder.ended] == [1] and PACK not in reports[-1]
     assert "train_positive_term" in reports[0]
     assert reports[-1]["status"] == "completed" and len(reports) == SETUP.evaluations
+    assert reports[-1].get(UNSTORED) == unstored, "the driver keeps it"
 
 
 def paused(config, share):
@@ -91,58 +115,47 @@ def test_a_training_pauses_where_it_is_told_to_and_goes_on_in_another_trial(make
         reports = driven(make(paused(SETTINGS[0], share), recorder))
         steps += len(reports)
         assert (reports[-1]["status"], len(reports[-1]["looks"])) == (status, looks)
-        assert reports[-1]["images_seen"] == share * SETUP.images_seen
-    assert steps == SETUP.evaluations
-    statuses = [(outcome.status, outcome.images_seen, outcome.test_score is None) for _, outcome, _ in recorder.ended]
-    assert statuses == [("stopped", 64, True), ("stopped", 192, True), ("completed", 256, False)]
-    assert told(recorder.ended[-1][1]) == expected(SETTINGS[0])
+        outcome, images = recorder.ended[-1][1], share * SETUP.images_seen
+        assert outcome.status == status and outcome.images_seen == reports[-1]["images_seen"] == images
+        assert (outcome.test_score is None) == (status == "stopped")
+    assert steps == SETUP.evaluations and told_of(recorder)[-1:] == expected(SETTINGS[0])
 
 
 def test_in_a_pack_one_pauses_while_another_goes_on(make):
     recorder = InMemory()
-    trial = make({PACK: [paused(SETTINGS[0], 0.25), SETTINGS[1], paused(SETTINGS[2], 0.5)]}, recorder, at_once=2)
-    reports = driven(trial)
+    pack = [paused(SETTINGS[0], 0.25), SETTINGS[1], paused(SETTINGS[2], 0.5)]
+    reports = driven(make({PACK: pack}, recorder, at_once=2))
     assert reports[0][PACK]["0"]["done"] and "2" not in reports[0][PACK], "its place is taken by the next"
     statuses = {place: report["status"] for place, report in reports[-1][PACK].items()}
     assert statuses == {"0": "stopped", "1": "completed", "2": "stopped"}
-    assert told(recorder.ended[-1][1]) == expected(SETTINGS[1])
+    assert told_of(recorder)[-1:] == expected(SETTINGS[1])
 
 
-def test_a_pause_whose_state_cannot_be_kept_costs_images_and_nothing_else(make, monkeypatch):
+def test_a_pause_whose_state_cannot_be_kept_costs_images_and_nothing_else(make):
     recorder = InMemory()
-    monkeypatch.setattr(recorder, "save", failing(OSError("full")))
+    recorder.save = Mock(side_effect=OSError("full"))
     first = driven(make(paused(SETTINGS[0], 0.5), recorder, checkpoint_seconds=0))
     assert all(report[TROUBLES] == {UNSAVED: "full"} for report in first), "the driver is told at once"
     assert first[-1]["status"] == "stopped" and first[-1]["images_seen"] == 128
     assert recorder.ended[0][1].error == "its state could not be saved: full"
     reports = driven(make(SETTINGS[0], recorder))
-    assert len(reports) == SETUP.evaluations and told(recorder.ended[-1][1]) == expected(SETTINGS[0])
+    assert len(reports) == SETUP.evaluations and told_of(recorder)[-1:] == expected(SETTINGS[0])
 
 
-def test_a_state_that_the_store_refuses_is_saved_at_the_next_evaluation(make, monkeypatch):
+def test_a_state_that_the_store_refuses_is_saved_at_the_next_evaluation(make, clock):
     """Not after the time between two states; then nothing more is said."""
-    clock, recorder, refused, look = [0.0], InMemory(), [OSError("full")], Training.judge
-    monkeypatch.setattr(module.time, "monotonic", lambda: clock[0])
-    monkeypatch.setattr(
-        Training, "judge", lambda self, *args: (clock.__setitem__(0, clock[0] + 60), look(self, *args))[1]
-    )
-    save = recorder.save
-
-    def saving(*state):
-        if refused:
-            raise refused.pop()
-        save(*state)
-
-    recorder.save = saving
+    recorder = InMemory()
+    recorder.save = Mock(wraps=recorder.save, side_effect=[OSError("full"), DEFAULT])
+    clock.takes(Training, "judge", lambda *_: 60)
     reports = driven(make({PACK: [SETTINGS[0]]}, recorder, checkpoint_seconds=100))
-    assert [name for name, _ in recorder.states[recorder.key(SETTINGS[0])]] == ["at-192"]
+    assert [name for name, _ in recorder.saved(SETTINGS[0])] == ["at-192"]
     assert [report[PACK]["0"].get(TROUBLES) for report in reports] == [None, {UNSAVED: "full"}, None, None]
 
 
 def test_a_fresh_start_in_the_place_of_a_saved_state_is_said(make):
     """Each report says why, until another trial begins."""
     recorder = InMemory()
-    recorder.saved = failing(OSError("the store is away"))
+    recorder.saved = Mock(side_effect=OSError("the store is away"))
     trial = make(SETTINGS[0], recorder)
     assert [report[TROUBLES] for report in driven(trial)] == [{ANEW: "the store is away"}] * SETUP.evaluations
     recorder.saved = lambda config: iter([("its state", b"damaged")])
@@ -157,7 +170,7 @@ def test_a_process_lost_between_the_state_of_a_pause_and_its_row_trained_no_less
     """The next one records the pause, and trains nothing of it; the rest of its pack goes on."""
     recorder, config = InMemory(), {PACK: [paused(SETTINGS[0], 0.5), SETTINGS[1]]}
     with monkeypatch.context() as patch, pytest.raises(SystemError):
-        patch.setattr(recorder, "record", failing(SystemError("lost")))
+        patch.setattr(recorder, "record", Mock(side_effect=SystemError("lost")))
         driven(make(config, recorder))
     reports = driven(make(config, recorder))
     last = reports[-1][PACK]["0"]
@@ -167,46 +180,40 @@ def test_a_process_lost_between_the_state_of_a_pause_and_its_row_trained_no_less
     assert [outcome.images_seen for _, outcome, _ in recorder.ended] == [128, 256]
 
 
-def test_what_could_not_be_stored_goes_with_the_report(make):
-    """The driver keeps it; the process goes on with its next trial."""
-    row = {"row": {"trial_id": "t0"}, "curve": []}
-    assert driven(make(SETTINGS[0], InMemory(unstored=row)))[-1][UNSTORED] == row
-
-
-def test_a_network_is_kept_before_its_training_is_on_record(make, monkeypatch):
+def test_a_network_is_kept_before_its_training_is_on_record(make):
     """Of those that are complete, not of one that pauses or diverges."""
     recorder, order = InMemory(), []
     record, keep = recorder.record, recorder.keep
-    monkeypatch.setattr(recorder, "record", lambda *args: (order.append("record"), record(*args))[1])
-    monkeypatch.setattr(recorder, "keep", lambda *args: (order.append("keep"), keep(*args))[1])
+    recorder.record = lambda *args: order.append("record") or record(*args)
+    recorder.keep = lambda *args: order.append("keep") or keep(*args)
     lost = paused(configuration(1e20, 1e20, 32, 0), 0.5)  # ends before its pause
     for config in (SETTINGS[0], paused(SETTINGS[1], 0.5), lost):
         driven(make(config, recorder))
-    assert order == ["keep", "record", "record", "record"] and len(recorder.states) == 1
+    assert order == ["keep", "record", "record", "record"]
     assert [outcome.status for _, outcome, _ in recorder.ended] == ["completed", "stopped", "diverged"]
-    [(config, score, file)], outcome = recorder.networks, recorder.ended[0][1]
+    [(config, score, file)] = recorder.networks
     network = trained.load(io.BytesIO(file))
     assert config == SETTINGS[0] and network.h == {name: config[name] for name in network.h}
-    assert score == outcome.val_score == network.val_score
+    assert score == recorder.ended[0][1].val_score == network.val_score
 
 
-def test_a_network_that_cannot_be_kept_costs_nothing_else(make, monkeypatch):
+def test_a_network_that_cannot_be_kept_costs_nothing_else(make):
     recorder = InMemory()
-    monkeypatch.setattr(recorder, "keep", failing(OSError("full")))
+    recorder.keep = Mock(side_effect=OSError("full"))
     last = driven(make(SETTINGS[0], recorder))[-1]
     assert last["status"] == "completed" and last[TROUBLES] == {UNKEPT: "full"}
-    assert told(recorder.ended[-1][1]) == expected(SETTINGS[0])
+    assert told_of(recorder) == expected(SETTINGS[0])
 
 
 # Failures
 
 
-def raising(monkeypatch, error, where="step", when=lambda training: training.seed == 1):
-    """Trainings of which `when` is true raise in `where`."""
+def raising(monkeypatch, error, where="step"):
+    """Trainings of seed 1 raise in `where`."""
     original = getattr(Training, where)
 
     def broken(self, *args):
-        if when(self):
+        if self.seed == 1:
             raise error
         return original(self, *args)
 
@@ -214,36 +221,32 @@ def raising(monkeypatch, error, where="step", when=lambda training: training.see
 
 
 BAD_SHAPE = ValueError("a bad shape"), "ValueError: a bad shape"
-EXIT = SystemExit(3), "SystemExit: 3"
 MEMORY = torch.OutOfMemoryError("CUDA out of memory"), "out of memory: batch_size=32 on cpu: CUDA out of memory"
 
 
 @pytest.mark.parametrize(
     "error, said, where, at_once",
     [
-        (*BAD_SHAPE, "step", 1),
-        *((*own, "step", 3) for own in (BAD_SHAPE, EXIT, MEMORY)),
-        (*MEMORY, "terms_after_training", 3),
+        (*BAD_SHAPE, "step", 1), (*BAD_SHAPE, "step", 3), (SystemExit(3), "SystemExit: 3", "step", 3),
+        (*MEMORY, "step", 3), (*MEMORY, "terms_after_training", 3),
     ],
-)
+)  # fmt: skip
 def test_a_training_that_fails_is_an_outcome_and_disturbs_no_other(make, monkeypatch, error, said, where, at_once):
-    raising(monkeypatch, error, where)
     recorder = InMemory()
-    trial = make({PACK: SETTINGS}, recorder, at_once=at_once)
-    reports = driven(trial)
+    with monkeypatch.context() as patch:
+        raising(patch, error, where)
+        trial = make({PACK: SETTINGS}, recorder, at_once=at_once)
+        last = driven(trial)[-1][PACK]["1"]
     outcomes = {config["seed"]: outcome for config, outcome, _ in recorder.ended if config["batch_size"] == 32}
     assert outcomes[1].status == "failed" and outcomes[1].error.startswith(f"{said}\n")
     assert "test_trial.py" in outcomes[1].error, "where it failed is said"
-    assert outcomes[1].failure_kind == ("out_of_memory" if said.startswith("out of memory") else "error")
-    assert told(outcomes[0]) == expected(SETTINGS[0]) and len(recorder.ended) == 3
-    last = reports[-1][PACK]["1"]
+    assert outcomes[1].failure_kind == ("out_of_memory" if error is MEMORY[0] else "error")
+    assert [told(outcomes[0])] == expected(SETTINGS[0]) and len(recorder.ended) == 3
     assert (last["status"], last["done"], last["error"]) == ("failed", True, outcomes[1].error)
     assert math.isnan(last["val_score"])
-    monkeypatch.undo()
-    recorder.ended.clear()
     trial.reset_config({PACK: [SETTINGS[1]]})
     driven(trial)
-    assert told(recorder.ended[0][1]) == expected(SETTINGS[1]), "the process is as good as new"
+    assert told_of(recorder)[3:] == expected(SETTINGS[1]), "the process is as good as new"
 
 
 @pytest.mark.parametrize(
@@ -262,7 +265,7 @@ def test_what_is_wrong_with_the_machine_leaves_the_trial(make, monkeypatch, erro
 
 def test_data_that_cannot_be_used_are_told_from_a_machine_that_fails(make, monkeypatch):
     for error, raised in ((ValueError("2 of 9 images do not decode"), module.UnusableData), (OSError("full"), OSError)):
-        monkeypatch.setattr(module.DeviceData, "load", failing(error))
+        monkeypatch.setattr(module.DeviceData, "load", Mock(side_effect=error))
         with pytest.raises(raised, match=f"^{error}$"):
             make(SETTINGS[0], InMemory())
 
@@ -273,58 +276,43 @@ def test_members_that_are_on_record_are_reported_and_not_trained(make, monkeypat
     recorder.known[recorder.key(SETTINGS[1])] = row
     reports = driven(make({PACK: SETTINGS}, recorder, at_once=2))
     assert reports[0][PACK]["1"] == row | {"done": True}
-    assert [told(outcome) for _, outcome, _ in recorder.ended] == [expected(SETTINGS[0]), expected(SETTINGS[2])]
+    assert told_of(recorder) == expected(SETTINGS[0], SETTINGS[2])
     [alone_there] = driven(make(SETTINGS[1], recorder))
     assert alone_there["val_score"] == 0.7 and alone_there["done"]
 
 
-@pytest.mark.parametrize("harm", ["none", "latest", "all"])
-def test_another_process_goes_on_from_the_latest_state_that_is_whole(make, harm):
+@pytest.mark.parametrize("damaged, looks", [(0, 1), (1, 2), (3, 4)])
+def test_another_process_goes_on_from_the_latest_state_that_is_whole(make, damaged, looks):
     """A pack is cut short; its rest comes in another pack, in another order, and ends as without interruption."""
     recorder = InMemory()
     first = make({PACK: SETTINGS}, recorder, at_once=3, checkpoint_seconds=0)
     for _ in range(SETUP.evaluations - 1):
         first.train()
-    assert not recorder.ended and all(len(states) == SETUP.evaluations - 1 for states in recorder.states.values())
-    for states in recorder.states.values():
-        for place in {"none": [], "latest": [0], "all": range(len(states))}[harm]:
-            name, state = states[place]
-            states[place] = (name, state[: len(state) // 2])
-    second = make({PACK: [SETTINGS[2], SETTINGS[0]]}, recorder, at_once=2)
-    reports = driven(second)
-    assert len(reports) == {"none": 1, "latest": 2, "all": SETUP.evaluations}[harm]
-    assert [told(outcome) for _, outcome, _ in recorder.ended] == [expected(SETTINGS[2]), expected(SETTINGS[0])]
+    assert not recorder.ended
+    for config in SETTINGS:
+        states = recorder.saved(config)
+        assert len(states) == 3
+        states[:damaged] = [(name, state[: len(state) // 2]) for name, state in states[:damaged]]
+    reports = driven(make({PACK: [SETTINGS[2], SETTINGS[0]]}, recorder, at_once=2))
+    assert len(reports) == looks and told_of(recorder) == expected(SETTINGS[2], SETTINGS[0])
 
 
-def test_states_are_saved_at_a_pace(make, monkeypatch):
+def test_states_are_saved_at_a_pace(make, clock):
     """Not before their time, and after one that took 10 s not before fifty times as long."""
-    clock, lasts, look = [0.0], iter([60, 60, 1000, 60]), Training.judge
-    monkeypatch.setattr(module.time, "monotonic", lambda: clock[0])
-
-    def passes(seconds, value):
-        clock[0] += seconds
-        return value
-
-    monkeypatch.setattr(Training, "judge", lambda self, *args: passes(next(lasts), look(self, *args)))
-    monkeypatch.setattr(module.checkpoint, "dumps", lambda training: passes(10, b"state"))
-    recorder = InMemory()
+    recorder, lasts = InMemory(), iter([60, 60, 1000, 60])
+    clock.takes(Training, "judge", lambda *_: next(lasts))
+    clock.takes(module.checkpoint, "dumps", lambda *_: 10)
     driven(make(SETTINGS[0], recorder, checkpoint_seconds=50))
-    assert [name for name, _ in recorder.states[recorder.key(SETTINGS[0])]] == ["at-192", "at-64"]
+    assert [name for name, _ in recorder.saved(SETTINGS[0])] == ["at-192", "at-64"]
 
 
 # Limits
 
 
-def test_a_training_that_takes_too_long_has_failed_and_the_next_goes_on(make, monkeypatch):
+def test_a_training_that_takes_too_long_has_failed_and_the_next_goes_on(make, monkeypatch, clock):
     """A step of the second takes 120 s by the clock, those of the others none."""
-    clock, recorder, step = [0.0], InMemory(), Training.step
-    monkeypatch.setattr(module.time, "monotonic", lambda: clock[0])
-
-    def lasting(self):
-        clock[0] += 120 if self.seed == 1 else 0
-        step(self)
-
-    monkeypatch.setattr(Training, "step", lasting)
+    recorder = InMemory()
+    clock.takes(Training, "step", lambda training: 120 if training.seed == 1 else 0)
     monkeypatch.setattr(module, "SLACK", 10_000)  # the watchdog would end this process
     driven(make({PACK: SETTINGS}, recorder, limit=400))
     outcomes = [outcome for _, outcome, _ in recorder.ended]
@@ -333,44 +321,32 @@ def test_a_training_that_takes_too_long_has_failed_and_the_next_goes_on(make, mo
     assert outcomes[1].images_seen == 128 and len(outcomes[1].curve) == 2, "the look after its 480 s was its last"
 
 
-HANGS = """
-import sys
-sys.path.insert(0, sys.argv[1])
-import time
-from dataclasses import asdict, replace
-from recorders import InMemory
-from trainings import configuration
-from trainings import DATA, SETUP
-from trainables import trial
-from trainables.training.loop import Training
+def hanging(argv):
+    """A process with three trainings, of which the second hangs; it prints what is recorded."""
 
-class Printing(InMemory):
-    def record(self, config, outcome, where):
-        print(config["seed"], outcome.status, outcome.error, flush=True)
-        trial.SLACK = 0  # a machine may be slow at the first, which is evaluated once, and has no limit before that
+    class Printing(InMemory):
+        def record(self, config, outcome, where):
+            print(config["seed"], outcome.status, outcome.error, flush=True)
+            module.SLACK = 0  # a machine may be slow at the first, which is evaluated once, and has no limit before
 
-class Bound(trial.TrainTrial):
-    def setup(self, config):
-        tiny = replace(SETUP, images_seen=64, evaluations=1)
-        super().setup(config, asdict(tiny), None, 1, Printing(), limit=5.0, at_once=1)
+    class Bound(TrainTrial):
+        def setup(self, config):
+            tiny = replace(SETUP, images_seen=64, evaluations=1)
+            super().setup(config, asdict(tiny), None, 1, Printing(), limit=5.0, at_once=1)
 
-def hangs(self):
-    if self.seed == 1:
-        time.sleep(600)
-    step(self)
+    def hangs(self, usual=Training.step):
+        if self.seed == 1:
+            time.sleep(600)
+        usual(self)
 
-step, Training.step, trial.SLACK = Training.step, hangs, 600
-trial.DeviceData.load = classmethod(lambda cls, *args: DATA)
-bound = Bound({trial.PACK: [configuration(0.3, 2.0, 32, seed) for seed in range(3)]})
-while True:
-    bound.train()
-"""
+    Training.step, module.SLACK = hangs, 600
+    module.DeviceData.load = classmethod(lambda cls, *args: DATA)
+    driven(Bound({PACK: [configuration(0.3, 2.0, 32, seed) for seed in range(3)]}))
 
 
 @pytest.mark.slow
-def test_a_training_that_hangs_is_recorded_and_its_process_ends():
-    command = [sys.executable, "-c", HANGS, Path(__file__).parent]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=500)
-    assert ended.returncode == OVERDUE, ended.stderr
-    assert ended.stdout.splitlines() == ["0 completed None", "1 failed timeout: not done after 5 s"]
-    assert "in hangs" in ended.stderr, "and where it hung is said"
+def test_a_training_that_hangs_is_recorded_and_its_process_ends(tmp_path):
+    out, err = tmp_path / "out", tmp_path / "err"
+    assert Forked("test_trial:hanging", [], out, err).wait(500) == OVERDUE, err.read_text()
+    assert out.read_text().splitlines() == ["0 completed None", "1 failed timeout: not done after 5 s"]
+    assert "in hangs" in err.read_text(), "and where it hung is said"

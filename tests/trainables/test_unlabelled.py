@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import torch
 from datafiles import photo, write_folder
-from trainings import SSL_DATA, SSL_SETUP, finished, outcome_of
+from embedded import seeded
+from trainings import SSL_DATA, SSL_SETUP, finished
 
 from trainables import train
 from trainables.data.resident import DeviceData
@@ -19,10 +20,6 @@ from trainables.training.setup import UNLABELLED
 from trainables.training.setups import find_setup
 
 pytestmark = pytest.mark.usefixtures("own_cache")
-
-
-def seeded(seed=0):
-    return torch.Generator().manual_seed(seed)
 
 
 def test_rankme_is_the_published_formula():
@@ -56,14 +53,14 @@ def test_data_without_classes_have_no_probe_and_data_with_classes_keep_it():
     assert not set(UNLABELLED) & set(evaluate([model], SSL_SETUP, SSL_DATA.train, SSL_DATA.validation)[0])
 
 
-@pytest.mark.parametrize("score", UNLABELLED)
-def test_they_select_weights(score):
-    outcome = outcome_of(run := finished(replace(SSL_SETUP, selected_by=score), SSL_DATA))
-    assert outcome.val_score == max(look.scores[score] for look in run.curve)
-    assert outcome.test_score == outcome.scores[f"test_{score}"]
-
-
 # --- a folder
+
+
+FLAT = [f"{number}.jpg" for number in range(50)]
+
+
+def of_classes(classes):
+    return [f"{label}/{number}.jpg" for label in range(classes) for number in range(10)]
 
 
 def made(root, names):
@@ -76,7 +73,7 @@ def small(task=None, **fields):
 
 def test_a_flat_folder_is_trained_and_selected_by_the_retrieval_of_views(tmp_path, capsys, caplog):
     caplog.set_level("INFO", "trainables")
-    place = made(tmp_path, [f"{number}.jpg" for number in range(50)])
+    place = made(tmp_path, FLAT)
     options = f"--dataset folder --task ssl --data-root {place} --device cpu --set images_seen=256".split()
     assert train.main(options) == 0
     said = capsys.readouterr().out
@@ -89,27 +86,20 @@ def test_a_flat_folder_is_trained_and_selected_by_the_retrieval_of_views(tmp_pat
 
 @pytest.mark.parametrize(
     "names, said",
-    [
-        ([f"{number}.jpg" for number in range(50)], "for task ssl without classes the images alone$"),
-        ([f"{label}/{number}.jpg" for label in range(6) for number in range(10)], "--task ssl needs none"),
-        ([f"{label}/{number}.jpg" for label in range(3) for number in range(10)], "with --task ssl none"),
-    ],
+    [(FLAT, "for task ssl without classes the images alone$"), (of_classes(6), "--task ssl needs none"),
+     (of_classes(3), "with --task ssl none")],
     ids=["flat", "six classes", "three classes"],
-)
+)  # fmt: skip
 def test_for_too_few_classes_the_message_has_an_option_that_works(tmp_path, names, said):
     place = made(tmp_path, names)
     with pytest.raises(ValueError, match=said):
         check_training(small(), [64], place)
     setup, _ = check_training(small("ssl"), [16], place)
-    assert setup.metric == ("view_retrieval" if "/" not in names[0] else "probe_accuracy")
+    assert setup.metric == ("view_retrieval" if names is FLAT else "probe_accuracy")
 
 
 def test_few_images_are_told_with_the_error_of_a_score(tmp_path, caplog):
     caplog.set_level("INFO", "trainables")
-    check_training(
-        small("ssl"), [64], made(tmp_path, [f"{label}/{number}.jpg" for label in range(6) for number in range(10)])
-    )
-    said = (
-        "48 training, 6 validation, 6 test images of 6 classes\n  32,000 images are 666.7 epochs; of 6 .* error of 0.20"
-    )
-    assert re.search(said, caplog.text)
+    check_training(small("ssl"), [64], made(tmp_path, of_classes(6)))
+    assert "48 training, 6 validation, 6 test images of 6 classes\n  32,000 images are 666.7 epochs" in caplog.text
+    assert re.search("; of 6 .* error of 0.20", caplog.text)

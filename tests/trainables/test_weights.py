@@ -8,13 +8,14 @@ from urllib.error import URLError
 
 import pytest
 import torch
+from embedded import alike, seeded
+from pickled import Calls
 from torch import nn
 from torchvision import models as torchvision_models
 from torchvision.models import Weights, WeightsEnum
 from torchvision.transforms.v2 import functional as tv
 
 from trainables.data.augmentation import normalise
-from trainables.models import weights
 from trainables.models.networks import build_network
 from trainables.models.weights import Standardise
 
@@ -26,21 +27,23 @@ STAGES = ("conv1", "bn1", "relu", "maxpool", "layer1", "layer2", "layer3", "laye
 def empty_hub(tmp_path, monkeypatch):
     """torch.hub's folder is a temporary one, and nothing is ever asked of the network."""
 
-    def offline(request, *args, **kwargs):
+    def local_alone(request, *args, usual=torch.hub.urlopen, **kwargs):
+        if request.full_url.startswith("file:"):
+            return usual(request, *args, **kwargs)
         raise URLError(f"no network in tests: {request.full_url}")
 
     monkeypatch.setenv("TORCH_HOME", str(tmp_path / "torch"))
-    monkeypatch.setattr("torch.hub.urlopen", offline)
+    monkeypatch.setattr("torch.hub.urlopen", local_alone)
 
 
-def build(name, weights="none", channels=3, image_size=64, projection=False, seed=0, embedding=0):
-    options = {"channels": channels, "image_size": image_size, "projection": projection, "seed": seed}
-    return build_network(name, weights=str(weights), embedding=embedding, **options).eval()
+def build(name, weights="none", channels=3, image_size=64, projection=False, **more):
+    options = {"channels": channels, "image_size": image_size, "projection": projection, "seed": 0} | more
+    return build_network(name, weights=str(weights), **options).eval()
 
 
 def scrambled(module, seed=1):
     """Every parameter and statistic away from its initial value, activations still of order one."""
-    generator = torch.Generator().manual_seed(seed)
+    generator = seeded(seed)
     for name, tensor in module.state_dict().items():
         if tensor.is_floating_point():
             noise = torch.rand(tensor.shape, generator=generator)
@@ -49,33 +52,19 @@ def scrambled(module, seed=1):
     return module.eval()
 
 
-@pytest.fixture(scope="module")
-def from_torchvision(tmp_path_factory):
-    """Our name -> (our name, torchvision's network, the file of its state dict)."""
-
-    @cache
-    def made(origin):
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(3)
-            net = scrambled(getattr(torchvision_models, origin)(weights=None))
-        return net, saved(tmp_path_factory.mktemp("weights"), net.state_dict())
-
-    return lambda name: (name, *made(NETWORKS[name]))
-
-
-@pytest.fixture(params=sorted(NETWORKS))
-def pretrained(request, from_torchvision):
-    return from_torchvision(request.param)
+@cache
+def of_torchvision(origin):
+    """torchvision's network, scrambled."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(3)
+        return scrambled(getattr(torchvision_models, origin)(weights=None))
 
 
 @pytest.fixture
-def resnet18(from_torchvision):
-    """Where ResNet-50 would show nothing that ResNet-18 does not."""
-    return from_torchvision("resnet18_gem")
-
-
-def alike(one, other):
-    return all(torch.equal(a, b) for a, b in zip(one.state_dict().values(), other.state_dict().values(), strict=True))
+def resnet18(tmp_path):
+    """(our name, torchvision's network, the file of its state dict)"""
+    net = of_torchvision("resnet18")
+    return "resnet18_gem", net, saved(tmp_path, net.state_dict(), "resnet18.pth")
 
 
 def saved(tmp_path, state, name="weights.pth"):
@@ -84,15 +73,14 @@ def saved(tmp_path, state, name="weights.pth"):
 
 
 def photographs(n=2, channels=3, size=64):
-    return torch.randint(
-        0, 256, (n, channels, size, size), generator=torch.Generator().manual_seed(0), dtype=torch.uint8
-    )
+    generator = seeded()
+    return torch.randint(0, 256, (n, channels, size, size), generator=generator, dtype=torch.uint8)
 
 
 def as_imagenet(images):
-    """How torchvision's own transforms standardise bytes."""
+    """How torchvision's own transforms standardise bytes; grey is repeated."""
     transforms = torchvision_models.ResNet50_Weights.IMAGENET1K_V1.transforms()
-    return tv.normalize(images.float() / 255, transforms.mean, transforms.std)
+    return tv.normalize(images.expand(-1, 3, -1, -1).float() / 255, transforms.mean, transforms.std)
 
 
 # --- the input
@@ -101,8 +89,7 @@ def as_imagenet(images):
 def test_standardise_is_torchvisions_repeats_grey_and_has_nothing_to_train():
     standardise = Standardise()
     for images in (torch.arange(256, dtype=torch.uint8).repeat(3, 1).reshape(1, 3, 16, 16), photographs(channels=1)):
-        expected = as_imagenet(images.expand(-1, 3, -1, -1))
-        torch.testing.assert_close(standardise(normalise(images)), expected, rtol=0, atol=1e-6)
+        torch.testing.assert_close(standardise(normalise(images)), as_imagenet(images), rtol=0, atol=1e-6)
     assert not list(standardise.parameters()) and sorted(standardise.state_dict()) == ["mean", "std"]
 
 
@@ -110,20 +97,18 @@ def test_standardise_is_torchvisions_repeats_grey_and_has_nothing_to_train():
 
 
 @pytest.mark.parametrize("channels", [1, 3])
-def test_bytes_in_features_out_as_torchvision(pretrained, channels):
+@pytest.mark.parametrize("name, origin", [*NETWORKS.items(), ("torchvision:resnet18", "resnet18")])
+def test_bytes_in_features_out_as_torchvision(tmp_path, name, origin, channels):
     """The whole way: our [-1, 1] into our trunk against torchvision's standardisation into torchvision's network."""
-    name, net, path = pretrained
-    images = photographs(channels=channels)
-    model = build(name, path, channels, embedding=16)
-    assert torch.equal(model.trunk.conv1.weight, net.conv1.weight)
+    net, images = of_torchvision(origin), photographs(channels=channels)
+    model = build(name, saved(tmp_path, net.state_dict()), channels, embedding=16)
+    left_out = {"relu"} if name == "resnet50_xbm" else set()
     with torch.no_grad():
-        body = nn.Sequential(
-            *(net.get_submodule(stage) for stage in STAGES if (name, stage) != ("resnet50_xbm", "relu"))
-        )
-        maps = body(as_imagenet(images.expand(-1, 3, -1, -1)))
+        body = nn.Sequential(*(net.get_submodule(stage) for stage in STAGES if stage not in left_out))
+        maps = body(as_imagenet(images))
         gem = maps.clamp(min=1e-6).pow(3).mean((2, 3)).pow(1 / 3)
-        expected = {"resnet18_gem": gem, "resnet50": maps.mean((2, 3)), "resnet50_xbm": maps.amax((2, 3))}[name]
-        torch.testing.assert_close(model.features(normalise(images)), expected, rtol=1e-3, atol=5e-4)
+        pooled = {"resnet18_gem": gem, "resnet50_xbm": maps.amax((2, 3))}.get(name, maps.mean((2, 3)))
+        torch.testing.assert_close(model.features(normalise(images)), pooled, rtol=1e-3, atol=5e-4)
 
 
 @pytest.mark.parametrize("drop", ["fc.", "num_batches_tracked"])
@@ -151,7 +136,7 @@ def test_the_head_is_the_seeded_one_with_and_without_weights(resnet18, channels,
 @pytest.mark.parametrize("name, channels", [("small_conv", 1), ("resnet32", 3), ("pretrained", 3), ("pretrained", 1)])
 def test_our_own_file_is_the_network_that_was_saved(resnet18, tmp_path, name, channels):
     """From scratch it was fed [-1, 1], so no standardisation is put in front of it; pretrained it keeps its own."""
-    name, path = (resnet18[0], resnet18[2]) if name == "pretrained" else (name, "none")
+    name, path = resnet18[::2] if name == "pretrained" else (name, "none")
     model = scrambled(build(name, path, channels, embedding=8), seed=2)
     copy = build(name, saved(tmp_path, model.state_dict()), channels, seed=9, embedding=8)
     images = normalise(photographs(channels=channels))
@@ -164,15 +149,13 @@ def test_heads_come_and_go_with_our_own_files(tmp_path):
     """Self-supervised first, then metric learning: the projection is left behind, the new head is the seeded one."""
     model = scrambled(build("small_conv", projection=True))
     path = saved(tmp_path, model.state_dict())
-    bare, linear = build("small_conv", path), build("small_conv", path, seed=4, embedding=8)
     images = normalise(photographs())
-    with torch.no_grad():
-        assert torch.equal(bare.features(images), model.features(images))
-        assert torch.equal(linear.features(images), model.features(images))
+    linear = build("small_conv", path, seed=4, embedding=8)
+    for found in (build("small_conv", path), linear):
+        assert torch.equal(found.features(images), model.features(images))
     assert torch.equal(linear.head.weight, build("small_conv", seed=4, embedding=8).head.weight)
     model = scrambled(build("resnet32"))  # a bare trunk's file, of no layers of torchvision's
-    copy = build("resnet32", saved(tmp_path, model.trunk.state_dict()), seed=9)
-    assert alike(copy, model)
+    assert alike(build("resnet32", saved(tmp_path, model.trunk.state_dict()), seed=9), model)
 
 
 def mine(channels, image_size):
@@ -186,37 +169,34 @@ def test_files_for_a_users_network(tmp_path):
     assert torch.equal(build(name, bare, **small).trunk[1].weight, model.trunk[1].weight)
     whole = saved(tmp_path, model.state_dict())
     assert torch.equal(build(name, whole, seed=3, **small, embedding=3).head.weight, model.head.weight)
-    with pytest.raises(
-        ValueError, match="'imagenet' exist for .*'resnet18_gem', 'resnet50'.*, not for network '.*:mine'"
-    ):
-        build(name, "imagenet", **small)
+
+
+def below(start, state):
+    return {f"{start}{name}": tensor for name, tensor in state.items()}
 
 
 def moco(state):
     """As facebookresearch/moco's main_moco.py saves them: the trained encoder, its slow copy, and the queue."""
-    slow = {f"module.encoder_k.{name}": torch.zeros_like(tensor) for name, tensor in state.items()}
-    return (
-        {f"module.encoder_q.{name}": tensor for name, tensor in state.items()} | slow | {"module.queue": torch.ones(3)}
-    )
+    slow = {name: torch.zeros_like(tensor) for name, tensor in state.items()}
+    return below("module.encoder_q.", state) | below("module.encoder_k.", slow) | {"module.queue": torch.ones(3)}
 
 
 WRAPPERS = {
-    "DataParallel": lambda state: {f"module.{name}": tensor for name, tensor in state.items()},
+    "DataParallel": lambda state: below("module.", state),
     "Lightning": lambda state: {
-        "state_dict": {"loss.w": torch.ones(2)} | {f"backbone.{name}": tensor for name, tensor in state.items()},
-        "hyper_parameters": {"lr": 0.1}, "pytorch-lightning_version": "2.5",
+        "state_dict": {"loss.w": torch.ones(2)} | below("backbone.", state), "hyper_parameters": {"lr": 0.1},
     },
     "MoCo": lambda state: {"arch": "resnet18", "state_dict": moco(state), "optimizer": {"state": {}}},
     "torch.compile of a part": lambda state: {name.replace("layer1.", "layer1._orig_mod."): tensor
                                               for name, tensor in state.items()},
-    "all at once": lambda state: {"model": {f"_orig_mod.module.net.{name}": tensor for name, tensor in state.items()}},
+    "all at once": lambda state: {"model": below("_orig_mod.module.net.", state)},
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("wrapper", WRAPPERS)
+@pytest.mark.parametrize("wrapper", WRAPPERS.values(), ids=WRAPPERS)
 def test_wrapped_weights_are_unwrapped(resnet18, tmp_path, wrapper):
     name, net, path = resnet18
-    assert alike(build(name, saved(tmp_path, WRAPPERS[wrapper](net.state_dict()))), build(name, path))
+    assert alike(build(name, saved(tmp_path, wrapper(net.state_dict()))), build(name, path))
 
 
 # --- files that are refused
@@ -232,35 +212,23 @@ def refused(name, path, **options):
 
 def test_files_that_do_not_fit_are_refused_with_counts_and_first_names(tmp_path, resnet18):
     deeper = torchvision_models.resnet34(weights=None).state_dict()  # holds all that ResNet-18 has, and more
-    model = build("small_conv", embedding=8)
-    without = lambda name: {key: value for key, value in model.state_dict().items() if key != name}  # noqa: E731
+    ours = build("small_conv", embedding=8).state_dict()
     for name, state, embedding, message in (
         ("resnet18_gem", deeper, 0, "0 are missing, 0 are of another shape, and 96"),
         ("resnet32", resnet18[1].state_dict(), 0,
          "165 (trunk.0.weight, ...) are missing, 0 are of another shape, and 120"),
-        ("small_conv", without("trunk.4.running_mean"), 8, "1 (trunk.4.running_mean) are missing"),
-        ("small_conv", without("head.bias"), 8, "1 (head.bias) are missing"),
-        ("small_conv", model.state_dict(), 9, "2 (head.weight: [8, 512], here [9, 512], ...) are of another shape"),
+        ("small_conv", {name: tensor for name, tensor in ours.items() if name != "head.bias"}, 8,
+         "1 (head.bias) are missing"),
+        ("small_conv", ours, 9, "2 (head.weight: [8, 512], here [9, 512], ...) are of another shape"),
         ("small_conv", build("small_conv", channels=1).state_dict(), 0,
          "1 (trunk.0.weight: [32, 1, 3, 3], here [32, 3, 3, 3]) are of another shape"),
     ):  # fmt: skip
-        said = refused(name, saved(tmp_path, state), embedding=embedding)
-        assert message in said, said
-
-
-class Evil:
-    """Unpickling it makes a folder."""
-
-    def __init__(self, folder):
-        self.folder = folder
-
-    def __reduce__(self):
-        return os.mkdir, (str(self.folder),)
+        assert message in refused(name, saved(tmp_path, state), embedding=embedding)
 
 
 @pytest.mark.parametrize("kind", ["torch.save", "pickle", "hidden among weights"])
 def test_a_pickle_that_wants_to_run_code_is_refused_and_not_run(tmp_path, kind):
-    evil, path = Evil(tmp_path / "harmed"), tmp_path / "evil.pth"
+    evil, path = Calls(os.mkdir, str(tmp_path / "harmed")), tmp_path / "evil.pth"
     if kind == "pickle":
         path.write_bytes(pickle.dumps(evil, protocol=2))
     else:
@@ -274,17 +242,11 @@ def test_a_pickle_that_wants_to_run_code_is_refused_and_not_run(tmp_path, kind):
 @pytest.mark.parametrize(
     "content, message",
     [
-        (b"", "refuses it"),
-        (b"<html>404</html>", "refuses it"),
-        (b"PK\x03\x04 half a zip", "refuses it"),
-        ({}, "not a state dict"),
-        ([torch.zeros(3)], "it has list"),
-        (torch.zeros(3), "it has Tensor"),
+        (b"", "refuses it"), (b"<html>404</html>", "refuses it"), (nn.Linear(2, 2), "refuses it"),
+        ({}, "not a state dict"), ([torch.zeros(3)], "it has list"), ({1: torch.zeros(3)}, "it has 1: Tensor"),
         ({"state_dict": {"a": [3]}, "epoch": 3}, "it has 'a': list"),
-        ({1: torch.zeros(3)}, "it has 1: Tensor"),
-        (nn.Linear(2, 2), "refuses it"),
     ],
-)
+)  # fmt: skip
 def test_what_is_not_a_state_dict_is_refused(tmp_path, content, message):
     path = tmp_path / "weights.pth"
     path.write_bytes(content) if isinstance(content, bytes) else torch.save(content, path)
@@ -305,55 +267,44 @@ def test_an_absent_file_is_an_oserror_that_names_it(tmp_path, monkeypatch):
 # --- ImageNet
 
 
-def local_weights(monkeypatch, path):
-    """ResNet-18's ImageNet weights are the file at `path`."""
-
-    class Local(WeightsEnum):
-        IMAGENET1K_V1 = Weights(url=path.as_uri(), transforms=None, meta={})
-
-    monkeypatch.undo()  # file:// goes through the real urlopen
-    monkeypatch.setenv("TORCH_HOME", str(path.parent / "torch"))
-    monkeypatch.setattr(weights, "imagenet_weights", {"resnet18_gem": Local.IMAGENET1K_V1}.__getitem__)
-
-
-def test_the_published_addresses_are_torchvisions_first_versions():
+def test_imagenet_weights_that_cannot_be_had_are_an_error_that_says_what_to_do(tmp_path):
+    """They are torchvision's first versions."""
     theirs = {"resnet18": torchvision_models.ResNet18_Weights, "resnet50": torchvision_models.ResNet50_Weights}
     for name, origin in NETWORKS.items():
-        assert weights.imagenet_weights(name) is theirs[origin].IMAGENET1K_V1
-
-
-def test_imagenet_weights_without_a_network_say_what_to_do(tmp_path):
-    for name in NETWORKS:
         with pytest.raises(OSError) as raised:
             build(name, "imagenet")
-        url = weights.imagenet_weights(name).url
+        url = theirs[origin].IMAGENET1K_V1.url
         cached = tmp_path / "torch" / "hub" / "checkpoints" / os.path.basename(url)
         for part in (url, "URLError", str(cached), "TORCH_HOME", "`--weights none`", "`--weights FILE`"):
             assert part in str(raised.value)
-    for name in ("small_conv", "resnet32"):
+    for name in ("small_conv", "resnet32", f"{__name__}:mine"):
         with pytest.raises(ValueError, match=f"'imagenet' exist for .*'resnet18_gem', .*, not for network '{name}'"):
             build(name, "imagenet")
 
 
-def published(tmp_path, state, checksum=None):
-    """A file named as torch.hub wants it, with the first digits of its SHA-256."""
+def publish(monkeypatch, tmp_path, state, checksum=None):
+    """The file of ResNet-18's ImageNet weights, named by the first digits of its SHA-256, as torch.hub wants it."""
     path = saved(tmp_path, state)
-    digits = checksum or hashlib.sha256(path.read_bytes()).hexdigest()[:8]
-    return path.rename(tmp_path / f"resnet18-{digits}.pth")
+    path = path.rename(tmp_path / f"resnet18-{checksum or hashlib.sha256(path.read_bytes()).hexdigest()[:8]}.pth")
+
+    class Local(WeightsEnum):
+        IMAGENET1K_V1 = Weights(url=path.as_uri(), transforms=None, meta={})
+
+    monkeypatch.setattr(torchvision_models, "ResNet18_Weights", Local)
+    return path
 
 
 def test_imagenet_weights_are_downloaded_once_checked_and_loaded(tmp_path, monkeypatch):
     net = scrambled(torchvision_models.resnet18(weights=None))
-    path = published(tmp_path, net.state_dict())
-    local_weights(monkeypatch, path)
-    build("resnet18_gem", "imagenet", 1, 64)
+    path = publish(monkeypatch, tmp_path, net.state_dict())
+    build("resnet18_gem", "imagenet", 1)
     path.unlink()  # from now on it is torch.hub's copy
     model = build("resnet18_gem", "imagenet")
     assert torch.equal(model.trunk.layer4[1].conv2.weight, net.layer4[1].conv2.weight)
 
 
 def test_a_download_with_a_wrong_checksum_is_refused(tmp_path, monkeypatch):
-    local_weights(monkeypatch, published(tmp_path, {"a": torch.zeros(1)}, checksum="00000000"))
+    publish(monkeypatch, tmp_path, {"a": torch.zeros(1)}, checksum="00000000")
     with pytest.raises(OSError, match="invalid hash value"):
         build("resnet18_gem", "imagenet")
     assert not list((tmp_path / "torch").rglob("*.pth"))
@@ -367,24 +318,13 @@ def features(model, images):
         return model.features(normalise(images))
 
 
-@pytest.mark.parametrize("channels", [1, 3])
-def test_torchvisions_network_with_a_file_is_torchvisions_before_its_classifier(resnet18, channels):
-    _, net, path = resnet18
-    images = photographs(channels=channels)
-    found = features(build("torchvision:resnet18", path, channels), images)
-    with torch.no_grad():
-        expected = net(as_imagenet(images.expand(-1, 3, -1, -1)))
-        torch.testing.assert_close(net.fc(found), expected, rtol=1e-4, atol=1e-4)
-
-
 @pytest.mark.parametrize("name, dimensions", [("mobilenet_v3_small", 1024), ("regnet_y_400mf", 440)])
 def test_from_scratch_images_are_taken_as_they_are_and_seeds_decide(name, dimensions):
     before = torch.get_rng_state()
     one, two, other = (build(f"torchvision:{name}", channels=1, seed=seed) for seed in (0, 0, 1))
     assert torch.equal(torch.get_rng_state(), before) and "standardise.mean" not in one.state_dict()
     assert features(one, photographs(channels=1)).shape == (2, dimensions)
-    first, second, third = (list(model.parameters()) for model in (one, two, other))
-    assert all(map(torch.equal, first, second)) and not torch.equal(first[0], third[0])
+    assert alike(one, two) and not alike(one, other)
 
 
 @pytest.mark.parametrize(
@@ -412,35 +352,30 @@ def test_a_library_that_is_not_installed_is_named_with_its_command(monkeypatch):
 @pytest.mark.slow
 def test_timms_networks(tmp_path, monkeypatch):
     timm = pytest.importorskip("timm")
-    net = timm.create_model("resnet18.a1_in1k").eval()
-    path = tmp_path / "weights.pth"
-    torch.save({"state_dict": {f"module.{name}": tensor for name, tensor in net.state_dict().items()}}, path)
-    images = photographs()
+    net, images = timm.create_model("resnet18.a1_in1k").eval(), photographs()
+    path = saved(tmp_path, {"state_dict": below("module.", net.state_dict())})
     found = features(build("timm:resnet18.a1_in1k", path), images)
-    mean, std = (net.pretrained_cfg[name] for name in ("mean", "std"))
+    standardised = tv.normalize(images.float() / 255, net.pretrained_cfg["mean"], net.pretrained_cfg["std"])
     with torch.no_grad():
-        expected = net.forward_head(
-            net.forward_features(tv.normalize(images.float() / 255, mean, std)), pre_logits=True
-        )
+        expected = net.forward_head(net.forward_features(standardised), pre_logits=True)
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
     vit = build("timm:vit_tiny_patch16_224", image_size=32, channels=1)  # its size is fixed when it is built
     assert features(vit, photographs(channels=1, size=32)).shape == (2, 192)
     for unknown in ("timm:resnet18x", "timm:resnet18.nope"):
         with pytest.raises(ValueError, match=f"network '{unknown}', .* raised "):
             build(unknown)
-    with pytest.MonkeyPatch.context() as patch:  # as if timm had fetched them
-        empty = timm.create_model
 
-        def fetched(name, pretrained, **how):
-            model, weights = empty(name, **how), net.state_dict()
-            model.load_state_dict({key: weights[key] for key in model.state_dict()} if pretrained else {}, pretrained)
-            return model
+    def fetched(name, pretrained, create=timm.create_model, **how):
+        model, weights = create(name, **how), net.state_dict()
+        model.load_state_dict({key: weights[key] for key in model.state_dict()} if pretrained else {}, pretrained)
+        return model
 
+    with monkeypatch.context() as patch:
         patch.setattr(timm, "create_model", fetched)
         before = torch.get_rng_state()
         pretrained = build("timm:resnet18.a1_in1k", "imagenet")
         assert torch.equal(torch.get_rng_state(), before)
-        assert torch.equal(features(pretrained, images), found) and type(pretrained.standardise) is Standardise
+    assert torch.equal(features(pretrained, images), found) and type(pretrained.standardise) is Standardise
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     with pytest.raises(OSError, match="weights 'imagenet': .*HF_HOME.*--weights FILE"):

@@ -49,7 +49,7 @@ def recipe(roots: list[Path], task: str | None = None) -> Recipe:
     source = Source((folder,), _WANTED)
     lists = {split: read_list(folder / file) for split, file in LISTS.items()}
     urls = {url for entries in lists.values() for url, _ in entries}
-    missing = {url for url in urls if f"{folder.name}/images/{_file_name(url)}" not in source.members}
+    missing = {url for url in urls if f"{folder.name}/{image_name(url)}" not in source.members}
     untried = missing - read_dead(folder).keys()
     classes = _classes(folder, lists, missing)
     kept = {split: {name: images for name, images in found.items() if len(images) >= IMAGES_PER_CLASS}
@@ -79,9 +79,9 @@ def download(root: Path) -> None:
     with FileLock(folder / "images.lock"), (folder / "dead.txt").open("a") as file:
         dead = read_dead(folder)
         urls = list(dict.fromkeys(url for name in LISTS.values() for url, _ in read_list(folder / name)))
-        wanted = [url for url in urls if url not in dead and not _image(folder, url).exists()]
+        wanted = [url for url in urls if url not in dead and not (folder / image_name(url)).exists()]
         log.info("%s: fetching %d of %d images", folder, len(wanted), len(urls))
-        outcomes = in_order(lambda url: _fetch_image(url, _image(folder, url)), wanted, THREADS, AHEAD)
+        outcomes = in_order(lambda url: _fetch_image(url, folder / image_name(url)), wanted, THREADS, AHEAD)
         silent: dict[str, str] = {}
         for url, (answered, reason) in zip(wanted, tqdm(outcomes, total=len(wanted), disable=None), strict=True):
             if reason and not answered:
@@ -140,12 +140,9 @@ def _find(roots: list[Path]) -> Path:
     raise missing_data("landmarks", roots, LAYOUT, ORIGIN, download=True)
 
 
-def _file_name(url: str) -> str:
-    return f"{blake2b(url.encode(), digest_size=16).hexdigest()}.jpg"
-
-
-def _image(folder: Path, url: str) -> Path:
-    return folder / "images" / _file_name(url)
+def image_name(url: str) -> str:
+    """The name of a link's photo, relative to the dataset's folder."""
+    return f"images/{blake2b(url.encode(), digest_size=16).hexdigest()}.jpg"
 
 
 def _classes(
@@ -159,7 +156,7 @@ def _classes(
         classes[split] = {name: [] for name in names}
         for url, name in entries:
             if url not in seen:
-                classes[split][name].append(f"{folder.name}/images/{_file_name(url)}")
+                classes[split][name].append(f"{folder.name}/{image_name(url)}")
             seen.add(url)
     return classes
 

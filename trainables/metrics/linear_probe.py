@@ -68,13 +68,13 @@ def linear_probes(
     if standardised:
         x, x_test = _standardised(x, x_test)
     epochs = max(epochs, math.ceil(steps / math.ceil(x.shape[1] / batch_size)))
-    weights = _fit(_with_ones(x), y, classes, epochs, batch_size, learning_rate, generator)
+    weights = fit(_with_ones(x), y, classes, epochs, batch_size, learning_rate, generator)
     accuracies = (torch.bmm(_with_ones(x_test), weights).argmax(2) == y_test).double().mean(1)
     finite = train_features.isfinite().all(2).all(1) & test_features.isfinite().all(2).all(1).to(device)
     return accuracies.masked_fill(~finite, math.nan)
 
 
-def _fit(
+def fit(
     x: Tensor, y: Tensor, classes: int, epochs: int, batch_size: int, learning_rate: float, generator: torch.Generator
 ) -> Tensor:
     """Weights [members, d + 1, classes] after the epochs; x [members, n, d + 1] has the bias's column of ones last, y

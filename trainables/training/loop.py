@@ -236,7 +236,7 @@ class Training:
 
     def _step(self, with_memory: bool) -> tuple[Tensor, Tensor, Tensor]:
         """Run one iteration without waiting; returns the terms [terms], embeddings [b, d] and labels [b]."""
-        images, labels = self._batch()
+        images, labels = self.batch()
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.setup.precision == "bfloat16"):
             z = self.model(images)
         terms = all_terms = torch.stack(assembly.loss_terms(z, labels, self.setup))  # [terms]
@@ -249,7 +249,7 @@ class Training:
         self._sums += terms.detach()
         return terms.detach(), z.detach(), labels
 
-    def _batch(self, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
+    def batch(self, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
         """Images [b, c, h, w] ready for the network, and their labels [b]. generator None: the training's own."""
         generator = generator or self.generator
         indices, labels = self.sampler.draw(generator)
@@ -262,7 +262,7 @@ class Training:
         generator, rows = torch.Generator(self.device), []
         generator.set_state(self.generator.get_state())  # a copy, so that a second test has equal terms
         for _ in range(TERM_BATCHES):
-            images, labels = self._batch(generator)
+            images, labels = self.batch(generator)
             z = self.model(images)
             terms = dict(zip(self.loss.scores, assembly.loss_terms(z, labels, self.setup)))
             rows.append(terms | self._pair_statistics(z, labels))

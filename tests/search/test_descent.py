@@ -1,6 +1,5 @@
 """Laws of the coordinate descent, and its figures on ridges like the paper's."""
 
-import json
 import math
 
 import numpy as np
@@ -98,24 +97,6 @@ def test_the_scale_of_the_metric_does_not_matter(scale, offset):
         assert np.allclose([PLANE.to_coordinates(h) for h, _ in history], [PLANE.to_coordinates(h) for h, _ in plain])
 
 
-def test_a_batch_size_is_an_allowed_integer_and_duplicates_cost_nothing():
-    search = descent(CUBE, start={"Lambda_p": 8e-3, "Lambda_e": 2.0, "batch_size": 64})
-    history = run(search, lambda h: ridge(h) - 0.01 * abs(math.log2(h["batch_size"] / 128)), 40)
-    assert {h["batch_size"] for h, _ in history} <= {16, 32, 64, 128, 256, 512}
-    assert all(type(h["batch_size"]) is int for h, _ in history)
-    assert search.best[0]["batch_size"] == 128
-
-
-@pytest.mark.parametrize("failure", [None, math.nan, math.inf, -math.inf])
-def test_a_failed_trial_is_worse_than_any_number_and_never_stalls(failure):
-    calls = iter(range(1000))
-    search = descent(PLANE, seed=3)
-    history = run(search, lambda h: failure if next(calls) % 3 == 1 else ridge(h) - 5, 30)
-    assert len(history) == 30
-    assert [value for _, value in history[1::3]] == [None] * 10
-    assert search.best[1] == max(value for _, value in history if value is not None)
-
-
 def test_a_failing_start_is_left_behind():
     def cliff(h):
         return None if h["Lambda_p"] > 0.05 else ridge(h)
@@ -153,22 +134,6 @@ def test_a_trial_that_was_stopped_may_lose_a_comparison_but_never_win_one(rule):
             assert not np.allclose(moved, origin.line_position * direction)
     assert lucky.best[1] < 1
     assert CoordinateDescent.from_state(lucky.state()).ask() == lucky.ask()
-
-
-@given(st.integers(0, 500), st.integers(0, 25), st.booleans())
-@settings(max_examples=10, deadline=None)
-def test_resumed_equals_never_stopped(seed, stop_after, in_mid_trial):
-    uninterrupted, search = (descent(CUBE, seed=seed, workers=1) for _ in range(2))
-    whole = run(uninterrupted, ridge, 30)
-    run(search, ridge, stop_after)
-    live = search.ask() if in_mid_trial else None
-    search = CoordinateDescent.from_state(json.loads(json.dumps(search.state())))
-    if live is not None:
-        assert search.live == [live] and search.ask() is None
-        search.tell(live, ridge(live))
-    run(search, ridge, 30 - len(search.history))
-    assert search.history == whole
-    assert [search.origin(h) for h, _ in search.history] == [uninterrupted.origin(h) for h, _ in whole]
 
 
 def test_values_told_before_the_first_ask_are_starts_that_cost_nothing():

@@ -130,14 +130,6 @@ def test_a_live_trial_is_on_a_line_through_what_was_asked():
         assert turned.min() < 1e-6
 
 
-@pytest.mark.parametrize("told", [[FAILED], [FAILED] * 4, [0.3, FAILED, 0.3]])
-def test_failures_and_equal_values_do_not_stop_it(told):
-    search = Search().ask(8)
-    for index, value in enumerate(told):
-        search.trials[index][1] = value
-    assert smallest_gap(search.ask(8).x) >= APART - 1e-9
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("workers, rounds", [(4, 3), (8, 2), (16, 2)])
 def test_few_rounds_reach_the_ridges_top(workers, rounds):

@@ -79,18 +79,26 @@ def test_a_line_through_axes_of_both_scales_stays_in_the_box_and_leaves_the_othe
 
 def test_a_chord_that_only_touches_a_corner_has_no_length():
     corner = BOX.to_coordinates({"Lambda_p": 17.0, "Lambda_e": 1e-6, "batch_size": 16})
-    assert BOX.chord(corner, [1, -1, 0]) == (pytest.approx(-math.log2(1.7e7)), 0.0) or BOX.chord(corner, [1, 1, 0]) == (
-        0.0,
-        0.0,
-    )
     assert BOX.chord(corner, [1, 1, 0]) == (0.0, 0.0)
 
 
-def test_chord_refuses_a_point_outside_and_a_direction_without_length():
-    with pytest.raises(ValueError, match="outside"):
-        BOX.chord([10, 0, 6], [1, 0, 0])
-    with pytest.raises(ValueError, match="at least one component"):
-        BOX.chord([0, 0, 6], [0, 0, 0])
+REFUSED = {
+    "a point outside": (lambda: BOX.chord([10, 0, 6], [1, 0, 0]), "outside"),
+    "no direction": (lambda: BOX.chord([0, 0, 6], [0, 0, 0]), "at least one component"),
+    "no axis": (Space, "axis"),
+    "another scale": (lambda: Axis("weight", 0.1, 1, scale="cubic"), "weight: scale 'cubic': 'log' or 'linear'"),
+    "a gap": (lambda: BOX.check({"Lambda_p": 1, "Lambda_e": 1}), "batch_size"),
+    "above": (lambda: BOX.check({"Lambda_p": 18, "Lambda_e": 1, "batch_size": 16}), "18"),
+    "not allowed": (lambda: BOX.check({"Lambda_p": 1, "Lambda_e": 1, "batch_size": 48}), "48"),
+    "no number": (lambda: BOX.check({"Lambda_p": "a", "Lambda_e": 1, "batch_size": 16}), "'a'"),
+}
+"""What is wrong -> the call, and a word of the message."""
+
+
+@pytest.mark.parametrize("call, said", REFUSED.values(), ids=REFUSED)
+def test_what_has_no_place_in_the_space_is_refused_by_value(call, said):
+    with pytest.raises(ValueError, match=said):
+        call()
 
 
 def test_snapping():
@@ -154,20 +162,6 @@ def test_impossible_domains_are_refused_by_name(domain, said):
     assert "weight" in str(error.value)
 
 
-@pytest.mark.parametrize(
-    "h, said",
-    [
-        ({"Lambda_p": 1, "Lambda_e": 1}, "batch_size"),
-        ({"Lambda_p": 18, "Lambda_e": 1, "batch_size": 16}, "18"),
-        ({"Lambda_p": 1, "Lambda_e": 1, "batch_size": 48}, "48"),
-        ({"Lambda_p": "a", "Lambda_e": 1, "batch_size": 16}, "'a'"),
-    ],
-)
-def test_configurations_outside_are_refused_by_value(h, said):
-    with pytest.raises(ValueError, match=said):
-        BOX.check(h)
-
-
 ROUNDED = Space(
     lr=(0.001, 0.1), mix=Linear(0, 0.3), decay=[0.1, 0.3], drop=Linear(0, 1, step=0.1), depth=Linear(1, 8, step=1)
 )
@@ -219,11 +213,6 @@ def test_json_there_and_back():
     assert eval(repr(space)) == space
 
 
-def test_axes_stored_before_there_were_linear_ones_are_log_scaled():
-    stored = [{"name": "a", "low": 1e-3, "high": 1.0, "values": None, "step": None}]
-    assert Space.from_json(stored) == Space(a=(1e-3, 1.0))
-
-
 @pytest.mark.parametrize("value", [0.15, -0.15, 1.2, "0.1"])
 def test_multiples_are_told_from_other_values_around_zero(value):
     space = Space(x=Linear(-1, 1, step=0.1))
@@ -234,16 +223,6 @@ def test_multiples_are_told_from_other_values_around_zero(value):
 
 def test_an_axis_may_have_any_name():
     assert Space(self=(0.1, 1.0), axes=[1, 2]).names == ("self", "axes")
-
-
-def test_a_space_needs_an_axis():
-    with pytest.raises(ValueError):
-        Space()
-
-
-def test_there_are_two_scales():
-    with pytest.raises(ValueError, match="weight: scale 'cubic': 'log' or 'linear'"):
-        Axis("weight", 0.1, 1, scale="cubic")
 
 
 def test_a_zero_among_allowed_values_is_one_step_below_the_next():

@@ -97,13 +97,11 @@ def test_the_scale_of_the_metric_does_not_matter(scale, offset):
         assert np.allclose([PLANE.to_coordinates(h) for h, _ in history], [PLANE.to_coordinates(h) for h, _ in plain])
 
 
-def test_a_failing_start_is_left_behind():
-    def cliff(h):
-        return None if h["Lambda_p"] > 0.05 else ridge(h)
-
-    search = descent(PLANE, start={"Lambda_p": 17.0, "Lambda_e": 0.5})
-    history = run(search, cliff, 20)
-    assert history[0][1] is None and search.best[1] > 0.8
+@pytest.mark.parametrize("rule, trials, least", [("default", 20, 0.8), ("local", 40, 0.6)])
+def test_a_failing_start_is_left_behind(rule, trials, least):
+    search = descent(PLANE, rule=rule, start={"Lambda_p": 17.0, "Lambda_e": 0.5})
+    history = run(search, lambda h: None if h["Lambda_p"] > 0.05 else ridge(h), trials)
+    assert history[0][1] is None and search.best[1] > least
 
 
 def test_all_trials_failing_ends_or_goes_on_but_proposes_new_points():
@@ -112,27 +110,15 @@ def test_all_trials_failing_ends_or_goes_on_but_proposes_new_points():
     assert len({PLANE.key(h) for h, _ in history}) == 50 and search.best is None
 
 
-@pytest.mark.parametrize("rule", ["paper", "default"])
-def test_a_trial_that_was_stopped_may_lose_a_comparison_but_never_win_one(rule):
+def test_a_trial_that_was_stopped_may_lose_a_comparison_but_never_win_one():
     """Stopped early at a value far above all others: it goes on as if the trial had just lost."""
     start = {"Lambda_p": 0.1, "Lambda_e": 0.1}
-    lucky, level = (descent(PLANE, rule=rule, start=start) for _ in range(2))
+    lucky, level = (descent(PLANE, rule="paper", start=start) for _ in range(2))
     for search, value in ((lucky, 99.0), (level, ridge(start))):
         search.tell(search.ask(), ridge(start))
         search.tell(search.ask(), value, 0.5, left=True)
         run(search, ridge, 10)
-    if rule == "paper":
-        assert [h for h, _ in lucky.history] == [h for h, _ in level.history]
-    else:  # a model believes that it is as good as the best, but no line leads through it
-        censored = lucky.history[1][0]
-        for h, _ in lucky.history[2:]:
-            origin = lucky.origin(h)
-            moved = PLANE.to_coordinates(h) - PLANE.to_coordinates(censored)
-            direction = np.array(
-                {"balance": (-1, 1), "joint": (1, 1), "Lambda_p": (1, 0), "Lambda_e": (0, 1)}[origin.direction]
-            )
-            assert not np.allclose(moved, origin.line_position * direction)
-    assert lucky.best[1] < 1
+    assert [h for h, _ in lucky.history] == [h for h, _ in level.history] and lucky.best[1] < 1
     assert CoordinateDescent.from_state(lucky.state()).ask() == lucky.ask()
 
 
@@ -237,12 +223,6 @@ def test_a_local_search_on_a_plateau_ends_only_after_it_saw_the_whole_line():
     joint = [search.origin(h).line_position for h, _ in history if search.origin(h).direction == "joint"]
     assert search.finished and max(joint) == pytest.approx(GOLDEN * high), "as far as the first step of a whole line"
     assert min(joint) > low
-
-
-def test_a_failing_start_is_left_by_a_local_search_too():
-    search = descent(PLANE, rule="local", start={"Lambda_p": 17.0, "Lambda_e": 0.5})
-    run(search, lambda h: None if h["Lambda_p"] > 0.05 else ridge(h), 40)
-    assert search.best[1] > 0.6
 
 
 def test_on_the_papers_kind_of_ridge_eight_trials_reach_95_percent_of_the_optimum():

@@ -9,38 +9,21 @@ from tune_cd.analysis import sublosses
 pytestmark = pytest.mark.filterwarnings("error")
 
 
-def terms(points, scores=None, **fields):
+def terms(points, scores=None):
+    """Completed trainings with these terms, each of its own setting."""
     scores = np.linspace(0.1, 0.9, len(points)) if scores is None else scores
     return table(
-        row(
-            i,
-            val=float(score),
-            positive_term=p,
-            entropy_term=e,
-            params={"Lambda_p": 1.0 + i, "Lambda_e": 1.0},
-            **fields,
-        )
-        for i, ((p, e), score) in enumerate(zip(points, scores))
+        row(n, val=float(score), positive_term=p, entropy_term=e, params={"Lambda_p": 1.0 + n, "Lambda_e": 1.0})
+        for n, ((p, e), score) in enumerate(zip(points, scores))
     )
 
 
 def test_the_columns_and_which_score():
     trials = terms([(1.0, 2.0), (2.0, 1.0)], scores=[0.3, 0.6]).assign(test_score=[0.5, 0.4])
     found = sublosses(trials, "test_score")
-    assert list(found.columns) == [
-        "positive_term",
-        "entropy_term",
-        "score",
-        "Lambda_p",
-        "Lambda_e",
-        "batch_size",
-        "trial_id",
-    ]
-    assert (
-        found["score"].tolist() == [0.5, 0.4]
-        and found["trial_id"].tolist() == trials["trial_id"].tolist()
-        and found["Lambda_p"].tolist() == [1, 2]
-    )
+    assert [*found] == ["positive_term", "entropy_term", "score", "Lambda_p", "Lambda_e", "batch_size", "trial_id"]
+    assert found["score"].tolist() == [0.5, 0.4] and found["Lambda_p"].tolist() == [1, 2]
+    assert found["trial_id"].tolist() == trials["trial_id"].tolist()
     own = table([row(0, positive_term=1.0, entropy_term=2.0, scores={"recall": 0.25})])
     assert sublosses(own, "recall")["score"].tolist() == sublosses(plain(own), "recall")["score"].tolist() == [0.25]
 

@@ -124,13 +124,9 @@ def test_a_gain_is_that_of_the_searchs_choice_whichever_is_better_by_validation(
         and kind == "caution"
     )
     assert worth(found)["rows"][1]["gain"].startswith("+0.0300 ")
-
-
-def test_a_loss_is_told_as_well():
-    trials = beaten()
     confirming = trials["search"] == "confirm"
     trials.loc[confirming, "test_score"] = 1.5 - trials.loc[confirming, "test_score"]
-    assert worth(Findings(trials))["rows"][1]["gain"].startswith("-0.0300 ")
+    assert worth(Findings(trials))["rows"][1]["gain"].startswith("-0.0300 "), "a loss is told as well"
 
 
 def test_where_the_search_completed_nothing_the_best_is_a_baselines():

@@ -9,40 +9,28 @@ from tune_cd.analysis.memory_table import MEMORY_TABLE, SUFFIX, memory, memory_m
 
 pytestmark = pytest.mark.filterwarnings("error")
 MEMORIES = {
-    "without": "none",
-    "without-tuned": "none",
-    "S1": "variable",
-    "S1-tuned": "variable",
-    "S2": "fixed",
-    "S3": "fixed",
-}
+    "without": "none", "without-tuned": "none", "S1": "variable", "S1-tuned": "variable", "S2": "fixed", "S3": "fixed",
+}  # fmt: skip
 PLACES = dict(zip(MEMORIES, range(1, 7)))
 
 
-def training(search, recall, at=None, *, schedule="constant", best_at=6400, index=0, val=None, config=None, **fields):
-    """A row of the experiment; at: (Lambda_p, Lambda_e)."""
-    at = (float(PLACES[search.removesuffix("-decay")]), 60.0) if at is None else at
-    said = {"memory": MEMORIES[search.removesuffix("-decay")], "schedule": schedule, "memory_size": 99} | (config or {})
-    fields = {
-        "study": "x",
-        "metric_name": "recall_at_1",
-        "images_seen": 12_800,
-        "best_at": best_at,
-        "test_score": recall,
-    } | fields
-    params = {"Lambda_p": at[0], "Lambda_e": at[1], "batch_size": 64}
-    scores = {} if recall is None else {"test_precision_at_1": recall}
+def training(search, recall, at=None, *, val=None, config=None, index=0, **fields):
+    """A row of the experiment, trained with decay where the search's name says so; at: (Lambda_p, Lambda_e)."""
+    name, repeated, _ = search.partition("-decay")
+    p, e = at or (float(PLACES[name]), 60.0)
+    said = {"memory": MEMORIES[name], "schedule": "plateau" if repeated else "constant", "memory_size": 99}
+    usual = {"study": "x", "metric_name": "recall_at_1", "images_seen": 12_800, "best_at": 6400, "test_score": recall}
     return row(
-        index, val=recall if val is None else val, search=search, params=params, scores=scores, config=said, **fields
-    )
+        index, val=recall if val is None else val, search=search, config=said | (config or {}),
+        params={"Lambda_p": p, "Lambda_e": e, "batch_size": 64},
+        scores={} if recall is None else {"test_precision_at_1": recall}, **usual | fields,
+    )  # fmt: skip
 
 
 def study(recalls, decayed=(), **fields):
     """One training a search, and some of them once more with decay."""
-    rows = [training(name, recall, **fields) for name, recall in recalls.items()]
-    return rows + [
-        training(f"{name}-decay", recall, schedule="plateau", **fields) for name, recall in dict(decayed).items()
-    ]
+    again = {f"{name}-decay": recall for name, recall in dict(decayed).items()}
+    return [training(name, recall, **fields) for name, recall in (recalls | again).items()]
 
 
 RECALLS = {"without": 0.68, "without-tuned": 0.73, "S1": 0.77, "S1-tuned": 0.75, "S2": 0.71, "S3": 0.76}
@@ -63,18 +51,10 @@ def test_each_cell_has_both_schedules():
 
 def test_the_second_number_is_of_the_setting_chosen_without_decay():
     """A setting that was a choice once, and was trained with decay then, is not taken for today's, however good."""
-    rows = [
-        training("S2", 0.5, (1.0, 60.0)),
-        training("S3", 0.6, (2.0, 60.0)),
-        training("S3", 0.7, (4.0, 60.0), index=1),
-    ]
-    rows += [
-        training("S2-decay", 0.51, (1.0, 60.0), schedule="plateau"),
-        training("S3-decay", 0.95, (2.0, 60.0), schedule="plateau"),
-    ]
-    modes = memory_modes(table(rows))
-    assert np.isnan(modes.loc[f"with memory, S3: fixed, tuned{SUFFIX}", "recall_at_1"])
-    again = training("S3-decay", 0.71, (4.0, 60.0), schedule="plateau", index=1)
+    rows = [training("S3", 0.6, (2.0, 60.0)), training("S3", 0.7, (4.0, 60.0), index=1)]
+    rows.append(training("S3-decay", 0.95, (2.0, 60.0)))
+    assert np.isnan(memory_modes(table(rows)).loc[f"with memory, S3: fixed, tuned{SUFFIX}", "recall_at_1"])
+    again = training("S3-decay", 0.71, (4.0, 60.0), index=1)
     found = memory_modes(table([*rows, again])).loc[f"with memory, S3: fixed, tuned{SUFFIX}"]
     assert (found["Lambda_p"], found["recall_at_1"]) == (4.0, 0.71)
 
@@ -86,18 +66,13 @@ def test_iterations_are_those_until_the_best_validation_score():
 
 def test_seeds_are_averaged_in_score_and_time():
     """Three seeds: one setting has the best single training and a lower mean, another lost a seed."""
-    settings = [
-        (1.0, [0.9, 0.2, 0.1], [0.99, 0.9, 0.9]),
-        (2.0, [0.6, 0.5, 0.7], [0.5, 0.6, 0.7]),
-        (4.0, [0.5, None, 0.5], [0.8, None, 0.8]),
-    ]
-    rows = []
-    for index, (p, vals, tests) in enumerate(settings):
-        for seed, (val, test) in enumerate(zip(vals, tests)):
-            fields = (
-                {"status": "completed", "best_at": 6400 * (seed + 1)} if val else {"status": "failed", "best_at": None}
-            )
-            rows.append(training("S1", test, (p, 1.0), index=index, val=val, seed=seed, **fields))
+    settings = {1.0: [(0.9, 0.99), (0.2, 0.9), (0.1, 0.9)], 2.0: [(0.6, 0.5), (0.5, 0.6), (0.7, 0.7)],
+                4.0: [(0.5, 0.8), (None, None), (0.5, 0.8)]}  # fmt: skip
+    rows = [
+        training("S1", test, (p, 1.0), index=index, val=val, seed=seed, best_at=6400 * (seed + 1),
+                 status="completed" if val else "failed")
+        for index, (p, pairs) in enumerate(settings.items()) for seed, (val, test) in enumerate(pairs)
+    ]  # fmt: skip
     for trials in (table(rows), plain(table(rows)), table(rows).sample(frac=1, random_state=0)):
         chosen = memory_modes(trials).loc["with memory, S1: variable"]
         assert chosen.tolist() == pytest.approx([2.0, 1.0, 0.6, 0.6, 0.6, 200])
@@ -116,8 +91,5 @@ def test_datasets_and_set_ups_are_not_mixed():
 
 
 def test_lost_trainings_stay_with_their_experiment():
-    rows = [
-        *study(RECALLS),
-        row(9, "failed", search="S1", study="x", metric_name="recall_at_1", params={"Lambda_p": 1.0, "Lambda_e": 1.0}),
-    ]
-    assert len(memory(table(rows))) == 4
+    lost = row(9, "failed", search="S1", study="x", metric_name="recall_at_1")
+    assert len(memory(table([*study(RECALLS), lost]))) == 4

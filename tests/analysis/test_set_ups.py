@@ -94,22 +94,12 @@ def test_set_ups_are_refused_together_and_have_a_grid_each():
 def test_rows_that_do_not_say_their_set_up_go_with_the_most_frequent():
     """Of their search, as a lost training of S1 is one of S1's, and where no row of that search says it, of the
     problem."""
-    said = [row(i, val=0.5, config={"memory": "none"}) for i in range(3)] + [
-        row(i, val=0.5, study="t", config={"memory": "fixed"}) for i in range(2)
-    ]
-    trials = table(
-        [
-            *said,
-            row(7, "failed"),
-            row(8, "failed", study="t"),
-            row(9, "failed", study="u"),
-            row(10, "failed", study="t", search="cd"),
-        ]
-    )
-    assert {words: sorted(rows["trial_index"]) for words, rows in parts_of(trials)} == {
-        "memory=fixed": [0, 1, 8],
-        "memory=none": [0, 1, 2, 7, 9, 10],
-    }
+    said = [row(n, val=0.5, config={"memory": "none"}) for n in range(3)]
+    said += [row(n, val=0.5, study="t", config={"memory": "fixed"}) for n in range(2)]
+    lost = [row(7 + n, "failed", study=study) for n, study in enumerate("stu")]
+    lost.append(row(10, "failed", study="t", search="cd"))
+    found = {words: sorted(rows["trial_index"]) for words, rows in parts_of(table(said + lost))}
+    assert found == {"memory=fixed": [0, 1, 8], "memory=none": [0, 1, 2, 7, 9, 10]}
     require_one(table([*said[:3], row(7, "failed")]))
     ((words, rows),) = parts_of(table([row(7), row(8)]))
     assert words == "" and len(rows) == 2 and list(parts_of(empty())) == []
@@ -139,16 +129,11 @@ def test_as_few_fields_are_named_as_tell_set_ups_apart():
 def test_studies_that_name_no_dataset_are_not_of_one():
     """Two studies of one's own may be of two datasets; rows of one study that do not say, such as those of lost
     trainings, are of its."""
-    own = [
-        row(i, val=0.1 * i, study=study, dataset=None, task=None, loss=None, params={"lr": 2.0**i})
-        for study in ("s", "t")
-        for i in range(2)
-    ]
-    parts = list(comparable(table(own)))
-    assert [(part.problem["dataset"], part.problem["task"], part.words, len(part.trials)) for part in parts] == [
-        ("s", None, "s", 2),
-        ("t", None, "t", 2),
-    ]
+    unnamed = {"dataset": None, "task": None, "loss": None}
+    own = [row(n, study=study, params={"lr": 2.0**n}, **unnamed) for study in ("s", "t") for n in range(2)]
+    found = [(part.problem["dataset"], part.problem["task"], part.words, len(part.trials))
+             for part in comparable(table(own))]  # fmt: skip
+    assert found == [("s", None, "s", 2), ("t", None, "t", 2)]
     with pytest.raises(ValueError, match=r"more than one problem or set-up: \['s', 't'\]"):
         grid(table(own))
     lost = table([row(0, config={"k": 2}), row(1, "failed", dataset=None), row(2, "failed", dataset=None, study="t")])
@@ -165,10 +150,7 @@ def test_parts_are_those_of_problems_and_set_ups_and_hold_every_row_once():
         )
     trials = pd.concat([table(rows[:40]), table(rows[40:])])  # labels repeat
     parts = list(parts_of(trials))
-    assert (
-        sorted(index for _, part in parts for index in part["trial_index"]) == list(range(80))
-        and len(parts) == 2 * 2 * 3
-    )
+    assert sorted(n for _, part in parts for n in part["trial_index"]) == list(range(80)) and len(parts) == 2 * 2 * 3
     assert len({words for words, _ in parts}) == len(parts)
     for words, part in parts:
         require_one(part)

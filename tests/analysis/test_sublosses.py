@@ -1,7 +1,6 @@
 """Both terms of the loss against the score: a point per setting."""
 
 import numpy as np
-import pandas as pd
 import pytest
 from studies import empty, lost, plain, row, table
 
@@ -10,38 +9,21 @@ from tune_cd.analysis import sublosses
 pytestmark = pytest.mark.filterwarnings("error")
 
 
-def terms(points, scores=None, **fields):
+def terms(points, scores=None):
+    """Completed trainings with these terms, each of its own setting."""
     scores = np.linspace(0.1, 0.9, len(points)) if scores is None else scores
     return table(
-        row(
-            i,
-            val=float(score),
-            positive_term=p,
-            entropy_term=e,
-            params={"Lambda_p": 1.0 + i, "Lambda_e": 1.0},
-            **fields,
-        )
-        for i, ((p, e), score) in enumerate(zip(points, scores))
+        row(n, val=float(score), positive_term=p, entropy_term=e, params={"Lambda_p": 1.0 + n, "Lambda_e": 1.0})
+        for n, ((p, e), score) in enumerate(zip(points, scores))
     )
 
 
 def test_the_columns_and_which_score():
     trials = terms([(1.0, 2.0), (2.0, 1.0)], scores=[0.3, 0.6]).assign(test_score=[0.5, 0.4])
     found = sublosses(trials, "test_score")
-    assert list(found.columns) == [
-        "positive_term",
-        "entropy_term",
-        "score",
-        "Lambda_p",
-        "Lambda_e",
-        "batch_size",
-        "trial_id",
-    ]
-    assert (
-        found["score"].tolist() == [0.5, 0.4]
-        and found["trial_id"].tolist() == trials["trial_id"].tolist()
-        and found["Lambda_p"].tolist() == [1, 2]
-    )
+    assert [*found] == ["positive_term", "entropy_term", "score", "Lambda_p", "Lambda_e", "batch_size", "trial_id"]
+    assert found["score"].tolist() == [0.5, 0.4] and found["Lambda_p"].tolist() == [1, 2]
+    assert found["trial_id"].tolist() == trials["trial_id"].tolist()
     own = table([row(0, positive_term=1.0, entropy_term=2.0, scores={"recall": 0.25})])
     assert sublosses(own, "recall")["score"].tolist() == sublosses(plain(own), "recall")["score"].tolist() == [0.25]
 
@@ -61,30 +43,18 @@ def test_trials_without_both_terms_or_a_score_are_left_out():
 
 
 def test_seeds_of_a_setting_are_one_point_with_their_means():
-    """Three settings of up to three seeds against a loop, two of a batch size; trainings that were lost or lack a term
-    do not count."""
-    rng, rows = np.random.default_rng(0), []
-    for i in range(3):
-        for seed in range(3):
-            p, e, val = rng.uniform(0, 1, 3)
-            status, p = ("failed" if (i, seed) == (0, 1) else "completed"), (float("nan") if (i, seed) == (1, 0) else p)
-            params = {"Lambda_p": 2.0**i, "Lambda_e": 1.0} | ({"batch_size": 64} if i else {})
-            rows.append(row(i, status, val, seed=seed, positive_term=p, entropy_term=e, params=params))
-    usable = [one for one in rows if one["status"] == "completed" and np.isfinite(one["positive_term"])]
-    counted = {i: [one for one in usable if one["trial_index"] == i] for i in range(3)}
-    assert [len(trainings) for trainings in counted.values()] == [2, 2, 3]
-    expected = [
-        [np.mean([one[name] for one in trainings]) for name in ("positive_term", "entropy_term", "val_score")]
-        for trainings in counted.values()
-    ]
-    apart = pd.concat([table([one]) for one in rows])  # every row has the label 0
-    for trials in (table(rows), plain(table(rows)), apart):
-        found = sublosses(trials)
-        assert found[["positive_term", "entropy_term", "score"]].to_numpy() == pytest.approx(
-            np.array(expected)
-        ) and found.index.tolist() == [0, 1, 2]
-        assert found["trial_id"].tolist() == [trainings[0]["trial_id"] for trainings in counted.values()]
-        assert found["Lambda_p"].tolist() == [1, 2, 4]
+    """Trainings that were lost or lack a term do not count."""
+    trials = terms([(0.1, 2.0), (0.3, 4.0), (9.0, 9.0), (np.nan, 9.0), (0.5, 1.0)], [0.2, 0.4, 0.9, 0.9, 0.5])
+    setting = {"trial_index": [0, 0, 0, 0, 1], "seed": range(5), "Lambda_p": [1.0, 1.0, 1.0, 1.0, 2.0]}
+    trials = trials.assign(**setting, params=[{"Lambda_p": p, "Lambda_e": 1.0} for p in setting["Lambda_p"]])
+    trials.loc[2, ["status", "val_score"]] = ["failed", np.nan]
+    for some in (trials, plain(trials), trials.set_axis([0] * 5)):
+        found = sublosses(some)
+        assert found[["positive_term", "entropy_term", "score", "Lambda_p"]].to_numpy() == pytest.approx(
+            np.array([[0.2, 3.0, 0.3, 1], [0.5, 1.0, 0.5, 2]])
+        )
+        assert found["trial_id"].tolist() == [trials["trial_id"][0], trials["trial_id"][4]]
+        assert found.index.tolist() == [0, 1]
 
 
 @pytest.mark.parametrize("trials", [empty(), lost(), table([row()])], ids=["empty", "lost", "no terms"])

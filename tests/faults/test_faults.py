@@ -135,6 +135,13 @@ def test_processes_of_trials_are_killed(cluster, undisturbed, tmp_path, kills):
     assert driver.said.count("its process was lost and is begun again") == kills
 
 
+def test_a_process_that_is_gone_when_its_next_trial_comes_is_one_loss(cluster, undisturbed, tmp_path):
+    """As idle ones of a lost node are. Tune takes it for two, and would end the trial however many are allowed."""
+    driver = whole(tmp_path, cluster.address, *SIX, "--max-failures", "1", faults='{"2": "reset"}')
+    assert table(tmp_path).to_dict() == undisturbed.to_dict(), driver.said
+    assert driver.said.count("its process was lost and is begun again") == 1
+
+
 # Trainings that pause
 
 

@@ -1,8 +1,8 @@
 """`main(argv)`: `tune_cd.run` whose trainings are scored on few images, write a diary and can be told to go wrong.
 
 $DIARY: a file that gets a line "begin|end <trial_id> <images seen> <pid>" for every training that begins or has its
-outcome. $FAULTS: JSON, {trial_index: kind}; see `FAULTS`. {"all": "setup"}: no trial can be made. $DRAWN: the study's
-picture and report are made, which takes as long as a small study.
+outcome. $FAULTS: JSON, {trial_index: kind}; see `FAULTS`. "reset": a process that is used again for it is lost. {"all":
+"setup"}: no trial can be made. $DRAWN: the study's picture and report are made, which takes as long as a small study.
 """
 
 import json
@@ -75,6 +75,10 @@ FAULTS = {
 """What may go wrong in a training before its second look."""
 
 
+def fault_of(config: dict) -> str | None:
+    return json.loads(os.environ.get("FAULTS", "{}")).get(str(config["origin"]["trial_index"]))
+
+
 class FewScored(DeviceData):
     """A dataset whose splits for scores are their first classes."""
 
@@ -95,17 +99,22 @@ class FaultyTrial(TrainTrial):
             fail(RuntimeError("this node has no data"))
         super().setup(config, **fixed)
 
+    def reset_config(self, new_config):
+        if "reset" in map(fault_of, new_config["pack"]):
+            os._exit(1)
+        return super().reset_config(new_config)
+
     def _resume(self, index, training):
         super()._resume(index, training)
         write_diary("begin", self._members[index].config, training.images_seen)
 
     def _advance(self):
-        faults, advance = json.loads(os.environ.get("FAULTS", "{}")), self._pack.advance
+        advance = self._pack.advance
 
         def faulty_advance(**given):
             for index, training in self._pack.running.items():
-                kind = faults.get(str(self._members[index].config["origin"]["trial_index"]))
-                if kind and training.iteration:
+                kind = fault_of(self._members[index].config)
+                if kind in FAULTS and training.iteration:
                     FAULTS[kind](training)
             return advance(**given)
 

@@ -12,7 +12,6 @@ import pytest
 from rows import minimal
 
 from tune_cd import results
-from tune_cd.analysis import comparable
 from tune_cd.landscapes.find import find
 from tune_cd.landscapes.formulas import ASPECT, LANDSCAPES, PRINTED, RANGE, Ridge
 from tune_cd.landscapes.landscape import DURATIONS, NEEDED, from_path, from_table
@@ -96,48 +95,34 @@ def test_batch_sizes_are_allowed_values_and_a_single_one_is_no_axis():
     assert from_table(rows(), "grid").space.names == ("Lambda_p", "Lambda_e")
 
 
-def test_it_refuses_to_extrapolate():
+BOTH = pd.concat([rows().assign(config=json.dumps({"network": network})) for network in ("small_conv", "resnet18")])
+REFUSED = {
+    "a hole": (rows({(1, 2): {"status": "failed"}, (2, 0): {"status": "stopped"}}),
+               "'grid' has 2 holes in 12 cells, the first at {'Lambda_p': '0.1', 'Lambda_e': '0.2'}"),
+    "datasets": (rows({(0, 0): {"dataset": "one"}, (0, 1): {"dataset": "other"}}), "'grid': trials of more than one"),
+    "losses": (rows({(0, 0): {"loss": "one"}, (0, 1): {"loss": "other"}}), "'grid': trials of more than one"),
+    "metrics": (rows({(0, 0): {"metric_name": "one"}}), "'grid': trials of more than one problem or set-up: "),
+    "networks": (BOTH, "'grid': trials of more than one .*network=resnet18.*small_conv"),
+    "no result": (rows().assign(status="failed"), "none of 12 trials completed"),
+    "one cell": (rows().head(1), "at least two different values"),
+}  # fmt: skip
+"""What is wrong -> a table, and the message."""
+
+
+@pytest.mark.parametrize("table, said", REFUSED.values(), ids=REFUSED)
+def test_tables_that_are_no_landscape_are_refused(table, said):
+    with pytest.raises(ValueError, match=said):
+        from_table(table, "grid")
+
+
+def test_an_axis_of_one_value_is_none_and_beyond_the_cells_nothing_is_known():
+    with pytest.raises(ValueError, match="at least two different values"):
+        from_table(rows()[rows()["Lambda_e"] == 4.0], "grid", axes=("Lambda_p", "Lambda_e"))
     landscape = from_table(rows(), "grid")
     with pytest.raises(ValueError, match=r"Lambda_p = 1.01 is outside \[0.01, 1.0\]"):
         landscape.measure({"Lambda_p": 1.01, "Lambda_e": 0.01}, seed=0)
     with pytest.raises(ValueError, match="beyond them nothing is known"):
         landscape.validation(np.array([0.1, 0.0]))
-
-
-def test_it_refuses_holes_and_names_the_first():
-    table = rows({(1, 2): {"status": "failed"}, (2, 0): {"status": "stopped"}})
-    with pytest.raises(
-        ValueError, match=r"'grid' has 2 holes in 12 cells, the first at {'Lambda_p': '0.1', 'Lambda_e': '0.2'}"
-    ):
-        from_table(table, "grid")
-
-
-@pytest.mark.parametrize("field", ["dataset", "loss", "metric_name"])
-def test_it_refuses_mixed_tables(field):
-    with pytest.raises(ValueError, match="'grid': trials of more than one problem or set-up: "):
-        from_table(rows({(0, 0): {field: "one"}, (0, 1): {field: "other"}}), "grid")
-
-
-def test_it_refuses_trainings_of_several_set_ups():
-    """Trainings of two networks are not averaged into one landscape; each network's own trials make one."""
-    small, large = ({"network": name, "images_seen": 32000} for name in ("small_conv", "resnet18"))
-    tables = [rows().assign(config=json.dumps(set_up)) for set_up in (small, large)]
-    both = pd.concat([tables[0], tables[1].assign(val_score=0.5)], ignore_index=True)
-    with pytest.raises(ValueError, match=r"'grid': trials of more than one .*network=resnet18.*small_conv"):
-        from_table(both, "grid")
-    h = {"Lambda_p": 0.01, "Lambda_e": 0.001}
-    found = [from_table(part.trials, "grid").measure(h, 0).value for part in comparable(both)]
-    assert sorted(found) == pytest.approx([0.06, 0.5])
-
-
-def test_it_refuses_tables_without_results_or_axes():
-    table = rows()
-    with pytest.raises(ValueError, match="none of 12 trials completed"):
-        from_table(table.assign(status="failed"), "grid")
-    with pytest.raises(ValueError, match="at least two different values"):
-        from_table(table[table["Lambda_e"] == 4.0], "grid", axes=("Lambda_p", "Lambda_e"))
-    with pytest.raises(ValueError, match="at least two different values"):
-        from_table(table.head(1), "grid")
 
 
 def test_replicates_are_averaged_and_failures_are_not():

@@ -111,20 +111,13 @@ def test_settings_held_back_tell_the_error_between_the_cells_and_are_no_cells(tm
     """Two settings whose scores are .03 above and .04 below the tilted plane of the cells."""
     tilted = lambda x: 0.5 + x[0] / 100 - x[1] / 200  # noqa: E731
     trials, curves = made_tables(tilted, noise=0.0)
-    offs = {(3.3, -7.1): 0.03, (-5.6, -2.2): -0.04}
-    parts = [
-        [part.assign(trial_id=f"off-{index}") for part in made_tables(
-            lambda x, off=off: tilted(x) + off, ticks=[2.0**at[0], 2.0**at[1]], seeds=(2,), noise=0.0
-        )] for index, (at, off) in enumerate(offs.items())
-    ]  # fmt: skip
-    picked = []
-    for (at, _), (rows, looks) in zip(offs.items(), parts):
-        index = np.flatnonzero(np.isclose(rows["Lambda_p"], 2.0 ** at[0]) & np.isclose(rows["Lambda_e"], 2.0 ** at[1]))[
-            0
-        ]
-        picked.append((rows.iloc[[index]], looks.iloc[4 * index : 4 * index + 4]))
-    rows, looks = (pd.concat([whole, *more]) for whole, more in zip((trials, curves), zip(*picked)))
-    write(tmp_path / "held.parquet", rows, looks, {}, held_back=["off-0", "off-1"])
+    rows, looks = [trials], [curves]
+    for name, at, off in (("off-0", (3.3, -7.1), 0.03), ("off-1", (-5.6, -2.2), -0.04)):
+        p, e = 2.0 ** np.array(at)
+        moved = {"Lambda_p": p, "Lambda_e": e, "params": [{"Lambda_p": p, "Lambda_e": e, "batch_size": 64}]}
+        rows.append(trials[:1].assign(**moved, trial_id=name, val_score=tilted(at) + off))
+        looks.append(curves[:4].assign(trial_id=name, val_score=tilted(at) + off))
+    write(tmp_path / "held.parquet", pd.concat(rows), pd.concat(looks), {}, held_back=["off-0", "off-1"])
     held = load("held", tmp_path)
     assert error_between_cells(held) == pytest.approx(np.sqrt((0.03**2 + 0.04**2) / 2), abs=1e-4)
     assert held.axes["Lambda_p"].tolist() == TICKS and len(held.held_back) == 2 and held.trained.all()

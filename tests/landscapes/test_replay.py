@@ -1,9 +1,6 @@
 """Replays: the clock, what is recorded, the command, and the paper's numbers."""
 
 import json
-import os
-import subprocess
-import sys
 from dataclasses import replace
 from functools import partial
 
@@ -246,24 +243,6 @@ def test_a_stored_grid_search_is_a_measured_grid(tmp_path):
 def test_the_command_refuses_with_a_message(capsys, options, message):
     assert main([*options, "--processes", "1"]) == 2
     assert pd.Series([capsys.readouterr().err]).str.contains(message).all()
-
-
-def test_python_m_tune_cd_replay_needs_neither_ray_nor_torch():
-    code = """
-import runpy, sys
-class Absent:
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in ("ray", "torch", "optuna"):
-            raise ModuleNotFoundError(name)
-sys.meta_path.insert(0, Absent())
-sys.argv[1:] = sys.argv[2:]
-runpy.run_module("tune_cd.replay", run_name="__main__")
-"""
-    options = ["--landscapes", "sop", "--trajectories", "2", "--trials", "3", "--processes", "1"]
-    finished = subprocess.run(
-        [sys.executable, "-c", code, "-", *options], capture_output=True, text=True, timeout=60, env=os.environ
-    )
-    assert finished.returncode == 0 and "| cd-paper" in finished.stdout, finished.stderr
 
 
 # The paper's numbers ------------------------------------------------------------------------------------------

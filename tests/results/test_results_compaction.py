@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rows import NOON, evaluation, full, minimal
+from s3 import place, proxy, server  # noqa: F401
 from warned import silent
 
 from tune_cd import results
@@ -22,7 +23,7 @@ from tune_cd.results.__main__ import main
 from tune_cd.results.merging import merge
 
 
-def some_trials(folder: Path, number: int = 6, study: str = "demo") -> pd.DataFrame:
+def some_trials(folder: Path | str, number: int = 6, study: str = "demo") -> pd.DataFrame:
     """The table of so many trials, every third one failed, with curves."""
     for n in range(number):
         trial = minimal if n % 3 == 2 else full
@@ -44,7 +45,7 @@ def names(folder: Path, table: str = "trials", study: str = "demo") -> list[str]
     return sorted(path.name for path in (folder / table / study).iterdir())
 
 
-def same(folder: Path, before: pd.DataFrame) -> None:
+def same(folder: Path | str, before: pd.DataFrame) -> None:
     pd.testing.assert_frame_equal(silent(results.read, folder), before)
 
 
@@ -254,11 +255,13 @@ def between(monkeypatch, method: str, action) -> None:
     monkeypatch.setattr(store.Store, method, called)
 
 
-def test_a_compaction_between_listing_and_reading_hides_nothing(tmp_path, monkeypatch):
-    before = some_trials(tmp_path)
-    between(monkeypatch, "listing", lambda: results.compact(tmp_path))
-    same(tmp_path, before)
-    assert len(names(tmp_path)) == 1
+@pytest.mark.parametrize("bucket", [False, True])
+def test_a_compaction_between_listing_and_reading_hides_nothing(tmp_path, place, monkeypatch, bucket):
+    where = place if bucket else tmp_path
+    before = some_trials(where)
+    between(monkeypatch, "listing", lambda: results.compact(where))
+    same(where, before)
+    assert len(store.store_of(where).listing("trials", recursive=True)) == 1
 
 
 @pytest.mark.parametrize("method", ["listing", "read", "write", "remove"])

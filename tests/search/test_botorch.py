@@ -1,50 +1,33 @@
-"""BoTorch's search: when the model is asked, and what it is told."""
+"""BoTorch's search: when the model is asked, and what it makes of failures."""
 
 import numpy as np
 import pytest
-from contract import PLANE, advance, score
+from contract import PLANE, advance
 
-from tune_cd.search.baselines import botorch_rule
 from tune_cd.search.methods import OPTIMISERS
 from tune_cd.search.space import Space
 
 pytest.importorskip("botorch")
 
 
-@pytest.fixture
-def asked(monkeypatch):
-    """What the model was fitted to, time by time: unit coordinates and values."""
-    fits, fitted = [], botorch_rule.BotorchRule._fitted
-
-    def noted(rule, x, y):
-        fits.append((x.numpy().copy(), y.numpy().reshape(-1).tolist()))
-        return fitted(rule, x, y)
-
-    monkeypatch.setattr(botorch_rule.BotorchRule, "_fitted", noted)
-    return fits
+def asked_after(*values, initial=5):
+    """All that it asks for where it is told these values in turn."""
+    search, asked = OPTIMISERS["botorch"](PLANE, seed=0, initial=initial), []
+    for value in values:
+        asked.append(search.ask())
+        search.tell(asked[-1], value)
+    return [*asked, search.ask()]
 
 
-def test_the_model_is_asked_after_five_trials(asked):
-    search = OPTIMISERS["botorch"](PLANE, seed=0)
-    told = advance(search, 5)
-    assert asked == []
-    search.ask()
-    ((x, y),) = asked
-    assert y == [score(h) for h in told] and x.min() >= 0 and x.max() <= 1
-    width = PLANE.high - PLANE.low
-    assert np.allclose(x * width + PLANE.low, [PLANE.to_coordinates(h) for h in told])
+def test_the_model_is_asked_after_five_trials():
+    """Before that the values decide nothing."""
+    rising, falling = asked_after(1, 2, 3, 4, 5), asked_after(5, 4, 3, 2, 1)
+    assert rising[:5] == falling[:5] and rising[5] != falling[5]
 
 
-def test_a_failure_is_the_worst_value_and_without_a_value_nothing_is_fitted(asked):
-    search = OPTIMISERS["botorch"](PLANE, seed=0, initial=3)
-    failed = advance(search, 4, lambda h: None)
-    assert asked == []
-    good, better = {"Lambda_p": 0.5, "Lambda_e": 0.5}, {"Lambda_p": 0.1, "Lambda_e": 0.5}
-    search.tell(good, 0.25)
-    search.tell(better, 0.75)
-    search.tell(failed[0], 0.5)
-    search.ask()
-    assert asked[0][1] == [0.5, 0.25, 0.25, 0.25, 0.25, 0.75]
+def test_a_failure_is_the_worst_value_and_without_a_value_the_model_is_not_asked():
+    assert asked_after(0.5, 0.25, None, 0.75, initial=3) == asked_after(0.5, 0.25, 0.25, 0.75, initial=3)
+    assert asked_after(*[None] * 4, initial=3) == asked_after(*[None] * 4, initial=99)
 
 
 def test_live_trials_are_left_alone():

@@ -1,6 +1,5 @@
 """Laws of the coordinate descent, and its figures on ridges like the paper's."""
 
-import json
 import math
 
 import numpy as np
@@ -98,31 +97,11 @@ def test_the_scale_of_the_metric_does_not_matter(scale, offset):
         assert np.allclose([PLANE.to_coordinates(h) for h, _ in history], [PLANE.to_coordinates(h) for h, _ in plain])
 
 
-def test_a_batch_size_is_an_allowed_integer_and_duplicates_cost_nothing():
-    search = descent(CUBE, start={"Lambda_p": 8e-3, "Lambda_e": 2.0, "batch_size": 64})
-    history = run(search, lambda h: ridge(h) - 0.01 * abs(math.log2(h["batch_size"] / 128)), 40)
-    assert {h["batch_size"] for h, _ in history} <= {16, 32, 64, 128, 256, 512}
-    assert all(type(h["batch_size"]) is int for h, _ in history)
-    assert search.best[0]["batch_size"] == 128
-
-
-@pytest.mark.parametrize("failure", [None, math.nan, math.inf, -math.inf])
-def test_a_failed_trial_is_worse_than_any_number_and_never_stalls(failure):
-    calls = iter(range(1000))
-    search = descent(PLANE, seed=3)
-    history = run(search, lambda h: failure if next(calls) % 3 == 1 else ridge(h) - 5, 30)
-    assert len(history) == 30
-    assert [value for _, value in history[1::3]] == [None] * 10
-    assert search.best[1] == max(value for _, value in history if value is not None)
-
-
-def test_a_failing_start_is_left_behind():
-    def cliff(h):
-        return None if h["Lambda_p"] > 0.05 else ridge(h)
-
-    search = descent(PLANE, start={"Lambda_p": 17.0, "Lambda_e": 0.5})
-    history = run(search, cliff, 20)
-    assert history[0][1] is None and search.best[1] > 0.8
+@pytest.mark.parametrize("rule, trials, least", [("default", 20, 0.8), ("local", 40, 0.6)])
+def test_a_failing_start_is_left_behind(rule, trials, least):
+    search = descent(PLANE, rule=rule, start={"Lambda_p": 17.0, "Lambda_e": 0.5})
+    history = run(search, lambda h: None if h["Lambda_p"] > 0.05 else ridge(h), trials)
+    assert history[0][1] is None and search.best[1] > least
 
 
 def test_all_trials_failing_ends_or_goes_on_but_proposes_new_points():
@@ -131,44 +110,16 @@ def test_all_trials_failing_ends_or_goes_on_but_proposes_new_points():
     assert len({PLANE.key(h) for h, _ in history}) == 50 and search.best is None
 
 
-@pytest.mark.parametrize("rule", ["paper", "default"])
-def test_a_trial_that_was_stopped_may_lose_a_comparison_but_never_win_one(rule):
+def test_a_trial_that_was_stopped_may_lose_a_comparison_but_never_win_one():
     """Stopped early at a value far above all others: it goes on as if the trial had just lost."""
     start = {"Lambda_p": 0.1, "Lambda_e": 0.1}
-    lucky, level = (descent(PLANE, rule=rule, start=start) for _ in range(2))
+    lucky, level = (descent(PLANE, rule="paper", start=start) for _ in range(2))
     for search, value in ((lucky, 99.0), (level, ridge(start))):
         search.tell(search.ask(), ridge(start))
         search.tell(search.ask(), value, 0.5, left=True)
         run(search, ridge, 10)
-    if rule == "paper":
-        assert [h for h, _ in lucky.history] == [h for h, _ in level.history]
-    else:  # a model believes that it is as good as the best, but no line leads through it
-        censored = lucky.history[1][0]
-        for h, _ in lucky.history[2:]:
-            origin = lucky.origin(h)
-            moved = PLANE.to_coordinates(h) - PLANE.to_coordinates(censored)
-            direction = np.array(
-                {"balance": (-1, 1), "joint": (1, 1), "Lambda_p": (1, 0), "Lambda_e": (0, 1)}[origin.direction]
-            )
-            assert not np.allclose(moved, origin.line_position * direction)
-    assert lucky.best[1] < 1
+    assert [h for h, _ in lucky.history] == [h for h, _ in level.history] and lucky.best[1] < 1
     assert CoordinateDescent.from_state(lucky.state()).ask() == lucky.ask()
-
-
-@given(st.integers(0, 500), st.integers(0, 25), st.booleans())
-@settings(max_examples=10, deadline=None)
-def test_resumed_equals_never_stopped(seed, stop_after, in_mid_trial):
-    uninterrupted, search = (descent(CUBE, seed=seed, workers=1) for _ in range(2))
-    whole = run(uninterrupted, ridge, 30)
-    run(search, ridge, stop_after)
-    live = search.ask() if in_mid_trial else None
-    search = CoordinateDescent.from_state(json.loads(json.dumps(search.state())))
-    if live is not None:
-        assert search.live == [live] and search.ask() is None
-        search.tell(live, ridge(live))
-    run(search, ridge, 30 - len(search.history))
-    assert search.history == whole
-    assert [search.origin(h) for h, _ in search.history] == [uninterrupted.origin(h) for h, _ in whole]
 
 
 def test_values_told_before_the_first_ask_are_starts_that_cost_nothing():
@@ -272,12 +223,6 @@ def test_a_local_search_on_a_plateau_ends_only_after_it_saw_the_whole_line():
     joint = [search.origin(h).line_position for h, _ in history if search.origin(h).direction == "joint"]
     assert search.finished and max(joint) == pytest.approx(GOLDEN * high), "as far as the first step of a whole line"
     assert min(joint) > low
-
-
-def test_a_failing_start_is_left_by_a_local_search_too():
-    search = descent(PLANE, rule="local", start={"Lambda_p": 17.0, "Lambda_e": 0.5})
-    run(search, lambda h: None if h["Lambda_p"] > 0.05 else ridge(h), 40)
-    assert search.best[1] > 0.6
 
 
 def test_on_the_papers_kind_of_ridge_eight_trials_reach_95_percent_of_the_optimum():

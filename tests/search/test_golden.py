@@ -47,11 +47,7 @@ def test_in_golden_proportion_every_step_shrinks_by_0_618():
     low, high = 1000.0, 1001.0
     bracket = Bracket(low, low + GOLDEN * (high - low), high, 0.0)
     for step in range(1, 20):
-        bracket = (
-            bracket.told(bracket.proposal(), 1.0 if step % 3 == 0 else -1.0)
-            if step % 3
-            else bracket.told(bracket.proposal(), float(step))
-        )
+        bracket = bracket.told(bracket.proposal(), -1.0 if step % 3 else float(step))
         assert bracket.width == pytest.approx((1 - GOLDEN) ** step, rel=1e-6)
 
 

@@ -34,11 +34,28 @@ def prior(*lengths, noise=1e-3, octaves=4.0, n_axes=2):
     return Draws(np.array(maps), np.broadcast_to(noise, len(lengths)).astype(float), np.asarray)
 
 
-def deviation_of(process, points, share=1.0):
-    """Of the prediction [n], standardised, without noise and doubt about trend and draws."""
-    correlation = process._at(points, share)[1]
-    left = 1 - (correlation @ process._inverses * correlation).sum(-1)
-    return process._weights @ np.sqrt(process._variances[:, None] * left)
+def by_hand(points, shares, values, at, draws=None, share=1.0):
+    """Universal kriging under one draw, in standardised units, by the block system of data and trend.
+
+    The prediction at `at` [n, n_axes] and a share: its mean, and its variance without noise, [n] each; how much of the
+    variance the data alone leave, the trend's doubt aside, [n]; and the process's variance."""
+    draws = draws or prior(2.0, noise=1e-2)
+    data, new = (
+        np.column_stack([x, np.log2(there)]) @ draws.maps[0].T
+        for x, there in ((points, shares), (at, np.full(len(at), share)))
+    )
+    correlation = matern(np.linalg.norm(data[:, None] - data, axis=-1)) + draws.noises[0] * np.eye(len(data))
+    trend, here = (np.column_stack([np.ones(len(x)), octaves]) for x, octaves in (
+        (data, np.log2(shares)), (new, np.full(len(new), np.log2(share)))
+    ))  # fmt: skip
+    system = np.block([[correlation, trend], [trend.T, np.zeros((2, 2))]])
+    standardised = (values - values.mean()) / values.std()
+    weights = np.linalg.solve(system, np.append(standardised, [0, 0]))
+    variance = (standardised @ weights[:-2] + PRIOR_POINTS) / (len(data) + PRIOR_POINTS)
+    seen = matern(np.linalg.norm(new[:, None] - data, axis=-1))
+    both = np.column_stack([seen, here])
+    left = 1 - np.einsum("ij,ji->i", seen, np.linalg.solve(correlation, seen.T))
+    return both @ weights, variance * (1 - np.einsum("ij,ji->i", both, np.linalg.solve(system, both.T))), left, variance
 
 
 AVERAGED = prior(0.3, 2.0, 3.0, noise=[1e-3, 1e-2, 1e-3])
@@ -77,7 +94,7 @@ def test_factors_of_more_points_serve_for_the_first_of_them():
     alone, among = Process(POINTS, SHARES, VALUES, AVERAGED), factors_of(more, shares, AVERAGED)
     other = Process(POINTS, SHARES, VALUES, AVERAGED, among)
     assert np.allclose(other.mean(more, shares), alone.mean(more, shares), rtol=1e-9)
-    assert np.allclose(deviation_of(other, more), deviation_of(alone, more), rtol=1e-6)
+    assert np.allclose(other.measured(more), alone.measured(more), rtol=1e-6)
 
 
 def test_points_may_have_a_length_each():
@@ -88,9 +105,8 @@ def test_points_may_have_a_length_each():
 
 def test_it_passes_near_smooth_values_and_knows_nothing_far_away():
     process = Process(POINTS, SHARES, VALUES, AVERAGED)
-    for point, share, value in zip(POINTS, SHARES, VALUES):
-        assert process.mean(point[None], share)[0] == pytest.approx(value, abs=0.05)
-        assert deviation_of(process, point[None], share)[0] < deviation_of(process, np.array([[100.0, 100.0]]))[0] / 3
+    assert process.mean(POINTS, SHARES) == pytest.approx(VALUES, abs=0.05)
+    assert process.measured(POINTS[SHARES == 1])[1].max() < process.measured(np.array([[100.0, 100.0]]))[1][0] / 3
 
 
 def test_noisy_values_are_smoothed():
@@ -133,15 +149,6 @@ def test_draws_left_out_at_once_would_count_nothing():
     assert np.allclose(alone.mean(points + 0.1), whole.mean(points + 0.1), rtol=1e-9)
 
 
-@pytest.mark.parametrize("scale, offset", [(1000.0, 0.0), (0.01, 5.0)])
-def test_the_scale_of_the_metric_does_not_matter(scale, offset):
-    candidates = RNG.uniform(-3, 3, size=(5, 2))
-    here, there = (Process(POINTS, SHARES, values, AVERAGED) for values in (VALUES, scale * VALUES + offset))
-    assert np.allclose(
-        here.gain(candidates, 0.5, here.ends(POINTS[:1])), there.gain(candidates, 0.5, there.ends(POINTS[:1]))
-    )
-
-
 @pytest.mark.parametrize("values", [[0.5], [0.5, 0.5, 0.5]])
 def test_equal_values_and_a_single_one_are_enough(values):
     process = Process(POINTS[: len(values)], WHOLE[: len(values)], np.array(values), AVERAGED)
@@ -172,24 +179,16 @@ def on_a_line(points=LINE, shares=LOOKS, scores=SCORES, noise=1e-6):
 
 
 @pytest.mark.parametrize("share", [1 / 8, 1 / 2, 1.0])
-def test_what_a_training_resolves_is_the_variance_it_takes_away(share):
+def test_the_gain_is_that_of_a_normal_as_wide_as_what_the_training_takes_away(share):
     """By the law of total variance: after it, so much less is left at the end."""
-    process, at = on_a_line(noise=1e-2), np.array([[1.7]])
-    resolved = process._learned(at, share)[1][0, 0]
-    more = on_a_line(np.append(LINE, at, axis=0), np.append(LOOKS, share), np.append(SCORES, 0.3), noise=1e-2)
-    before = deviation_of(process, at)[0] ** 2 / process._variances[0]
-    after = deviation_of(more, at)[0] ** 2 / more._variances[0]
-    assert resolved**2 / process._variances[0] == pytest.approx(before - after, rel=1e-6)
-
-
-@pytest.mark.parametrize("share", [1 / 8, 1.0])
-def test_the_gain_is_the_mean_of_what_is_won(share):
-    """By simulation: the value is drawn that the training would give, and what is believed of its end follows."""
-    process, at = on_a_line(noise=1e-2), np.array([[1.7]])
+    draws, at = prior(2.0, noise=1e-2, n_axes=1), np.array([[1.7]])
+    process = Process(LINE, LOOKS, SCORES, draws)
     above = process.ends(LINE).max(1, keepdims=True)
-    ends, resolved = process._learned(at, share)
-    believed = ends[0, 0] + resolved[0, 0] * RNG.standard_normal(400_000)
-    assert process.gain(at, share, above)[0] == pytest.approx(np.maximum(believed - above[0, 0], 0).mean(), rel=0.02)
+    [mean], _, [before], variance = by_hand(LINE, LOOKS, SCORES, at, draws)
+    more = np.append(LINE, at, axis=0), np.append(LOOKS, share), np.append(SCORES, 0.3)
+    after = by_hand(*more, at, draws)[2][0]
+    expected = expected_excess(np.array(mean - above.item()), np.sqrt(variance * (before - after)))
+    assert process.gain(at, share, above) == pytest.approx(expected, rel=1e-4)
 
 
 def test_longer_trainings_tell_more_of_the_end():
@@ -212,38 +211,33 @@ def test_expected_excess_is_that_of_a_normal():
     assert expected_excess(np.array(1.0), np.array(0.0)) == pytest.approx(1.0)
 
 
+AT = np.array([[0.3, -0.4], [1.5, 1.9], [9.0, 9.0]])
+
+
 def test_what_would_be_measured_is_universal_krigings_prediction():
-    """By the block system of data and trend, for one draw."""
-    draws, noise, at = prior(2.0, noise=1e-2), 1e-2, np.array([[0.3, -0.4], [1.5, 1.9], [9.0, 9.0]])
-    process = Process(POINTS, SHARES, VALUES, draws)
-    mean, deviation = process.measured(at)
-    data, new = (np.column_stack([x, np.log2(shares)]) for x, shares in ((POINTS, SHARES), (at, np.ones(3))))
-    correlation = matern(np.linalg.norm((data[:, None] - data) / [2, 2, 4], axis=-1)) + noise * np.eye(len(data))
-    trend = np.column_stack([np.ones(len(data)), np.log2(SHARES)])
-    system = np.block([[correlation, trend], [trend.T, np.zeros((2, 2))]])
-    standardised = (VALUES - VALUES.mean()) / VALUES.std()
-    weights = np.linalg.solve(system, np.append(standardised, [0, 0]))
-    variance = (standardised @ weights[:-2] + PRIOR_POINTS) / (len(data) + PRIOR_POINTS)
-    for n, point in enumerate(new):
-        seen = np.append(matern(np.linalg.norm((data - point) / [2, 2, 4], axis=-1)), [1.0, 0.0])
-        left = 1 + noise - seen @ np.linalg.solve(system, seen)
-        assert mean[n] == pytest.approx(VALUES.mean() + VALUES.std() * (seen @ weights))
-        assert deviation[n] == pytest.approx(VALUES.std() * math.sqrt(variance * left), rel=1e-4)
+    mean, deviation = Process(POINTS, SHARES, VALUES, prior(2.0, noise=1e-2)).measured(AT)
+    expected, within, _, variance = by_hand(POINTS, SHARES, VALUES, AT)
+    assert mean == pytest.approx(VALUES.mean() + VALUES.std() * expected)
+    assert deviation == pytest.approx(VALUES.std() * np.sqrt(within + variance * 1e-2), rel=1e-4)
 
 
 def test_drawn_functions_have_the_mean_and_the_deviation_of_the_prediction():
-    process, points = Process(POINTS, SHARES, VALUES, prior(2.0)), RNG.uniform(-3, 3, size=(5, 2))
-    functions = process.drawn(points, 4000, np.random.default_rng(0))
-    deviation = deviation_of(process, points)
-    assert functions.mean(0) == pytest.approx(process.ends(points)[0], abs=0.1 * deviation.max())
-    assert functions.std(0) == pytest.approx(deviation, rel=0.1, abs=2e-3)
+    process = Process(POINTS, SHARES, VALUES, prior(2.0, noise=1e-2))
+    functions = process.drawn(AT, 4000, np.random.default_rng(0))
+    mean, _, left, variance = by_hand(POINTS, SHARES, VALUES, AT)
+    assert functions.mean(0) == pytest.approx(mean, abs=0.1 * np.sqrt(variance))
+    assert functions.std(0) == pytest.approx(np.sqrt(variance * left), rel=0.1)
 
 
 def test_several_draws_add_their_disagreement():
-    process = Process(POINTS, SHARES, VALUES, AVERAGED)
-    mean, deviation = process.measured(POINTS + 0.3)
-    assert mean == pytest.approx(process.mean(POINTS + 0.3))
-    assert (deviation > process.spread * deviation_of(process, POINTS + 0.3)).all()
+    """The variance of a mixture: the mean of the draws' variances, and the variance of their means."""
+    weights = np.array([likelihood(AVERAGED, i) for i in range(3)])
+    weights[weights < UNLIKELY * weights.max()] = 0
+    weights /= weights.sum()
+    alone = np.array([Process(POINTS, SHARES, VALUES, one_draw(AVERAGED, i)).measured(AT) for i in range(3)])
+    mean, deviation = Process(POINTS, SHARES, VALUES, AVERAGED).measured(AT)
+    assert mean == pytest.approx(weights @ alone[:, 0])
+    assert deviation**2 == pytest.approx(weights @ (alone[:, 1] ** 2 + alone[:, 0] ** 2) - mean**2)
 
 
 @pytest.mark.parametrize("scale", [1e90, 1e-90])

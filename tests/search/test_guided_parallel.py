@@ -1,6 +1,5 @@
 """Proposals beside live trials: what any number of workers ask at once."""
 
-from dataclasses import dataclass, field
 from itertools import permutations
 
 import numpy as np
@@ -10,59 +9,34 @@ from searches import descent
 from tune_cd import Space
 from tune_cd.landscapes.formulas import LANDSCAPES
 from tune_cd.search.axis import APART
-from tune_cd.search.bracket import FAILED
-from tune_cd.search.directions import Plan
-from tune_cd.search.guided import Guided
-from tune_cd.search.prior import BALANCE
-from tune_cd.search.training import Training
 
 PLANE = Space(Lambda_p=(1e-6, 17.0), Lambda_e=(1e-6, 17.0))
-SIZES = Space(batch_size=[16, 32, 64])
-ROWS = np.array([[-1.0, 1.0], [1.0, 1.0]])
 START = {"Lambda_p": 0.1, "Lambda_e": 0.1}
 RIDGE = LANDSCAPES["rotated"]
 
 
-@dataclass
 class Search:
-    """What was asked, in asking order; None: live."""
+    """A search of as many workers as one likes, and all that it asked for."""
 
-    plan: Plan = field(default_factory=lambda: Plan(PLANE, ("balance", "joint"), ROWS))
-    starts: tuple[dict, ...] = (START,)
-    trials: list[list] = field(default_factory=list)
-
-    def state(self):
-        key = self.plan.space.key
-        known = {key(h): Training(h, until=1.0) if v is None else Training(h, {1.0: v}) for h, v in self.trials}
-        return Guided(self.plan, BALANCE, {key(h): h for h in self.starts}, known)
+    def __init__(self, start=START):
+        self.search, self.asked = descent(PLANE, start=start), []
 
     def ask(self, count=1):
-        for _ in range(count):
-            self.trials.append([self.state().step.proposal.h, None])
+        self.asked += [self.search.ask() for _ in range(count)]
         return self
 
     def tell(self, *indices, value=lambda h: RIDGE.measure(h, 0).value):
         for index in indices:
-            self.trials[index][1] = value(self.trials[index][0])
+            self.search.tell(self.asked[index], value(self.asked[index]))
         return self
 
     @property
     def x(self):
-        return np.array([PLANE.to_coordinates(h) for h, _ in self.trials])
+        return np.array([PLANE.to_coordinates(h) for h in self.asked])
 
 
 def smallest_gap(x):
     return (np.abs(x[:, None] - x[None]).max(-1) + 99 * np.eye(len(x))).min()
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_without_live_trials_it_is_the_sequential_search(seed):
-    alone = descent(PLANE, seed=seed)
-    search = Search(starts=(PLANE.sample(np.random.default_rng(seed)),))
-    for trial in range(25):
-        h = alone.ask()
-        alone.tell(h, RIDGE.measure(h, 0).value)
-        assert search.ask().tell(trial).trials[-1][0] == h
 
 
 def test_the_order_of_completion_does_not_matter():
@@ -70,8 +44,8 @@ def test_the_order_of_completion_does_not_matter():
     following = []
     for order in permutations((1, 3, 4)):
         search = Search().ask().tell(0).ask(5)
-        following.append(search.tell(*order).ask(3).trials)
-    assert all(trials == following[0] for trials in following)
+        following.append(search.tell(*order).ask(3).asked)
+    assert all(asked == following[0] for asked in following)
 
 
 @pytest.mark.parametrize("workers", [4, 16])
@@ -100,7 +74,7 @@ def test_the_first_round_lies_inside_the_box(n_axes):
 
 
 def test_a_search_of_failures_goes_on_all_over_the_box():
-    search = Search().ask(8).tell(*range(8), value=lambda h: FAILED).ask(24)
+    search = Search().ask(8).tell(*range(8), value=lambda h: None).ask(24)
     assert smallest_gap(search.x) > 1 and (np.abs(search.x + 8) > 9).any(0).all()
 
 
@@ -118,7 +92,7 @@ def test_no_worker_is_idle_while_the_told_trainings_promise_more():
 
 def test_a_round_is_not_spent_around_one_point():
     told = Search().ask(8).tell(*range(8))
-    assert smallest_gap(told.ask(8).x[8:]) > 0.5
+    assert np.ptp(told.ask(8).x[8:], axis=0).min() > 4 and smallest_gap(told.x) > 0.1
 
 
 def test_a_live_trial_is_on_a_line_through_what_was_asked():
@@ -130,21 +104,13 @@ def test_a_live_trial_is_on_a_line_through_what_was_asked():
         assert turned.min() < 1e-6
 
 
-@pytest.mark.parametrize("told", [[FAILED], [FAILED] * 4, [0.3, FAILED, 0.3]])
-def test_failures_and_equal_values_do_not_stop_it(told):
-    search = Search().ask(8)
-    for index, value in enumerate(told):
-        search.trials[index][1] = value
-    assert smallest_gap(search.ask(8).x) >= APART - 1e-9
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("workers, rounds", [(4, 3), (8, 2), (16, 2)])
 def test_few_rounds_reach_the_ridges_top(workers, rounds):
     landscape, reached = LANDSCAPES["omniglot"], []
     for seed in range(40):
-        search = Search(starts=(PLANE.sample(np.random.default_rng(seed)),))
+        search = Search(PLANE.sample(np.random.default_rng(seed)))
         for first in range(0, rounds * workers, workers):
             search.ask(workers).tell(*range(first, first + workers), value=lambda h: landscape.score(h))
-        reached.append(max(value for _, value in search.trials))
+        reached.append(search.search.best[1])
     assert np.mean(reached) >= 0.95 * landscape.high

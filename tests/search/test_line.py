@@ -109,6 +109,10 @@ def test_trained_short_first_it_takes_fewer_images_and_ends_with_a_whole_trainin
 def test_the_budget_ends_it():
     ended = search(budget=3)
     assert len(advance(ended, peak_at(3.3))) == 3 and ended.finished and not ended.bracketed
+    failing = search(lengths=(0.125, 1.0), budget=2)
+    for _ in range(16):
+        failing.tell(failing.ask(), None, share=0.01)
+    assert failing.ask() is None and failing.finished and failing.best is None
 
 
 def test_late_the_neighbours_of_the_best_are_tried_at_the_shortest_length():
@@ -135,21 +139,6 @@ def test_while_all_fail_it_stays_on_its_line():
         for h in asked:
             assert h["Lambda_p"] == pytest.approx(h["Lambda_e"])
             ours.tell(h, None, share=0.01)
-
-
-def test_where_everything_fails_the_budget_ends_it():
-    ended = search(lengths=(0.125, 1.0), budget=2)
-    for _ in range(16):
-        ended.tell(ended.ask(), None, share=0.01)
-    assert ended.ask() is None and ended.finished and ended.best is None
-
-
-def test_one_trial_at_a_time_and_none_while_it_is_live():
-    ours = search(workers=1)
-    h = ours.ask()
-    assert h == START and ours.ask() is None and not ours.finished
-    ours.tell(h, 0.5)
-    assert ours.ask() is not None and ours.ask() is None
 
 
 def test_resumed_equals_never_stopped():

@@ -83,19 +83,6 @@ def test_of_a_small_space_in_use_nothing_is_looked_ahead_for(monkeypatch):
     assert search.ask() is None and not search.finished and len(looked) < 10
 
 
-def test_no_worker_is_idle_however_many():
-    search = paper(PLANE, 64, seed=0)
-    asked = [search.ask() for _ in range(64)]
-    assert None not in asked and search.ask() is None
-    assert len({PLANE.key(h) for h in asked}) == 64
-
-
-def test_trials_that_are_no_longer_needed_count_when_the_search_comes_by():
-    search = paper(PLANE, 8, seed=1)
-    in_parallel(search, 40, random.Random(0))
-    assert search.best == max(search.history, key=lambda pair: pair[1])
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("searches", [8, pytest.param(20, marks=pytest.mark.faults)])
 def test_rounds_to_95_percent_with_4_8_and_16_workers(searches):

@@ -7,6 +7,7 @@ from searches import descent
 
 from tune_cd import Space
 from tune_cd.landscapes.simulation import replay_all
+from tune_cd.search.directions import Plan, directions_of
 from tune_cd.search.lines import random_lines
 from tune_cd.search.methods import OPTIMISERS
 from tune_cd.search.prior import (
@@ -20,10 +21,10 @@ from tune_cd.search.prior import (
 )
 
 
-def plan(n_axes, side=8.0, **arguments):
+def plan(n_axes, side=8.0, directions=None):
     """Of a search of n axes of so many octaves."""
     space = Space(**{f"p{i}": (2.0**-side, 1.0) for i in range(n_axes)})
-    return descent(space, **arguments)._plan
+    return Plan(space, *directions_of(space, directions))
 
 
 def test_on_ridges_of_three_weights_contrasts_are_ahead_of_the_axes():

@@ -88,7 +88,7 @@ def parsed(data: bytes, kind: str, where: str) -> pa.Table:
         raise Unusable(f"{where} {said}")
     if not table.num_rows or not table.schema.equals(schema):
         raise Unusable(f"{where} (format {version}) lacks the columns of its format, or has no rows")
-    return table.replace_schema_metadata(schema.metadata)
+    return table
 
 
 def load(store: Store, name: str) -> pa.Table:

@@ -18,6 +18,7 @@ from tune_cd.results.schema import Row, check_name, check_trial
 from tune_cd.results.store import Store, store_of
 
 PASSES = 20  # largest number of listings
+TOGETHER = 100  # files that become one table at once: a table of a single row takes 75 kB
 
 
 def read(results: str | Path, study: str | None = None) -> pd.DataFrame:
@@ -89,6 +90,7 @@ class Rows:
     table: pa.Table
     files: list[str]  # [n rows]: the file of each row
     problems: dict[str, str] = field(default_factory=dict)  # file that is left out -> a sentence that names its fault
+    gone: bool = False  # whether a listed file was not there
 
 
 def collect(store: Store, kind: str, study: str | None, missing: bool = False) -> Rows:
@@ -99,23 +101,38 @@ def collect(store: Store, kind: str, study: str | None, missing: bool = False) -
     miss both. So the listing is repeated until it has no new files (or, beside constant writers, PASSES times), but
     where it shows one moment (`at_once`) and each of its files was there. `counting` removes rows read twice.
     """
-    folder, found = kind if study is None else f"{kind}/{check_name(study)}", dict[str, pa.Table | OSError]()
+    folder, seen = kind if study is None else f"{kind}/{check_name(study)}", set[str]()
+    parts = [Rows(SCHEMAS[kind].empty_table(), [])]
     with ThreadPoolExecutor(store.readers) as pool:
         for turn in range(PASSES):
             listed = [name for name in store.listing(folder, recursive=True) if is_visible(name)]
-            new = [name for name in listed if name not in found]
+            new = [name for name in listed if name not in seen]
             if not (turn or listed or missing):
                 store.require()
-            parts = [new[first :: store.readers] for first in range(store.readers)]
-            found |= {name: one for part in pool.map(partial(_load, store), parts) for name, one in part}
-            gone = any(isinstance(found[name], FileNotFoundError) for name in new)  # another process removed it
-            if not new or (len(listed) < store.at_once and not gone):
+            size = max(1, min(TOGETHER, -(-len(new) // store.readers)))
+            loaded = [*pool.map(partial(_load, store), (new[at : at + size] for at in range(0, len(new), size)))]
+            seen.update(new)
+            parts += loaded
+            if not new or (len(listed) < store.at_once and not any(part.gone for part in loaded)):
                 break
-    tables = {name: one for name, one in sorted(found.items()) if isinstance(one, pa.Table)}
-    removed = {name for name, one in found.items() if isinstance(one, FileNotFoundError)}
-    problems = {name: str(one) for name, one in found.items() if name not in {*tables, *removed}}
-    table = pa.concat_tables([SCHEMAS[kind].empty_table(), *tables.values()]).combine_chunks()
-    return Rows(table, [name for name, one in tables.items() for _ in range(one.num_rows)], problems)
+    files = [file for part in parts for file in part.files]
+    problems = {file: said for part in parts for file, said in part.problems.items()}
+    return Rows(pa.concat_tables(part.table for part in parts).combine_chunks(), files, problems)
+
+
+def _load(store: Store, names: list[str]) -> Rows:
+    """The rows of files, without those that another process has removed."""
+    tables, files, problems, gone = list[pa.Table](), list[str](), dict[str, str](), False
+    for name in names:
+        try:
+            tables.append(load(store, name))
+            files += [name] * tables[-1].num_rows
+        except FileNotFoundError:
+            gone = True
+        except OSError as reason:
+            problems[name] = str(reason)
+    schema = SCHEMAS[names[0].split("/")[0]]
+    return Rows(pa.concat_tables([schema.empty_table(), *tables]).combine_chunks(), files, problems, gone)
 
 
 def counting(kind: str, rows: Rows) -> tuple[npt.NDArray[np.bool_], list[tuple[str, str]]]:
@@ -152,14 +169,3 @@ def _read(results: str | Path, kind: str, study: str | None, order: list[str]) -
         warnings.warn(said, stacklevel=3)
     table = rows.table if kept.all() else rows.table.filter(pa.array(kept))
     return frame(table, SCHEMAS[kind]).sort_values(order, ignore_index=True)
-
-
-def _load(store: Store, names: list[str]) -> list[tuple[str, pa.Table | OSError]]:
-    """The rows of each file, or why there are none."""
-    read: list[tuple[str, pa.Table | OSError]] = []
-    for name in names:
-        try:
-            read.append((name, load(store, name)))
-        except OSError as reason:
-            read.append((name, reason))
-    return read

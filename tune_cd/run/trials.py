@@ -18,6 +18,7 @@ from tune_cd.results.redaction import json_of
 from tune_cd.results.rows import trial_name
 from tune_cd.results.study_files import CHECKPOINTS, text_of, tune_prefix
 from tune_cd.run.budget import Meter
+from tune_cd.run.controller import count_losses_once
 from tune_cd.run.failures import DriverRows, StudyStopper
 from tune_cd.run.portfolio import ORIGIN
 from tune_cd.run.progress import Progress
@@ -59,6 +60,7 @@ def run_searches(
         {"batch_size": study.config.batch_size}, listeners, meter, RunningFile(study),
     )  # fmt: skip
     trainable = _trainable(study, searches[0], resources, recorder)
+    count_losses_once()
     try:
         _tuner(study, trainable, searcher, listeners, stopper, resources).fit()
     finally:

@@ -107,10 +107,15 @@ class FakeTuner:
             self.search.on_trial_result(trial.trial_id, trial.last_result)
         self._tell("on_trial_result", 0, self.trials, trial, trial.last_result)
         if decision == TrialScheduler.STOP or (not self.search.pauses and trial.epoch >= self.epochs):
-            self.stop_trial(trial)
-            self._tell("on_trial_complete", 0, self.trials, trial)
+            self.stop(trial)
         elif decision == TrialScheduler.PAUSE:
             trial.status = Trial.PAUSED
+        self._leave(trial)
+
+    def stop(self, trial):
+        """A trial ends, by itself or as a stopper has it."""
+        self.stop_trial(trial)
+        self._tell("on_trial_complete", 0, self.trials, trial)
         self._leave(trial)
 
     def fail(self, trial, text="Error: no"):

@@ -36,7 +36,6 @@ def test_the_default_is_the_documented_one(tmp_path):
     assert (made.dataset, made.setup.loss, made.space.names) == ("glyphs", "margin", ("Lambda_p", "Lambda_e"))
     searches = [(search.name, search.num_samples, search.line) for search in made.searches]
     assert searches == [("cd", 5, False), ("separate", 10, True), ("global", 10, True)]
-    assert made.searches[0].starts == [{"Lambda_p": 0.63, "Lambda_e": 8.6}], "the best of omniglot, not of glyphs"
     start = made.searches[2].start
     assert start["Lambda_e"] / start["Lambda_p"] == pytest.approx(62), "the global average at b = 64"
     assert [search.num_samples for search in study(tmp_path, "--full-length").searches] == [20, 20, 20]
@@ -97,50 +96,55 @@ def test_the_first_line_comes_before_the_imports(tmp_path):
     assert line == "checking the options and the data ...\n" and not imported & {"torch", "ray", "scipy", "pandas"}
 
 
-def test_starts(tmp_path):
-    weights = {"Lambda_p": 0.25, "Lambda_e": 0.5}
-    assert study(tmp_path, "--start", "blind").searches[0].start is None
-    assert study(tmp_path, "--start", "Lambda_p=0.25,Lambda_e=0.5").searches[0].start == weights
-    adams = study(tmp_path, "--set", "optimizer=adam", "learning_rate=1e-4").searches[0]
-    assert adams.start == {"Lambda_p": 1.0, "Lambda_e": 1.0}, "Adam's learning rate is not in the weights as well"
+RECIPE, OMNIGLOTS = {"Lambda_p": 0.1, "Lambda_e": 0.1}, {"Lambda_p": 0.63, "Lambda_e": 8.6}
+GLOBAL = "lr=0.1,average=global,b=128"
+STARTS = {  # options -> the first setting of the search; None: a random one
+    "": OMNIGLOTS,
+    "--full-length": OMNIGLOTS,
+    "--batch-size 256": {"Lambda_p": 1.0, "Lambda_e": 11.0},
+    "--range 1e-4,1": RECIPE,
+    "--task ssl --loss siglip": {"Lambda_pos": 0.1, "Lambda_neg": 0.1},
+    "--set optimizer=adam learning_rate=1e-4": {"Lambda_p": 1.0, "Lambda_e": 1.0},  # its rate is not in the weights
+    "--start blind": None,
+    "--start Lambda_p=0.25,Lambda_e=0.5": {"Lambda_p": 0.25, "Lambda_e": 0.5},
+    f"--start {GLOBAL}": {"Lambda_p": 0.1 / 127, "Lambda_e": 0.1 * 126 / 127},
+    f"--start {GLOBAL} --tune-batch-size": {"Lambda_p": 0.1 / 127, "Lambda_e": 0.1 * 126 / 127, "batch_size": 128},
+    "--start lr=0.1,average=global,k=4 --set k=4": {"Lambda_p": 0.1 * 3 / 63, "Lambda_e": 0.1 * 60 / 63},
+    "--tune-batch-size": OMNIGLOTS | {"batch_size": 64},
+    "--search grid --range 1e-6,17": None,
+}
 
 
-def test_what_others_found_is_the_start_and_what_is_not_known_is_the_recipe(tmp_path, test_data):
-    omniglot = ["--dataset", "omniglot", "--data-root", str(test_data / "omniglot-small.zip")]
-    own = study(tmp_path, *omniglot, "--setup", "small").searches[0]
-    assert own.starts == [{"Lambda_p": 0.63, "Lambda_e": 8.6}], "its own best, alone"
+@pytest.mark.parametrize("argv", STARTS)
+def test_the_search_starts_where_it_is_told_else_at_what_others_found_else_at_the_recipe(tmp_path, argv):
+    made = study(tmp_path, *argv.split())
+    search, start = made.searches[0], STARTS[argv]
+    assert search.starts == ([] if start is None else [pytest.approx(start)])
+    assert made.config.batch_size == {f"--start {GLOBAL}": 128, "--batch-size 256": 256}.get(argv, 64)
+
+
+def test_what_others_found_has_a_prior_and_a_smaller_budget_of_its_own(tmp_path):
+    known_best = study(tmp_path).searches[0]
+    assert known_best.make.keywords["prior"] == "known" and known_best.num_samples == 5
+    for unknown in (["--range", "1e-4,1"], ["--task", "ssl", "--loss", "siglip"]):
+        search = study(tmp_path, *unknown).searches[0]
+        assert search.make.keywords["prior"] != "known" and search.num_samples == 10
     pretrained = known(StudyConfig(setup="paper"), find_setup("folder", "paper"))
     assert [row.dataset for row in pretrained] == ["omniglot", "landmarks"], "those of the paper that differ"
     assert not known(StudyConfig(), replace(find_setup("folder", "paper"), optimizer="adam"))
-    larger = study(tmp_path, "--batch-size", "256").searches[0]
-    assert larger.starts == [{"Lambda_p": 1.0, "Lambda_e": 11.0}] and larger.make.keywords["prior"] == "known"
-    recipe = {"Lambda_p": 0.1, "Lambda_e": 0.1}
-    for unknown in (["--range", "1e-4,1"], ["--task", "ssl", "--loss", "siglip"]):
-        search = study(tmp_path, *unknown).searches[0]
-        assert search.num_samples == 10 and search.make.keywords["prior"] != "known"
-        assert search.starts == [recipe] or "siglip" in unknown
-    assert study(tmp_path, "--full-length").searches[0].start == {"Lambda_p": 0.63, "Lambda_e": 8.6}
 
 
-def test_the_papers_best_is_a_start(tmp_path, test_data):
+def test_omniglots_own_best_and_the_papers_are_starts(tmp_path, test_data):
     omniglot = "--dataset", "omniglot", "--data-root", str(test_data / "omniglot-small.zip")
+    assert study(tmp_path, *omniglot, "--setup", "small").searches[0].starts == [OMNIGLOTS], "its own best, alone"
     assert study(tmp_path, *omniglot, "--start", "paper").searches[0].start == {"Lambda_p": 8e-3, "Lambda_e": 2.0}
-
-
-def test_a_recipe_is_a_start_and_names_the_batch_size(tmp_path):
-    made = study(tmp_path, "--start", "lr=0.1,average=global,b=128")
-    weights = {"Lambda_p": 0.1 / 127, "Lambda_e": 0.1 * 126 / 127}
-    assert made.config.batch_size == 128 and made.searches[0].start == pytest.approx(weights)
-    searched = study(tmp_path, "--start", "lr=0.1,average=global,b=128", "--tune-batch-size")
-    assert searched.searches[0].start["batch_size"] == 128 and searched.config.batch_size == 64
-    of_four = study(tmp_path, "--start", "lr=0.1,average=global,k=4", "--set", "k=4").searches[0].start
-    assert of_four["Lambda_e"] / of_four["Lambda_p"] == pytest.approx((64 - 4) / 3)
 
 
 MODES = {
     "without": "none", "without-tuned": "none", "S1": "variable", "S1-tuned": "variable", "S2": "fixed", "S3": "fixed",
 }  # fmt: skip
 """Searches of `table:xbm` -> `memory` of their set-ups."""
+TUNED = ("without-tuned", "S1-tuned", "S3")
 XBM = ("--experiment", "xbm")
 
 
@@ -149,37 +153,29 @@ def test_the_xbm_experiment_has_a_search_for_each_number_of_the_table(tmp_path):
     made = study(tmp_path, *XBM, "--num-samples", "12")
     searches = {search.name: search for search in made.searches}
     assert list(searches) == [*MODES, *(f"{name}-decay" for name in MODES)]
-    assert {name: (searches[name].setup.memory, searches[name].setup.schedule) for name in MODES} == {
-        name: (memory, "constant") for name, memory in MODES.items()
-    }
-    assert {name: searches[f"{name}-decay"].setup for name in MODES} == {
-        name: replace(searches[name].setup, schedule="plateau") for name in MODES
-    }
-    several = {name: search.num_samples for name, search in searches.items() if search.num_samples > 1}
-    assert several == {"without-tuned": 12, "S1-tuned": 12, "S3": 12}
     as_published = {"Lambda_p": 3.0, "Lambda_e": 60.0}  # not a learning rate away
-    assert all(searches[name].start == as_published for name in MODES)
-    assert {(search.setup.optimizer, search.setup.weight_decay, search.setup.metric) for search in made.searches} == {
-        ("adam", 5e-4, "recall_at_1")
-    }
-    chosen = {
-        "without": ("without",), "without-tuned": ("without", "without-tuned"), "S1": ("S1",),
-        "S1-tuned": ("S1", "S1-tuned"), "S2": ("S2",), "S3": ("S2", "S3"),
-    }  # fmt: skip
-    assert {name: searches[f"{name}-decay"].retrains_best_of for name in MODES} == chosen
+    for name, memory in MODES.items():
+        search, decayed = searches[name], searches[f"{name}-decay"]
+        assert (search.setup.memory, search.setup.schedule, search.start) == (memory, "constant", as_published)
+        assert search.num_samples == (12 if name in TUNED else 1) and decayed.num_samples == 1
+        assert decayed.setup == replace(search.setup, schedule="plateau")
+        chosen_of = {"without-tuned": ("without", name), "S1-tuned": ("S1", name), "S3": ("S2", name)}
+        assert decayed.retrains_best_of == chosen_of.get(name, (name,))
+        under = search.setup.optimizer, search.setup.weight_decay, search.setup.metric
+        assert under == ("adam", 5e-4, "recall_at_1")
     assert [[search.name for search in group] for group in groups_of(made.searches)][:4] == [
         ["without", "without-tuned"], ["S1", "S1-tuned"], ["S2", "S3"], ["without-decay", "without-tuned-decay"],
     ]  # fmt: skip
     assert made.config.range == (1e-2, 1.7e5), "the paper's, without Adam's rate"
+
+
+def test_the_xbm_experiment_has_another_decay_start_or_no_baseline_where_it_is_told_so(tmp_path):
     decays = [search.setup.schedule for search in study(tmp_path, *XBM, "--set", "schedule=cosine").searches]
-    assert decays == ["constant"] * 6 + ["cosine"] * 6, "another decay can be asked for"
-    untuned = study(tmp_path, *XBM, "--no-baseline").searches
-    assert [search.name for search in untuned] == [
-        "without-tuned", "S1-tuned", "S3", "without-tuned-decay", "S1-tuned-decay", "S3-decay",
-    ]  # fmt: skip
+    assert decays == ["constant"] * 6 + ["cosine"] * 6
+    untuned = [search.name for search in study(tmp_path, *XBM, "--no-baseline").searches]
+    assert untuned == [*TUNED, *(f"{name}-decay" for name in TUNED)]
     own = {search.name: search.start for search in study(tmp_path, *XBM, "--start", "Lambda_p=1,Lambda_e=5").searches}
-    assert all(own[name] == {"Lambda_p": 1.0, "Lambda_e": 5.0} for name in ("without-tuned", "S1-tuned", "S3"))
-    assert all(own[name] == as_published for name in ("without", "S1", "S2")), "untuned is untuned"
+    assert {name: own[name]["Lambda_p"] for name in MODES} == {name: 1.0 if name in TUNED else 3.0 for name in MODES}
 
 
 IMPOSSIBLE = {
@@ -200,9 +196,8 @@ def test_what_contradicts_itself_is_refused(tmp_path):
     for argv, said in IMPOSSIBLE.items():
         with pytest.raises(ValueError, match=said):
             study(tmp_path, *argv.split())
-    assert (
-        len(study(tmp_path, *["--range", "0.5,17", "--start", "Lambda_p=1,Lambda_e=5", "--no-baseline"]).searches) == 1
-    )
+    alone = "--range 0.5,17 --start Lambda_p=1,Lambda_e=5 --no-baseline"
+    assert len(study(tmp_path, *alone.split()).searches) == 1
 
 
 def test_what_the_xbm_experiment_tunes_under_adam_is_the_balance(tmp_path):
@@ -354,15 +349,12 @@ def test_data_that_cannot_be_had_on_the_cluster_is_an_error_not_a_traceback(tmp_
 def test_three_parameters(tmp_path):
     made = study(tmp_path, "--tune-batch-size", "--batch-sizes", "32,16,64")
     assert made.space.names == ("Lambda_p", "Lambda_e", "batch_size")
-    assert made.searches[0].starts[0]["batch_size"] == 64 and made.searches[1].make.keywords["directions"] == {
-        "joint": [1, 1, 0]
-    }
+    assert made.searches[1].make.keywords["directions"] == {"joint": [1, 1, 0]}
 
 
 def test_a_grid_is_whole_unless_told_otherwise(tmp_path):
     papers = "--search", "grid", "--range", "1e-6,17"
-    grid = study(tmp_path, *papers, "--grid-step", "4", "--no-baseline").searches[0]
-    assert (grid.num_samples, grid.start) == (13 * 13, None)
+    assert study(tmp_path, *papers, "--grid-step", "4").searches[0].num_samples == 13 * 13
     assert study(tmp_path, *papers).searches[0].num_samples == 25 * 25, "the paper's"
     assert study(tmp_path, *papers, "--num-samples", "7").searches[0].num_samples == 7
 

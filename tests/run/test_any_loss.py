@@ -1,20 +1,21 @@
 """`python -m tune_cd.run` with losses of any terms, up to the first trial: axes, starts, range, baseline, refusals."""
 
-import pandas as pd
 import pytest
 from made_studies import study
+from studies import VICREG as VICREGS
 from studies import searched_terms
 
 from tune_cd import results
 from tune_cd.run.__main__ import main
 from tune_cd.run.config import ABOVE, BELOW
 from tune_cd.run.options import study_name
-from tune_cd.run.summary import _label, _table, summarise
+from tune_cd.run.summary import summarise
 from tune_cd.search.space import Space
 
 SSL = ("--dataset", "glyphs", "--task", "ssl", "--setup", "small")
 VICREG = (*SSL, "--loss", "vicreg")
 OWN = ("--loss", "own_losses:three_parts")
+UNEQUAL = {"Lambda_p": 1.0, "Lambda_e": 4.0}
 SIGLIP = Space(Lambda_pos=(1e-3, 1e3), Lambda_neg=(1e-3, 1e3))
 
 
@@ -80,18 +81,18 @@ def test_the_published_baseline_moves_along_the_joint_direction(tmp_path):
     assert len({round(ratio, 9) for ratio in ratios}) == 1 and second["batch_size"] == first["batch_size"] == 64
 
 
-@pytest.mark.parametrize(
-    "text, expected",
-    [
-        ("lr=0.01", {"Lambda_sim": 0.25, "Lambda_std": 0.25, "Lambda_cov": 0.01}),
-        ("lr=0.01,b=32", {"Lambda_sim": 0.25, "Lambda_std": 0.25, "Lambda_cov": 0.01}),
-        ("Lambda_sim=0.5,Lambda_std=0.2,Lambda_cov=0.1", {"Lambda_sim": 0.5, "Lambda_std": 0.2, "Lambda_cov": 0.1}),
-        ("blind", None),
-    ],
-)  # fmt: skip
-def test_starts(tmp_path, text, expected):
+STARTS = {
+    "lr=0.01": {"Lambda_sim": 0.25, "Lambda_std": 0.25, "Lambda_cov": 0.01},
+    "lr=0.01,b=32": {"Lambda_sim": 0.25, "Lambda_std": 0.25, "Lambda_cov": 0.01},
+    "Lambda_sim=0.5,Lambda_std=0.2,Lambda_cov=0.1": {"Lambda_sim": 0.5, "Lambda_std": 0.2, "Lambda_cov": 0.1},
+    "blind": None,
+}
+
+
+@pytest.mark.parametrize("text", STARTS)
+def test_starts(tmp_path, text):
     made = study(tmp_path, *VICREG, "--start", text)
-    assert start(made) is None if expected is None else start(made) == pytest.approx(expected)
+    assert start(made) is None if STARTS[text] is None else start(made) == pytest.approx(STARTS[text])
     assert made.config.batch_size == (32 if "b=32" in text else 64)
 
 
@@ -133,22 +134,26 @@ def test_published_weights_of_a_positive_and_an_entropy_term_are_the_start_and_t
     assert start(at) == pytest.approx({"Lambda_p": 0.01, "Lambda_e": 0.04})
 
 
-def test_the_summary_has_their_line(tmp_path, monkeypatch):
-    made = study(tmp_path, "--loss", "own_losses:unequal", "--study", "terms", "--batch-size", "32")
-    for _, trial in searched_terms({"Lambda_p": 1.0, "Lambda_e": 4.0}, batch_size=32).iterrows():
+WIDE = 1.234e-05
+
+
+@pytest.mark.parametrize(
+    "argv, published", [(["--loss", "own_losses:unequal"], UNEQUAL), (VICREG, VICREGS)], ids=["two", "three"]
+)
+def test_the_summary_has_their_line_and_fits_into_80_columns(tmp_path, argv, published):
+    """The best has the widest text that a weight may have."""
+    made = study(tmp_path, *argv, "--study", "terms", "--batch-size", "32")
+    trials = searched_terms(published, batch_size=32)
+    trials.loc[0, ["val_score", "test_score"]] = 0.99
+    trials.at[0, "params"] = dict.fromkeys(published, WIDE)
+    trials.loc[0, list(UNEQUAL)] = WIDE if published == UNEQUAL else None
+    for _, trial in trials.iterrows():
         results.write_trial(made.results, trial.where(trial.notna(), None).to_dict())
     said = summarise(made).splitlines()
-    assert said[2].startswith("best balance found") and said[3].startswith("published weights ")
-    assert "no completed trial" not in said[3] and any(line.startswith("published weights: ") for line in said)
-    assert not any("separate" in line for line in said)
-
-
-def test_the_table_of_three_weights_fits_into_80_columns():
-    """Each has the widest text that a weight may have."""
-    h = {f"Lambda_{term}": 1.234e-05 for term in ("sim", "std", "cov")}
-    row = pd.Series({"params": h, "batch_size": 128, "val_score": 0.5, "test_score": 0.5, "seeds": 1} | h)
-    said = _table([*h], [("best balance found", row), (_label("published"), row)])
-    assert "published weights" in said and max(map(len, said.splitlines())) <= 80
+    assert said[2].startswith("best balance found") and said[2].count(f"{WIDE:.4g}") == len(published)
+    assert said[3].startswith("published weights ") and "no completed trial" not in said[3]
+    assert any(line.startswith("published weights: ") for line in said) and not any("separate" in line for line in said)
+    assert max(len(line) for line in said if str(tmp_path) not in line) <= 80
 
 
 def test_a_single_term_has_the_learning_rate_alone(tmp_path):

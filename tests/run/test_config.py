@@ -1,12 +1,14 @@
 """What defines a study, and what belongs to one call."""
 
 import json
+import re
 from dataclasses import asdict, fields
 
 import pytest
 
 from trainables.training.setups import SEARCH_RANGE, SMALL_RANGE, XBM_RANGE, find_setup
 from tune_cd.run.config import Call, StudyConfig
+from tune_cd.run.fields import option_of
 from tune_cd.run.options import parse, parser
 
 
@@ -14,20 +16,16 @@ def test_no_option_is_the_defaults():
     assert parse([]).config == StudyConfig() and parse([]).call == Call() and not parse([]).written
 
 
-def test_every_option_is_a_field_of_one_of_the_two():
-    options = {action.dest for action in parser()._actions} - {"help"}
-    fields = {*asdict(StudyConfig()), *asdict(Call())}
-    found = {"data_found", "range_grows"}
-    assert options == fields - found and not asdict(StudyConfig()).keys() & asdict(Call())
-
-
-def test_the_help_of_an_option_has_its_default():
-    defaults = {field.name: field.default for of in (StudyConfig, Call) for field in fields(of)}
-    for action in parser()._actions[1:]:
-        default = defaults[action.dest]
+def test_every_field_is_an_option_that_tells_its_default(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "1000")
+    told = dict(re.findall(r"^  (--[\w-]+)(.*(?:\n {5,}.*)*)", parser().format_help(), re.MULTILINE))
+    options = [field for field in fields(StudyConfig) + fields(Call) if field.name not in ("data_found", "range_grows")]
+    flags = [option_of(f"no_{one.name}" if one.default is True else one.name) for one in options]
+    assert sorted(told) == sorted(flags) and len(set(flags)) == len(flags)
+    for flag, default in zip(flags, (one.default for one in options)):
         shown = "" if default is None or default == () else f"{default:g}" if isinstance(default, float) else default
         shown = ",".join(map(str, default)) if isinstance(default, tuple) else shown
-        assert isinstance(default, bool) or default == () or f"default: {shown}" in action.help, action.dest
+        assert isinstance(default, bool) or default == () or f"default: {shown}" in told[flag], flag
 
 
 @pytest.mark.parametrize(

@@ -212,16 +212,6 @@ def test_a_picture_that_cannot_be_drawn_does_not_change_how_a_study_ends(run, un
 
 
 @pytest.mark.faults
-def test_more_trials_for_a_finished_study(run, tmp_path):
-    """One trial at a time: with more, those that ran together at the end would not have."""
-    one_by_one = ("--no-baseline", "--workers", "1", "--full-length")
-    run(tmp_path, "--study", "whole", *one_by_one, "--num-samples", "9")
-    run(tmp_path, "--study", "grown", *one_by_one, "--num-samples", "4")
-    run(tmp_path, "--study", "grown", *one_by_one, "--num-samples", "9", "--resume")
-    assert asked(tmp_path, "grown") == asked(tmp_path, "whole")
-
-
-@pytest.mark.faults
 def test_two_workers_train_two_at_a_time(cluster, tmp_path):
     """The first training goes on once the second has begun."""
     argv = "--num-samples 4 --search random --workers 2"

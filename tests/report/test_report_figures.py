@@ -172,15 +172,6 @@ def command(folder: Path) -> list[str]:
     return [str(folder / "r"), "--figures", str(folder / "out"), "-o", str(folder / "report.html")]
 
 
-def test_the_command_writes_them_and_says_how_many(tmp_path, capsys, undrawn):
-    store(tmp_path / "r", studies.main_job())
-    assert main(command(tmp_path)) == 0
-    files = [file for file in (tmp_path / "out").rglob("*") if file.is_file()]
-    said = capsys.readouterr()
-    assert f"{len(files)} files of figures and tables: {tmp_path / 'out'}" in said.out and said.err == ""
-    assert names(tmp_path / "out", ".png") == KINDS["main job"][1]
-
-
 def test_a_study_whose_name_is_not_allowed_is_shown_and_drawn_under_one_that_is(tmp_path, capsys, undrawn):
     terms = {"positive_term": 1.0, "entropy_term": 2.0}
     studies.foreign(tmp_path / "r", "my study", **terms)

@@ -59,14 +59,6 @@ def test_the_default_search_pauses_unless_a_short_training_is_another_one():
         assert not parse(argv.split()).config.pauses
 
 
-def test_a_continued_study_keeps_what_defines_it():
-    begun = StudyConfig(seed=3, num_samples=20)
-    more = begun.continued({"num_samples": 30, "seed": 3, "confirm": 3}, "mine")
-    assert more == StudyConfig(seed=3, num_samples=30, confirm=3)
-    with pytest.raises(ValueError, match="study 'mine' was started with --seed 3; --resume cannot change it to 4"):
-        begun.continued({"seed": 4}, "mine")
-
-
 def test_the_range_is_the_optimizers():
     assert StudyConfig().range == StudyConfig(setup="small").range == SMALL_RANGE
     assert StudyConfig(setup="paper").range == SEARCH_RANGE and StudyConfig(experiment="xbm").range == XBM_RANGE
@@ -77,12 +69,6 @@ def test_the_usual_range_grows_and_a_named_one_does_not():
     usual, named = StudyConfig(), StudyConfig(range=SMALL_RANGE)
     assert usual.space.grows and not named.space.grows and usual.space.fixed == named.space
     assert StudyConfig.from_json(asdict(usual)) == usual and StudyConfig.from_json(asdict(named)) == named
-
-
-def test_a_batch_size_of_the_start_is_the_studys_where_it_is_not_searched():
-    assert StudyConfig().batch_size == 64 and StudyConfig(start="lr=0.1,average=global,b=128").batch_size == 128
-    assert StudyConfig(start="Lambda_p=1,Lambda_e=1,batch_size=32").batch_size == 32
-    assert StudyConfig(start="lr=0.1,average=global,b=128", tune_batch_size=True).batch_size == 64
 
 
 def test_the_set_up_has_what_the_command_line_says():

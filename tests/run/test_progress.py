@@ -59,27 +59,24 @@ LINES = [
 ]
 
 
-def test_on_a_terminal_a_status_with_the_account_of_the_searches_stays_below_the_lines(monkeypatch):
-    terminal, account = Terminal(), portfolio()
+@pytest.mark.parametrize(
+    "account, seconds, first, last",
+    [
+        (portfolio(), 5, "0 of at most 1 trainings, 0 running", "2 of at most 3 trainings, 2 running"),
+        (portfolio(0.125, 12.25), 5000, "", r"trainings, 2 running, \d+:\d\d:\d\d, about \d+:\d\d:\d\d left"),
+    ],
+    ids=["at once", "after hours"],
+)
+def test_on_a_terminal_a_status_of_80_columns_stays_below_the_lines(monkeypatch, account, seconds, first, last):
+    terminal = Terminal()
     monkeypatch.setattr(sys, "stdout", terminal)
     monkeypatch.setattr(sys, "stderr", terminal)
-    monkeypatch.setattr("tqdm.std.time", itertools.count(100, 5).__next__)  # it draws once a second
+    monkeypatch.setattr("tqdm.std.time", itertools.count(100, seconds).__next__)  # it draws once a second
     run(progress_of(account), account)
     screen = terminal.getvalue()
     assert all(f"{line}\n" in screen for line in LINES)
     statuses = [part for part in screen.replace("\n", "\r").split("\r") if " left" in part]
-    assert "0 of at most 1 trainings, 0 running" in statuses[0]
-    assert "2 of at most 3 trainings, 2 running" in statuses[-1] and max(map(len, statuses)) <= 80
-
-
-def test_the_status_fits_into_80_columns_after_hours(monkeypatch):
-    terminal, account = Terminal(), portfolio(0.125, 12.25)
-    monkeypatch.setattr(sys, "stdout", terminal)
-    monkeypatch.setattr(sys, "stderr", terminal)
-    monkeypatch.setattr("tqdm.std.time", itertools.count(100, 5000).__next__)
-    run(progress_of(account, full=512), account)
-    *_, status = (part for part in terminal.getvalue().replace("\n", "\r").split("\r") if "running" in part)
-    assert re.search(r"trainings, 2 running, \d+:\d\d:\d\d, about \d+:\d\d:\d\d left", status) and len(status) <= 80
+    assert first in statuses[0] and re.search(last, statuses[-1]) and max(map(len, statuses)) <= 80
 
 
 def test_a_training_s_error_is_told_without_its_secret(capsys, monkeypatch):

@@ -193,17 +193,3 @@ def test_the_summary_names_the_best_network_that_was_kept(made, tmp_path):
     assert "network: " not in summarise(mine)
     recorder.keep(CONFIG, DONE.val_score, lambda: b"network")
     assert f"network: {tmp_path}/results/studies/mine/networks/cd~0.700000000~cd-00004.pt" in summarise(mine)
-
-
-def test_a_store_that_refuses_states_says_so_and_goes_on_from_the_one_before(made, folder, caplog):
-    recorder = made()
-    recorder.save(CONFIG, 64, b"state 64")
-    states_at = folder / "studies/mine/checkpoints"
-    states_at.rename(folder / "aside")
-    states_at.touch()  # a folder is needed there: as root no permission would refuse
-    with pytest.raises(OSError):
-        recorder.save(CONFIG, 128, b"state 128")
-    recorder.record(CONFIG | {"seed": 4}, DONE, WHERE)
-    states_at.unlink()
-    (folder / "aside").rename(states_at)
-    assert [state for _, state in made().saved(CONFIG)] == [b"state 64"]

@@ -207,16 +207,27 @@ def test_with_several_workers_nothing_is_trained_twice_and_the_budget_is_kept(tm
     assert not runs.portfolio().searches, "a finished study has nothing left"
 
 
-def test_more_images_for_a_finished_study_go_on_with_what_it_paused(tmp_path):
-    recipe = ["--no-baseline", "--start", "conventional"]
-    runs = Runs(study(tmp_path, "--num-samples", "3", *recipe))
+def grown(tmp_path, *argv):
+    """A finished study of three and nine whole trainings' worth that was begun with three: the trainings before and
+    after."""
+    runs = Runs(study(tmp_path, "--num-samples", "3", "--no-baseline", *argv))
     runs.go_on()
-    before = {trial: row["images_seen"] for trial, row in runs.by_trial.items()}
-    runs.study = study(tmp_path, "--num-samples", "9", *recipe)
+    before = runs.trained()
+    runs.study = study(tmp_path, "--num-samples", "9", "--no-baseline", *argv)
     runs.searches = groups_of(runs.study.searches)[0]
     runs.go_on()
-    after = {trial: row["images_seen"] for trial, row in runs.by_trial.items()}
-    assert before.keys() <= after.keys() and any(after[trial] > seen for trial, seen in before.items())
+    return before, runs.trained()
+
+
+def test_more_for_a_finished_study_goes_on_with_what_it_paused(tmp_path):
+    before, after = grown(tmp_path, "--start", "conventional")
+    assert before.keys() <= after.keys() and any(after[trial][1] > seen for trial, (_, seen, *_) in before.items())
+
+
+def test_more_whole_trainings_for_a_finished_study_are_those_of_a_larger_one(tmp_path):
+    whole = Runs(study(tmp_path, "--num-samples", "9", "--no-baseline", "--full-length"))
+    whole.go_on()
+    assert grown(tmp_path, "--full-length")[1] == whole.trained()
 
 
 @pytest.mark.parametrize("lost", [0, 1, 8])

@@ -177,17 +177,14 @@ def killed(cluster, ray_session, study_and_copy):
     return folder, rows
 
 
-def assert_as_if_never_stopped(folder, kept):
+def test_a_killed_driver_and_tuner_restore(killed):
+    """From the table instead: test_interrupted_tuner.py."""
+    folder, kept = killed
+    tune.Tuner.restore(str(folder / "tune/killed"), takes_its_time, param_space=PARAM_SPACE).fit()
     rows = table(folder)
     assert rows["params"].tolist() == course(TRIALS) and rows["trial_index"].tolist() == list(range(TRIALS))
     assert set(rows["status"]) == {"completed"} and set(rows["attempt"]) == {0} and rows["direction"].notna().all()
     assert rows["started_at"].tolist()[: len(kept)] == kept["started_at"].tolist(), "what was written stays"
-
-
-def test_a_killed_driver_and_tuner_restore(killed):
-    folder, kept = killed
-    tune.Tuner.restore(str(folder / "tune/killed"), takes_its_time, param_space=PARAM_SPACE).fit()
-    assert_as_if_never_stopped(folder, kept)
 
 
 def test_with_a_damaged_state_nothing_is_trained_again(killed, caplog):
@@ -197,12 +194,3 @@ def test_with_a_damaged_state_nothing_is_trained_again(killed, caplog):
     with pytest.raises(Exception, match="cannot go on, but from_results.*searcher-state.* is not a saved"):
         tune.Tuner.restore(str(folder / "tune/killed"), takes_its_time, param_space=PARAM_SPACE).fit()
     assert len(table(folder)) == len(kept)
-
-
-def test_a_killed_driver_and_a_new_tuner(killed):
-    folder, kept = killed
-    shutil.rmtree(folder / "tune")
-    again = CoordinateDescentSearch.from_results(folder / "results", "mine", resume=True, start=START)
-    grid = tuner(takes_its_time, folder, again, name="again", num_samples=TRIALS - again.recalled).fit()
-    assert len(grid) == TRIALS - len(kept), "nothing is trained twice"
-    assert_as_if_never_stopped(folder, kept)

@@ -21,10 +21,8 @@ from ray.tune.utils import flatten_dict
 
 from tune_cd import LENGTHS, CoordinateDescentSearch, Space
 
-KINDS = {
-    "whole": CoordinateDescentSearch,
-    "pausing": partial(CoordinateDescentSearch, lengths=LENGTHS, full_length=("training_iteration", 1)),
-}
+PAUSING = {"lengths": LENGTHS, "full_length": ("training_iteration", 1)}
+KINDS = {"whole": CoordinateDescentSearch, "pausing": partial(CoordinateDescentSearch, **PAUSING)}
 both = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
 """The searcher, with and without trials that pause; a trial of one iteration has nowhere to pause."""
 
@@ -84,22 +82,15 @@ def distinct(configs):
 
 
 @both
-def test_with_nothing_said_it_fills_whatever_asks(kind):
-    """Eight slots, and then far more than there is knowledge for."""
+def test_it_fills_whatever_asks_but_for_a_limit_of_its_own_or_of_tunes(kind):
+    """Also far more slots than there is knowledge for. Tune's own limit takes the place of `workers`."""
     searcher = informed(kind())
-    configs = [searcher.suggest(f"t{n}") for n in range(8)]
-    for n, config in enumerate(configs[:3]):
-        searcher.on_trial_complete(f"t{n}", {"acc": score(config)})
-    configs += [searcher.suggest(f"u{n}") for n in range(42)]
+    configs = [searcher.suggest(f"t{n}") for n in range(50)]
     assert all(isinstance(config, dict) for config in configs) and distinct(configs) == 50
-
-
-@both
-def test_workers_limit_it_and_tunes_own_limit_takes_their_place(kind):
-    searcher = informed(kind(workers=3))
-    assert None not in [searcher.suggest(f"t{n}") for n in range(3)] and searcher.suggest("t3") is None
-    assert searcher.set_max_concurrency(4) is True
-    assert searcher.suggest("t3") is not None and searcher.suggest("t4") is None
+    limited = informed(kind(workers=3))
+    assert None not in [limited.suggest(f"t{n}") for n in range(3)] and limited.suggest("t3") is None
+    assert limited.set_max_concurrency(4) is True
+    assert limited.suggest("t3") is not None and limited.suggest("t4") is None
     for workers in (0, -1, 1.5, True):
         with pytest.raises(ValueError, match=f"workers {workers}: a whole number, at least 1, or None"):
             kind(workers=workers)
@@ -142,13 +133,6 @@ def test_points_to_evaluate_come_first_and_in_order_whoever_is_still_running(kin
 
 
 @both
-def test_rewards_that_are_known_cost_no_trial(kind):
-    searcher = informed(kind(points_to_evaluate=POINTS, evaluated_rewards=[0.1, 0.9, 0.2, 0.3]))
-    assert searcher.suggest("t0") not in POINTS
-    assert searcher.search.best[1] == 0.9 and len(told(searcher)) == 4
-
-
-@both
 @pytest.mark.parametrize(
     "points, said",
     [
@@ -169,17 +153,12 @@ def test_points_that_cannot_be_are_refused_before_a_trial_runs(kind, points, sai
 
 
 @both
-def test_a_suggestion_holds_what_is_searched_nested_as_it_was_and_nothing_else(kind):
-    config = informed(kind()).suggest("t0")
-    assert set(config) == {"opt", "layers", "width"} and set(config["opt"]) == {"lr", "momentum"}
-    assert type(config["layers"]) is int and config["width"] in (32, 64, 128)
-
-
-@both
-def test_the_space_may_be_given_as_tunes_domains(kind):
-    searcher = kind({"a": tune.uniform(5, 6), "b": {"c": tune.uniform(8, 9), "d": 1}}, "acc", "max")
+@pytest.mark.parametrize("of_tune", [True, False], ids=["param_space", "space"])
+def test_a_suggestion_holds_what_is_searched_nested_as_it_was_and_nothing_else(kind, of_tune):
+    searcher = informed(kind()) if of_tune else kind(USUAL, "acc", "max")
     config = searcher.suggest("t0")
-    assert 5 <= config["a"] <= 6 and 8 <= config["b"]["c"] <= 9 and set(config["b"]) == {"c"}
+    assert set(config) == {"opt", "layers", "width"} and set(config["opt"]) == {"lr", "momentum"}
+    assert 1e-5 <= config["opt"]["lr"] <= 1 and type(config["layers"]) is int and config["width"] in (32, 64, 128)
 
 
 @both
@@ -238,37 +217,29 @@ def test_more_results_after_the_end_do_no_harm(kind):
     assert told(searcher) == [1.0] and searcher.suggest("b") != config
 
 
-@both
-def test_a_small_space_ends_and_is_never_waited_for(kind):
-    """None is Tune's word for asking again later, which it does for ever."""
-    searcher = informed(kind(), config={"b": tune.choice([16, 32]), "flag": tune.randint(0, 2)})
-    configs = [searcher.suggest(f"t{n}") for n in range(4)]
-    assert distinct(configs) == 4 and searcher.suggest("t4") in (None, Searcher.FINISHED)
-    for n in range(4):
-        searcher.on_trial_complete(f"t{n}", {"acc": 0.1})
-    assert searcher.suggest("t5") == Searcher.FINISHED
+WIDTHS, RATES = {"b": tune.choice([16, 32, 64])}, {"lr": tune.loguniform(1e-3, 1e-2)}
+ENDINGS = {
+    "a small space": ({}, WIDTHS, "all 3 configurations of .* are known; a larger space has more"),
+    "a small space, pausing": (PAUSING, WIDTHS, "all 3 configurations of .* are known; a larger space has more"),
+    "a budget": ({"budget": 3}, USUAL, ".*budget.* spent"),
+    "the paper's": ({"budget": 3, "rule": "paper"}, USUAL, ".*budget.* spent"),
+    "local": ({"budget": 3, "rule": "local"}, USUAL, ".*budget.* spent"),
+    "nothing to gain": ({}, RATES, r"after \d+ configurations no step promises more than"),
+}
 
 
-@pytest.mark.parametrize(
-    "arguments, config, trials, said",
-    [
-        ({}, {"b": tune.choice([16, 32, 64])}, 3, "all 3 configurations of .* are known; a larger space has more"),
-        ({"budget": 3}, USUAL, 3, ".*budget.* spent"),
-        ({"budget": 3, "rule": "paper"}, USUAL, 3, ".*budget.* spent"),
-        ({"budget": 3, "rule": "local"}, USUAL, 3, ".*budget.* spent"),
-        ({}, {"lr": tune.loguniform(1e-3, 1e-2)}, None, r"after \d+ configurations no step promises more than"),
-    ],
-    ids=["a small space", "a budget", "the paper's", "local", "nothing to gain"],
-)
-def test_a_search_that_ends_by_itself_says_why_once(caplog, arguments, config, trials, said):
-    """Of 30 trials that were asked for; Tune says nothing."""
-    searcher = informed(CoordinateDescentSearch(**arguments), config=config)
-    suggested = []
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_a_search_that_ends_by_itself_says_why_once_and_is_never_waited_for(caplog, ending):
+    """Of 30 trials that were asked for: Tune says nothing, and would ask again for ever."""
+    arguments, config, said = ENDINGS[ending]
+    searcher, suggested = informed(CoordinateDescentSearch(**arguments), config=config), []
     while Searcher.FINISHED not in suggested:
         assert len(suggested) < 30 and not caplog.records
-        suggested.append(searcher.suggest(f"t{len(suggested)}"))
-        searcher.on_trial_complete(f"t{len(suggested) - 1}", {"acc": 1.0 if trials is None else 1 / len(suggested)})
-    assert searcher.suggest("more") == Searcher.FINISHED and trials in (None, len(suggested) - 1)
+        trial = f"t{len(suggested)}"
+        suggested.append(searcher.suggest(trial))
+        value = 1.0 if config is RATES else 1 / len(suggested)
+        searcher.on_trial_complete(trial, {"acc": value, "training_iteration": 1})
+    assert searcher.suggest("more") == Searcher.FINISHED and (config is RATES or len(suggested) == 4)
     [record] = caplog.records
     assert re.search("the search has ended: " + said, record.getMessage())
 
@@ -302,11 +273,9 @@ def test_five_trials_and_five_more_of_a_searcher_that_knows_nothing_are_ten(kind
 @both
 def test_it_is_the_same_for_the_same_seed_and_when_copied(kind):
     searcher = informed(kind(seed=3))
-    head = drive(searcher, 4)
-    copies = [pickle.loads(pickle.dumps(searcher)), copy.deepcopy(searcher)]
-    rest = drive(searcher, 3, ids=(f"more{n}" for n in count()))
-    assert all(drive(one, 3, ids=(f"more{n}" for n in count())) == rest for one in copies)
-    assert drive(informed(kind(seed=3)), 7) == head + rest
+    head, copies = drive(searcher, 4), [pickle.loads(pickle.dumps(searcher)), copy.deepcopy(searcher)]
+    rest, *others = (drive(one, 3, ids=(f"more{n}" for n in count())) for one in (searcher, *copies))
+    assert others == [rest, rest] and drive(informed(kind(seed=3)), 7) == head + rest
     assert drive(informed(kind(seed=4)), 1) != head[:1]
 
 

@@ -77,16 +77,14 @@ def test_the_name_of_another_training_is_not_taken_for_this_one(made):
 
 
 def test_a_failure_is_final_in_its_attempt_and_no_other(made, folder):
-    made().record(CONFIG, failure("the process went", kind="lost"), WHERE)
-    assert made().recorded(CONFIG)["status"] == "failed"
-    rows = silent(results.read, folder)
-    assert to_retry(rows).tolist() == [True]
-    again = made()
-    assert again.recorded(run(1)) is None
-    again.record(run(1), DONE, WHERE)
+    recorder = made()
+    recorder.record(CONFIG, failure("the process went", kind="lost"), WHERE)
+    assert recorder.recorded(CONFIG)["status"] == "failed" and to_retry(silent(results.read, folder)).tolist() == [True]
+    assert recorder.recorded(run(1)) is None
+    recorder.record(run(1), DONE, WHERE)
     rows = silent(results.read, folder)
     assert rows[["attempt", "status"]].to_numpy().tolist() == [[1, "completed"]]
-    assert again.recorded(run(1))["val_score"] == 0.7
+    assert recorder.recorded(run(1))["val_score"] == 0.7
     assert results.read_curves(folder)["attempt"].tolist() == [1, 1]
 
 

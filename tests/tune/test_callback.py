@@ -110,22 +110,6 @@ def test_the_places_that_a_searcher_gives_are_kept_where_they_are_free(tmp_path)
     assert places == [(0, 0.1), (1, 0.2), (2, 0.3), (3, 0.1), (4, 0.4)]
 
 
-def test_a_failed_trial_that_is_run_again_is_its_next_attempt(tmp_path):
-    trials = lrs(0.1, 0.2)
-    trials[1].fail(tmp_path, TRACEBACK.format("RuntimeError: first"))
-    callback = suggested(trials).callback(tmp_path, "mine")
-    pickled = pickle.dumps(callback)  # as Tune does when the Tuner is made
-    run(callback, trials, failed=trials[1:])
-    again = FakeTrial(2, {"lr": 0.2}, {"acc": 0.2}, trial_id=trials[1].trial_id)
-    again.fail(tmp_path, TRACEBACK.format("RuntimeError: second"))
-    run(pickle.loads(pickled), [again], failed=[again], listed=[again, trials[0]])
-    assert results.read_trial(tmp_path, "mine", "cd-00001")["error"] == "RuntimeError: second"
-    run(pickle.loads(pickled), [again], listed=[again, trials[0]])
-    assert numbers(tmp_path) == {"cd-00000": (0, 0.1, 0), "cd-00001": (1, 0.2, 2)}
-    rows = results.read(tmp_path, "mine")
-    assert set(rows["status"]) == {"completed"} and set(rows["gpus"]) == {0.5}, "those that a trial holds"
-
-
 TRACEBACK = """\x1b[36mray::ImplicitFunc.train()\x1b[39m (pid=1, ip=10.0.0.1, actor_id=2, repr=f)
            ^^^^^^^^^^^^^^^
   File "/ray/tune/trainable/trainable.py", line 329, in train
@@ -142,13 +126,6 @@ DIED = """The actor died unexpectedly before finishing this task.
 \tip: 10.0.0.1
 The actor died because its node has died. Node Id: 12"""
 CREATION = "The actor died because of an error raised in its creation task,"
-MADE = f"""{CREATION} \x1b[36mray::Mine.__init__()\x1b[39m (pid=1, ip=10.0.0.1)
-Traceback (most recent call last):
-  File "/home/me/train.py", line 3, in setup
-    raise ValueError("no such file")
-ValueError: no such file"""
-
-
 CHAINED = f"""{CREATION} \x1b[36mray::Mine.__init__()\x1b[39m (pid=1, ip=10.0.0.1)
            ^^^^^^^^^^^^^^^
   File "/home/me/data.py", line 7, in load
@@ -177,7 +154,6 @@ ROOM = "OutOfMemoryError: HIP out of memory."
         (DIED, f"lost: The actor died unexpectedly before finishing this task. {NODE}"),
         (f"{OLD}\nFailure # 2 (occurred at 2026-01-01_00-00-00)\n{DIED}", "lost: The actor died unexpectedly"),
         (TRACEBACK.format("ray.exceptions.NodeDiedError: its node"), "lost: ray.exceptions.NodeDiedError: its node"),
-        (MADE, "ValueError: no such file"),
         (CHAINED, "me.train.Unusable: no such file"),
         (TRACEBACK.format(f"torch.{ROOM}"), f"out of memory: lr=0.1, batch_size=512: torch.{ROOM}"),
         (TRACEBACK.format(f"torch.cuda.{ROOM}"), f"out of memory: lr=0.1, batch_size=512: torch.cuda.{ROOM}"),
@@ -211,6 +187,7 @@ def test_the_scores_are_what_the_trainable_said_and_how_far_it_is(tmp_path):
     key = "training_iteration"
     run(make(tmp_path, full_length=(key, 16)), [FakeTrial(1, {"lr": 0.2}, said | of_tune)])
     rows = results.read(tmp_path, "mine")
+    assert set(rows["gpus"]) == {0.5}, "those that a trial holds"
     assert rows["scores"][1] == said | {key: 4.0} and rows["status"].tolist() == ["completed", "stopped"]
     assert [known.curve for known in results.trainings(rows, (key, 16))] == [{1.0: 0.5}, {0.25: 0.5}]
 

@@ -2,7 +2,6 @@
 habits."""
 
 import json
-import math
 import pickle
 from functools import partial
 
@@ -41,28 +40,6 @@ def test_it_walks_the_cores_trajectory():
         history.append(core.ask())
         core.tell(history[-1], bowl(history[-1]))
     assert drive(make(), 15) == history
-
-
-@pytest.mark.parametrize(
-    "result, error",
-    [
-        (None, True),
-        (None, False),
-        ({"acc": math.nan}, False),
-        ({"acc": "0.5"}, False),
-        ({"acc": 0.99}, True),
-        ({"loss": 0.5}, False),
-    ],
-)
-def test_whatever_is_no_number_is_a_failed_trial_and_the_search_moves_on(result, error):
-    searcher = make()
-    drive(searcher, 3)
-    failed = searcher.suggest("bad")
-    searcher.on_trial_complete("bad", result, error)
-    after = drive(searcher, 10, first=10)
-    assert failed not in after and len(after) == 10
-    values = {tuple(h.values()): value for h, value in searcher.search.history}
-    assert values[tuple(failed.values())] is None
 
 
 def test_an_unknown_trial_is_adopted_from_its_config_or_ignored():
@@ -198,13 +175,6 @@ def test_a_finished_search_is_continued_from_its_results(tmp_path, given):
     more = drive(searcher, 5)
     assert not {PLANE.key(h) for h in more} & {PLANE.key(h) for h in whole} and len(more) == 5
     assert max(map(bowl, more)) > 0.9 * max(map(bowl, whole)), "not as far away as a blind search steps"
-
-
-def test_of_a_losss_results_the_smallest_is_the_best(tmp_path):
-    """The table holds the loss as it was reported."""
-    stored(tmp_path, drive(make(), 6), metric_name="loss", mode="min")
-    searcher = CoordinateDescentSearch.from_results(tmp_path, space=PLANE, metric="loss", mode="min")
-    assert searcher.search.best[1] == -min(results.read(tmp_path)["val_score"])
 
 
 @pytest.mark.parametrize("later", [False, True], ids=["at once", "once Tune says so"])

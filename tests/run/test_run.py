@@ -1,5 +1,6 @@
 """`python -m tune_cd.run` up to the first trial: options, what is refused, what a resumed study keeps."""
 
+import json
 import math
 import os
 import re
@@ -14,7 +15,6 @@ from datafiles import encoded, write_folder
 from made_studies import study
 from studies import row
 
-from trainables.losses import Loss
 from trainables.training import setups
 from trainables.training.setups import find_setup
 from tune_cd import results
@@ -38,6 +38,9 @@ def test_the_default_is_the_documented_one(tmp_path):
     start = made.searches[2].start
     assert start["Lambda_e"] / start["Lambda_p"] == pytest.approx(62), "the global average at b = 64"
     assert [search.num_samples for search in study(tmp_path, "--full-length").searches] == [20, 20, 20]
+    three = study(tmp_path, "--tune-batch-size", "--batch-sizes", "32,16,64")
+    assert three.space.names == (*made.space.names, "batch_size")
+    assert three.searches[1].make.keywords["directions"] == {"joint": [1, 1, 0]}
     assert [search.num_samples for search in study(tmp_path, "--baseline-trials", "5").searches] == [5, 5, 5]
 
 
@@ -243,23 +246,25 @@ def test_a_folders_study_is_continued_with_the_same_images_alone(tmp_path):
     (root / "9" / "new.png").unlink()
 
 
-def test_another_set_up_is_not_continued(tmp_path, monkeypatch):
-    """Another release's default; of a loss of one's own, which changed, other coefficients or other terms."""
+@pytest.mark.parametrize(
+    "field, before",
+    [
+        ("margin", 0.4),
+        ("coefficients", {"Lambda_pull": 1.0, "Lambda_push": 9.0, "Lambda_all": 0.5}),
+        ("coefficients", {"Lambda_pull": 2.0, "Lambda_shove": 3.0, "Lambda_all": 0.5}),
+    ],
+)
+def test_another_set_up_is_not_continued(tmp_path, field, before):
+    """As with another release's default, or a loss of one's own that has changed."""
     made = study(tmp_path, "--loss", "own_losses:three_parts", "--task", "ssl", "--study", "own")
     store_config(made)
-    resumed = "--study", "own", "--resume"
-    assert study(tmp_path, *resumed).setup == made.setup
-    for published in ({"pull": 1, "push": 9}, {"pull": 1, "shove": 2}):
-        terms, coefficients = tuple(published), tuple(map(float, published.values()))
-        changed = Loss(made.setup.loss, terms, coefficients, lambda z, *_, terms=terms: dict.fromkeys(terms, z.sum()))
-        with monkeypatch.context() as patch:
-            patch.setattr("trainables.losses.own.own_loss", lambda name, changed=changed: changed)
-            with pytest.raises(ValueError, match="--resume: coefficients was .* and is .*, or name a new"):
-                study(tmp_path, *resumed)
+    assert study(tmp_path, "--study", "own", "--resume").setup == made.setup
     path = made.results / made.file("study.json")
-    path.write_text(path.read_text().replace('"margin": 0.5', '"margin": 0.4'))
-    with pytest.raises(ValueError, match="--resume: margin was 0.4 and is 0.5; put"):
-        study(tmp_path, *resumed)
+    stored = json.loads(path.read_text())
+    stored["setup"][field] = before
+    path.write_text(json.dumps(stored))
+    with pytest.raises(ValueError, match=f"--resume: {field} was .* and is .*, or name a new"):
+        study(tmp_path, "--study", "own", "--resume")
 
 
 def test_paths_are_absolute_in_what_is_stored(tmp_path, monkeypatch):
@@ -293,23 +298,6 @@ def test_under_adam_no_baseline_tunes_a_scale_without_effect(tmp_path):
     for argv, usual in (((), ["separate", "global"]), (("--loss", "infonce"), ["separate"]), (vicreg, ["published"])):
         assert [search.name for search in study(tmp_path, *argv).searches] == ["cd", *usual]
         assert [search.name for search in study(tmp_path, *argv, "--set", "optimizer=adam").searches] == ["cd"]
-
-
-def test_data_that_cannot_be_had_on_the_cluster_is_an_error_not_a_traceback(tmp_path, monkeypatch, capsys):
-    def gone(*arguments):
-        raise FileNotFoundError("no weights here")
-
-    monkeypatch.setattr("tune_cd.run.connection.connect", lambda *arguments: None)
-    monkeypatch.setattr("tune_cd.cluster.capacity.alive_nodes", lambda: [{"NodeID": "a", "Resources": {"CPU": 4.0}}])
-    monkeypatch.setattr("tune_cd.run.cluster.growth_of", lambda address: Growth())
-    monkeypatch.setattr("tune_cd.run.driver.with_form", gone)
-    assert main(["--results", str(tmp_path / "results")]) == 2 and "no weights here" in capsys.readouterr().err
-
-
-def test_three_parameters(tmp_path):
-    made = study(tmp_path, "--tune-batch-size", "--batch-sizes", "32,16,64")
-    assert made.space.names == ("Lambda_p", "Lambda_e", "batch_size")
-    assert made.searches[1].make.keywords["directions"] == {"joint": [1, 1, 0]}
 
 
 def test_a_grid_is_whole_unless_told_otherwise(tmp_path):

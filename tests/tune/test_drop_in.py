@@ -18,6 +18,7 @@ from ray import tune
 from ray.tune.search import ConcurrencyLimiter, Repeater, Searcher
 from ray.tune.search.repeater import TRIAL_INDEX
 from ray.tune.utils import flatten_dict
+from tuners import tuner_of
 
 from tune_cd import LENGTHS, CoordinateDescentSearch, Space
 
@@ -306,13 +307,7 @@ def test_in_optunas_place_the_same_tuner_runs_the_same_points_first_and_fills_th
     kind = CoordinateDescentSearch if ours else importlib.import_module("ray.tune.search.optuna").OptunaSearch
     points = [{"opt/lr": 0.1, "opt/momentum": 0.0, "layers": n, "width": 64} for n in (1, 2)]
     begun, searcher = Begun(), kind(points_to_evaluate=points, seed=1)
-    tuner = tune.Tuner(
-        slowly,
-        param_space=USUAL,
-        tune_config=tune.TuneConfig(metric="acc", mode="max", num_samples=8, search_alg=searcher, reuse_actors=True),
-        run_config=tune.RunConfig(name="run", storage_path=str(tmp_path), verbose=0, callbacks=[begun]),
-    )
-    grid = tuner.fit()
+    grid = tuner_of(slowly, searcher, USUAL, tmp_path, 8, callbacks=[begun]).fit()
     assert len(grid) == 8 and grid.num_errors == 0
     assert all(point.items() <= flatten_dict(result.config).items() for point, result in zip(points, grid))
     assert begun.most >= 2, "both CPUs have one"

@@ -14,6 +14,7 @@ import ray
 from bowl import PLANE, START, bowl
 from forked import Forked
 from ray import tune
+from tuners import tuner_of
 
 from tune_cd import CoordinateDescent, CoordinateDescentSearch, results
 
@@ -33,18 +34,9 @@ def course(trials):
 
 
 def tuner(trainable, folder, searcher, name="run", num_samples=TRIALS, constants=None, others=(), **arguments):
-    callback = searcher.callback(folder / "results", "mine", **arguments)
-    return tune.Tuner(
-        trainable,
-        param_space=PARAM_SPACE | (constants or {}),
-        tune_config=tune.TuneConfig(
-            metric="acc", mode="max", num_samples=num_samples, search_alg=searcher, reuse_actors=True,
-            max_concurrent_trials=1,
-        ),
-        run_config=tune.RunConfig(
-            name=name, storage_path=str(folder / "tune"), verbose=0, callbacks=[callback, *others]
-        ),
-    )  # fmt: skip
+    callbacks = [searcher.callback(folder / "results", "mine", **arguments), *others]
+    space, one = PARAM_SPACE | (constants or {}), {"max_concurrent_trials": 1}
+    return tuner_of(trainable, searcher, space, folder / "tune", num_samples, name=name, callbacks=callbacks, **one)
 
 
 def search(**arguments):

@@ -8,6 +8,7 @@ from functools import cache
 from math import inf, log2, nan
 
 import pytest
+import tuners
 from fake_tuner import FakeTuner
 from ray import tune
 from ray.tune.experiment import Trial
@@ -416,15 +417,7 @@ def test_a_tuner_interrupted_and_restored_in_one_process_again_and_again(ray_ses
     monkeypatch.setenv("TUNE_DISABLE_SIGINT_HANDLER", "0")  # `tune_cd.run` sets it for its process
     search = pausing(budget=1.5)
     callback = search.callback(tmp_path / "results", "own")
-    tuner = tune.Tuner(
-        Bowl,
-        param_space=SPACE,
-        tune_config=tune.TuneConfig(
-            metric="acc", mode="max", num_samples=-1, search_alg=search, scheduler=search.scheduler(),
-            max_concurrent_trials=1, reuse_actors=True,
-        ),
-        run_config=tune.RunConfig(name="run", storage_path=str(tmp_path), verbose=0, callbacks=[callback, Interrupt()]),
-    )  # fmt: skip
+    tuner = tuners.tuner_of(Bowl, search, SPACE, tmp_path, callbacks=[callback, Interrupt()], max_concurrent_trials=1)
     Interrupt.left = 2
     tuner.fit()
     for left in (1, 0):

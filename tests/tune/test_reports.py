@@ -12,6 +12,7 @@ from fake_trials import FakeTrial
 from ray import tune
 from ray.tune.experiment import Trial
 from ray.tune.schedulers import TrialScheduler
+from tuners import tuner_of
 
 from tune_cd import LENGTHS, CoordinateDescentSearch, Space, results
 from tune_cd.results.rows import sign_of
@@ -230,13 +231,8 @@ def test_trials_that_a_scheduler_ends_are_stopped_with_a_full_length_and_warned_
 ):
     search = CoordinateDescentSearch(full_length=full_length)
     callback = search.callback(tmp_path / "r", "s")
-    tune.Tuner(
-        trainable, param_space={"lr": tune.loguniform(1e-4, 1.0), "early": False},
-        tune_config=tune.TuneConfig(
-            metric="acc", mode="max", num_samples=12, search_alg=search, scheduler=scheduler(), reuse_actors=True
-        ),
-        run_config=tune.RunConfig(name="run", storage_path=str(tmp_path / "tune"), verbose=0, callbacks=[callback]),
-    ).fit()  # fmt: skip
+    space = {"lr": tune.loguniform(1e-4, 1.0), "early": False}
+    tuner_of(trainable, search, space, tmp_path / "tune", 12, callbacks=[callback], scheduler=scheduler()).fit()
     rows = results.read(tmp_path / "r", "s")
     length = rows["scores"].map(lambda scores: scores["epoch"])
     assert length.nunique() > 1, "or there is nothing to tell apart"

@@ -11,6 +11,7 @@ from bowl import PLANE, START, bowl
 from ray import tune
 from ray.tune.search import Searcher
 from rows import minimal
+from tuners import tuner_of
 
 from tune_cd import LENGTHS, CoordinateDescent, CoordinateDescentSearch, Space, results
 
@@ -260,26 +261,16 @@ def objective(config):
 PARAM_SPACE = {"opt": {"lr": tune.loguniform(1e-6, 1.0)}, "wd": tune.loguniform(1e-8, 1.0), "epochs": 3}
 
 
-def fit(tmp_path, searcher, num_samples, name):
-    return tune.Tuner(
-        objective,
-        param_space=PARAM_SPACE,
-        tune_config=tune.TuneConfig(
-            metric="acc", mode="max", num_samples=num_samples, search_alg=searcher, reuse_actors=True
-        ),
-        run_config=tune.RunConfig(name=name, storage_path=str(tmp_path), verbose=0),
-    ).fit()
-
-
 @pytest.mark.ray
 @pytest.mark.slow
 def test_a_users_trainable_whose_search_is_extended_and_known_to_another(ray_session, tmp_path):
-    head = fit(tmp_path, CoordinateDescentSearch(start={"opt/lr": 0.1, "wd": 0.1}, workers=1), 6, "head")
+    search = CoordinateDescentSearch(start={"opt/lr": 0.1, "wd": 0.1}, workers=1)
+    head = tuner_of(objective, search, PARAM_SPACE, tmp_path, 6, name="head").fit()
     assert len(head) == 6 and head.get_best_result().metrics["acc"] > 0.5
     assert all(r.config["epochs"] == 3 and set(r.config) == {"opt", "wd", "epochs"} for r in head)
     more = CoordinateDescentSearch()
     more.restore_from_dir(head.experiment_path)
-    tail = fit(tmp_path, more, 3, "tail")
+    tail = tuner_of(objective, more, PARAM_SPACE, tmp_path, 3, name="tail").fit()
     space = Space(**{"opt/lr": (1e-6, 1.0), "wd": (1e-8, 1.0)})
     core = CoordinateDescent(space, start={"opt/lr": 0.1, "wd": 0.1})
     for result in (*head, *tail):

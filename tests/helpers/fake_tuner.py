@@ -6,6 +6,7 @@ from math import inf
 from types import SimpleNamespace
 
 from fake_trials import FakeTrial
+from ray.tune import Callback
 from ray.tune.experiment import Trial
 from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 from ray.tune.search import Searcher
@@ -29,16 +30,12 @@ class FakeTuner:
         self.epochs, self.samples, self.slots, self.ends = epochs, samples, slots, ends or (lambda n: 0)
         search.set_search_properties("acc", mode, self.space)
         self.scheduler = search.scheduler() if search.pauses else FIFOScheduler()
-        self.folder, self.callback = folder, None if folder is None else search.callback(folder, "s")
+        self.folder, self.callback = folder, Callback() if folder is None else search.callback(folder, "s")
         self.trials, self.running = [], []
         self.over, self.trained, self.limit = False, 0, inf
         self.search_alg = SimpleNamespace(is_finished=lambda: self.over)
         self.checkpoint, self.told, self.trainable = "there", {}, None  # of the trials
-        self._tell("setup")
-
-    def _tell(self, event, *arguments):
-        if self.callback is not None:
-            getattr(self.callback, event)(*arguments)
+        self.callback.setup()
 
     # What the scheduler calls
 
@@ -67,7 +64,7 @@ class FakeTuner:
     def fill(self):
         """Begin or resume trials while a slot is free."""
         while len(self.running) < self.slots:
-            self._tell("on_step_begin", 0, self.trials)
+            self.callback.on_step_begin(0, self.trials)
             if not self.over:
                 self.add()
             trial = self.scheduler.choose_trial_to_run(self)
@@ -75,7 +72,7 @@ class FakeTuner:
                 return
             trial.status = Trial.RUNNING
             self.running.append(trial)
-            self._tell("on_trial_start", 0, self.trials, trial)
+            self.callback.on_trial_start(0, self.trials, trial)
 
     def run(self, most=inf):
         """Run to the end, or until so many epochs are trained. Raises RuntimeError where it would wait for ever."""
@@ -105,7 +102,7 @@ class FakeTuner:
         decision = self.scheduler.on_trial_result(self, trial, trial.last_result)
         if not self.search.pauses:
             self.search.on_trial_result(trial.trial_id, trial.last_result)
-        self._tell("on_trial_result", 0, self.trials, trial, trial.last_result)
+        self.callback.on_trial_result(0, self.trials, trial, trial.last_result)
         if decision == TrialScheduler.STOP or (not self.search.pauses and trial.epoch >= self.epochs):
             self.stop(trial)
         elif decision == TrialScheduler.PAUSE:
@@ -115,7 +112,7 @@ class FakeTuner:
     def stop(self, trial):
         """A trial ends, by itself or as a stopper has it."""
         self.stop_trial(trial)
-        self._tell("on_trial_complete", 0, self.trials, trial)
+        self.callback.on_trial_complete(0, self.trials, trial)
         self._leave(trial)
 
     def fail(self, trial, text="Error: no"):
@@ -124,11 +121,12 @@ class FakeTuner:
         self.scheduler.on_trial_error(self, trial)
         self.search.on_trial_complete(trial.trial_id, None, error=True)
         if self.folder is not None:
-            self._tell("on_trial_error", 0, self.trials, trial.fail(self.folder, text))
+            trial.fail(self.folder, text)
+        self.callback.on_trial_error(0, self.trials, trial)
         self._leave(trial)
 
     def _leave(self, trial):
-        self._tell("on_step_end", 0, self.trials)
+        self.callback.on_step_end(0, self.trials)
         if trial in self.running and trial.status != Trial.RUNNING:
             self.running.remove(trial)
 
@@ -137,7 +135,7 @@ class FakeTuner:
         self.limit = after
         with suppress(KeyboardInterrupt):
             self.run()
-        self._tell("on_experiment_end", self.trials)
+        self.callback.on_experiment_end(self.trials)
         return results.read(self.folder, "s").sort_values("trial_index", ignore_index=True)
 
     def restored(self, search, state, ended=()):

@@ -141,7 +141,8 @@ class FakeTuner:
     def restored(self, search, state, ended=()):
         """A Tuner with these trials and another searcher in this state, each as its own snapshot had it. ended:
         statuses of trials that are run again, besides those that were under way."""
-        again = FakeTuner(search, self.value, self.space, self.mode, epochs=self.epochs)
+        alike = {"epochs": self.epochs, "samples": self.samples, "folder": self.folder}
+        again = FakeTuner(search, self.value, self.space, self.mode, **alike)
         search.set_state(json.loads(json.dumps(state)))
         again.trials, again.trained = list(self.trials), sum(trial.epoch for trial in self.trials)
         for trial in self.trials:

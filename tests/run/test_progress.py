@@ -8,6 +8,7 @@ import sys
 from types import SimpleNamespace
 
 import pytest
+from fake_trials import FakeTrial
 from studies import empty
 
 from trainables.trial import ANEW, TROUBLES, UNKEPT, UNSAVED
@@ -153,10 +154,8 @@ def stopper(workers=1, worked=False, outside=lambda: None):
 
 @pytest.mark.parametrize("again", [True, False])
 def test_data_that_cannot_be_used_end_the_run_with_what_is_wrong_with_them(tmp_path, again):
-    failed = SimpleNamespace(error_file=str(tmp_path / "error.txt"), pickled_error_file=str(tmp_path / "error.pkl"))
     for text, broken in (("The actor died unexpectedly", None), (DATA, "photos: 2 of 9 images do not decode")):
-        (tmp_path / "error.txt").write_text(f"Failure # 1 (occurred at 2026-01-01_00-00-00)\n{text}\n")
-        stops = stopper()
+        failed, stops = FakeTrial(1, {}).fail(tmp_path, text), stopper()
         (stops.on_trial_recover if again else stops.on_trial_error)(0, [], failed)
         assert (stops.broken, stops.stop_all()) == (broken, broken is not None)
 
@@ -205,9 +204,9 @@ def test_tune_may_pickle_what_it_is_given():
 def test_a_trial_that_failed_has_a_line_for_each_training_that_was_not_done(capsys):
     """A confirming trial says its seed."""
     pack = [config_of(number, "confirm") for number in (6, 7)]
-    reports = {"0": {"val_score": 0.5, "done": True}, "1": {"val_score": 0.5}}
-    progress_of().on_trial_error(
-        0, [], SimpleNamespace(config={"pack": pack}, last_result={"pack": reports}, error_file="e.txt")
-    )
+    reports = {"pack": {"0": {"val_score": 0.5, "done": True}, "1": {"val_score": 0.5}}}
+    trial = FakeTrial(1, {"pack": pack}, reports)
+    trial.error_file = "e.txt"
+    progress_of().on_trial_error(0, [], trial)
     title, row = capsys.readouterr().out.splitlines()[1:]
     assert title.split()[-4:] == ["seed", "score", "best", "time"] and row.endswith("   64    4  failed, see e.txt")

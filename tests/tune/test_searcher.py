@@ -1,5 +1,4 @@
-"""CoordinateDescentSearch against what Ray Tune does to a searcher. Numbers in names follow no API but Tune's
-habits."""
+"""CoordinateDescentSearch as Tune calls it: what it is told and refuses, and what it knows from elsewhere."""
 
 import json
 import pickle

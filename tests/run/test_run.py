@@ -374,10 +374,20 @@ def test_an_existing_study_needs_resume_and_stays_what_it_was(tmp_path):
         study(tmp_path, "--study", "rows")  # of which only rows are left
 
 
-def resumed(tmp_path, capsys) -> tuple[int, str]:
-    """(exit status, the last line of stderr) of a command that resumes `mine`."""
-    status = main(["--results", str(tmp_path / "results"), "--study", "mine", "--resume"])
-    return status, capsys.readouterr().err.strip().splitlines()[-1]
+def begun(tmp_path):
+    """A study with a row and a curve."""
+    made = study(tmp_path, "--study", "mine")
+    store_config(made)
+    results.write_trial(made.results, row(0, study="mine", search="cd"))
+    look = {"attempt": 0, "seed": 0, "images_seen": 64, "train_seconds": 1.0, "val_score": 0.5, "scores": {}}
+    results.write_curve(made.results, "mine", "cd-00000", [look])
+    return made
+
+
+def refused(tmp_path, capsys) -> str:
+    """The last line of stderr of a command that resumes `mine`."""
+    assert main(["--results", str(tmp_path / "results"), "--study", "mine", "--resume"]) == 2
+    return capsys.readouterr().err.strip().splitlines()[-1]
 
 
 BROKEN = {
@@ -395,35 +405,23 @@ BROKEN = {
 """Damage to the text of `study.json`."""
 
 
-@pytest.mark.parametrize("damage", BROKEN)
+@pytest.mark.parametrize("damage", [*BROKEN, "gone"])
 def test_the_file_of_a_study_that_cannot_be_used_is_refused(tmp_path, capsys, damage):
-    made = study(tmp_path, "--study", "mine")
-    store_config(made)
+    """Gone: as is told from a study that never was."""
+    made = begun(tmp_path)
     path = made.results / made.file("study.json")
-    path.write_text(BROKEN[damage](path.read_text()))
-    status, said = resumed(tmp_path, capsys)
-    assert status == 2 and said.startswith("error: ") and "--study" in said
+    path.unlink() if damage == "gone" else path.write_text(BROKEN[damage](path.read_text()))
+    said = refused(tmp_path, capsys)
+    assert said.startswith("error: ") and ("which is not there" if damage == "gone" else "--study") in said
     assert damage in ("unknown field", "field gone") or str(path) in said
-
-
-def test_a_study_whose_options_are_gone_is_told_from_one_that_never_was(tmp_path, capsys):
-    made = study(tmp_path, "--study", "mine")
-    results.write_trial(made.results, row(0, study="mine", search="cd"))
-    status, said = resumed(tmp_path, capsys)
-    assert status == 2 and "study.json, which is not there" in said
 
 
 @pytest.mark.parametrize("table", ["trials", "curves"])
 def test_rows_that_cannot_be_read_are_not_trained_again(tmp_path, capsys, table):
-    made = study(tmp_path, "--study", "mine")
-    store_config(made)
-    results.write_trial(made.results, row(0, study="mine", search="cd"))
-    look = {"attempt": 0, "seed": 0, "images_seen": 64, "train_seconds": 1.0, "val_score": 0.5, "scores": {}}
-    results.write_curve(made.results, "mine", "cd-00000", [look])
-    [path] = made.results.glob(f"{table}/mine/*.parquet")
+    [path] = begun(tmp_path).results.glob(f"{table}/mine/*.parquet")
     path.write_bytes(path.read_bytes()[:-30])
-    status, said = resumed(tmp_path, capsys)
-    assert status == 2 and said.startswith(f"error: study 'mine' cannot go on: {path}") and "cannot be read" in said
+    said = refused(tmp_path, capsys)
+    assert said.startswith(f"error: study 'mine' cannot go on: {path}") and "cannot be read" in said
     path.rename(tmp_path / "aside.parquet")
     study(tmp_path, "--study", "mine", "--resume")
 

@@ -150,3 +150,19 @@ class FakeTuner:
                 trial.status = Trial.PENDING
                 again.scheduler.on_trial_add(again, trial)
         return again
+
+
+def report_to(search, trial, result):
+    """As Tune does; where trials pause, it is their scheduler that hears first."""
+    (search.trials.report if search.pauses else search.on_trial_result)(trial, result)
+
+
+def drive(search, trials, value, metric="acc", name="t"):
+    """So many trials, `name` and a number each, one after the other, with the value of each configuration at their end;
+    the configurations."""
+    configs = []
+    for trial in (f"{name}{number}" for number in range(trials)):
+        configs.append(search.suggest(trial))
+        report_to(search, trial, {metric: value(configs[-1]), "training_iteration": 1})
+        search.on_trial_complete(trial, result={metric: value(configs[-1])}, error=False)
+    return configs

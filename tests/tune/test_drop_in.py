@@ -11,9 +11,10 @@ import pickle
 import re
 import time
 from functools import partial
-from itertools import count
 
+import fake_tuner
 import pytest
+from fake_tuner import report_to
 from ray import tune
 from ray.tune.search import ConcurrencyLimiter, Repeater, Searcher
 from ray.tune.search.repeater import TRIAL_INDEX
@@ -54,20 +55,7 @@ def informed(searcher=None, metric="acc", mode="max", config=USUAL):
     return searcher
 
 
-def report_to(searcher, trial, result):
-    """As Tune does; where trials pause, it is their scheduler that hears first."""
-    inner = getattr(searcher, "searcher", searcher)
-    (inner.trials.report if inner.pauses else searcher.on_trial_result)(trial, result)
-
-
-def drive(searcher, trials, value=score, metric="acc", ids=None):
-    """One trial after the other; the configurations."""
-    configs, ids = [], ids or (f"t{n}" for n in count())
-    for trial in (next(ids) for _ in range(trials)):
-        configs.append(searcher.suggest(trial))
-        report_to(searcher, trial, {metric: value(configs[-1]), "training_iteration": 1})
-        searcher.on_trial_complete(trial, result={metric: value(configs[-1])}, error=False)
-    return configs
+drive = partial(fake_tuner.drive, value=score)
 
 
 def told(searcher):
@@ -257,9 +245,9 @@ def test_five_trials_and_five_more_of_a_searcher_that_knows_nothing_are_ten(kind
     def cost(config):
         return (config["height"] - 14) ** 2 - abs(config["width"] - 3)
 
-    whole = drive(kind(space, "loss", "min", workers=1), 10, cost, "loss")
+    whole = drive(kind(space, "loss", "min", workers=1), 10, value=cost, metric="loss")
     first, second = kind(space, "loss", "min", workers=1), kind()
-    head = drive(first, 5, cost, "loss")
+    head = drive(first, 5, value=cost, metric="loss")
     if how == "save":
         first.save(str(tmp_path / "state"))
         assert json.loads((tmp_path / "state").read_text()) == json.loads(json.dumps(first.get_state()))
@@ -267,7 +255,7 @@ def test_five_trials_and_five_more_of_a_searcher_that_knows_nothing_are_ten(kind
     else:
         first.save_to_dir(str(tmp_path), "session")
         second.restore_from_dir(str(tmp_path))
-    assert head + drive(second, 5, cost, "loss", ids=(f"more{n}" for n in count())) == whole
+    assert head + drive(second, 5, value=cost, metric="loss", name="more") == whole
     assert min(map(cost, whole)) < cost(whole[0])
 
 
@@ -275,7 +263,7 @@ def test_five_trials_and_five_more_of_a_searcher_that_knows_nothing_are_ten(kind
 def test_it_is_the_same_for_the_same_seed_and_when_copied(kind):
     searcher = informed(kind(seed=3))
     head, copies = drive(searcher, 4), [pickle.loads(pickle.dumps(searcher)), copy.deepcopy(searcher)]
-    rest, *others = (drive(one, 3, ids=(f"more{n}" for n in count())) for one in (searcher, *copies))
+    rest, *others = (drive(one, 3, name="more") for one in (searcher, *copies))
     assert others == [rest, rest] and drive(informed(kind(seed=3)), 7) == head + rest
     assert drive(informed(kind(seed=4)), 1) != head[:1]
 

@@ -4,11 +4,11 @@ import json
 import pickle
 from functools import partial
 
+import fake_tuner
 import numpy as np
 import pytest
 from bowl import PLANE, START, bowl
 from ray import tune
-from ray.tune.search import Searcher
 from rows import minimal
 from tuners import tuner_of
 
@@ -18,16 +18,7 @@ DOMAINS = {"lr": tune.loguniform(1e-6, 1), "wd": tune.loguniform(1e-8, 1)}
 NAMED = {"space": PLANE, "metric": "acc", "mode": "max"}
 
 
-def drive(searcher, trials, value=bowl, first=0, metric="acc"):
-    """What Tune does, one trial at a time; the suggested configurations in order."""
-    configs = []
-    for i in range(first, first + trials):
-        config = searcher.suggest(f"t{i}")
-        if config == Searcher.FINISHED:
-            break
-        configs.append(config)
-        searcher.on_trial_complete(trial_id=f"t{i}", result={metric: value(config), "config": config}, error=False)
-    return configs
+drive = partial(fake_tuner.drive, value=bowl)
 
 
 def make(workers=1, **arguments):
@@ -61,7 +52,7 @@ def test_an_error_and_then_success_counts_as_success_and_repeats_are_harmless():
     for _ in range(3):
         searcher.on_trial_complete("t0", {"acc": bowl(config)})
     searcher.on_trial_result("t0", {"acc": 0.0})
-    assert drive(searcher, 6, first=1) == drive(plain, 7)[1:]
+    assert drive(searcher, 6, name="more") == drive(plain, 7)[1:]
 
 
 def test_a_new_experiment_with_a_restored_searcher_runs_the_orphans_again(tmp_path):
@@ -72,7 +63,7 @@ def test_a_new_experiment_with_a_restored_searcher_runs_the_orphans_again(tmp_pa
     again = CoordinateDescentSearch()
     again.restore(str(tmp_path / "s"))
     again.set_search_properties("acc", "max", DOMAINS, num_samples=20)
-    assert drive(again, 5, first=6) == drive(make(), 10)[5:] and orphan == drive(make(), 6)[5]
+    assert drive(again, 5, name="more") == drive(make(), 10)[5:] and orphan == drive(make(), 6)[5]
 
 
 REFUSED = [  # arguments, what Tune says then, and the words

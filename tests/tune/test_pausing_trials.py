@@ -348,6 +348,8 @@ def test_resumed_from_its_rows_it_goes_on_as_if_it_had_never_stopped(tmp_path, s
     cut = tuner_of(pausing(), folder=tmp_path / "cut")
     assert cut.rows(stopped)["error"].dropna().tolist() == [CUT] * len(cut.running)
     again = tuner_of(from_results(tmp_path / "cut", resume=True), folder=tmp_path / "cut")
+    for h in [trial.config for trial in cut.running]:
+        assert again.search.search.until(h) == cut.search.search.until(h), "as far as it was to go"
     assert outcomes(again.rows()) == outcomes(whole)
 
 

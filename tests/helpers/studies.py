@@ -346,13 +346,13 @@ def searched_terms(published: Mapping[str, float], trials: int = 16, **fields) -
     return table(rows)
 
 
-def gridded_terms(published: Mapping[str, float], cells: int = 4) -> pd.DataFrame:
+def gridded_terms(published: Mapping[str, float], cells: int = 4, **fields) -> pd.DataFrame:
     """A full grid over all weights, in steps of two octaves."""
     most = max(published.values())
     ticks = [0.05 * share / most * 4.0 ** np.arange(-2, cells - 2) for share in published.values()]
     places = [dict(zip(published, place)) for place in lattice(*ticks).tolist()]
     return table(
-        _row_of_terms(i, h, published, search="grid", direction="sampled", line_position=None)
+        _row_of_terms(i, h, published, search="grid", direction="sampled", line_position=None, **fields)
         for i, h in enumerate(places)
     )
 

@@ -26,10 +26,8 @@ def test_a_study_of_three_terms_of_ones_own(run, tmp_path):
     assert set(json.loads(table["config"].iloc[0])["published"]) == set(WEIGHTS)
     whole = table[table["status"] == "completed"]
     assert all({"term_pull", "term_push", "term_all"} <= set(scores) for scores in whole["scores"])
-    ratios = [
-        params["Lambda_push"] / params["Lambda_all"] for params in table[table["search"] == "published"]["params"]
-    ]
-    assert ratios == pytest.approx([6.0] * len(ratios))
+    published = table[table["search"] == "published"]["params"]
+    assert [h["Lambda_push"] / h["Lambda_all"] for h in published] == pytest.approx([6.0] * len(published))
     head = re.search(r"^ +Lambda_pull +Lambda_push +Lambda_all +b +validation +test$", said, re.MULTILINE)
     assert head and "\npublished weights " in said and "average" not in said
 

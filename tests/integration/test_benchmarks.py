@@ -18,20 +18,19 @@ from trainables.training.setups import find_setup
 
 CPU = torch.device("cpu")
 H = {"Lambda_p": 0.3, "Lambda_e": 2.0, "batch_size": 8}
+
+
+def small(name, classes=12, per_class=5, **changed):
+    """A benchmark's case with few images, and another set-up."""
+    case = benchmark.CASES[name]
+    return replace(case, setup=replace(case.setup, **changed), classes=classes, per_class=per_class)
+
+
+TWO_VIEWS = vars(replace(find_setup("tinyimagenet", "small"), network="resnet32", image_size=16))
 CASES = {
-    "small_conv": replace(benchmark.CASES["small_conv"], classes=12, per_class=5),
-    "resnet18": replace(
-        benchmark.CASES["resnet18"],
-        setup=replace(benchmark.CASES["resnet18"].setup, image_size=32),
-        classes=12,
-        per_class=5,
-    ),
-    "resnet32": replace(
-        benchmark.CASES["resnet32"],
-        setup=replace(find_setup("tinyimagenet", "small"), network="resnet32", image_size=16),
-        classes=4,
-        per_class=12,
-    ),
+    "small_conv": small("small_conv"),
+    "resnet18": small("resnet18", image_size=32),
+    "resnet32": small("resnet32", classes=4, per_class=12, **TWO_VIEWS),
 }
 COMMAND = ["--device", "cpu", "--batch-size", "8", "--iterations", "1", "--cases", "small_conv", "--workers", "0"]
 
@@ -62,10 +61,7 @@ def test_the_reference_trains_the_same_network_on_the_same_loss(name, library):
     ours = build_model(case.setup, data, 3).double().train()
     for _ in range(2):
         images, labels = next(trainer.batches)
-        assert (
-            images.shape == (8, case.channels, case.setup.image_size, case.setup.image_size)
-            and len(labels.unique()) == 4
-        )
+        assert images.shape == (8, case.channels, *[case.setup.image_size] * 2) and len(labels.unique()) == 4
         sgd(ours, images.double(), labels, H, case.setup)
         trainer.update(images.double(), labels)
     theirs = dict(trainer.model.named_parameters())

@@ -13,6 +13,7 @@ import zipfile
 import zlib
 from contextlib import contextmanager
 from functools import partial
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -74,32 +75,25 @@ class Harm:
 # --- no loader of code
 
 
-LOADERS = {"eval", "exec", "compile", "__import__"}
-METHODS = {"extractall", "extract", "unpack_archive", "read_pickle", "unsafe_load", "system", "popen", "literal_eval"}
+CALLS = re.compile(  # that run, or write to a place of its own choice, what a file says
+    r"eval|exec|compile|__import__|_?pickle\.(load|loads|Unpickler)|yaml\.load"
+    r"|.+\.(extractall|extract|unpack_archive|read_pickle|unsafe_load|system|popen|literal_eval)"
+)
 MODULES = {"joblib", "dill", "cloudpickle", "shelve", "marshal"}
 
 
 def loaders(path: Path) -> list[str]:
-    """Calls in a source file that run, or write to a place of its own choice, what a file says."""
+    """Calls and imports in a source file that load code."""
     found = []
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import | ast.ImportFrom):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""]
             found += [f"{node.lineno}: import {name}" for name in names if name.split(".")[0] in MODULES]
-        if not isinstance(node, ast.Call):
-            continue
-        name, options = ast.unparse(node.func), {option.arg: ast.unparse(option.value) for option in node.keywords}
-        module, _, last = name.rpartition(".")
-        refused = (
-            name in LOADERS
-            or (module and last in METHODS)
-            or (module in ("pickle", "_pickle") and last in ("load", "loads", "Unpickler"))
-            or (name == "torch.load" and options.get("weights_only") != "True")
-            or (name == "yaml.load")
-            or options.get("allow_pickle", "False") != "False"
-            or options.get("shell", "False") != "False"
-        )
-        found += [f"{node.lineno}: {name}"] if refused else []
+        if isinstance(node, ast.Call):
+            name, options = ast.unparse(node.func), {option.arg: ast.unparse(option.value) for option in node.keywords}
+            safe = name != "torch.load" or options.get("weights_only") == "True"
+            safe = safe and {options.get("allow_pickle", "False"), options.get("shell", "False")} == {"False"}
+            found += [] if safe and not CALLS.fullmatch(name) else [f"{node.lineno}: {name}"]
     return found
 
 
@@ -125,15 +119,18 @@ def test_the_search_for_loaders_of_code_finds_them(tmp_path):
 # --- zip archives
 
 
-def read_member(path: Path, name: str = "images_background/Greek/character01/0001_01.png") -> bytes:
+MEMBER = "images_background/Greek/character01/0001_01.png"
+
+
+def read_member(path: Path) -> bytes:
     with Source((path,), re.compile(r"\.png$")).reader() as read:
-        return read(name)
+        return read(MEMBER)
 
 
 def write_member(path: Path, data: bytes, compression: int, claimed: int | None = None) -> Path:
     """A zip with one image, whose size is said to be `claimed`."""
     with zipfile.ZipFile(path, "w", compression) as archive:
-        archive.writestr("images_background/Greek/character01/0001_01.png", data)
+        archive.writestr(MEMBER, data)
         info = archive.infolist()[0]
         if claimed is not None:
             info.file_size, info.CRC = claimed, zlib.crc32(data[:claimed])
@@ -153,16 +150,15 @@ def test_a_zip_member_inflates_to_no_more_than_it_claims(tmp_path):
 
 
 def test_members_are_read_whole(tmp_path):
-    for size in (0, 1, 5000, 3 * MB):
+    for size, compression in product((0, 1, 5000, 3 * MB), (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)):
         data = random.Random(size).randbytes(size)
-        for compression in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-            assert read_member(write_member(tmp_path / "a.zip", data, compression)) == data
+        assert read_member(write_member(tmp_path / "a.zip", data, compression)) == data
 
 
 def test_a_link_in_a_zip_leads_nowhere(tmp_path):
     path = tmp_path / "link.zip"
     with zipfile.ZipFile(path, "w") as archive:
-        link = zipfile.ZipInfo("images_background/Greek/character01/0001_01.png")
+        link = zipfile.ZipInfo(MEMBER)
         link.external_attr = 0o120777 << 16
         archive.writestr(link, str(tmp_path / "photo.png"))
     (tmp_path / "photo.png").write_bytes(b"private")
@@ -272,11 +268,14 @@ def test_a_redirect_leads_to_no_file_of_this_machine(tmp_path, monkeypatch):
 
 
 def test_a_signed_address_that_a_link_leads_to_is_not_written_down(tmp_path):
+    signed = f"/unavailable.png?X-Amz-Signature={SECRET}"
     with serve() as server:
-        server.pages["/photo.jpg"] = Page(to=f"/unavailable.png?X-Amz-Signature={SECRET}")
-        server.pages[f"/unavailable.png?X-Amz-Signature={SECRET}"] = Page(b"no photo")
-        answered, reason = landmarks._fetch_image(f"{server.url}/photo.jpg", tmp_path / "a.jpg")
-    assert answered and reason == f"redirected to {server.url}/unavailable.png"
+        server.pages |= {"/photo.jpg": Page(to=signed), signed: Page(b"no photo")}
+        for name in ("annotation_clean_train.txt", "annotation_clean_val.txt"):
+            (tmp_path / name).write_text(f"{server.url}/photo.jpg 0 1 9 2.5 8\n")
+        landmarks.download(tmp_path)
+    assert landmarks.read_dead(tmp_path) == {f"{server.url}/photo.jpg": f"redirected to {server.url}/unavailable.png"}
+    assert SECRET not in texts_below(tmp_path)
 
 
 # --- secrets

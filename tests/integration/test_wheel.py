@@ -67,7 +67,6 @@ def test_the_main_job_begins_in_a_fresh_folder_with_the_wheels_files_alone(wheel
     assert ended.returncode == 0, ended.stdout + ended.stderr
     places, *said = ended.stdout.splitlines()
     assert [Path(place).parents[1] for place in places.split()] == [tmp_path / "site"] * 2
-    assert "cd (5 full trainings) + separate (up to 10 full trainings) + global (up to 10 full trainings)" in " ".join(
-        " ".join(said).split()
-    )
+    searches = "cd (5 full trainings) + separate (up to 10 full trainings) + global (up to 10 full trainings)"
+    assert searches in " ".join(" ".join(said).split())
     assert not (tmp_path / "fresh/r/studies/dry").exists()

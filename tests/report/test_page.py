@@ -8,23 +8,10 @@ from functools import cache
 import pytest
 from browser import browser, opened, watched
 from odd_studies import odd
-from studies import (
-    VICREG,
-    empty,
-    foreign,
-    full_grid,
-    main_job,
-    own_tuner,
-    paused_tuner,
-    row,
-    searched_terms,
-    store,
-    table,
-)
+from studies import VICREG, empty, full_grid, main_job, own_tuner, paused_tuner, row, searched_terms, table
 
 from tune_cd.report.page import render
 from tune_cd.report.payload import payload
-from tune_cd.report.writing import content
 
 slow = pytest.mark.slow
 HOSTILE = "<script>alert(1)</script>"
@@ -85,6 +72,7 @@ def studies():
         "paused": paused_tuner((2.0,), (1.5, 1.0, 0.8, 0.4)),
         "odd names": odd()["names"], "parameters": odd()["parameters changed"],
     }  # fmt: skip
+    tables["hurt"] = main_job().assign(software="{damaged")
     made = {"own": payload(own, "t", curves=curves)["studies"][0]}
     for name, trials in tables.items():
         made[name] = payload(trials.assign(study=name), "t")["studies"][0]
@@ -172,7 +160,7 @@ def listed(page):
 @slow
 @pytest.mark.parametrize("width, scheme", [(390, "light"), (1280, "dark")])
 def test_every_study_is_drawn_without_complaint_on_a_phone_and_on_a_screen(show, width, scheme):
-    for name in studies():
+    for name in studies().keys() - {"hurt"}:
         page = show(name, width, scheme)
         assert page.evaluate("document.scrollingElement.scrollWidth <= innerWidth"), name
         assert page.evaluate(BROKEN) == [] and page.evaluate(COVERED) == [], name
@@ -191,17 +179,11 @@ def test_a_page_without_a_study_says_so(running, tmp_path):
 
 
 @slow
-def test_a_study_that_cannot_be_shown_has_the_reason_in_its_place(running, tmp_path):
-    store(tmp_path, main_job())
-    foreign(tmp_path, "hurt", software="{damaged")
-    (tmp_path / "page.html").write_text(render(content(tmp_path)), encoding="utf-8")
-    with opened(running, tmp_path / "page.html") as page:
-        assert page.locator("#best").is_visible() and not page.locator("#failed").is_visible()
-        page.select_option("#study", label="hurt, not shown")
-        page.emulate_media(color_scheme="dark")
-        assert "JSONDecodeError" in page.locator("#failed").inner_text() and not page.locator("#all").is_visible()
-        page.select_option("#study", "0")
-        assert page.locator("#best").is_visible() and not page.locator("#failed").is_visible()
+def test_a_study_that_cannot_be_shown_has_the_reason_in_its_place(show):
+    page = show("hurt")
+    assert "JSONDecodeError" in page.locator("#failed").inner_text() and not page.locator("#all").is_visible()
+    page = show("main")
+    assert page.locator("#best").is_visible() and not page.locator("#failed").is_visible()
 
 
 @slow
@@ -259,7 +241,7 @@ def test_every_training_lies_at_its_place_filled_where_it_ended_and_a_star_is_th
     drawn = {mark["row"]: mark for mark in marks(page)}
     across = one["params"][int(x)]["at"]
     up = one["scores"][0]["values"] if y == "score" else one["params"][int(y)]["at"]
-    rows = [row for row in range(len(across)) if across[row] is not None and up[row] is not None]
+    rows = [row for row in range(len(across)) if None not in (across[row], up[row])]
     assert set(drawn) == set(rows), "none is hidden, also not those below 0"
     for places, n, sign in ((across, 0, 1), (up, 1, -1)):
         pixels = [sign * drawn[row]["at"][n] for row in rows]
@@ -273,9 +255,7 @@ def test_every_training_lies_at_its_place_filled_where_it_ended_and_a_star_is_th
     best = one["best"][0]
     assert page.locator("#landscape .star").get_attribute("data-row") == str(best)
     if "3" not in (x, y):
-        shapes = {
-            one["params"][3]["values"][row]: drawn[row]["d"] for row in rows if row != best and up[row] is not None
-        }
+        shapes = {one["params"][3]["values"][row]: drawn[row]["d"] for row in rows if row != best}
         assert len(set(shapes.values())) == 3, "categories have shapes"
 
 
@@ -298,24 +278,18 @@ def test_what_is_said_of_a_training_tells_its_state_and_length_by_mouse_and_by_k
 
 
 @slow
-def test_parallel_coordinates_have_a_line_for_every_score_and_short_ones_are_dashed(show):
+def test_lines_are_dashed_and_ends_hollow_where_a_training_did_not_end(show):
+    """Parallel coordinates have a line for every score, learning curves one for every curve."""
     one, page = studies()["own"], show("own")
+    whole = [state == "trained to the end" for state in one["trials"]["state"]]
     lines = marks(page, "parallel")
-    assert {line["row"] for line in lines} == {
-        row for row, score in enumerate(one["scores"][0]["values"]) if score is not None
-    }
-    assert all(line["dashed"] == (one["trials"]["state"][line["row"]] != "trained to the end") for line in lines)
-    assert lines[-1]["row"] == one["best"][0], "the best is on top"
+    assert {line["row"] for line in lines} == {n for n, at in enumerate(one["scores"][0]["values"]) if at is not None}
+    assert all(line["dashed"] != whole[line["row"]] for line in lines)
     assert all(line["d"].count("L") == len(one["params"]) for line in lines)
-    assert not show("main").locator("#parallel").is_visible()
-
-
-@slow
-def test_learning_curves_end_filled_or_hollow(show):
-    one, page = studies()["own"], show("own")
+    assert lines[-1]["row"] == one["best"][0], "the best is on top"
     ends = {mark["row"]: mark["filled"] for mark in marks(page, "learning") if mark["at"]}
-    rows = [line["row"] for line in one["learning"]["lines"]]
-    assert ends == {row: one["trials"]["state"][row] == "trained to the end" for row in rows}
+    assert ends == {line["row"]: whole[line["row"]] for line in one["learning"]["lines"]}
+    assert not show("main").locator("#parallel").is_visible()
 
 
 @slow

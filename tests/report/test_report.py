@@ -12,7 +12,7 @@ from studies import full_grid, own_tuner, paused_tuner, row, store, table
 from warned import no_warnings
 
 from tune_cd import Space, balance, results
-from tune_cd.analysis import best_trial, grid, on_diagonal
+from tune_cd.analysis import grid, on_diagonal
 from tune_cd.analysis.scores import per_class, score_words
 from tune_cd.landscapes.find import trainings
 from tune_cd.report.__main__ import main
@@ -127,16 +127,11 @@ def test_averages_are_compared_where_they_mean_something():
     assert Findings(own).recipes == Findings(own).missing == ()
 
 
-def test_reachable_trials_against_brute_force():
+@pytest.mark.parametrize("average, k, within", [("separate", 2, 0.5), ("global", 2, 0.5), ("global", 4, 1.0)])
+def test_reachable_trials_against_brute_force(average, k, within):
     trials = full_grid(9, (16, 64))
-    for average, k, within in (("separate", 2, 0.5), ("global", 2, 0.5), ("global", 4, 1.0)):
-        near = [
-            abs(balance.off_diagonal(trial, average, trial["batch_size"], k)) <= within + 1e-9
-            for _, trial in trials.iterrows()
-        ]
-        found = on_diagonal(trials, average, k, within)
-        done = trials[near][trials[near]["status"] == "completed"]
-        assert found.equals(trials[near]) and best_trial(found)["val_score"] == done["val_score"].max()
+    off = [abs(balance.off_diagonal(trial, average, trial["batch_size"], k)) for _, trial in trials.iterrows()]
+    assert on_diagonal(trials, average, k, within).equals(trials[np.array(off) <= within + 1e-9])
 
 
 UNKNOWN = "2 learning rates trained: on one side of the best none was tried, which is too few to know it."
@@ -208,41 +203,8 @@ def test_the_test_score_of_a_revisited_benchmark_is_of_another_metric():
 # The page's content -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("rows", [
-    [row(0)],
-    [row(0, "failed", error="no"), row(1, "diverged")],
-    [row(0, "failed", error=""), row(1, "failed", error="Traceback (most recent call last):\n  File\nValueError: no")],
-    [row(0, val=-1.0), row(1, val=-2.0, params=h(2.0, 2.0))],
-    [row(i, val=0.1, test_score=float("nan"), params=h(2.0**i, 2.0**-i)) for i in range(5)],
-    [row(i, search="cd", params={"a": 1.0 + i, "b": 2.0 + i, "c": 3.0 + i, "d": 4.0}) for i in range(20)],
-    [row(i, search_seed=None, seed=None, task=None, loss=None, dataset=None, params=h(2.0**i, 1)) for i in range(3)],
-    [row(i, val=0.5 + i, dataset=name, params=h(2.0, 1.0)) for i, name in enumerate("ab")],
-    [row(i, study=name, params=h(2.0, 1.0)) for i, name in enumerate("ab")],
-    [row(i, val=0.5 + i, search="cd", params={"lr": 2.0**i, "momentum": 0.0 if i % 2 else 0.9}) for i in range(12)],
-    [row(i, params=h(2.0**i, 1.0, 6), config={"k": 4}) for i in range(3)],
-])  # fmt: skip
-def test_every_kind_of_table_gives_content_that_is_json(rows):
-    trials = table(rows)
-    found = payload(trials, "t")
-    assert json.loads(json.dumps(found, allow_nan=False)) == found
-    assert sum(len(study["trials"]["trial_id"]) for study in found["studies"]) == len(trials)
-    for study in found["studies"]:
-        assert study["words"] or not study["best"]
-        assert all(text and "nan" not in text for _, text, _ in study["words"])
-        columns = [*study["trials"].values(), *(score["values"] for score in study["scores"])]
-        columns += [values for param in study["params"] for values in (param["at"], param["values"])]
-        assert len(set(map(len, columns))) == 1
-        shown = {param["name"] for param in study["params"]}
-        assert len(shown) + len(study["fixed"]) >= len({name for one in rows for name in one["params"]}), (
-            "none is hidden"
-        )
-
-
-def test_no_trials_give_content_without_studies():
-    assert payload(table([]), "t")["studies"] == []
-
-
 def test_of_many_unusable_files_the_first_are_named_and_the_others_counted():
+    assert payload(table([]), "t")["studies"] == []
     notes = payload(job(), "t", notes=[f"file {n}" for n in range(9)])["notes"]
     assert notes == [*(f"file {n}" for n in range(5)), "… and 4 more of these"]
 
@@ -256,9 +218,8 @@ def test_places_scales_and_lengths_of_a_users_own_tuner():
     }  # fmt: skip
     momentum = np.array([params["momentum"]["values"], params["momentum"]["at"]])
     assert momentum[0].min() < 0 and np.allclose(momentum[1], (momentum[0] + 0.5) / 1.49, atol=1e-3)
-    assert params["optimizer"]["at"] == [
-        {"sgd": 0, "adamw": 0.5, "lion": 1}[name] for name in params["optimizer"]["values"]
-    ]
+    places = {"sgd": 0, "adamw": 0.5, "lion": 1}
+    assert params["optimizer"]["at"] == [places[name] for name in params["optimizer"]["values"]]
     epochs = [scores["epoch"] for scores in trials["scores"]]
     known = [n for n, status in enumerate(trials["status"]) if status in ("completed", "stopped")]
     assert [study["trials"]["share"][n] for n in known] == [epochs[n] / 16 for n in known]
@@ -274,10 +235,8 @@ def test_studies_of_a_users_own_are_compared_by_their_metric():
     own, _ = own_tuner()
     both = pd.concat([own, own.assign(study="again", val_score=own["val_score"] + 0.01)], ignore_index=True)
     [compared] = [one for one in payload(both, "t")["tables"] if one["title"].startswith("Studies")]
-    assert compared["title"] == "Studies by their accuracy" and [line[0] for line in compared["rows"]] == [
-        "again",
-        "my-net",
-    ]
+    assert compared["title"] == "Studies by their accuracy"
+    assert [line[0] for line in compared["rows"]] == ["again", "my-net"]
     assert "optimizer = " in compared["rows"][0][1]
 
 
@@ -292,10 +251,8 @@ def test_categories_are_used_as_what_they_stand_for():
 def test_settings_alike_are_told_with_every_parameter_in_which_they_differ():
     rows = [row(n, val=0.5, params={"lr": 1e-5 * (1 + n), "layers": 3.0}, search="cd") for n in (0, 1)]
     trials = table(rows).assign(choices=[{"name": "sgd"}, {"name": "adam"}])
-    assert (
-        "2 settings are within 1 % of the best (lr 1e-5 to 2e-5, name adam or sgd)."
-        in said(Findings(trials))["How sure"]
-    )
+    alike = "2 settings are within 1 % of the best (lr 1e-5 to 2e-5, name adam or sgd)."
+    assert alike in said(Findings(trials))["How sure"]
 
 
 def test_paused_is_one_word_and_its_share_is_of_the_images():
@@ -329,28 +286,21 @@ def test_a_first_setting_that_paused_is_compared_at_its_own_length():
     assert "At 12.5 % of that it had 2, and the best setting 1.5." in first["how"]
 
 
-@pytest.mark.parametrize("status, said", [("diverged", "it diverged"), ("failed", "it failed")])
-def test_a_first_setting_without_a_score_is_named(status, said):
+@pytest.mark.parametrize("status", ["diverged", "failed"])
+def test_a_first_setting_without_a_score_is_named_and_one_that_is_the_best_is_worth_nothing_more(status):
     trials = paused_tuner((2.0,), (1.5, 1.0, 0.8, 0.4))
     trials.loc[0, ["status", "val_score"]] = status, np.nan
     told = worth(Findings(trials))["rows"][1]
-    assert told["value"] is None and "gain" not in told and said in told["how"]
-
-
-def test_a_first_setting_that_is_the_best_is_worth_nothing_more():
+    assert told["value"] is None and "gain" not in told and f"it {status}" in told["how"]
     told = worth(Findings(paused_tuner((1.5, 1.0, 0.8, 0.4), (1.6, 1.1, 0.9, 0.5))))["rows"][1]
     assert (told["label"], told["gain"]) == ("first setting tried", "Nothing")
 
 
 def test_the_curves_of_a_users_trainings_are_over_their_own_length_or_reports():
-    def curves_over(trials, curves):
-        [study] = payload(trials, "t", curves=curves)["studies"]
-        return study["parts"][0]["learning"]["x"]["label"] if "parts" in study else study["learning"]["x"]["label"]
-
     trials, curves = own_tuner()
-    assert curves_over(trials, curves) == "epoch"
-    trials["config"] = json.dumps({"space": studies.OWN_SPACE})
-    assert curves_over(trials, curves) == "reports"
+    for config, label in ((trials["config"], "epoch"), (json.dumps({"space": studies.OWN_SPACE}), "reports")):
+        [study] = payload(trials.assign(config=config), "t", curves=curves)["studies"]
+        assert study["learning"]["x"]["label"] == label
 
 
 def test_an_equal_score_of_another_search_is_not_ahead():
@@ -412,12 +362,10 @@ def test_the_code_to_use_trains_with_the_best_weights():
     """Of 64 * 63 pairs 64 are of one class: a sum over them is their mean times their number."""
     [study] = payload(job(), "t")["studies"]
     ways = study["use"]
-    assert gradient(ways["in your loop"], {"positive": 1.0, "entropy": 1.0}) == pytest.approx(
-        {"positive": 1.0, "entropy": 16.0}, rel=1e-3
-    )
+    expected = pytest.approx([1.0, 16.0], rel=1e-3)
+    assert list(gradient(ways["in your loop"], {"positive": 1.0, "entropy": 1.0}).values()) == expected
     sums = {"sum_positive": 64.0, "sum_entropy": 64.0 * 62.0}
-    found = gradient(ways["with a global average"], sums)
-    assert found == pytest.approx({"sum_positive": 1.0, "sum_entropy": 16.0}, rel=1e-3)
+    assert list(gradient(ways["with a global average"], sums).values()) == expected
     three = payload(studies.searched_terms(studies.VICREG), "t")["studies"][0]
     names = {name.removeprefix("Lambda_"): 1.0 for name in studies.VICREG}
     row = three["best"][0]
@@ -439,10 +387,8 @@ def test_a_difference_of_one_image_is_warned_of():
     rows = [row(n, val=k / 6, search="cd", metric_name="accuracy", params={"lr": 2.0**n}) for n, k in enumerate(hits)]
     [study] = payload(table(rows), "t")["studies"]
     [warned] = [text for head, text, _ in study["words"] if head == "Few images"]
-    assert (
-        warned.startswith("6 images validate, so one is worth 0.17 of the score")
-        and "images: 6 validate" in study["chips"]
-    )
+    assert warned.startswith("6 images validate, so one is worth 0.17 of the score")
+    assert "images: 6 validate" in study["chips"]
     assert "Few images" not in said(Findings(job()))
 
 
@@ -494,21 +440,15 @@ def test_a_parameter_named_as_a_column_keeps_its_own_values():
 # The command --------------------------------------------------------------------------------------------------
 
 
-def test_each_named_study_is_on_the_page(tmp_path, capsys):
-    """However the option is written."""
+def test_the_command_writes_one_page_with_each_named_study(tmp_path, capsys):
+    """However the option is written; nothing is fetched."""
     for name in "abc":
         store(tmp_path / "r", job().assign(study=name))
-    argv = [str(tmp_path / "r"), "-o", str(tmp_path / "page.html"), "--study", "a"]
-    assert main([*argv, "b"]) == main([*argv, "--study", "b"]) == 0
-    assert capsys.readouterr().out.count("28 trials of 2 studies:") == 2
-
-
-def test_the_command_writes_one_page(tmp_path, capsys):
-    store(tmp_path / "r", job())
-    assert main([str(tmp_path / "r"), "--study", "s", "-o", str(tmp_path / "page.html")]) == 0
-    page = (tmp_path / "page.html").read_text()
-    assert "14 trials of 1 study:" in capsys.readouterr().out and "+0.100 (+14.3 %)" in page
-    assert "default-src 'none'" in page, "nothing is fetched"
+    page = tmp_path / "page.html"
+    for named in (["--study", "a", "b"], ["--study", "a", "--study", "b"]):
+        assert main([str(tmp_path / "r"), "-o", str(page), *named]) == 0
+        assert "28 trials of 2 studies:" in capsys.readouterr().out
+        assert "+0.100 (+14.3 %)" in page.read_text() and "default-src 'none'" in page.read_text()
 
 
 @pytest.mark.parametrize("argv, message", [
@@ -572,6 +512,17 @@ def test_one_parquet_file_is_enough(tmp_path):
     assert len(study["trials"]["trial_id"]) == len(trials) and len(study["params"]) == 2
 
 
+def check_content(parts, trials):
+    """Whatever a study's rows hold: every trial is shown, columns are of one length, words say something."""
+    assert sum(len(part["trials"]["trial_id"]) for part in parts) == len(trials)
+    for part in parts:
+        assert part["words"] or not part["best"]
+        assert all(text and not re.search(r"\bnan\b", text) for _, text, _ in part["words"])
+        columns = [*part["trials"].values(), *(score["values"] for score in part["scores"])]
+        columns += [values for param in part["params"] for values in (param["at"], param["values"])]
+        assert len({len(column) for column in columns}) == 1
+
+
 @pytest.mark.parametrize("chosen", [slice(1, None, 2), pytest.param(slice(0, None, 2), marks=pytest.mark.faults)])
 def test_odd_studies_cost_no_other_study_anything(tmp_path, capsys, chosen):
     """Studies with odd rows in one folder with a healthy one: all are shown, the healthy one as if it were alone. Those
@@ -584,4 +535,6 @@ def test_odd_studies_cost_no_other_study_anything(tmp_path, capsys, chosen):
     assert f" of {1 + len(tables)} studies:" in capsys.readouterr().out
     found = shown(tmp_path / "page.html")
     assert found["notes"] == []
+    for trials in tables:
+        check_content([part for part in found["studies"] if part["study"] == trials["study"][0]], trials)
     assert next(study for study in found["studies"] if study["study"] == "glyphs-margin") == alone

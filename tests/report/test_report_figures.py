@@ -13,7 +13,7 @@ import studies
 from figure_checks import laid_out_alone, touched
 from odd_studies import odd
 from PIL import Image
-from studies import full_grid, plain, search_study, store, table
+from studies import TWINS, VICREG, full_grid, gridded_terms, plain, search_study, searched_terms, store, table
 
 from tune_cd import analysis, plots
 from tune_cd.landscapes.find import trainings
@@ -53,6 +53,15 @@ KINDS = {
         {"best-values", "memory"},
     ),
     "grid over three axes": (volume, THEORY | SLICES, {"best-values"}),
+    "three terms": (
+        partial(searched_terms, VICREG, study="three-terms"), CURVES | {"three-terms/sub-losses"}, {"methods"},
+    ),
+    "two terms on a grid": (
+        partial(gridded_terms, TWINS, study="twins"), {"twins/landscape", "twins/sub-losses"}, set(),
+    ),
+    "a pair of published weights": (
+        partial(searched_terms, {"Lambda_p": 1.0, "Lambda_e": 4.0}, study="pair"), CURVES | THEORY, COMPARED,
+    ),
     "own tuner": (lambda: studies.own_tuner()[0], CURVES, set()),
     "own grid": (studies.own_grid, set(), set()),
     "written rows": (studies.written, {"curves-trials"}, set()),
@@ -170,15 +179,6 @@ def test_pictures_are_pictures_and_tables_are_tables(tmp_path, monkeypatch):
 
 def command(folder: Path) -> list[str]:
     return [str(folder / "r"), "--figures", str(folder / "out"), "-o", str(folder / "report.html")]
-
-
-def test_the_command_writes_them_and_says_how_many(tmp_path, capsys, undrawn):
-    store(tmp_path / "r", studies.main_job())
-    assert main(command(tmp_path)) == 0
-    files = [file for file in (tmp_path / "out").rglob("*") if file.is_file()]
-    said = capsys.readouterr()
-    assert f"{len(files)} files of figures and tables: {tmp_path / 'out'}" in said.out and said.err == ""
-    assert names(tmp_path / "out", ".png") == KINDS["main job"][1]
 
 
 def test_a_study_whose_name_is_not_allowed_is_shown_and_drawn_under_one_that_is(tmp_path, capsys, undrawn):

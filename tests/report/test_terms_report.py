@@ -6,17 +6,15 @@ from itertools import combinations
 import matplotlib
 import numpy as np
 import pytest
-from figure_checks import laid_out_alone
 from studies import BOX, TWINS, VICREG, gridded_terms, searched_terms
 
-from tune_cd import balance, plots
+from tune_cd import balance
 from tune_cd.analysis import best_trial, grid, on_diagonal, sublosses
 from tune_cd.analysis.axes import axes_of
 from tune_cd.analysis.recipes import averages_of
 from tune_cd.analysis.scores import parameter, parameter_names, published_of, weights_of
 from tune_cd.analysis.sublosses import terms_in
 from tune_cd.plots import grid_slices, search_figure, sublosses_figure
-from tune_cd.report.figures import write_figures
 from tune_cd.report.findings import Findings
 from tune_cd.report.first_screen import worth
 from tune_cd.report.page import render
@@ -25,39 +23,34 @@ from tune_cd.report.words import summarise
 
 pytestmark = pytest.mark.filterwarnings("error", "ignore::ResourceWarning")
 
-STUDIES = {
-    "three searched": searched_terms(VICREG),
-    "two on a grid": gridded_terms(TWINS),
-}
 PAIR = {"Lambda_p": 1.0, "Lambda_e": 4.0}
-each_study = pytest.mark.parametrize("trials", STUDIES.values(), ids=STUDIES)
+PUBLISHED = {"three searched": VICREG, "two on a grid": TWINS, "a pair searched": PAIR, "a pair on a grid": PAIR}
+STUDIES = {name: (gridded_terms if "grid" in name else searched_terms)(of) for name, of in PUBLISHED.items()}
+OTHER_TERMS = [name for name, weights in PUBLISHED.items() if weights != PAIR]
+"""Studies without a positive and an entropy term."""
 
 
-def published(trials):
-    return TWINS if "Lambda_on" in dict(trials["params"].iloc[0]) else VICREG
-
-
-@each_study
-def test_the_weights_are_known_in_the_terms_order_and_their_line_at_any_rate(trials):
-    names, shares = zip(*published(trials).items())
-    assert weights_of(trials) == list(names) == parameter_names(trials)
-    assert published_of(trials) == published(trials) and averages_of(trials) == ("published",)
+@pytest.mark.parametrize("name", STUDIES)
+def test_the_weights_are_known_in_the_terms_order_and_their_line_at_any_rate(name):
+    trials, published = STUDIES[name], PUBLISHED[name]
+    assert weights_of(trials) == list(published) == parameter_names(trials)[: len(published)]
+    assert published_of(trials) == published and averages_of(trials) == ("published",)
     on = on_diagonal(trials, "published", 2)
-    rates = np.array([parameter(on, name) / share for name, share in zip(names, shares)])
+    rates = np.array([parameter(on, weight) / share for weight, share in published.items()])
     assert len(on) >= 3 and np.allclose(rates, rates[0])
     assert set(on.index) >= set(trials.index[trials["search"] == "published"])
-    assert on_diagonal(trials, "separate", 2).empty or len(names) == 2
 
 
-@each_study
-def test_the_gain_over_them_and_their_rate_are_found_and_said_with_the_terms_names(trials):
+@pytest.mark.parametrize("name", OTHER_TERMS)
+def test_the_gain_over_them_and_their_rate_are_found_and_said_with_the_terms_names(name):
+    trials = STUDIES[name]
     found = Findings(trials)
     [recipe] = found.recipes
     assert recipe.average == "published" and found.missing == ()
     gain = best_trial(trials)["test_score"] - recipe.best["test_score"]
     assert recipe.gain.value == pytest.approx(gain) and gain > 0
-    name, share = next(iter(published(trials).items()))
-    assert recipe.learning_rate == pytest.approx(dict(recipe.best["params"])[name] / share)
+    weight, share = next(iter(PUBLISHED[name].items()))
+    assert recipe.learning_rate == pytest.approx(dict(recipe.best["params"])[weight] / share)
     compared = worth(found)["rows"][1]
     text = json.dumps([summarise(found, "python -m tune_cd.run --study s"), compared], ensure_ascii=False)
     assert compared["label"].startswith("published weights") and compared["gain"].startswith("+")
@@ -65,28 +58,26 @@ def test_the_gain_over_them_and_their_rate_are_found_and_said_with_the_terms_nam
         assert wrong not in text, text
 
 
-@each_study
-def test_the_page_draws_the_published_line_over_two_weights(trials):
+@pytest.mark.parametrize("name", STUDIES)
+def test_the_page_draws_the_published_line_over_two_weights(name):
+    trials, published = STUDIES[name], PUBLISHED[name]
     content = payload(trials, "terms")
     [study] = content["studies"]
-    names = list(published(trials))
+    names, axes = list(published), {axis.name: axis for axis in axes_of(trials)}
     assert [param["name"] for param in study["params"]] == names
+    assert {line["label"] for line in study["recipes"]} == {"published weights"}
     pairs = [(names[line["x"]], names[line["y"]]) for line in study["recipes"]]
-    assert pairs == list(combinations(names, 2)) and {line["label"] for line in study["recipes"]} == {
-        "published weights"
-    }
-    own = published(trials)
-    for line, (x, y) in zip(study["recipes"], pairs):
-        axes = {axis.name: axis for axis in axes_of(trials)}
-        reached = [axes[name].at([0.01 * own[name]])[0] for name in (x, y)]
+    assert pairs == list(combinations(names, 2))
+    for line, pair in zip(study["recipes"], pairs):
+        x, y = (axes[weight].at([0.01 * published[weight]])[0] for weight in pair)
         (x0, y0), (x1, y1) = line["points"]
-        assert y0 + (reached[0] - x0) / (x1 - x0) * (y1 - y0) == pytest.approx(reached[1], abs=1e-3)
+        assert y0 + (x - x0) / (x1 - x0) * (y1 - y0) == pytest.approx(y, abs=1e-3)
     terms = [score for score in study["scores"] if score["name"].startswith("term_")]
-    assert len(terms) == len(names) and all(score["down"] for score in terms)
-    assert terms[0]["label"].startswith("term ")
-    html = render(content)
+    assert {score["name"][5:] for score in terms} == {weight.removeprefix("Lambda_") for weight in names}
+    assert all(score["down"] and score["label"].startswith("term ") for score in terms)
     text = json.dumps(study)
-    assert "published weights" in html and "entropy" not in text and "positive term" not in text
+    assert "published weights" in render(content)
+    assert name not in OTHER_TERMS or ("entropy" not in text and "positive term" not in text)
 
 
 FOUR = {f"Lambda_t{n}": 1.0 for n in range(4)}
@@ -103,26 +94,9 @@ def test_the_picture_has_a_plane_for_each_pair_of_weights(weights, count):
     figure.draw_without_rendering()
 
 
-@pytest.mark.parametrize("trials", [searched_terms(PAIR), gridded_terms(PAIR)], ids=["searched", "on a grid"])
-def test_published_weights_of_a_positive_and_an_entropy_term_are_their_line(trials, tmp_path, monkeypatch):
-    monkeypatch.setattr(plots, "save", laid_out_alone)
-    assert weights_of(trials) == list(PAIR) and averages_of(trials) == ("published",)
-    [line] = payload(trials, "pair")["studies"][0]["recipes"]
-    assert line["label"] == "published weights"
-    assert not write_figures(trials, tmp_path).failed
-
-
 def test_a_users_own_pair_of_equal_weight_has_the_separate_average_alone():
-    trials = searched_terms(PAIR).assign(config="{}", loss="mine:pair")
+    trials = STUDIES["a pair searched"].assign(config="{}", loss="mine:pair")
     assert averages_of(trials) == ("separate",) and averages_of(trials.assign(loss="margin")) == balance.AVERAGES
-
-
-@each_study
-def test_all_figures_and_tables_are_written(trials, tmp_path, monkeypatch):
-    monkeypatch.setattr(plots, "save", laid_out_alone)
-    written = write_figures(trials, tmp_path)
-    assert not written.failed, written.failed
-    assert any(path.suffix == ".png" for path in tmp_path.rglob("*"))
 
 
 def test_the_grid_is_drawn_with_the_published_weights():
@@ -135,11 +109,12 @@ def test_the_grid_is_drawn_with_the_published_weights():
     figure.draw_without_rendering()
 
 
-@each_study
-def test_terms_are_related_to_the_score(trials):
+@pytest.mark.parametrize("name", OTHER_TERMS)
+def test_terms_are_related_to_the_score(name):
+    trials, published = STUDIES[name], PUBLISHED[name]
     table = sublosses(trials, "test_score")
-    terms = [f"term_{name.removeprefix('Lambda_')}" for name in published(trials)]
-    assert terms_in(table) == terms and set(published(trials)) <= set(table.columns)
+    terms = [f"term_{weight.removeprefix('Lambda_')}" for weight in published]
+    assert terms_in(table) == terms and set(published) <= set(table.columns)
     settings = trials["params"].map(lambda h: tuple(dict(h).values()))
     assert len(table) == settings.nunique()
     figure = sublosses_figure(table)

@@ -2,16 +2,12 @@
 
 import math
 
-from tune_cd import LENGTHS, CoordinateDescent, Space
-from tune_cd.run.portfolio import Portfolio, Setting
+from bowl import PLANE, START, bowl
+from ray.tune.search import Searcher
 
-PLANE = Space(lr=(1e-6, 1.0), wd=(1e-8, 1.0))
-BEST = {"lr": 1e-3, "wd": 1e-4}
-START = {"lr": 0.1, "wd": 0.1}
-
-
-def bowl(h):
-    return math.exp(-sum((math.log2(h[name] / at) / 6) ** 2 for name, at in BEST.items()))
+from trainables.trial import PACK, UNTIL
+from tune_cd import LENGTHS, CoordinateDescent
+from tune_cd.run.portfolio import ORIGIN, Portfolio, Setting
 
 
 def line(direction, start=START, budget=5):
@@ -40,3 +36,45 @@ def whole(value):
 def until(asked, value=bowl):
     """What a training has reached where it is to pause: it rises with length."""
     return {share: value(asked.h) * (0.9 + share / 10) for share in LENGTHS if share <= asked.until}
+
+
+def run(asking, value=bowl):
+    """Carry out all that is asked for, the oldest training ending first; the trainings in the order they were begun."""
+    begun, live = [], []
+    while (asked := asking.ask()) or live:
+        begun, live = begun + asked, live + asked
+        if not asked:
+            first = live.pop(0)
+            asking.tell(first, until(first, value))
+    assert asking.finished
+    return begun
+
+
+class Process:
+    """Trains what a `StudySearch` hands out, a pack after the other, and reports it as `TrainTrial` does.
+
+    passed: is called with the share of its full length by which each training of a pack went on.  packs: these shares.
+    """
+
+    def __init__(self, search, passed=lambda share: None):
+        self.search, self.passed, self.done, self.packs = search, passed, {}, []
+
+    def run(self):
+        while isinstance(config := self.search.suggest(str(len(self.packs))), dict):
+            parts, reports = [], {}
+            for place, member in enumerate(config[PACK]):
+                key = member[ORIGIN]["search"], member[ORIGIN]["trial_index"], member["seed"]
+                parts.append(member[UNTIL] - self.done.get(key, 0.0))
+                self.done[key] = member[UNTIL]
+                status = "completed" if member[UNTIL] == 1 else "stopped"
+                reports[str(place)] = {"status": status, "share": member[UNTIL], "done": True}
+            self.passed(parts[0])
+            self.packs.append(parts)
+            self.search.on_trial_complete(str(len(self.packs) - 1), {PACK: reports})
+        assert config == Searcher.FINISHED
+        return self
+
+
+def as_reported(asked, told):
+    """The curve of a training by its last report."""
+    return {share: bowl(asked.h) * (0.9 + share / 10) for share in LENGTHS if share <= told["share"]}

@@ -1,20 +1,21 @@
 """`python -m tune_cd.run` with losses of any terms, up to the first trial: axes, starts, range, baseline, refusals."""
 
-import pandas as pd
+import re
+
 import pytest
 from made_studies import study
+from studies import VICREG as VICREGS
 from studies import searched_terms
 
 from tune_cd import results
 from tune_cd.run.__main__ import main
 from tune_cd.run.config import ABOVE, BELOW
-from tune_cd.run.options import study_name
-from tune_cd.run.summary import _label, _table, summarise
+from tune_cd.run.summary import summarise
 from tune_cd.search.space import Space
 
 SSL = ("--dataset", "glyphs", "--task", "ssl", "--setup", "small")
 VICREG = (*SSL, "--loss", "vicreg")
-OWN = ("--loss", "own_losses:three_parts")
+UNEQUAL = {"Lambda_p": 1.0, "Lambda_e": 4.0}
 SIGLIP = Space(Lambda_pos=(1e-3, 1e3), Lambda_neg=(1e-3, 1e3))
 
 
@@ -22,32 +23,45 @@ def start(made):
     return made.searches[0].start
 
 
+TWINS, ADAM = "--task ssl --loss barlow_twins", "--set optimizer=adam learning_rate="
+AXES = {  # options -> the axes, and where the search starts: at the published ratios
+    "--task ssl --loss vicreg": {"Lambda_sim": 0.1, "Lambda_std": 0.1, "Lambda_cov": 0.1 / 25},
+    "--task ssl --loss alignment_uniformity": {"Lambda_align": 0.1, "Lambda_uniform": 0.1},
+    "--task ssl --loss siglip": {"Lambda_pos": 0.1, "Lambda_neg": 0.1},
+    "--loss own_losses:three_parts": {"Lambda_pull": 0.2 / 3, "Lambda_push": 0.1, "Lambda_all": 0.05 / 3},
+    "--loss own_losses:unequal": {"Lambda_p": 0.025, "Lambda_e": 0.1},
+    TWINS: {"Lambda_on": 0.1, "Lambda_off": 0.00051},
+    f"{TWINS} {ADAM}0.001": {"Lambda_on": 1.0, "Lambda_off": 0.0051},
+    f"{TWINS} {ADAM}0.1": {"Lambda_on": 1.0, "Lambda_off": 0.0051},
+}
+
+
+@pytest.mark.parametrize("argv", AXES)
+def test_the_axes_are_the_terms_and_the_start_the_published_ratios(tmp_path, argv):
+    """Which are the baseline too. Adam's rate is no part of start and range."""
+    made, expected = study(tmp_path, *argv.split()), AXES[argv]
+    assert made.space.names == tuple(expected) and start(made) == pytest.approx(expected)
+    assert [search.name for search in made.searches] == (["cd"] if ADAM in argv else ["cd", "published"])
+    assert all(search.start == start(made) for search in made.searches)
+    low, high = made.config.range
+    assert low == pytest.approx(min(expected.values()) / BELOW) and high == pytest.approx(
+        max(expected.values()) * ABOVE
+    )
+    assert made.searches[0].make(made.space, start=start(made)).ask() == start(made)
+    assert re.match(f"glyphs-{made.setup.loss.removeprefix('own_losses:')}-", made.name)
+
+
 @pytest.mark.parametrize(
-    "loss, ratios",
+    "loss, names, searches",
     [
-        ("vicreg", {"Lambda_sim": 1.0, "Lambda_std": 1.0, "Lambda_cov": 1 / 25}),
-        ("barlow_twins", {"Lambda_on": 1.0, "Lambda_off": 0.0051}),
-        ("alignment_uniformity", {"Lambda_align": 1.0, "Lambda_uniform": 1.0}),
-        ("siglip", {"Lambda_pos": 1.0, "Lambda_neg": 1.0}),
+        ("pairwise", ("Lambda_p", "Lambda_e"), ["cd", "separate"]),
+        ("entropy_first", ("Lambda_p", "Lambda_e"), ["cd", "separate"]),
+        ("drawing", ("Lambda_noisy",), ["cd"]),  # there is no balance, and no recipe to compare with
     ],
 )
-def test_the_axes_are_the_terms_and_the_start_the_published_ratios(tmp_path, loss, ratios):
-    made = study(tmp_path, *SSL, "--loss", loss)
-    assert made.space.names == tuple(ratios)
-    assert start(made) == pytest.approx({name: 0.1 * ratio for name, ratio in ratios.items()})
-    assert [search.name for search in made.searches] == ["cd", "published"]
-    assert study_name(made.call, made.setup).startswith(f"glyphs-{loss}-")
-    assert made.searches[1].line and made.searches[1].start == start(made)
-    low, high = made.config.range
-    assert low == pytest.approx(0.1 * min(ratios.values()) / BELOW) and high == pytest.approx(0.1 * ABOVE)
-    assert made.searches[0].make(made.space, start=start(made)).ask() == start(made)
-
-
-@pytest.mark.parametrize("rate", ["0.001", "0.1"])
-def test_adams_rate_is_no_part_of_the_range(tmp_path, rate):
-    made = study(tmp_path, *SSL, "--loss", "barlow_twins", "--set", "optimizer=adam", f"learning_rate={rate}")
-    assert start(made) == {"Lambda_on": 1.0, "Lambda_off": 0.0051}
-    assert made.config.range == pytest.approx((0.0051 / BELOW, ABOVE))
+def test_the_usual_recipe_is_the_baseline_where_there_is_one(tmp_path, loss, names, searches):
+    made = study(tmp_path, "--loss", f"own_losses:{loss}")
+    assert made.space.names == names and [search.name for search in made.searches] == searches
 
 
 @pytest.mark.parametrize("more", [(), ("--full-length",)])
@@ -80,18 +94,18 @@ def test_the_published_baseline_moves_along_the_joint_direction(tmp_path):
     assert len({round(ratio, 9) for ratio in ratios}) == 1 and second["batch_size"] == first["batch_size"] == 64
 
 
-@pytest.mark.parametrize(
-    "text, expected",
-    [
-        ("lr=0.01", {"Lambda_sim": 0.25, "Lambda_std": 0.25, "Lambda_cov": 0.01}),
-        ("lr=0.01,b=32", {"Lambda_sim": 0.25, "Lambda_std": 0.25, "Lambda_cov": 0.01}),
-        ("Lambda_sim=0.5,Lambda_std=0.2,Lambda_cov=0.1", {"Lambda_sim": 0.5, "Lambda_std": 0.2, "Lambda_cov": 0.1}),
-        ("blind", None),
-    ],
-)  # fmt: skip
-def test_starts(tmp_path, text, expected):
+STARTS = {
+    "lr=0.01": {"Lambda_sim": 0.25, "Lambda_std": 0.25, "Lambda_cov": 0.01},
+    "lr=0.01,b=32": {"Lambda_sim": 0.25, "Lambda_std": 0.25, "Lambda_cov": 0.01},
+    "Lambda_sim=0.5,Lambda_std=0.2,Lambda_cov=0.1": {"Lambda_sim": 0.5, "Lambda_std": 0.2, "Lambda_cov": 0.1},
+    "blind": None,
+}
+
+
+@pytest.mark.parametrize("text", STARTS)
+def test_starts(tmp_path, text):
     made = study(tmp_path, *VICREG, "--start", text)
-    assert start(made) is None if expected is None else start(made) == pytest.approx(expected)
+    assert start(made) is None if STARTS[text] is None else start(made) == pytest.approx(STARTS[text])
     assert made.config.batch_size == (32 if "b=32" in text else 64)
 
 
@@ -113,48 +127,26 @@ def test_a_range_is_every_weights(tmp_path):
     assert {(axis.low, axis.high) for axis in made.space.axes} == {(0.001, 1.0)}
 
 
-def test_a_loss_of_ones_own(tmp_path):
-    made = study(tmp_path, *OWN)
-    assert made.space.names == ("Lambda_pull", "Lambda_push", "Lambda_all")
-    assert start(made) == pytest.approx({"Lambda_pull": 0.2 / 3, "Lambda_push": 0.1, "Lambda_all": 0.05 / 3})
-    assert made.name.startswith("glyphs-three_parts-")
-    for pairwise in ("own_losses:pairwise", "own_losses:entropy_first"):
-        made = study(tmp_path, "--loss", pairwise)
-        assert [search.name for search in made.searches] == ["cd", "separate"]
-        assert made.space.names == ("Lambda_p", "Lambda_e")
+WIDE = 1.234e-05
 
 
-def test_published_weights_of_a_positive_and_an_entropy_term_are_the_start_and_the_baseline(tmp_path):
-    made = study(tmp_path, "--loss", "own_losses:unequal")
-    assert [search.name for search in made.searches] == ["cd", "published"]
-    assert made.space.names == ("Lambda_p", "Lambda_e") and made.config.range == pytest.approx((0.025 / BELOW, 10.0))
-    assert all(search.start == {"Lambda_p": 0.025, "Lambda_e": 0.1} for search in made.searches)
-    at = study(tmp_path, "--loss", "own_losses:unequal", "--start", "lr=0.01")
-    assert start(at) == pytest.approx({"Lambda_p": 0.01, "Lambda_e": 0.04})
-
-
-def test_the_summary_has_their_line(tmp_path, monkeypatch):
-    made = study(tmp_path, "--loss", "own_losses:unequal", "--study", "terms", "--batch-size", "32")
-    for _, trial in searched_terms({"Lambda_p": 1.0, "Lambda_e": 4.0}, batch_size=32).iterrows():
+@pytest.mark.parametrize(
+    "argv, published", [(["--loss", "own_losses:unequal"], UNEQUAL), (VICREG, VICREGS)], ids=["two", "three"]
+)
+def test_the_summary_has_their_line_and_fits_into_80_columns(tmp_path, argv, published):
+    """The best has the widest text that a weight may have."""
+    made = study(tmp_path, *argv, "--study", "terms", "--batch-size", "32")
+    trials = searched_terms(published, batch_size=32)
+    trials.loc[0, ["val_score", "test_score"]] = 0.99
+    trials.at[0, "params"] = dict.fromkeys(published, WIDE)
+    trials.loc[0, list(UNEQUAL)] = WIDE if published == UNEQUAL else None
+    for _, trial in trials.iterrows():
         results.write_trial(made.results, trial.where(trial.notna(), None).to_dict())
     said = summarise(made).splitlines()
-    assert said[2].startswith("best balance found") and said[3].startswith("published weights ")
-    assert "no completed trial" not in said[3] and any(line.startswith("published weights: ") for line in said)
-    assert not any("separate" in line for line in said)
-
-
-def test_the_table_of_three_weights_fits_into_80_columns():
-    """Each has the widest text that a weight may have."""
-    h = {f"Lambda_{term}": 1.234e-05 for term in ("sim", "std", "cov")}
-    row = pd.Series({"params": h, "batch_size": 128, "val_score": 0.5, "test_score": 0.5, "seeds": 1} | h)
-    said = _table([*h], [("best balance found", row), (_label("published"), row)])
-    assert "published weights" in said and max(map(len, said.splitlines())) <= 80
-
-
-def test_a_single_term_has_the_learning_rate_alone(tmp_path):
-    """There is no balance, and no recipe to compare with."""
-    made = study(tmp_path, "--loss", "own_losses:drawing")
-    assert made.space.names == ("Lambda_noisy",) and [search.name for search in made.searches] == ["cd"]
+    assert said[2].startswith("best balance found") and said[2].count(f"{WIDE:.4g}") == len(published)
+    assert said[3].startswith("published weights ") and "no completed trial" not in said[3]
+    assert any(line.startswith("published weights: ") for line in said) and not any("separate" in line for line in said)
+    assert max(len(line) for line in said if str(tmp_path) not in line) <= 80
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,8 @@
 import math
 
 import pytest
-from portfolios import START, bowl, line, pausing, portfolio, until
+from bowl import START, bowl
+from portfolios import Process, as_reported, line, pausing, portfolio, until
 
 from tune_cd import LENGTHS
 from tune_cd.run.budget import Meter, parse_budget
@@ -17,6 +18,10 @@ class Clock:
 
     def __call__(self):
         return self.now
+
+    def passes(self, trainings):
+        """As long as so many whole trainings take."""
+        self.now += 10 * trainings
 
 
 def meter(text, processes=1, gpus=0.0):
@@ -34,24 +39,17 @@ def test_it_is_a_number_and_a_unit_and_anything_else_is_refused_with_what_is_all
         meter("2gpu-hours")
 
 
-def test_before_a_training_has_ended_nothing_is_known():
-    ours, clock = meter("100s")
+def test_before_a_training_has_ended_nothing_is_known_and_what_is_under_way_is_taken_off():
+    ours, clock = meter("100s", processes=2)
     assert ours.left == math.inf
     ours.begin("a", 0.5)
     clock.now += 5
     assert ours.left == math.inf
     ours.end("a")
-    assert ours.left == pytest.approx(9.5), "of 10 s each"
-
-
-def test_what_is_under_way_is_taken_off():
-    ours, clock = meter("100s", processes=2)
-    ours.begin("a", 1.0)
-    clock.now += 10
-    ours.end("a")
+    assert ours.left == pytest.approx(2 * 95 / 10), "of 10 s each"
     ours.begin("b", 2.0)
     clock.now += 5
-    assert ours.left == pytest.approx((2 * 85 - 15) / 10)
+    assert ours.left == pytest.approx((2 * 90 - 15) / 10)
     clock.now += 200
     assert ours.left == 0
 
@@ -90,30 +88,30 @@ def test_searches_share_it_and_those_that_have_used_less_come_first():
     assert (one.budget, other.budget) == (9, 9), "never more than they have themselves"
 
 
-def test_what_leads_is_trained_whole_beyond_it():
-    member = pausing(budget=9)
-    asking = portfolio(1, one=member)
-    for _ in range(4):
+def begun(asking, steps):
+    """A search of its own that has trained so many steps, of which nothing is left from now on; its leader."""
+    for _ in range(steps):
         (asked,) = asking.ask()
         asking.tell(asked, until(asked))
-    leader = member.incumbent.h
-    trained = []
-    while asking.allow(0.0) or (further := asking.ask()):  # nothing is left, whatever is measured
-        trained += [(one.h, one.until) for one in further]
+    asking.allow(0.0)
+    return asking.searches["one"].incumbent.h
+
+
+def test_what_leads_is_trained_whole_beyond_it():
+    asking = portfolio(1, one=pausing(budget=9))
+    leader, trained = begun(asking, 4), []
+    while asking.allow(0.0) or (further := asking.ask()):  # whatever is measured
+        trained += further
         asking.tell(further[0], until(further[0]))
-    assert asking.finished and all(h == leader for h, _ in trained) and trained[-1][1] == 1
+    assert asking.finished and all(one.h == leader for one in trained) and trained[-1].until == 1
 
 
 def test_while_what_leads_is_trained_on_nothing_else_begins():
     """However often a free worker asks."""
-    member = pausing(budget=9)
-    asking = portfolio(4, one=member)
-    for _ in range(3):
-        (asked,) = asking.ask()
-        asking.tell(asked, until(asked))
-    asking.allow(0.0)
+    asking = portfolio(4, one=pausing(budget=9))
+    leader = begun(asking, 3)
     (last,) = asking.ask()
-    assert last.h == member.incumbent.h
+    assert last.h == leader
     for _ in range(5):
         asking.allow(0.0)
         assert asking.ask() == []
@@ -141,12 +139,7 @@ def test_a_study_ends_within_it_and_its_leader_is_whole(budget):
     """A whole training takes ten seconds, and the last one may begin when less is left, to finish what leads."""
     ours, clock = meter(f"{10 * budget}s")
     member = pausing(budget=50)
-    search = StudySearch(portfolio(1, cd=member), 1, 1, lambda asked, told: told["looks"], meter=ours)
-    while isinstance(search.suggest(str(clock.now)), dict):
-        (asked,) = search._running[str(clock.now)].values()
-        before = str(clock.now)
-        clock.now += 10 * (asked.until - asked.reached)
-        search.on_trial_complete(before, {"pack": {"0": {"done": True, "looks": until(asked)}}})
+    Process(StudySearch(portfolio(1, cd=member), 1, 1, as_reported, meter=ours), clock.passes).run()
     assert member.finished
     assert 10 * (budget - LENGTHS[0]) <= clock.now - 100 <= 10 * budget + 10
     whole = [one.last for one in member.trainings if one.share == 1]

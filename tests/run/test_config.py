@@ -1,12 +1,14 @@
 """What defines a study, and what belongs to one call."""
 
 import json
+import re
 from dataclasses import asdict, fields
 
 import pytest
 
 from trainables.training.setups import SEARCH_RANGE, SMALL_RANGE, XBM_RANGE, find_setup
 from tune_cd.run.config import Call, StudyConfig
+from tune_cd.run.fields import option_of
 from tune_cd.run.options import parse, parser
 
 
@@ -14,20 +16,16 @@ def test_no_option_is_the_defaults():
     assert parse([]).config == StudyConfig() and parse([]).call == Call() and not parse([]).written
 
 
-def test_every_option_is_a_field_of_one_of_the_two():
-    options = {action.dest for action in parser()._actions} - {"help"}
-    fields = {*asdict(StudyConfig()), *asdict(Call())}
-    found = {"data_found", "range_grows"}
-    assert options == fields - found and not asdict(StudyConfig()).keys() & asdict(Call())
-
-
-def test_the_help_of_an_option_has_its_default():
-    defaults = {field.name: field.default for of in (StudyConfig, Call) for field in fields(of)}
-    for action in parser()._actions[1:]:
-        default = defaults[action.dest]
+def test_every_field_is_an_option_that_tells_its_default(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "1000")
+    told = dict(re.findall(r"^  (--[\w-]+)(.*(?:\n {5,}.*)*)", parser().format_help(), re.MULTILINE))
+    options = [field for field in fields(StudyConfig) + fields(Call) if field.name not in ("data_found", "range_grows")]
+    flags = [option_of(f"no_{one.name}" if one.default is True else one.name) for one in options]
+    assert sorted(told) == sorted(flags) and len(set(flags)) == len(flags)
+    for flag, default in zip(flags, (one.default for one in options)):
         shown = "" if default is None or default == () else f"{default:g}" if isinstance(default, float) else default
         shown = ",".join(map(str, default)) if isinstance(default, tuple) else shown
-        assert isinstance(default, bool) or default == () or f"default: {shown}" in action.help, action.dest
+        assert isinstance(default, bool) or default == () or f"default: {shown}" in told[flag], flag
 
 
 @pytest.mark.parametrize(
@@ -61,14 +59,6 @@ def test_the_default_search_pauses_unless_a_short_training_is_another_one():
         assert not parse(argv.split()).config.pauses
 
 
-def test_a_continued_study_keeps_what_defines_it():
-    begun = StudyConfig(seed=3, num_samples=20)
-    more = begun.continued({"num_samples": 30, "seed": 3, "confirm": 3}, "mine")
-    assert more == StudyConfig(seed=3, num_samples=30, confirm=3)
-    with pytest.raises(ValueError, match="study 'mine' was started with --seed 3; --resume cannot change it to 4"):
-        begun.continued({"seed": 4}, "mine")
-
-
 def test_the_range_is_the_optimizers():
     assert StudyConfig().range == StudyConfig(setup="small").range == SMALL_RANGE
     assert StudyConfig(setup="paper").range == SEARCH_RANGE and StudyConfig(experiment="xbm").range == XBM_RANGE
@@ -79,12 +69,6 @@ def test_the_usual_range_grows_and_a_named_one_does_not():
     usual, named = StudyConfig(), StudyConfig(range=SMALL_RANGE)
     assert usual.space.grows and not named.space.grows and usual.space.fixed == named.space
     assert StudyConfig.from_json(asdict(usual)) == usual and StudyConfig.from_json(asdict(named)) == named
-
-
-def test_a_batch_size_of_the_start_is_the_studys_where_it_is_not_searched():
-    assert StudyConfig().batch_size == 64 and StudyConfig(start="lr=0.1,average=global,b=128").batch_size == 128
-    assert StudyConfig(start="Lambda_p=1,Lambda_e=1,batch_size=32").batch_size == 32
-    assert StudyConfig(start="lr=0.1,average=global,b=128", tune_batch_size=True).batch_size == 64
 
 
 def test_the_set_up_has_what_the_command_line_says():

@@ -17,8 +17,9 @@ from tune_cd.run.connection import connect, own_cpus
 def joined(monkeypatch):
     """Addresses that Ray was asked to join; it takes no time."""
     asked = []
+    monkeypatch.setattr(os, "environ", os.environ.copy())  # Ray's settings are put there
     monkeypatch.setattr(connection, "recorded_cluster", lambda: None)
-    monkeypatch.setattr(connection, "_init", lambda address, verbose: asked.append(address))
+    monkeypatch.setattr("ray.init", lambda address, **settings: asked.append(address))
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     return asked
 
@@ -50,7 +51,7 @@ def test_a_dead_cluster_is_told_in_a_sentence_with_the_remedy(tmp_path, joined, 
 def test_a_ray_of_its_own_is_started_at_once(joined, monkeypatch, capsys, address, environ):
     monkeypatch.setenv("RAY_ADDRESS", environ)
     connect(address, False)
-    assert joined == [address] and capsys.readouterr().out == "starting Ray ...\n"
+    assert joined == ["local"] and capsys.readouterr().out == "starting Ray ...\n"
 
 
 def test_the_ray_of_this_machine_is_joined_if_it_lives(joined, closed, monkeypatch, capsys):
@@ -61,15 +62,15 @@ def test_the_ray_of_this_machine_is_joined_if_it_lives(joined, closed, monkeypat
         alive = f"127.0.0.1:{server.getsockname()[1]}"
         monkeypatch.setattr(connection, "recorded_cluster", lambda: alive)
         connect(None, False)
-    assert joined == [None, alive]
+    assert joined == ["local", alive]
     assert capsys.readouterr().out == f"starting Ray ...\nconnecting to Ray at {alive} (of this machine) ...\n"
 
 
-def test_a_temporary_folder_with_too_long_a_name_is_told_with_the_remedy(monkeypatch):
-    def fails(address, verbose):
+def test_a_temporary_folder_with_too_long_a_name_is_told_with_the_remedy(joined, monkeypatch):
+    def fails(address, **settings):
         raise OSError("validate_socket_filename failed: AF_UNIX path length cannot exceed 107 bytes: /long")
 
-    monkeypatch.setattr(connection, "_init", fails)
+    monkeypatch.setattr("ray.init", fails)
     with pytest.raises(ValueError, match="set RAY_TMPDIR to a short one"):
         connect("local", False)
 

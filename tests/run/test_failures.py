@@ -34,9 +34,8 @@ def trial(tmp_path):
     """One process trained two; it failed when one was done."""
     origins = [{"trial_index": n, "attempt": 2 * n} for n in range(2)]
     pack = [{"lr": lr, "origin": origin, "seed": 3} for origin, lr in zip(origins, (0.1, 0.2))]
-    trial = FakeTrial(1, {}, {"pack": {"0": {"acc": 0.7, "done": True}, "1": {"acc": 0.1}}, "done": False})
-    trial.config = {"pack": pack}
-    return trial.fail(tmp_path, TRACEBACK)
+    reports = {"pack": {"0": {"acc": 0.7, "done": True}, "1": {"acc": 0.1}}, "done": False}
+    return FakeTrial(1, {"pack": pack}, reports).fail(tmp_path, TRACEBACK)
 
 
 def test_only_what_was_not_done_has_failed_and_that_is_the_machines_fault(rows, trial, tmp_path):

@@ -6,7 +6,8 @@ import re
 from types import SimpleNamespace
 
 import pytest
-from portfolios import BEST, PLANE, START, bowl, line, pausing, portfolio, until, whole
+from bowl import BEST, PLANE, START, bowl
+from portfolios import Process, as_reported, line, pausing, portfolio, run, until, whole
 from ray.tune.search import Searcher
 
 from trainables.trial import PACK
@@ -15,42 +16,30 @@ from tune_cd.run.portfolio import ORIGIN
 from tune_cd.run.resumption import say_ended
 from tune_cd.run.study_search import StudySearch
 
-
-def run(asking, value=bowl):
-    """Trainings one at a time where several may run, the oldest ending first; (search, setting) in the order they were
-    begun, and how many ran at most."""
-    begun, live, most = [], [], 0
-    while True:
-        if asked := asking.ask():
-            live += asked
-            begun += [(asked[0].origin["search"], asked[0].h)]
-            most = max(most, len(live))
-        elif live:
-            first = live.pop(0)
-            asking.tell(first, until(first, value))
-        else:
-            assert asking.finished
-            return begun, most
+ELSEWHERE = {"lr": 1e-4, "wd": 1e-2}
 
 
-def of(name, begun):
-    return [h for search, h in begun if search == name]
+def settings(begun, search=None):
+    """Those that were trained for a search, or for any."""
+    return [one.h for one in begun if search in (None, one.origin["search"])]
 
 
 def test_searches_run_side_by_side_on_the_way_they_would_take_alone():
-    alone, _ = run(portfolio(1, one=line([1, 1])))
-    begun, most = run(portfolio(2, one=line([1, 1]), two=line([1, 1], {"lr": 1e-4, "wd": 1e-2})))
-    assert most == 2 and of("one", begun) == of("one", alone)
-    assert len(of("two", begun)) == 5 and begun[1][0] == "two", "a search that waits leaves its worker to the next"
+    def both():
+        return portfolio(2, one=line([1, 1]), two=line([1, 1], ELSEWHERE))
+
+    asking, begun = both(), run(both())
+    assert settings(begun, "one") == settings(run(portfolio(1, one=line([1, 1]))))
+    assert len(settings(begun, "two")) == 5
+    asked = [asking.ask()[0].origin["search"] for _ in range(2)]
+    assert asked == ["one", "two"] and asking.ask() == [], "a search that waits leaves its worker to the next"
 
 
 def test_a_setting_of_two_searches_is_trained_once():
     """While it is live the second waits for it, afterwards it is told at once; neither spends its budget on it."""
-    begun, _ = run(portfolio(2, one=line([1, 1], budget=4), two=line([1, -1], budget=4)))
-    keys = [PLANE.key(h) for _, h in begun]
-    assert len(set(keys)) == len(keys) and len(of("two", begun)) == 4
-    alone, _ = run(portfolio(1, two=line([1, -1])))
-    assert of("two", begun) == of("two", alone)[1:]
+    begun = run(portfolio(2, one=line([1, 1], budget=4), two=line([1, -1], budget=4)))
+    assert len({PLANE.key(one.h) for one in begun}) == len(begun)
+    assert settings(begun, "two") == settings(run(portfolio(1, two=line([1, -1]))))[1:]
 
 
 def test_a_failure_is_told_to_both():
@@ -63,15 +52,19 @@ def test_a_failure_is_told_to_both():
 
 
 def test_what_is_known_is_not_trained_again_and_costs_no_budget():
-    whole, _ = run(portfolio(1, one=line([1, 1])))
-    known = [(h, 0, bowl(h)) for _, h in whole[:3]]
-    assert run(portfolio(1, known, one=line([1, 1], budget=2)))[0] == whole[3:]
-    steered = [(h, 0, bowl(h)) for h in (BEST, whole[3][1])]
-    assert run(portfolio(1, steered, one=line([1, 1], budget=4)))[0] == whole[:3] + whole[4:], (
+    alone = settings(run(portfolio(1, one=line([1, 1]))))
+    known = [(h, 0, bowl(h)) for h in alone[:3]]
+    assert settings(run(portfolio(1, known, one=line([1, 1], budget=2)))) == alone[3:]
+    steered = [(h, 0, bowl(h)) for h in (BEST, alone[3])]
+    assert settings(run(portfolio(1, steered, one=line([1, 1], budget=4)))) == alone[:3] + alone[4:], (
         "what others found out is used when the search comes by, and steers nothing else"
     )
     diverged = [*known, (START, 0, -math.inf)]
-    assert START not in of("one", run(portfolio(1, diverged, one=line([1, 1])))[0])
+    assert START not in settings(run(portfolio(1, diverged, one=line([1, 1]))))
+    pauses = portfolio(1, known[:1], cd=pausing(budget=2))
+    (first,) = pauses.ask()
+    assert first.h != START and pauses.searches["cd"].spent == LENGTHS[0]
+    assert pauses.searches["cd"].best == (START, bowl(START))
 
 
 def test_a_setting_counts_with_the_mean_over_its_seeds():
@@ -82,28 +75,12 @@ def test_a_setting_counts_with_the_mean_over_its_seeds():
         assert asking.ask() == []
         asking.tell(one, whole(value))
     assert asking.searches["one"].history == [(START, pytest.approx(0.3))], "of those that gave a number"
-
-
-def test_seeds_that_are_known_are_not_trained_again():
-    asking = portfolio(1, [(START, 0, 0.5)], seeds=(0, 1), one=line([1, 1]))
-    (asked,) = asking.ask()
-    assert (asked.h, asked.seed) == (START, 1)
-    asking.tell(asked, whole(0.7))
-    assert asking.searches["one"].history == [(START, pytest.approx(0.6))]
+    known = portfolio(1, [(START, 5, 0.5)], seeds=(5, 6), one=line([1, 1]))
+    (asked,) = known.ask()
+    assert (asked.h, asked.seed) == (START, 6), "not trained again"
 
 
 # ---------------------------------------------------------------------------------------------- trainings that pause
-
-
-def steps(asking):
-    """(search that it is for, key, until) of every step, one at a time."""
-    taken = []
-    while asked := asking.ask():
-        (one,) = asked
-        taken.append((one.origin["search"], PLANE.key(one.h), one.until))
-        asking.tell(one, until(one))
-    assert asking.finished
-    return taken
 
 
 def test_a_search_that_pauses_takes_the_way_it_would_take_alone():
@@ -113,9 +90,9 @@ def test_a_search_that_pauses_takes_the_way_it_would_take_alone():
         expected.append((PLANE.key(h), alone.until(h)))
         for share in [share for share in LENGTHS if share <= alone.until(h)]:
             alone.tell(h, bowl(h) * (0.9 + share / 10), share)
-    taken = steps(portfolio(1, cd=pausing(), one=line([1, 1], {"lr": 1e-5, "wd": 1e-5})))
-    assert [step[1:] for step in taken if step[0] == "cd"] == expected
-    assert {until for name, _, until in taken if name == "one"} == {1.0}
+    begun = run(portfolio(1, cd=pausing(), one=line([1, 1], {"lr": 1e-5, "wd": 1e-5})))
+    assert [(PLANE.key(one.h), one.until) for one in begun if one.origin["search"] == "cd"] == expected
+    assert {one.until for one in begun if one.origin["search"] == "one"} == {1.0}
 
 
 def test_a_training_goes_on_for_whoever_wants_it_longer_under_the_name_it_has():
@@ -159,7 +136,7 @@ def test_what_is_trained_and_what_is_left_never_exceed_the_budgets(seeds):
 
 def test_each_search_says_what_it_trained_and_why_it_ended(capsys):
     asking = portfolio(1, cd=pausing(budget=2), one=line([1, 1], budget=2))
-    steps(asking)
+    run(asking)
     say_ended(asking.searches)
     said = capsys.readouterr().out
     assert max(map(len, said.splitlines())) <= 80
@@ -172,25 +149,14 @@ def test_each_search_says_what_it_trained_and_why_it_ended(capsys):
     assert one.startswith("one: 2 of 2 full trainings' worth")
 
 
-def test_what_another_has_trained_is_told_and_costs_nothing():
-    asking = portfolio(1, [(START, 0, bowl(START))], cd=pausing(budget=2))
-    (first,) = asking.ask()
-    assert first.h != START and asking.searches["cd"].spent == LENGTHS[0]
-    assert asking.searches["cd"].best == (START, bowl(START))
-
-
-def test_seeds_of_a_setting_pause_together_and_count_with_their_mean():
+@pytest.mark.parametrize("first, mean", [({0.125: 0.2}, 0.3), ({0.05: -math.inf}, 0.4)], ids=["both", "one failed"])
+def test_seeds_of_a_setting_pause_together_and_count_with_the_mean_of_those_that_gave_a_number(first, mean):
     asking = portfolio(1, seeds=(0, 1), cd=pausing())
     one, other = asking.ask()
-    asking.tell(one, {0.125: 0.2})
+    asking.tell(one, first)
     assert asking.ask() == [], "one seed is under way"
     asking.tell(other, {0.125: 0.4})
-    assert asking.searches["cd"].best == (START, pytest.approx(0.3))
-    asking = portfolio(1, seeds=(0, 1), cd=pausing())
-    one, other = asking.ask()
-    asking.tell(one, {0.05: -math.inf})
-    asking.tell(other, {0.125: 0.4})
-    assert asking.searches["cd"].best == (START, 0.4), "those that gave a number count"
+    assert asking.searches["cd"].best == (START, pytest.approx(mean))
 
 
 # ------------------------------------------------------------------------------------------------- as Tune's searcher
@@ -201,7 +167,7 @@ def ended(asked, told):
 
 
 def test_packs_hold_whole_settings():
-    asking = portfolio(9, seeds=(0, 1, 2), one=line([1, 1]), two=line([1, -1], {"lr": 1e-4, "wd": 1e-2}))
+    asking = portfolio(9, seeds=(0, 1, 2), one=line([1, 1]), two=line([1, -1], ELSEWHERE))
     searcher = StudySearch(asking, 4, 3, ended)
     pack = searcher.suggest("a")[PACK]
     assert [(config["seed"], config[ORIGIN]["search"]) for config in pack] == [(0, "one"), (1, "one"), (2, "one")], (
@@ -267,31 +233,6 @@ def test_every_step_of_a_training_is_a_run_of_its_own():
         shares = [share for _, share in taken]
         assert shares == sorted(set(shares)) and (trial == 0 or taken[0][0] == 0)
     assert any(len(taken) > 1 for taken in runs.values())
-
-
-class Process:
-    """Trains what the searcher hands out, and reports it as `TrainTrial` does."""
-
-    def __init__(self, searcher):
-        self.searcher, self.done, self.packs = searcher, {}, []
-
-    def run(self):
-        while isinstance(config := self.searcher.suggest(str(len(self.packs))), dict):
-            parts, reports = [], {}
-            for place, member in enumerate(config[PACK]):
-                key = member[ORIGIN]["search"], member[ORIGIN]["trial_index"], member["seed"]
-                parts.append(member["until"] - self.done.get(key, 0.0))
-                self.done[key] = member["until"]
-                status = "completed" if member["until"] == 1 else "stopped"
-                reports[str(place)] = {"status": status, "share": member["until"], "done": True}
-            self.packs.append(parts)
-            self.searcher.on_trial_complete(str(len(self.packs) - 1), {PACK: reports})
-        assert config == Searcher.FINISHED
-        return self
-
-
-def as_reported(asked, told):
-    return {share: bowl(asked.h) * (0.9 + share / 10) for share in LENGTHS if share <= told["share"]}
 
 
 def test_all_parts_of_a_pack_are_equally_long_and_what_is_cut_goes_on_in_the_next():

@@ -8,6 +8,7 @@ import sys
 from types import SimpleNamespace
 
 import pytest
+from fake_trials import FakeTrial
 from studies import empty
 
 from trainables.trial import ANEW, TROUBLES, UNKEPT, UNSAVED
@@ -59,27 +60,24 @@ LINES = [
 ]
 
 
-def test_on_a_terminal_a_status_with_the_account_of_the_searches_stays_below_the_lines(monkeypatch):
-    terminal, account = Terminal(), portfolio()
+@pytest.mark.parametrize(
+    "account, seconds, first, last",
+    [
+        (portfolio(), 5, "0 of at most 1 trainings, 0 running", "2 of at most 3 trainings, 2 running"),
+        (portfolio(0.125, 12.25), 5000, "", r"trainings, 2 running, \d+:\d\d:\d\d, about \d+:\d\d:\d\d left"),
+    ],
+    ids=["at once", "after hours"],
+)
+def test_on_a_terminal_a_status_of_80_columns_stays_below_the_lines(monkeypatch, account, seconds, first, last):
+    terminal = Terminal()
     monkeypatch.setattr(sys, "stdout", terminal)
     monkeypatch.setattr(sys, "stderr", terminal)
-    monkeypatch.setattr("tqdm.std.time", itertools.count(100, 5).__next__)  # it draws once a second
+    monkeypatch.setattr("tqdm.std.time", itertools.count(100, seconds).__next__)  # it draws once a second
     run(progress_of(account), account)
     screen = terminal.getvalue()
     assert all(f"{line}\n" in screen for line in LINES)
     statuses = [part for part in screen.replace("\n", "\r").split("\r") if " left" in part]
-    assert "0 of at most 1 trainings, 0 running" in statuses[0]
-    assert "2 of at most 3 trainings, 2 running" in statuses[-1] and max(map(len, statuses)) <= 80
-
-
-def test_the_status_fits_into_80_columns_after_hours(monkeypatch):
-    terminal, account = Terminal(), portfolio(0.125, 12.25)
-    monkeypatch.setattr(sys, "stdout", terminal)
-    monkeypatch.setattr(sys, "stderr", terminal)
-    monkeypatch.setattr("tqdm.std.time", itertools.count(100, 5000).__next__)
-    run(progress_of(account, full=512), account)
-    *_, status = (part for part in terminal.getvalue().replace("\n", "\r").split("\r") if "running" in part)
-    assert re.search(r"trainings, 2 running, \d+:\d\d:\d\d, about \d+:\d\d:\d\d left", status) and len(status) <= 80
+    assert first in statuses[0] and re.search(last, statuses[-1]) and max(map(len, statuses)) <= 80
 
 
 def test_a_training_s_error_is_told_without_its_secret(capsys, monkeypatch):
@@ -156,10 +154,8 @@ def stopper(workers=1, worked=False, outside=lambda: None):
 
 @pytest.mark.parametrize("again", [True, False])
 def test_data_that_cannot_be_used_end_the_run_with_what_is_wrong_with_them(tmp_path, again):
-    failed = SimpleNamespace(error_file=str(tmp_path / "error.txt"), pickled_error_file=str(tmp_path / "error.pkl"))
     for text, broken in (("The actor died unexpectedly", None), (DATA, "photos: 2 of 9 images do not decode")):
-        (tmp_path / "error.txt").write_text(f"Failure # 1 (occurred at 2026-01-01_00-00-00)\n{text}\n")
-        stops = stopper()
+        failed, stops = FakeTrial(1, {}).fail(tmp_path, text), stopper()
         (stops.on_trial_recover if again else stops.on_trial_error)(0, [], failed)
         assert (stops.broken, stops.stop_all()) == (broken, broken is not None)
 
@@ -208,9 +204,9 @@ def test_tune_may_pickle_what_it_is_given():
 def test_a_trial_that_failed_has_a_line_for_each_training_that_was_not_done(capsys):
     """A confirming trial says its seed."""
     pack = [config_of(number, "confirm") for number in (6, 7)]
-    reports = {"0": {"val_score": 0.5, "done": True}, "1": {"val_score": 0.5}}
-    progress_of().on_trial_error(
-        0, [], SimpleNamespace(config={"pack": pack}, last_result={"pack": reports}, error_file="e.txt")
-    )
+    reports = {"pack": {"0": {"val_score": 0.5, "done": True}, "1": {"val_score": 0.5}}}
+    trial = FakeTrial(1, {"pack": pack}, reports)
+    trial.error_file = "e.txt"
+    progress_of().on_trial_error(0, [], trial)
     title, row = capsys.readouterr().out.splitlines()[1:]
     assert title.split()[-4:] == ["seed", "score", "best", "time"] and row.endswith("   64    4  failed, see e.txt")

@@ -3,10 +3,10 @@
 import json
 import pickle
 from dataclasses import replace
-from types import SimpleNamespace
 
 import pandas as pd
 import pytest
+from fake_trials import FakeTrial
 from made_studies import study
 from warned import silent
 
@@ -76,25 +76,18 @@ def test_the_name_of_another_training_is_not_taken_for_this_one(made):
             made().recorded(CONFIG | other)
 
 
-def test_a_failure_is_final_in_its_attempt_and_no_other(made, folder):
-    made().record(CONFIG, failure("the process went", kind="lost"), WHERE)
-    assert made().recorded(CONFIG)["status"] == "failed"
+@pytest.mark.parametrize("kind", ["lost", "error", "out_of_memory", "timeout"])
+def test_a_failure_is_final_in_its_attempt_and_only_a_lost_training_is_to_be_run_again(made, folder, kind):
+    recorder = made()
+    recorder.record(CONFIG, failure("lost: it only says so", kind=kind), WHERE)
     rows = silent(results.read, folder)
-    assert to_retry(rows).tolist() == [True]
-    again = made()
-    assert again.recorded(run(1)) is None
-    again.record(run(1), DONE, WHERE)
+    assert rows["failure_kind"].tolist() == [kind] and to_retry(rows).tolist() == [kind == "lost"]
+    assert recorder.recorded(CONFIG)["status"] == "failed" and recorder.recorded(run(1)) is None
+    recorder.record(run(1), DONE, WHERE)
     rows = silent(results.read, folder)
     assert rows[["attempt", "status"]].to_numpy().tolist() == [[1, "completed"]]
-    assert again.recorded(run(1))["val_score"] == 0.7
+    assert recorder.recorded(run(1))["val_score"] == 0.7
     assert results.read_curves(folder)["attempt"].tolist() == [1, 1]
-
-
-@pytest.mark.parametrize("kind", ["error", "out_of_memory", "timeout"])
-def test_the_kind_of_a_failure_is_in_its_row_and_a_training_that_failed_itself_is_not_run_again(made, folder, kind):
-    made().record(CONFIG, failure("lost: it only says so", kind=kind), WHERE)
-    rows = silent(results.read, folder)
-    assert rows["failure_kind"].tolist() == [kind] and to_retry(rows).tolist() == [False]
 
 
 def test_what_the_store_refuses_comes_back_and_can_be_written_later(made, folder):
@@ -128,11 +121,7 @@ def test_a_training_lost_after_a_pause_keeps_its_runs_and_its_set_up(made, folde
     recorder.record(CONFIG | {"until": 0.125}, PAUSED, WHERE)
     paused = json.loads(silent(results.read, folder)["config"][0])
     assert not {"until", "origin"} & paused.keys(), "they are no part of its set-up"
-    trial = SimpleNamespace(
-        trial_id="t", config={"pack": [run(1) | {"until": 0.5}]}, last_result={}, error_file=None,
-        pickled_error_file=None,
-    )  # fmt: skip
-    DriverRows(folder, recorder).on_trial_error(0, [], trial)
+    DriverRows(folder, recorder).on_trial_error(0, [], FakeTrial(1, {"pack": [run(1) | {"until": 0.5}]}))
     row = silent(results.read, folder).iloc[0]
     assert (row["status"], row["failure_kind"], row["attempt"]) == ("failed", "lost", 1)
     assert row["params"].keys() == {"Lambda_p", "Lambda_e"}
@@ -193,17 +182,3 @@ def test_the_summary_names_the_best_network_that_was_kept(made, tmp_path):
     assert "network: " not in summarise(mine)
     recorder.keep(CONFIG, DONE.val_score, lambda: b"network")
     assert f"network: {tmp_path}/results/studies/mine/networks/cd~0.700000000~cd-00004.pt" in summarise(mine)
-
-
-def test_a_store_that_refuses_states_says_so_and_goes_on_from_the_one_before(made, folder, caplog):
-    recorder = made()
-    recorder.save(CONFIG, 64, b"state 64")
-    states_at = folder / "studies/mine/checkpoints"
-    states_at.rename(folder / "aside")
-    states_at.touch()  # a folder is needed there: as root no permission would refuse
-    with pytest.raises(OSError):
-        recorder.save(CONFIG, 128, b"state 128")
-    recorder.record(CONFIG | {"seed": 4}, DONE, WHERE)
-    states_at.unlink()
-    (folder / "aside").rename(states_at)
-    assert [state for _, state in made().saved(CONFIG)] == [b"state 64"]

@@ -1,5 +1,6 @@
 """`python -m tune_cd.run` up to the first trial: options, what is refused, what a resumed study keeps."""
 
+import json
 import math
 import os
 import re
@@ -8,14 +9,12 @@ import sys
 from dataclasses import replace
 
 import numpy as np
-import pandas as pd
 import pytest
 from contract import advance
 from datafiles import encoded, write_folder
 from made_studies import study
 from studies import row
 
-from trainables.losses import Loss
 from trainables.training import setups
 from trainables.training.setups import find_setup
 from tune_cd import results
@@ -28,7 +27,7 @@ from tune_cd.run.resources import Resources, check_resources
 from tune_cd.run.searches import groups_of
 from tune_cd.run.starts import known
 from tune_cd.run.study import store_config, with_form
-from tune_cd.run.summary import counted_by_status, summarise
+from tune_cd.run.summary import summarise
 
 
 def test_the_default_is_the_documented_one(tmp_path):
@@ -36,10 +35,12 @@ def test_the_default_is_the_documented_one(tmp_path):
     assert (made.dataset, made.setup.loss, made.space.names) == ("glyphs", "margin", ("Lambda_p", "Lambda_e"))
     searches = [(search.name, search.num_samples, search.line) for search in made.searches]
     assert searches == [("cd", 5, False), ("separate", 10, True), ("global", 10, True)]
-    assert made.searches[0].starts == [{"Lambda_p": 0.63, "Lambda_e": 8.6}], "the best of omniglot, not of glyphs"
     start = made.searches[2].start
     assert start["Lambda_e"] / start["Lambda_p"] == pytest.approx(62), "the global average at b = 64"
     assert [search.num_samples for search in study(tmp_path, "--full-length").searches] == [20, 20, 20]
+    three = study(tmp_path, "--tune-batch-size", "--batch-sizes", "32,16,64")
+    assert three.space.names == (*made.space.names, "batch_size")
+    assert three.searches[1].make.keywords["directions"] == {"joint": [1, 1, 0]}
     assert [search.num_samples for search in study(tmp_path, "--baseline-trials", "5").searches] == [5, 5, 5]
 
 
@@ -53,7 +54,8 @@ def test_confirming_comes_after_all_searches_with_seeds_that_none_of_them_saw(tm
     assert all(search.name != "confirm" for search in study(tmp_path).searches)
 
 
-def test_the_summary_tells_of_the_searchs_choice_where_a_baseline_is_better_by_validation(tmp_path, monkeypatch):
+def test_the_summary_tells_of_the_searchs_choice_where_a_baseline_is_better_by_validation(tmp_path):
+    """And how many trainings there are, whatever became of them."""
     made = study(tmp_path, "--loss", "infonce", "--confirm", "3", "--study", "s", "--range", "0.01,4")
     best, ahead = {"Lambda_p": 1.0, "Lambda_e": 4.0}, {"Lambda_p": 2.0, "Lambda_e": 2.0}
     common = {"loss": "infonce", "batch_size": 64, "config": {"space": made.space.to_json()}}
@@ -62,9 +64,12 @@ def test_the_summary_tells_of_the_searchs_choice_where_a_baseline_is_better_by_v
     for place, (params, tests) in enumerate(((best, (0.78, 0.77, 0.79)), (ahead, (0.74, 0.75, 0.76)))):
         rows += [row(place, test_score=test, params=params, search="confirm", seed=seed, **common)
                  for seed, test in enumerate(tests, 1)]  # fmt: skip
+    for index, status in enumerate(("stopped", "stopped", "diverged", "failed"), 1):
+        rows.append(
+            row(index, status, val=0.1, params={"Lambda_p": 0.1 * index, "Lambda_e": 0.1}, search="cd", **common)
+        )
     for one in rows:
         results.write_trial(made.results, one)
-    monkeypatch.setattr("tune_cd.run.summary.draw", lambda study, table: "search.png")
     said = summarise(made).splitlines()
     assert said[2].split() == ["best", "balance", "found", "1", "4", "64", "0.8000", "0.8000"]
     assert said[3].split()[-2:] == ["0.9000", "0.9000"]
@@ -72,15 +77,7 @@ def test_the_summary_tells_of_the_searchs_choice_where_a_baseline_is_better_by_v
     assert "test 0.7800" in own and "test 0.7500" in gain and "gain +0.0300 (95 % interval +0.0" in gain
     assert "best balance: Λe is at the upper end of its range; a wider --range may hold better." in gain
     assert max(map(len, said[: said.index("scores are r_map")])) <= 80
-    assert "8 trainings: 8 completed" in said
-
-
-def test_the_summary_accounts_for_every_training():
-    """Whatever became of them: the numbers add up to the total."""
-    statuses = ["completed"] * 3 + ["stopped"] * 4 + ["diverged", "failed"]
-    assert counted_by_status(pd.DataFrame({"status": statuses})) == (
-        "9 trainings: 4 paused, 3 completed, 1 diverged, 1 failed"
-    )
+    assert "12 trainings: 8 completed, 2 paused, 1 diverged, 1 failed" in said
 
 
 def test_the_first_line_comes_before_the_imports(tmp_path):
@@ -97,50 +94,56 @@ def test_the_first_line_comes_before_the_imports(tmp_path):
     assert line == "checking the options and the data ...\n" and not imported & {"torch", "ray", "scipy", "pandas"}
 
 
-def test_starts(tmp_path):
-    weights = {"Lambda_p": 0.25, "Lambda_e": 0.5}
-    assert study(tmp_path, "--start", "blind").searches[0].start is None
-    assert study(tmp_path, "--start", "Lambda_p=0.25,Lambda_e=0.5").searches[0].start == weights
-    adams = study(tmp_path, "--set", "optimizer=adam", "learning_rate=1e-4").searches[0]
-    assert adams.start == {"Lambda_p": 1.0, "Lambda_e": 1.0}, "Adam's learning rate is not in the weights as well"
+RECIPE, OMNIGLOTS = {"Lambda_p": 0.1, "Lambda_e": 0.1}, {"Lambda_p": 0.63, "Lambda_e": 8.6}
+GLOBAL = "lr=0.1,average=global,b=128"
+STARTS = {  # options -> the first setting of the search; None: a random one
+    "": OMNIGLOTS,
+    "--full-length": OMNIGLOTS,
+    "--batch-size 256": {"Lambda_p": 1.0, "Lambda_e": 11.0},
+    "--range 1e-4,1": RECIPE,
+    "--task ssl --loss siglip": {"Lambda_pos": 0.1, "Lambda_neg": 0.1},
+    "--set optimizer=adam learning_rate=1e-4": {"Lambda_p": 1.0, "Lambda_e": 1.0},  # its rate is not in the weights
+    "--start blind": None,
+    "--start Lambda_p=0.25,Lambda_e=0.5": {"Lambda_p": 0.25, "Lambda_e": 0.5},
+    f"--start {GLOBAL}": {"Lambda_p": 0.1 / 127, "Lambda_e": 0.1 * 126 / 127},
+    f"--start {GLOBAL} --tune-batch-size": {"Lambda_p": 0.1 / 127, "Lambda_e": 0.1 * 126 / 127, "batch_size": 128},
+    "--start lr=0.1,average=global,k=4 --set k=4": {"Lambda_p": 0.1 * 3 / 63, "Lambda_e": 0.1 * 60 / 63},
+    "--tune-batch-size": OMNIGLOTS | {"batch_size": 64},
+    "--search grid --range 1e-6,17": None,
+    "--range 0.5,17 --start Lambda_p=1,Lambda_e=5 --no-baseline": {"Lambda_p": 1.0, "Lambda_e": 5.0},
+}
 
 
-def test_what_others_found_is_the_start_and_what_is_not_known_is_the_recipe(tmp_path, test_data):
-    omniglot = ["--dataset", "omniglot", "--data-root", str(test_data / "omniglot-small.zip")]
-    own = study(tmp_path, *omniglot, "--setup", "small").searches[0]
-    assert own.starts == [{"Lambda_p": 0.63, "Lambda_e": 8.6}], "its own best, alone"
+@pytest.mark.parametrize("argv", STARTS)
+def test_the_search_starts_where_it_is_told_else_at_what_others_found_else_at_the_recipe(tmp_path, argv):
+    made = study(tmp_path, *argv.split())
+    search, start = made.searches[0], STARTS[argv]
+    assert search.starts == ([] if start is None else [pytest.approx(start)])
+    assert made.config.batch_size == {f"--start {GLOBAL}": 128, "--batch-size 256": 256}.get(argv, 64)
+
+
+def test_what_others_found_has_a_prior_and_a_smaller_budget_of_its_own(tmp_path):
+    known_best = study(tmp_path).searches[0]
+    assert known_best.make.keywords["prior"] == "known" and known_best.num_samples == 5
+    for unknown in (["--range", "1e-4,1"], ["--task", "ssl", "--loss", "siglip"]):
+        search = study(tmp_path, *unknown).searches[0]
+        assert search.make.keywords["prior"] != "known" and search.num_samples == 10
     pretrained = known(StudyConfig(setup="paper"), find_setup("folder", "paper"))
     assert [row.dataset for row in pretrained] == ["omniglot", "landmarks"], "those of the paper that differ"
     assert not known(StudyConfig(), replace(find_setup("folder", "paper"), optimizer="adam"))
-    larger = study(tmp_path, "--batch-size", "256").searches[0]
-    assert larger.starts == [{"Lambda_p": 1.0, "Lambda_e": 11.0}] and larger.make.keywords["prior"] == "known"
-    recipe = {"Lambda_p": 0.1, "Lambda_e": 0.1}
-    for unknown in (["--range", "1e-4,1"], ["--task", "ssl", "--loss", "siglip"]):
-        search = study(tmp_path, *unknown).searches[0]
-        assert search.num_samples == 10 and search.make.keywords["prior"] != "known"
-        assert search.starts == [recipe] or "siglip" in unknown
-    assert study(tmp_path, "--full-length").searches[0].start == {"Lambda_p": 0.63, "Lambda_e": 8.6}
 
 
-def test_the_papers_best_is_a_start(tmp_path, test_data):
+def test_omniglots_own_best_and_the_papers_are_starts(tmp_path, test_data):
     omniglot = "--dataset", "omniglot", "--data-root", str(test_data / "omniglot-small.zip")
+    assert study(tmp_path, *omniglot, "--setup", "small").searches[0].starts == [OMNIGLOTS], "its own best, alone"
     assert study(tmp_path, *omniglot, "--start", "paper").searches[0].start == {"Lambda_p": 8e-3, "Lambda_e": 2.0}
-
-
-def test_a_recipe_is_a_start_and_names_the_batch_size(tmp_path):
-    made = study(tmp_path, "--start", "lr=0.1,average=global,b=128")
-    weights = {"Lambda_p": 0.1 / 127, "Lambda_e": 0.1 * 126 / 127}
-    assert made.config.batch_size == 128 and made.searches[0].start == pytest.approx(weights)
-    searched = study(tmp_path, "--start", "lr=0.1,average=global,b=128", "--tune-batch-size")
-    assert searched.searches[0].start["batch_size"] == 128 and searched.config.batch_size == 64
-    of_four = study(tmp_path, "--start", "lr=0.1,average=global,k=4", "--set", "k=4").searches[0].start
-    assert of_four["Lambda_e"] / of_four["Lambda_p"] == pytest.approx((64 - 4) / 3)
 
 
 MODES = {
     "without": "none", "without-tuned": "none", "S1": "variable", "S1-tuned": "variable", "S2": "fixed", "S3": "fixed",
 }  # fmt: skip
 """Searches of `table:xbm` -> `memory` of their set-ups."""
+TUNED = ("without-tuned", "S1-tuned", "S3")
 XBM = ("--experiment", "xbm")
 
 
@@ -149,60 +152,29 @@ def test_the_xbm_experiment_has_a_search_for_each_number_of_the_table(tmp_path):
     made = study(tmp_path, *XBM, "--num-samples", "12")
     searches = {search.name: search for search in made.searches}
     assert list(searches) == [*MODES, *(f"{name}-decay" for name in MODES)]
-    assert {name: (searches[name].setup.memory, searches[name].setup.schedule) for name in MODES} == {
-        name: (memory, "constant") for name, memory in MODES.items()
-    }
-    assert {name: searches[f"{name}-decay"].setup for name in MODES} == {
-        name: replace(searches[name].setup, schedule="plateau") for name in MODES
-    }
-    several = {name: search.num_samples for name, search in searches.items() if search.num_samples > 1}
-    assert several == {"without-tuned": 12, "S1-tuned": 12, "S3": 12}
     as_published = {"Lambda_p": 3.0, "Lambda_e": 60.0}  # not a learning rate away
-    assert all(searches[name].start == as_published for name in MODES)
-    assert {(search.setup.optimizer, search.setup.weight_decay, search.setup.metric) for search in made.searches} == {
-        ("adam", 5e-4, "recall_at_1")
-    }
-    chosen = {
-        "without": ("without",), "without-tuned": ("without", "without-tuned"), "S1": ("S1",),
-        "S1-tuned": ("S1", "S1-tuned"), "S2": ("S2",), "S3": ("S2", "S3"),
-    }  # fmt: skip
-    assert {name: searches[f"{name}-decay"].retrains_best_of for name in MODES} == chosen
+    for name, memory in MODES.items():
+        search, decayed = searches[name], searches[f"{name}-decay"]
+        assert (search.setup.memory, search.setup.schedule, search.start) == (memory, "constant", as_published)
+        assert search.num_samples == (12 if name in TUNED else 1) and decayed.num_samples == 1
+        assert decayed.setup == replace(search.setup, schedule="plateau")
+        chosen_of = {"without-tuned": ("without", name), "S1-tuned": ("S1", name), "S3": ("S2", name)}
+        assert decayed.retrains_best_of == chosen_of.get(name, (name,))
+        under = search.setup.optimizer, search.setup.weight_decay, search.setup.metric
+        assert under == ("adam", 5e-4, "recall_at_1")
     assert [[search.name for search in group] for group in groups_of(made.searches)][:4] == [
         ["without", "without-tuned"], ["S1", "S1-tuned"], ["S2", "S3"], ["without-decay", "without-tuned-decay"],
     ]  # fmt: skip
     assert made.config.range == (1e-2, 1.7e5), "the paper's, without Adam's rate"
+
+
+def test_the_xbm_experiment_has_another_decay_start_or_no_baseline_where_it_is_told_so(tmp_path):
     decays = [search.setup.schedule for search in study(tmp_path, *XBM, "--set", "schedule=cosine").searches]
-    assert decays == ["constant"] * 6 + ["cosine"] * 6, "another decay can be asked for"
-    untuned = study(tmp_path, *XBM, "--no-baseline").searches
-    assert [search.name for search in untuned] == [
-        "without-tuned", "S1-tuned", "S3", "without-tuned-decay", "S1-tuned-decay", "S3-decay",
-    ]  # fmt: skip
+    assert decays == ["constant"] * 6 + ["cosine"] * 6
+    untuned = [search.name for search in study(tmp_path, *XBM, "--no-baseline").searches]
+    assert untuned == [*TUNED, *(f"{name}-decay" for name in TUNED)]
     own = {search.name: search.start for search in study(tmp_path, *XBM, "--start", "Lambda_p=1,Lambda_e=5").searches}
-    assert all(own[name] == {"Lambda_p": 1.0, "Lambda_e": 5.0} for name in ("without-tuned", "S1-tuned", "S3"))
-    assert all(own[name] == as_published for name in ("without", "S1", "S2")), "untuned is untuned"
-
-
-IMPOSSIBLE = {
-    "--experiment xbm --confirm 3": "--confirm 3: with --experiment balance only",
-    "--experiment xbm --set memory_size=32": "memory of size 32 does not hold a batch of 64",
-    "--experiment xbm --range 0.1,17": "Lambda_e = 60",
-    "--experiment xbm --set optimizer=sgd": "weight_decay = 0.0005",
-    "--experiment xbm --set optimizer=sgd weight_decay=0 learning_rate=0.1": "--experiment xbm trains under Adam",
-    "--experiment xbm --images-seen 640": "memory_start = 50: 640 images at batch_size 64 are only 10 iterations",
-    "--start lr=0.1,average=global,b=128,k=4": "k = 4, and the set-up's batches have k = 2; --set k=4",
-    "--start lr=0.1,average=global,b=128 --batch-size 64": "two batch sizes",
-    "--range 0.5,17 --start Lambda_p=1,Lambda_e=5": "'separate' starts at the usual learning rate: .*--no-baseline",
-    "--workers 0": "workers 0",
-}
-
-
-def test_what_contradicts_itself_is_refused(tmp_path):
-    for argv, said in IMPOSSIBLE.items():
-        with pytest.raises(ValueError, match=said):
-            study(tmp_path, *argv.split())
-    assert (
-        len(study(tmp_path, *["--range", "0.5,17", "--start", "Lambda_p=1,Lambda_e=5", "--no-baseline"]).searches) == 1
-    )
+    assert {name: own[name]["Lambda_p"] for name in MODES} == {name: 1.0 if name in TUNED else 3.0 for name in MODES}
 
 
 def test_what_the_xbm_experiment_tunes_under_adam_is_the_balance(tmp_path):
@@ -228,32 +200,23 @@ def test_table_xbm_on_sop_is_the_papers():
     assert config.setup_for("paper") == replace(find_setup("sop", "paper"), **setups.XBM["paper"])
 
 
-def test_the_first_lines_say_what_is_trained_in_80_columns(tmp_path, capsys):
-    made = study(tmp_path, *XBM, "--setup", "small")
-    assert [search.num_samples for search in made.searches] == [1, 20] * 3 + [1] * 6, "69 trainings at most"
-    announce(made, Resources(cpus=1, gpus=0.0, workers=1))
+FIRST_LINES = {  # options -> what the first lines say
+    "": "start: Lambda_p=0.63, Lambda_e=8.6, the best known of omniglot at b = 64",
+    "--start lr=0.1,average=global": "start: Lambda_p=0.001587, Lambda_e=0.09841 trainings ",
+    "--task ssl --loss vicreg": "start: Lambda_sim=0.1, Lambda_std=0.1, Lambda_cov=0.004, since no best is known ",
+    "--start blind": "start: a random point ",
+    "--experiment xbm": "without (1 training) + without-tuned (up to 20 trainings) + S1 (1 training)",
+    "--setup small": "a full training sees 25,600 images",
+    "--set optimizer=adam": "no baselines: under Adam the joint scale of the weights has no effect",
+}
+
+
+@pytest.mark.parametrize("argv", FIRST_LINES)
+def test_the_first_lines_say_in_80_columns_what_is_trained_and_where_the_search_starts(argv, tmp_path, capsys):
+    announce(study(tmp_path, *argv.split()), Resources(cpus=1, gpus=0.0, workers=1))
     said = capsys.readouterr().out
-    searches = "without (1 training) + without-tuned (up to 20 trainings) + S1 (1 training)"
-    assert searches in " ".join(said.split()) and f"a full training sees {made.setup.images_seen:,} images" in said
+    assert FIRST_LINES[argv] in " ".join(said.split())
     assert max(len(line) for line in said.splitlines() if str(tmp_path) not in line) <= 80  # paths are not folded
-
-
-@pytest.mark.parametrize(
-    "argv, said",
-    [
-        ((), "start: Lambda_p=0.63, Lambda_e=8.6, the best known of omniglot at b = 64"),
-        (("--start", "lr=0.1,average=global"), "start: Lambda_p=0.001587, Lambda_e=0.09841 trainings "),
-        (
-            ("--task", "ssl", "--loss", "vicreg"),
-            "start: Lambda_sim=0.1, Lambda_std=0.1, Lambda_cov=0.004, since no best is known ",
-        ),
-        (("--start", "blind"), "start: a random point "),
-    ],
-)
-def test_the_first_lines_say_where_the_search_starts(argv, said, tmp_path, capsys):
-    announce(study(tmp_path, *argv), Resources(cpus=1, gpus=0.0, workers=1))
-    words = " ".join(capsys.readouterr().out.split())
-    assert said in words
 
 
 def test_the_help_fits_into_80_columns_and_names_the_default_budget(monkeypatch):
@@ -283,23 +246,25 @@ def test_a_folders_study_is_continued_with_the_same_images_alone(tmp_path):
     (root / "9" / "new.png").unlink()
 
 
-def test_another_set_up_is_not_continued(tmp_path, monkeypatch):
-    """Another release's default; of a loss of one's own, which changed, other coefficients or other terms."""
+@pytest.mark.parametrize(
+    "field, before",
+    [
+        ("margin", 0.4),
+        ("coefficients", {"Lambda_pull": 1.0, "Lambda_push": 9.0, "Lambda_all": 0.5}),
+        ("coefficients", {"Lambda_pull": 2.0, "Lambda_shove": 3.0, "Lambda_all": 0.5}),
+    ],
+)
+def test_another_set_up_is_not_continued(tmp_path, field, before):
+    """As with another release's default, or a loss of one's own that has changed."""
     made = study(tmp_path, "--loss", "own_losses:three_parts", "--task", "ssl", "--study", "own")
     store_config(made)
-    resumed = "--study", "own", "--resume"
-    assert study(tmp_path, *resumed).setup == made.setup
-    for published in ({"pull": 1, "push": 9}, {"pull": 1, "shove": 2}):
-        terms, coefficients = tuple(published), tuple(map(float, published.values()))
-        changed = Loss(made.setup.loss, terms, coefficients, lambda z, *_, terms=terms: dict.fromkeys(terms, z.sum()))
-        with monkeypatch.context() as patch:
-            patch.setattr("trainables.losses.own.own_loss", lambda name, changed=changed: changed)
-            with pytest.raises(ValueError, match="--resume: coefficients was .* and is .*, or name a new"):
-                study(tmp_path, *resumed)
+    assert study(tmp_path, "--study", "own", "--resume").setup == made.setup
     path = made.results / made.file("study.json")
-    path.write_text(path.read_text().replace('"margin": 0.5', '"margin": 0.4'))
-    with pytest.raises(ValueError, match="--resume: margin was 0.4 and is 0.5; put"):
-        study(tmp_path, *resumed)
+    stored = json.loads(path.read_text())
+    stored["setup"][field] = before
+    path.write_text(json.dumps(stored))
+    with pytest.raises(ValueError, match=f"--resume: {field} was .* and is .*, or name a new"):
+        study(tmp_path, "--study", "own", "--resume")
 
 
 def test_paths_are_absolute_in_what_is_stored(tmp_path, monkeypatch):
@@ -328,41 +293,16 @@ def test_fields_without_effect_are_warned_of(tmp_path, capsys, argv, said):
     assert len(warned) == (said is not None) and all(line.startswith(f"warning: --set {said}") for line in warned)
 
 
-def test_under_adam_no_baseline_tunes_a_scale_without_effect(tmp_path, capsys):
+def test_under_adam_no_baseline_tunes_a_scale_without_effect(tmp_path):
     vicreg = ("--task", "ssl", "--loss", "vicreg")
     for argv, usual in (((), ["separate", "global"]), (("--loss", "infonce"), ["separate"]), (vicreg, ["published"])):
-        made = study(tmp_path, *argv, "--set", "optimizer=adam")
-        assert [search.name for search in made.searches] == ["cd"]
         assert [search.name for search in study(tmp_path, *argv).searches] == ["cd", *usual]
-    announce(with_form(made, "small"), Resources(cpus=1, gpus=0.0, workers=1))
-    assert "no baselines: under Adam the joint scale of the weights has no effect" in " ".join(
-        capsys.readouterr().out.split()
-    )
-
-
-def test_data_that_cannot_be_had_on_the_cluster_is_an_error_not_a_traceback(tmp_path, monkeypatch, capsys):
-    def gone(*arguments):
-        raise FileNotFoundError("no weights here")
-
-    monkeypatch.setattr("tune_cd.run.connection.connect", lambda *arguments: None)
-    monkeypatch.setattr("tune_cd.cluster.capacity.alive_nodes", lambda: [{"NodeID": "a", "Resources": {"CPU": 4.0}}])
-    monkeypatch.setattr("tune_cd.run.cluster.growth_of", lambda address: Growth())
-    monkeypatch.setattr("tune_cd.run.driver.with_form", gone)
-    assert main(["--results", str(tmp_path / "results")]) == 2 and "no weights here" in capsys.readouterr().err
-
-
-def test_three_parameters(tmp_path):
-    made = study(tmp_path, "--tune-batch-size", "--batch-sizes", "32,16,64")
-    assert made.space.names == ("Lambda_p", "Lambda_e", "batch_size")
-    assert made.searches[0].starts[0]["batch_size"] == 64 and made.searches[1].make.keywords["directions"] == {
-        "joint": [1, 1, 0]
-    }
+        assert [search.name for search in study(tmp_path, *argv, "--set", "optimizer=adam").searches] == ["cd"]
 
 
 def test_a_grid_is_whole_unless_told_otherwise(tmp_path):
     papers = "--search", "grid", "--range", "1e-6,17"
-    grid = study(tmp_path, *papers, "--grid-step", "4", "--no-baseline").searches[0]
-    assert (grid.num_samples, grid.start) == (13 * 13, None)
+    assert study(tmp_path, *papers, "--grid-step", "4").searches[0].num_samples == 13 * 13
     assert study(tmp_path, *papers).searches[0].num_samples == 25 * 25, "the paper's"
     assert study(tmp_path, *papers, "--num-samples", "7").searches[0].num_samples == 7
 
@@ -386,6 +326,15 @@ BAD_INPUT = {
     **{f"{option} 0": f"{option} 0: at least 1" for option in ("--replicates", "--num-samples", "--workers")},
     f"--max-failures {2**63}": f"--max-failures {2**63}", f"--images-seen {10**20}": f"{10**20}: must be a whole",
     f"--set embedding={10**12}": "embedding = 1000000000000", f"--tune-dir {__file__}/sub": __file__,
+    "--experiment xbm --confirm 3": "--confirm 3: with --experiment balance only",
+    "--experiment xbm --set memory_size=32": "memory of size 32 does not hold a batch of 64",
+    "--experiment xbm --range 0.1,17": "Lambda_e = 60",
+    "--experiment xbm --set optimizer=sgd": "weight_decay = 0.0005",
+    "--experiment xbm --set optimizer=sgd weight_decay=0 learning_rate=0.1": "--experiment xbm trains under Adam",
+    "--experiment xbm --images-seen 640": "memory_start = 50: 640 images at batch_size 64 are only 10 iterations",
+    f"--start {GLOBAL},k=4": "k = 4, and the set-up's batches have k = 2; --set k=4",
+    f"--start {GLOBAL} --batch-size 64": "two batch sizes",
+    "--range 0.5,17 --start Lambda_p=1,Lambda_e=5": "'separate' starts at the usual learning rate: ",
     "--start Lambda_p=1,Lambda_p=2,Lambda_e=1": "Lambda_p", "--batch-sizes 64,64 --tune-batch-size": "64, 64",
     "--batch-sizes 64,,128": "'64,,128'", "--batch-sizes 0,64": "--batch-sizes 0",
 }  # fmt: skip
@@ -425,10 +374,20 @@ def test_an_existing_study_needs_resume_and_stays_what_it_was(tmp_path):
         study(tmp_path, "--study", "rows")  # of which only rows are left
 
 
-def resumed(tmp_path, capsys) -> tuple[int, str]:
-    """(exit status, the last line of stderr) of a command that resumes `mine`."""
-    status = main(["--results", str(tmp_path / "results"), "--study", "mine", "--resume"])
-    return status, capsys.readouterr().err.strip().splitlines()[-1]
+def begun(tmp_path):
+    """A study with a row and a curve."""
+    made = study(tmp_path, "--study", "mine")
+    store_config(made)
+    results.write_trial(made.results, row(0, study="mine", search="cd"))
+    look = {"attempt": 0, "seed": 0, "images_seen": 64, "train_seconds": 1.0, "val_score": 0.5, "scores": {}}
+    results.write_curve(made.results, "mine", "cd-00000", [look])
+    return made
+
+
+def refused(tmp_path, capsys) -> str:
+    """The last line of stderr of a command that resumes `mine`."""
+    assert main(["--results", str(tmp_path / "results"), "--study", "mine", "--resume"]) == 2
+    return capsys.readouterr().err.strip().splitlines()[-1]
 
 
 BROKEN = {
@@ -446,35 +405,23 @@ BROKEN = {
 """Damage to the text of `study.json`."""
 
 
-@pytest.mark.parametrize("damage", BROKEN)
+@pytest.mark.parametrize("damage", [*BROKEN, "gone"])
 def test_the_file_of_a_study_that_cannot_be_used_is_refused(tmp_path, capsys, damage):
-    made = study(tmp_path, "--study", "mine")
-    store_config(made)
+    """Gone: as is told from a study that never was."""
+    made = begun(tmp_path)
     path = made.results / made.file("study.json")
-    path.write_text(BROKEN[damage](path.read_text()))
-    status, said = resumed(tmp_path, capsys)
-    assert status == 2 and said.startswith("error: ") and "--study" in said
+    path.unlink() if damage == "gone" else path.write_text(BROKEN[damage](path.read_text()))
+    said = refused(tmp_path, capsys)
+    assert said.startswith("error: ") and ("which is not there" if damage == "gone" else "--study") in said
     assert damage in ("unknown field", "field gone") or str(path) in said
-
-
-def test_a_study_whose_options_are_gone_is_told_from_one_that_never_was(tmp_path, capsys):
-    made = study(tmp_path, "--study", "mine")
-    results.write_trial(made.results, row(0, study="mine", search="cd"))
-    status, said = resumed(tmp_path, capsys)
-    assert status == 2 and "study.json, which is not there" in said
 
 
 @pytest.mark.parametrize("table", ["trials", "curves"])
 def test_rows_that_cannot_be_read_are_not_trained_again(tmp_path, capsys, table):
-    made = study(tmp_path, "--study", "mine")
-    store_config(made)
-    results.write_trial(made.results, row(0, study="mine", search="cd"))
-    look = {"attempt": 0, "seed": 0, "images_seen": 64, "train_seconds": 1.0, "val_score": 0.5, "scores": {}}
-    results.write_curve(made.results, "mine", "cd-00000", [look])
-    [path] = made.results.glob(f"{table}/mine/*.parquet")
+    [path] = begun(tmp_path).results.glob(f"{table}/mine/*.parquet")
     path.write_bytes(path.read_bytes()[:-30])
-    status, said = resumed(tmp_path, capsys)
-    assert status == 2 and said.startswith(f"error: study 'mine' cannot go on: {path}") and "cannot be read" in said
+    said = refused(tmp_path, capsys)
+    assert said.startswith(f"error: study 'mine' cannot go on: {path}") and "cannot be read" in said
     path.rename(tmp_path / "aside.parquet")
     study(tmp_path, "--study", "mine", "--resume")
 

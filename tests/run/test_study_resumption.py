@@ -93,55 +93,65 @@ class Runs:
         }
 
 
-def small(tmp_path, *argv):
-    return study(tmp_path, "--num-samples", "8", "--baseline-trials", "5", "--full-length", *argv)
-
-
-@pytest.mark.parametrize(
-    "workers, ends", [(1, FIRST), (3, FIRST), (3, LAST), (3, lambda n: n // 2)], ids=["one", "first", "last", "middle"]
-)
-def test_it_goes_on_as_if_it_had_never_stopped(tmp_path, workers, ends):
-    """Three searches side by side: the same settings with the same places; those that ran when it stopped come first,
-    and none is trained twice."""
-    made = small(tmp_path)
-    whole = Runs(made, workers, ends)
-    whole.go_on()
-    for cut in (1, 6):
-        cut_off = Runs(made, workers, ends)
-        running = cut_off.go_on(most=cut)
-        begun = cut_off.portfolio()
-        first = [begun.ask()[0] for _ in running]
-        assert sorted(map(place_of, first)) == sorted(map(place_of, running))
-        cut_off.go_on()
-        assert cut_off.trained() == whole.trained(), cut
+WHOLE = ("--num-samples", "8", "--baseline-trials", "5", "--full-length")
+PAUSING = ("--num-samples", "5", "--baseline-trials", "5")
+each_length = pytest.mark.parametrize("argv", [WHOLE, PAUSING], ids=["whole", "pausing"])
 
 
 def place_of(asked):
     return asked.origin["search"], asked.origin["trial_index"]
 
 
-def test_replicates_that_are_missing_alone_are_trained(tmp_path):
-    made = small(tmp_path, "--replicates", "2", "--no-baseline")
+@each_length
+@pytest.mark.parametrize(
+    "workers, ends", [(1, FIRST), (3, FIRST), (3, LAST), (3, lambda n: n // 2)], ids=["one", "first", "last", "middle"]
+)
+def test_it_goes_on_as_if_it_had_never_stopped(tmp_path, argv, workers, ends):
+    """Three searches side by side: the same settings with the same places; those that ran when it stopped come first,
+    and none is trained twice."""
+    made = study(tmp_path, *argv)
+    whole = Runs(made, workers, ends)
+    whole.go_on()
+    for cut in (1, 6, 16):
+        cut_off = Runs(made, workers, ends)
+        running = cut_off.go_on(most=cut)
+        begun = cut_off.portfolio()
+        first = [begun.ask()[0] for _ in running]
+        assert sorted(map(place_of, first)) == sorted(map(place_of, running))
+        cut_off.go_on()
+        assert cut_off.trained() == whole.trained() and sorted(cut_off.images) == sorted(whole.images), cut
+
+
+@each_length
+def test_replicates_that_are_missing_alone_are_trained_and_those_of_a_setting_pause_together(tmp_path, argv):
+    made = study(tmp_path, *argv, "--replicates", "2", "--no-baseline")
     whole, cut_off = Runs(made), Runs(made)
     whole.go_on()
     (left,) = cut_off.go_on(most=5)
-    assert left.seed == 1 and [one.seed for one in cut_off.portfolio().ask()] == [1]
+    (missing,) = cut_off.portfolio().ask()
+    assert left.seed == 1 and (missing.h, missing.seed, missing.until) == (left.h, 1, left.until)
     cut_off.go_on()
     assert cut_off.trained() == whole.trained()
+    images = table(whole.rows).groupby("trial_index")["images_seen"]
+    assert (images.nunique() == 1).all() and (images.size() == 2).all()
 
 
-def test_what_was_lost_is_run_again_under_its_own_number(tmp_path):
-    made = small(tmp_path, "--no-baseline")
+@each_length
+@pytest.mark.parametrize("lost", [0, 3])
+def test_what_was_lost_is_run_again_first_under_its_own_number_from_where_it_was(tmp_path, argv, lost):
+    made = study(tmp_path, *argv, "--no-baseline")
     runs = Runs(made)
-    runs.go_on(lost={3})
-    (lost,) = [r for r in runs.rows if r["status"] == "failed"]
+    runs.go_on(most=lost + 1, lost={lost})
+    (gone,) = [row for row in runs.rows if row["status"] == "failed"]
     (again,) = runs.portfolio().ask()
-    assert again.origin["trial_index"] == lost["trial_index"] and again.h == lost["params"]
-    assert made.call.retry_failed is False and len(runs.rows) == 8, "it had counted as one of its eight"
+    assert (again.origin["trial_index"], again.h) == (gone["trial_index"], gone["params"])
+    runs.go_on()
+    assert runs.by_trial[gone["trial_id"]]["status"] != "failed"
+    assert argv != WHOLE or len(runs.rows) == 8, "it had counted as one of its eight"
 
 
 def test_a_finished_study_has_nothing_left(tmp_path, capsys):
-    runs = Runs(small(tmp_path))
+    runs = Runs(study(tmp_path, *WHOLE))
     runs.go_on()
     capsys.readouterr()
     assert not runs.portfolio().searches
@@ -152,7 +162,7 @@ def test_a_finished_study_has_nothing_left(tmp_path, capsys):
 
 def test_fresh_seeds_are_trained_of_what_each_search_chose(tmp_path):
     """Of those that have it in common once; and once they are on record there is nothing left."""
-    made = small(tmp_path, "--confirm", "2")
+    made = study(tmp_path, *WHOLE, "--confirm", "2")
     runs = Runs(made)
     runs.go_on()
     last = Runs(made, group=1)
@@ -166,7 +176,7 @@ def test_fresh_seeds_are_trained_of_what_each_search_chose(tmp_path):
 
 
 def test_a_choice_that_has_changed_is_trained_with_fresh_seeds_too(tmp_path):
-    made = small(tmp_path, "--confirm", "2", "--no-baseline")
+    made = study(tmp_path, *WHOLE, "--confirm", "2", "--no-baseline")
     runs, last = Runs(made), Runs(made, group=1)
     runs.go_on()
     last.by_trial = dict(runs.by_trial)
@@ -176,29 +186,9 @@ def test_a_choice_that_has_changed_is_trained_with_fresh_seeds_too(tmp_path):
     assert [(one.h, one.seed) for one in last.portfolio().ask()] == [(worst["params"], 1), (worst["params"], 2)]
 
 
-# ---------------------------------------------------------------------------------------------- trainings that pause
-
-
-def pausing(tmp_path, *argv):
-    return study(tmp_path, "--num-samples", "5", "--baseline-trials", "5", *argv)
-
-
-@pytest.mark.parametrize("workers, ends", [(1, FIRST), (3, FIRST), (3, LAST)], ids=["one", "first", "last"])
-def test_what_was_decided_before_a_kill_is_decided_so_after_it(tmp_path, workers, ends):
-    made = pausing(tmp_path)
-    whole = Runs(made, workers, ends)
-    whole.go_on()
-    assert {row["status"] for row in whole.by_trial.values()} == {"completed", "stopped"}
-    for cut in (1, 9, 23) if workers == 1 else (4, 16):
-        cut_off = Runs(made, workers, ends)
-        cut_off.go_on(most=cut)
-        cut_off.go_on()
-        assert cut_off.trained() == whole.trained() and sorted(cut_off.images) == sorted(whole.images), cut
-
-
 @pytest.mark.parametrize("ends", [FIRST, LAST], ids=["first", "last"])
 def test_with_several_workers_nothing_is_trained_twice_and_the_budget_is_kept(tmp_path, ends):
-    made = pausing(tmp_path, "--no-baseline")
+    made = study(tmp_path, *PAUSING, "--no-baseline")
     runs = Runs(made, 3, ends)
     for cut in (5, 12, 20, math.inf):
         runs.go_on(most=cut)
@@ -207,40 +197,27 @@ def test_with_several_workers_nothing_is_trained_twice_and_the_budget_is_kept(tm
     assert not runs.portfolio().searches, "a finished study has nothing left"
 
 
-def test_more_images_for_a_finished_study_go_on_with_what_it_paused(tmp_path):
-    recipe = ["--no-baseline", "--start", "conventional"]
-    runs = Runs(study(tmp_path, "--num-samples", "3", *recipe))
+def grown(tmp_path, *argv):
+    """A finished study of three and nine whole trainings' worth that was begun with three: the trainings before and
+    after."""
+    runs = Runs(study(tmp_path, "--num-samples", "3", "--no-baseline", *argv))
     runs.go_on()
-    before = {trial: row["images_seen"] for trial, row in runs.by_trial.items()}
-    runs.study = study(tmp_path, "--num-samples", "9", *recipe)
+    before = runs.trained()
+    runs.study = study(tmp_path, "--num-samples", "9", "--no-baseline", *argv)
     runs.searches = groups_of(runs.study.searches)[0]
     runs.go_on()
-    after = {trial: row["images_seen"] for trial, row in runs.by_trial.items()}
-    assert before.keys() <= after.keys() and any(after[trial] > seen for trial, seen in before.items())
+    return before, runs.trained()
 
 
-@pytest.mark.parametrize("lost", [0, 1, 8])
-def test_a_paused_training_that_was_lost_goes_on_first_from_where_it_paused(tmp_path, lost):
-    runs = Runs(pausing(tmp_path, "--no-baseline"))
-    runs.go_on(most=lost + 1, lost={lost})
-    (gone,) = [row for row in runs.by_trial.values() if row["status"] == "failed"]
-    (again,) = runs.portfolio().ask()
-    assert (again.origin["trial_index"], again.h) == (gone["trial_index"], gone["params"])
-    runs.go_on()
-    assert runs.by_trial[gone["trial_id"]]["status"] != "failed"
+def test_more_for_a_finished_study_goes_on_with_what_it_paused(tmp_path):
+    before, after = grown(tmp_path, "--start", "conventional")
+    assert before.keys() <= after.keys() and any(after[trial][1] > seen for trial, (_, seen, *_) in before.items())
 
 
-def test_replicates_pause_together(tmp_path):
-    runs = Runs(study(tmp_path, "--num-samples", "3", "--no-baseline", "--replicates", "2"))
-    left = runs.go_on(most=7)
-    assert [one.seed for one in left] == [1]
-    (missing,) = runs.portfolio().ask()
-    assert (missing.h, missing.seed, missing.until) == (left[0].h, 1, left[0].until)
-    runs.go_on()
-    by_setting = {}
-    for trained in runs.by_trial.values():
-        by_setting.setdefault(trained["trial_index"], set()).add(trained["images_seen"])
-    assert all(len(seen) == 1 for seen in by_setting.values())
+def test_more_whole_trainings_for_a_finished_study_are_those_of_a_larger_one(tmp_path):
+    whole = Runs(study(tmp_path, "--num-samples", "9", "--no-baseline", "--full-length"))
+    whole.go_on()
+    assert grown(tmp_path, "--full-length")[1] == whole.trained()
 
 
 def test_what_a_set_up_s_searches_had_of_others_stays_noted_while_another_set_up_is_trained(tmp_path):

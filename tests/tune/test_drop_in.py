@@ -4,24 +4,27 @@ Ray's are test_searchers.py, test_searcher_utils.py, test_sample.py and test_tun
 """
 
 import copy
+import importlib
+import json
 import math
 import pickle
 import re
 import time
 from functools import partial
-from itertools import count
 
+import fake_tuner
 import pytest
+from fake_tuner import report_to
 from ray import tune
 from ray.tune.search import ConcurrencyLimiter, Repeater, Searcher
 from ray.tune.search.repeater import TRIAL_INDEX
+from ray.tune.utils import flatten_dict
+from tuners import tuner_of
 
 from tune_cd import LENGTHS, CoordinateDescentSearch, Space
 
-KINDS = {
-    "whole": CoordinateDescentSearch,
-    "pausing": partial(CoordinateDescentSearch, lengths=LENGTHS, full_length=("training_iteration", 1)),
-}
+PAUSING = {"lengths": LENGTHS, "full_length": ("training_iteration", 1)}
+KINDS = {"whole": CoordinateDescentSearch, "pausing": partial(CoordinateDescentSearch, **PAUSING)}
 both = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
 """The searcher, with and without trials that pause; a trial of one iteration has nowhere to pause."""
 
@@ -52,20 +55,7 @@ def informed(searcher=None, metric="acc", mode="max", config=USUAL):
     return searcher
 
 
-def report_to(searcher, trial, result):
-    """As Tune does; where trials pause, it is their scheduler that hears first."""
-    inner = getattr(searcher, "searcher", searcher)
-    (inner.trials.report if inner.pauses else searcher.on_trial_result)(trial, result)
-
-
-def drive(searcher, trials, value=score, metric="acc", ids=None):
-    """One trial after the other; the configurations."""
-    configs, ids = [], ids or (f"t{n}" for n in count())
-    for trial in (next(ids) for _ in range(trials)):
-        configs.append(searcher.suggest(trial))
-        report_to(searcher, trial, {metric: value(configs[-1]), "training_iteration": 1})
-        searcher.on_trial_complete(trial, result={metric: value(configs[-1])}, error=False)
-    return configs
+drive = partial(fake_tuner.drive, value=score)
 
 
 def told(searcher):
@@ -81,23 +71,15 @@ def distinct(configs):
 
 
 @both
-def test_with_nothing_said_it_fills_whatever_asks(kind):
-    """Eight slots, and then far more than there is knowledge for."""
+def test_it_fills_whatever_asks_but_for_a_limit_of_its_own_or_of_tunes(kind):
+    """Also far more slots than there is knowledge for. Tune's own limit takes the place of `workers`."""
     searcher = informed(kind())
-    first = [searcher.suggest(f"t{n}") for n in range(8)]
-    assert all(isinstance(config, dict) for config in first) and distinct(first) == 8
-    for n, config in enumerate(first[:3]):
-        searcher.on_trial_complete(f"t{n}", {"acc": score(config)})
-    more = [searcher.suggest(f"u{n}") for n in range(42)]
-    assert all(isinstance(config, dict) for config in more) and distinct(first + more) == 50
-
-
-@both
-def test_workers_limit_it_and_tunes_own_limit_takes_their_place(kind):
-    searcher = informed(kind(workers=3))
-    assert None not in [searcher.suggest(f"t{n}") for n in range(3)] and searcher.suggest("t3") is None
-    assert searcher.set_max_concurrency(4) is True
-    assert searcher.suggest("t3") is not None and searcher.suggest("t4") is None
+    configs = [searcher.suggest(f"t{n}") for n in range(50)]
+    assert all(isinstance(config, dict) for config in configs) and distinct(configs) == 50
+    limited = informed(kind(workers=3))
+    assert None not in [limited.suggest(f"t{n}") for n in range(3)] and limited.suggest("t3") is None
+    assert limited.set_max_concurrency(4) is True
+    assert limited.suggest("t3") is not None and limited.suggest("t4") is None
     for workers in (0, -1, 1.5, True):
         with pytest.raises(ValueError, match=f"workers {workers}: a whole number, at least 1, or None"):
             kind(workers=workers)
@@ -140,13 +122,6 @@ def test_points_to_evaluate_come_first_and_in_order_whoever_is_still_running(kin
 
 
 @both
-def test_rewards_that_are_known_cost_no_trial(kind):
-    searcher = informed(kind(points_to_evaluate=POINTS, evaluated_rewards=[0.1, 0.9, 0.2, 0.3]))
-    assert searcher.suggest("t0") not in POINTS
-    assert searcher.search.best[1] == 0.9 and len(told(searcher)) == 4
-
-
-@both
 @pytest.mark.parametrize(
     "points, said",
     [
@@ -167,30 +142,12 @@ def test_points_that_cannot_be_are_refused_before_a_trial_runs(kind, points, sai
 
 
 @both
-def test_a_suggestion_holds_what_is_searched_nested_as_it_was_and_nothing_else(kind):
-    config = informed(kind()).suggest("t0")
-    assert set(config) == {"opt", "layers", "width"} and set(config["opt"]) == {"lr", "momentum"}
-    assert type(config["layers"]) is int and config["width"] in (32, 64, 128)
-
-
-@both
-def test_the_space_may_be_given_as_tunes_domains(kind):
-    searcher = kind({"a": tune.uniform(5, 6), "b": {"c": tune.uniform(8, 9), "d": 1}}, "acc", "max")
+@pytest.mark.parametrize("of_tune", [True, False], ids=["param_space", "space"])
+def test_a_suggestion_holds_what_is_searched_nested_as_it_was_and_nothing_else(kind, of_tune):
+    searcher = informed(kind()) if of_tune else kind(USUAL, "acc", "max")
     config = searcher.suggest("t0")
-    assert 5 <= config["a"] <= 6 and 8 <= config["b"]["c"] <= 9 and set(config["b"]) == {"c"}
-    for nothing in ({"a": 1}, {}, "a", 3):
-        with pytest.raises(ValueError, match="space .*: a Space, or a dict with uniform, loguniform"):
-            kind(nothing)
-
-
-@both
-def test_what_was_set_is_not_set_again(kind):
-    searcher = informed(kind())
-    before = searcher.get_state()
-    for metric, mode, config in (("loss", "max", {}), ("acc", "min", {}), ("acc", "max", {"lr": tune.uniform(0, 1)})):
-        with pytest.raises(ValueError, match="the Tuner has .*, and the search|the searched space is"):
-            searcher.set_search_properties(metric, mode, config, num_samples=1)
-    assert searcher.get_state() == before and searcher.metric == "acc" and searcher.mode == "max"
+    assert set(config) == {"opt", "layers", "width"} and set(config["opt"]) == {"lr", "momentum"}
+    assert 1e-5 <= config["opt"]["lr"] <= 1 and type(config["layers"]) is int and config["width"] in (32, 64, 128)
 
 
 @both
@@ -249,37 +206,29 @@ def test_more_results_after_the_end_do_no_harm(kind):
     assert told(searcher) == [1.0] and searcher.suggest("b") != config
 
 
-@both
-def test_a_small_space_ends_and_is_never_waited_for(kind):
-    """None is Tune's word for asking again later, which it does for ever."""
-    searcher = informed(kind(), config={"b": tune.choice([16, 32]), "flag": tune.randint(0, 2)})
-    configs = [searcher.suggest(f"t{n}") for n in range(4)]
-    assert distinct(configs) == 4 and searcher.suggest("t4") in (None, Searcher.FINISHED)
-    for n in range(4):
-        searcher.on_trial_complete(f"t{n}", {"acc": 0.1})
-    assert searcher.suggest("t5") == Searcher.FINISHED
+WIDTHS, RATES = {"b": tune.choice([16, 32, 64])}, {"lr": tune.loguniform(1e-3, 1e-2)}
+ENDINGS = {
+    "a small space": ({}, WIDTHS, "all 3 configurations of .* are known; a larger space has more"),
+    "a small space, pausing": (PAUSING, WIDTHS, "all 3 configurations of .* are known; a larger space has more"),
+    "a budget": ({"budget": 3}, USUAL, ".*budget.* spent"),
+    "the paper's": ({"budget": 3, "rule": "paper"}, USUAL, ".*budget.* spent"),
+    "local": ({"budget": 3, "rule": "local"}, USUAL, ".*budget.* spent"),
+    "nothing to gain": ({}, RATES, r"after \d+ configurations no step promises more than"),
+}
 
 
-@pytest.mark.parametrize(
-    "arguments, config, trials, said",
-    [
-        ({}, {"b": tune.choice([16, 32, 64])}, 3, "all 3 configurations of .* are known; a larger space has more"),
-        ({"budget": 3}, USUAL, 3, ".*budget.* spent"),
-        ({"budget": 3, "rule": "paper"}, USUAL, 3, ".*budget.* spent"),
-        ({"budget": 3, "rule": "local"}, USUAL, 3, ".*budget.* spent"),
-        ({}, {"lr": tune.loguniform(1e-3, 1e-2)}, None, r"after \d+ configurations no step promises more than"),
-    ],
-    ids=["a small space", "a budget", "the paper's", "local", "nothing to gain"],
-)
-def test_a_search_that_ends_by_itself_says_why_once(caplog, arguments, config, trials, said):
-    """Of 30 trials that were asked for; Tune says nothing."""
-    searcher = informed(CoordinateDescentSearch(**arguments), config=config)
-    suggested = []
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_a_search_that_ends_by_itself_says_why_once_and_is_never_waited_for(caplog, ending):
+    """Of 30 trials that were asked for: Tune says nothing, and would ask again for ever."""
+    arguments, config, said = ENDINGS[ending]
+    searcher, suggested = informed(CoordinateDescentSearch(**arguments), config=config), []
     while Searcher.FINISHED not in suggested:
         assert len(suggested) < 30 and not caplog.records
-        suggested.append(searcher.suggest(f"t{len(suggested)}"))
-        searcher.on_trial_complete(f"t{len(suggested) - 1}", {"acc": 1.0 if trials is None else 1 / len(suggested)})
-    assert searcher.suggest("more") == Searcher.FINISHED and trials in (None, len(suggested) - 1)
+        trial = f"t{len(suggested)}"
+        suggested.append(searcher.suggest(trial))
+        value = 1.0 if config is RATES else 1 / len(suggested)
+        searcher.on_trial_complete(trial, {"acc": value, "training_iteration": 1})
+    assert searcher.suggest("more") == Searcher.FINISHED and (config is RATES or len(suggested) == 4)
     [record] = caplog.records
     assert re.search("the search has ended: " + said, record.getMessage())
 
@@ -288,124 +237,66 @@ def test_a_search_that_ends_by_itself_says_why_once(caplog, arguments, config, t
 
 
 @both
-def test_saved_with_trials_running_and_restored_by_one_that_knows_nothing(kind, tmp_path):
-    """Tune's results have the configuration with flat keys."""
-    config, result = {"a": tune.uniform(0.0, 5.0)}, {"training_iteration": 1, "metric": 1, "config/a": 1.0}
-    searcher = informed(kind(config), "metric", "max", config)
-    suggested = [searcher.suggest(trial) for trial in ("1", "2", "not_completed")]
-    report_to(searcher, "1", result)
-    searcher.on_trial_complete("1", result)
-    searcher.save(str(tmp_path / "checkpoint.pkl"))
-    other = kind()
-    other.restore(str(tmp_path / "checkpoint.pkl"))
-    report_to(other, "2", result)
-    other.on_trial_complete("2", result)
-    assert isinstance(other.suggest("3"), dict) and suggested[2] in other.search.live
-    other.on_trial_complete("3", result)
-    assert other.search.live == [suggested[2]]
-
-
-@both
 @pytest.mark.parametrize("how", ["save", "save_to_dir"])
-def test_five_trials_and_five_more_are_ten(kind, tmp_path, how):
+def test_five_trials_and_five_more_of_a_searcher_that_knows_nothing_are_ten(kind, tmp_path, how):
     """Ray's test of warm starts: a space with zero and negative values, one trial at a time, the smallest loss."""
     space = {"width": tune.uniform(0, 20), "height": tune.uniform(-100, 100)}
 
     def cost(config):
         return (config["height"] - 14) ** 2 - abs(config["width"] - 3)
 
-    def make():
-        return ConcurrencyLimiter(kind(space, metric="loss", mode="min"), 1)
-
-    whole, first, second = drive(make(), 10, cost, "loss"), make(), make()
-    head = drive(first, 5, cost, "loss")
+    whole = drive(kind(space, "loss", "min", workers=1), 10, value=cost, metric="loss")
+    first, second = kind(space, "loss", "min", workers=1), kind()
+    head = drive(first, 5, value=cost, metric="loss")
     if how == "save":
         first.save(str(tmp_path / "state"))
+        assert json.loads((tmp_path / "state").read_text()) == json.loads(json.dumps(first.get_state()))
         second.restore(str(tmp_path / "state"))
     else:
-        first.searcher.save_to_dir(str(tmp_path), "session")
-        second.searcher.restore_from_dir(str(tmp_path))
-    assert head + drive(second, 5, cost, "loss", ids=(f"more{n}" for n in count())) == whole
+        first.save_to_dir(str(tmp_path), "session")
+        second.restore_from_dir(str(tmp_path))
+    assert head + drive(second, 5, value=cost, metric="loss", name="more") == whole
     assert min(map(cost, whole)) < cost(whole[0])
 
 
 @both
 def test_it_is_the_same_for_the_same_seed_and_when_copied(kind):
     searcher = informed(kind(seed=3))
-    head = drive(searcher, 4)
-    copies = [pickle.loads(pickle.dumps(searcher)), copy.deepcopy(searcher)]
-    rest = drive(searcher, 3, ids=(f"more{n}" for n in count()))
-    assert all(drive(one, 3, ids=(f"more{n}" for n in count())) == rest for one in copies)
-    assert drive(informed(kind(seed=3)), 7) == head + rest
+    head, copies = drive(searcher, 4), [pickle.loads(pickle.dumps(searcher)), copy.deepcopy(searcher)]
+    rest, *others = (drive(one, 3, name="more") for one in (searcher, *copies))
+    assert others == [rest, rest] and drive(informed(kind(seed=3)), 7) == head + rest
     assert drive(informed(kind(seed=4)), 1) != head[:1]
 
 
 # In Tuners -------------------------------------------------------------------------------------------------------
 
 
-def fit(folder, trainable, searcher, param_space=USUAL, num_samples=8, metric="acc", **config):
-    tuner = tune.Tuner(
-        trainable,
-        param_space=param_space,
-        tune_config=tune.TuneConfig(
-            metric=metric, mode="max", num_samples=num_samples, search_alg=searcher, reuse_actors=True, **config
-        ),
-        run_config=tune.RunConfig(name="run", storage_path=str(folder), verbose=0),
-    )
-    return tuner.fit()
-
-
-def report(config):
-    tune.report({"acc": score(config), "kept": (config["opt"]["nesterov"], config["epochs"], config["sizes"])})
-
-
 def slowly(config):
     """A trial that is still running when the next is asked for."""
     time.sleep(0.5)
-    report(config)
+    tune.report({"acc": score(config), "kept": (config["opt"]["nesterov"], config["epochs"], config["sizes"])})
 
 
-def searched(config):
-    return {name: config[name] for name in ("layers", "width")} | {
-        "opt": {name: config["opt"][name] for name in ("lr", "momentum")}
-    }
+class Begun(tune.Callback):
+    """How many trials had been begun and not ended, at most."""
 
+    most = 0
 
-def optuna():
-    pytest.importorskip("optuna")
-    from ray.tune.search.optuna import OptunaSearch
-
-    return OptunaSearch
-
-
-def ours():
-    return CoordinateDescentSearch
+    def on_step_begin(self, iteration, trials, **info):
+        self.most = max(self.most, sum(not trial.is_finished() for trial in trials))
 
 
 @pytest.mark.ray
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "search", [pytest.param(optuna, id="OptunaSearch", marks=pytest.mark.faults), pytest.param(ours, id="ours")]
-)
-def test_in_optunas_place_the_same_tuner_runs_the_same_points_first_and_fills_the_cluster(
-    ray_session, tmp_path, monkeypatch, search
-):
-    kind, asked, ended, most = search(), [], [], []
-    suggest, complete = kind.suggest, kind.on_trial_complete
-
-    def watched(self, trial_id):
-        config = suggest(self, trial_id)
-        asked.append(config)
-        most.append(len(asked) - len(ended))
-        return config
-
-    monkeypatch.setattr(kind, "suggest", watched)
-    monkeypatch.setattr(kind, "on_trial_complete", lambda self, *a, **k: (ended.append(1), complete(self, *a, **k))[1])
+@pytest.mark.parametrize("ours", [pytest.param(False, id="OptunaSearch", marks=pytest.mark.faults), True])
+def test_in_optunas_place_the_same_tuner_runs_the_same_points_first_and_fills_the_cluster(ray_session, tmp_path, ours):
+    if not ours:
+        pytest.importorskip("optuna")
+    kind = CoordinateDescentSearch if ours else importlib.import_module("ray.tune.search.optuna").OptunaSearch
     points = [{"opt/lr": 0.1, "opt/momentum": 0.0, "layers": n, "width": 64} for n in (1, 2)]
-    grid = fit(tmp_path, slowly, kind(points_to_evaluate=points, seed=1))
-    assert len(grid) == 8 and grid.num_errors == 0 and None not in asked
-    assert [searched(config) for config in asked[:2]] == [
-        {"opt": {"lr": 0.1, "momentum": 0.0}, "layers": n, "width": 64} for n in (1, 2)
-    ]
-    assert max(most) >= 2, "both CPUs have one"
+    begun, searcher = Begun(), kind(points_to_evaluate=points, seed=1)
+    grid = tuner_of(slowly, searcher, USUAL, tmp_path, 8, callbacks=[begun]).fit()
+    assert len(grid) == 8 and grid.num_errors == 0
+    assert all(point.items() <= flatten_dict(result.config).items() for point, result in zip(points, grid))
+    assert begun.most >= 2, "both CPUs have one"
     assert all(list(result.metrics["kept"]) == [True, 3, [1, 2]] for result in grid)

@@ -11,26 +11,22 @@ from pathlib import Path
 import numpy as np
 import pytest
 import ray
+from bowl import PLANE, START, bowl
 from forked import Forked
 from ray import tune
+from tuners import tuner_of
 
-from tune_cd import CoordinateDescent, CoordinateDescentSearch, Space, results
+from tune_cd import CoordinateDescent, CoordinateDescentSearch, results
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow]
 
-SPACE = Space(lr=(1e-6, 1.0), wd=(1e-8, 1.0))
 PARAM_SPACE = {"lr": tune.loguniform(1e-6, 1.0), "wd": tune.loguniform(1e-8, 1.0), "epochs": 3}
-START = {"lr": 0.1, "wd": 0.1}
 TRIALS = 7
-
-
-def bowl(config):
-    return math.exp(-(((math.log2(config["lr"] / 1e-3)) / 6) ** 2 + (math.log2(config["wd"] / 1e-4) / 6) ** 2))
 
 
 def course(trials):
     """The configurations of the search that is never interrupted."""
-    core, asked = CoordinateDescent(SPACE, start=START), []
+    core, asked = CoordinateDescent(PLANE, start=START), []
     for _ in range(trials):
         asked.append(core.ask())
         core.tell(asked[-1], bowl(asked[-1]))
@@ -38,18 +34,9 @@ def course(trials):
 
 
 def tuner(trainable, folder, searcher, name="run", num_samples=TRIALS, constants=None, others=(), **arguments):
-    callback = searcher.callback(folder / "results", "mine", **arguments)
-    return tune.Tuner(
-        trainable,
-        param_space=PARAM_SPACE | (constants or {}),
-        tune_config=tune.TuneConfig(
-            metric="acc", mode="max", num_samples=num_samples, search_alg=searcher, reuse_actors=True,
-            max_concurrent_trials=1,
-        ),
-        run_config=tune.RunConfig(
-            name=name, storage_path=str(folder / "tune"), verbose=0, callbacks=[callback, *others]
-        ),
-    )  # fmt: skip
+    callbacks = [searcher.callback(folder / "results", "mine", **arguments), *others]
+    space, one = PARAM_SPACE | (constants or {}), {"max_concurrent_trials": 1}
+    return tuner_of(trainable, searcher, space, folder / "tune", num_samples, name=name, callbacks=callbacks, **one)
 
 
 def search(**arguments):
@@ -121,9 +108,8 @@ def test_failed_trials_that_tune_runs_again_are_their_next_attempts(ray_session,
     flags = {"flags": str(tmp_path / "flags")}
     tuner(fails_once, tmp_path, search(points_to_evaluate=POINTS[:4]), num_samples=4, constants=flags).fit()
     assert table(tmp_path)["status"].tolist() == ["completed", "failed"] * 2
-    tune.Tuner.restore(
-        str(tmp_path / "tune/run"), fails_once, param_space=PARAM_SPACE | flags, resume_errored=True
-    ).fit()
+    restored = {"param_space": PARAM_SPACE | flags, "resume_errored": True}
+    tune.Tuner.restore(str(tmp_path / "tune/run"), fails_once, **restored).fit()
     rows = table(tmp_path)
     assert rows["status"].tolist() == ["completed"] * 4 and rows["trial_index"].tolist() == [0, 1, 2, 3]
     assert rows["attempt"].tolist() == [0, 1, 0, 1]
@@ -170,30 +156,27 @@ def study_and_copy(cluster, tmp_path_factory):
 
 
 @pytest.fixture
-def killed(ray_session, study_and_copy):
+def killed(cluster, ray_session, study_and_copy):
     """The study as its driver left it, and its rows. What Tune keeps of a restored run in Ray's session is removed: it
     would go on from there."""
     folder, copy = study_and_copy
     shutil.rmtree(folder)
     shutil.copytree(copy, folder)
-    for restored in Path(ray._private.worker._global_node.get_session_dir_path()).glob("artifacts/*/killed"):
+    for restored in Path(cluster.head_node.get_session_dir_path()).glob("artifacts/*/killed"):
         shutil.rmtree(restored)
     rows = table(folder)
     assert len(rows) == 4
     return folder, rows
 
 
-def assert_as_if_never_stopped(folder, kept):
+def test_a_killed_driver_and_tuner_restore(killed):
+    """From the table instead: test_interrupted_tuner.py."""
+    folder, kept = killed
+    tune.Tuner.restore(str(folder / "tune/killed"), takes_its_time, param_space=PARAM_SPACE).fit()
     rows = table(folder)
     assert rows["params"].tolist() == course(TRIALS) and rows["trial_index"].tolist() == list(range(TRIALS))
     assert set(rows["status"]) == {"completed"} and set(rows["attempt"]) == {0} and rows["direction"].notna().all()
     assert rows["started_at"].tolist()[: len(kept)] == kept["started_at"].tolist(), "what was written stays"
-
-
-def test_a_killed_driver_and_tuner_restore(killed):
-    folder, kept = killed
-    tune.Tuner.restore(str(folder / "tune/killed"), takes_its_time, param_space=PARAM_SPACE).fit()
-    assert_as_if_never_stopped(folder, kept)
 
 
 def test_with_a_damaged_state_nothing_is_trained_again(killed, caplog):
@@ -203,12 +186,3 @@ def test_with_a_damaged_state_nothing_is_trained_again(killed, caplog):
     with pytest.raises(Exception, match="cannot go on, but from_results.*searcher-state.* is not a saved"):
         tune.Tuner.restore(str(folder / "tune/killed"), takes_its_time, param_space=PARAM_SPACE).fit()
     assert len(table(folder)) == len(kept)
-
-
-def test_a_killed_driver_and_a_new_tuner(killed):
-    folder, kept = killed
-    shutil.rmtree(folder / "tune")
-    again = CoordinateDescentSearch.from_results(folder / "results", "mine", resume=True, start=START)
-    grid = tuner(takes_its_time, folder, again, name="again", num_samples=TRIALS - again.recalled).fit()
-    assert len(grid) == TRIALS - len(kept), "nothing is trained twice"
-    assert_as_if_never_stopped(folder, kept)

@@ -3,31 +3,25 @@
 import json
 import math
 from decimal import Decimal
-from fractions import Fraction
 from functools import partial
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
+from fake_trials import FakeTrial
 from ray import tune
 from ray.tune.experiment import Trial
 from ray.tune.schedulers import TrialScheduler
+from tuners import tuner_of
 
 from tune_cd import LENGTHS, CoordinateDescentSearch, Space, results
 from tune_cd.results.rows import sign_of
 
 LINE = Space(lr=(1e-4, 1.0))
 FULL = ("epoch", 8)
-NUMBERS = [
-    0.5, Decimal("0.5"), Fraction(1, 2), np.float16(0.5), np.array(0.5), np.array([0.5]), np.array([[0.5]]),
-    torch.tensor(0.5), torch.tensor([0.5], dtype=torch.bfloat16), torch.tensor(0.5, requires_grad=True),
-    np.array([Decimal("0.5")], dtype=object),
-]  # fmt: skip
-NO_NUMBERS = [
-    "0.5", None, True, np.bool_(True), np.array(True), torch.tensor(True), 1j, np.array([1.0, 2.0]), torch.ones(2), [],
-    np.array("0.5"), np.array([]), np.timedelta64(3, "s"), np.datetime64("2026-01-01"), Decimal("sNaN"),
-]  # fmt: skip
+# What else is a number, or none: tests/search/test_space.py.
+NUMBERS = [0.5, Decimal("0.5"), np.array([[0.5]]), torch.tensor([0.5], dtype=torch.bfloat16, requires_grad=True)]
+NO_NUMBERS = ["0.5", None, True, torch.tensor(True), np.ones(2), torch.ones(2), np.timedelta64(3, "s"), Decimal("sNaN")]
 
 
 def at(epoch, *acc, **more):
@@ -55,53 +49,41 @@ CASES = {  # reports, and (status, the last value, the best) with mode "max"
 }
 
 
-class Tuner:
-    """Tells a searcher and a callback of one trial, in Tune's order."""
+class Told:
+    """A searcher and a callback that are told of one trial, in Tune's order."""
 
-    def __init__(self, search, folder, **arguments):
-        self.search = search
-        self.callback = search.callback(folder, "s", **arguments)
-        config = search.suggest("t")
-        self.trial = SimpleNamespace(
-            trial_id="t", experiment_tag="1_x", config=config, evaluated_params=config, last_result={}, error_file=None,
-            pickled_error_file=None, status=Trial.RUNNING, placement_group_factory=None,
-        )  # fmt: skip
+    def __init__(self, search, folder, before=None):
+        """before: the same, before its experiment was restored."""
+        self.search, self.folder, self.callback = search, folder, search.callback(folder, "s")
         self.callback.setup()
+        if before is not None:
+            search.set_state(json.loads(json.dumps(before.search.get_state())))
+            self.callback.set_state(json.loads(json.dumps(before.callback.get_state())))
+        self.trial = FakeTrial(1, search.suggest("t"), trial_id="t", status=Trial.RUNNING)
         self.callback.on_trial_start(0, [self.trial], self.trial)
 
     def report(self, result, last=False):
-        """last: Tune ends the trial on this report, of which it tells the searcher only then."""
-        if self.search.pauses:
-            if not last and self.search.trials.report("t", result) == TrialScheduler.STOP:
-                last = True
+        """last: Tune ends the trial on this report, of which it tells the searcher only then. Whether it has ended."""
+        if not last and self.search.pauses:
+            last = self.search.trials.report("t", result) == TrialScheduler.STOP
         elif not last:
             self.search.on_trial_result("t", result)
         self.trial.last_result = result | {"done": last}
         self.callback.on_trial_result(0, [self.trial], self.trial, self.trial.last_result)
         return last
 
-    def run(self, reports, stopped=False, error=False):
-        """stopped: by Tune on the last report; else the trial returns by itself, or fails."""
+    def row(self, reports, stopped=False, error=False):
+        """The row of the trial. stopped: by Tune on the last report; else the trial returns by itself, or fails."""
         for n, result in enumerate(reports, 1):
             if self.report(result, last=stopped and n == len(reports)):
                 break
         self.trial.last_result |= {"done": True}
-        if error:
-            self.search.on_trial_complete("t", None, error=True)
-            self.callback.on_trial_error(0, [self.trial], self.trial)
-        else:
-            self.search.on_trial_complete("t", self.trial.last_result)
-            self.callback.on_trial_complete(0, [self.trial], self.trial)
-        return self.outcome()
-
-    def outcome(self):
+        self.search.on_trial_complete("t", None if error else self.trial.last_result, error)
+        end = self.callback.on_trial_error if error else self.callback.on_trial_complete
+        end(0, [self.trial], self.trial)
         self.callback.on_experiment_end([self.trial])
-        [row] = results.read(self.callback_folder, "s").to_dict("records")
+        [row] = results.read(self.folder, "s").to_dict("records")
         return row
-
-    @property
-    def callback_folder(self):
-        return self.callback.rows.location
 
 
 def told(search):
@@ -118,39 +100,36 @@ def agrees(row, search):
     assert (row["status"] == "stopped") == short and (value is None or sign_of(row["mode"]) * row["val_score"] == value)
 
 
+KINDS = [  # arguments, and the sign of what is reported
+    ({"mode": "min", "use_result": "last"}, -1),
+    ({"mode": "max", "use_result": "best"}, 1),
+    ({"mode": "max", "lengths": (0.99, 1.0)}, 1),  # the only pause is between the last two epochs
+]
+
+
 @pytest.mark.parametrize("stopped", [False, True], ids=["returns", "stopped"])
-@pytest.mark.parametrize("use_result, mode, sign", [("last", "min", -1), ("best", "max", 1)])
+@pytest.mark.parametrize("arguments, sign", KINDS, ids=["last", "best", "pausing"])
 @pytest.mark.parametrize("name", CASES)
-def test_row_and_search_never_contradict_each_other(tmp_path, name, use_result, mode, sign, stopped):
+def test_row_and_search_never_contradict_each_other(tmp_path, name, arguments, sign, stopped):
     reports, status, last, best = CASES[name]
     reports = [{key: _turned(value, sign) if key == "acc" else value for key, value in one.items()} for one in reports]
-    search = CoordinateDescentSearch(LINE, "acc", mode, full_length=FULL, use_result=use_result)
-    row = Tuner(search, tmp_path).run(reports, stopped)
+    search = CoordinateDescentSearch(LINE, "acc", full_length=FULL, **arguments)
+    row = Told(search, tmp_path).row(reports, stopped)
     agrees(row, search)
-    assert row["status"] == status and told(search)[0] == (best if use_result == "best" else last)
+    assert row["status"] == status
+    whole_before_the_end = search.pauses and "epoch" not in (reports or [{}])[-1]  # what follows is not heard
+    assert told(search)[0] == (last if sign < 0 else best) or whole_before_the_end
     if status in ("completed", "stopped"):
         assert {"acc", "epoch"} <= row["scores"].keys(), "also where the last report lacks one"
 
 
 def _turned(value, sign):
-    return value if isinstance(value, str) or (isinstance(value, Decimal) and value.is_snan()) else sign * value
-
-
-@pytest.mark.parametrize("stopped", [False, True], ids=["returns", "stopped"])
-@pytest.mark.parametrize("name", sorted(CASES.keys() - {"nothing"}))
-def test_row_and_search_never_contradict_each_other_where_trials_pause(tmp_path, name, stopped):
-    """What is reported after the full length is not heard. The only pause is between the last two epochs."""
-    reports, status, _, best = CASES[name]
-    search = CoordinateDescentSearch(LINE, "acc", "max", full_length=FULL, lengths=(0.99, 1.0))
-    row = Tuner(search, tmp_path).run(reports, stopped)
-    agrees(row, search)
-    assert row["status"] == status
-    assert told(search)[0] == best or "epoch" not in reports[-1]
+    return value if isinstance(value, str) else sign * value
 
 
 def test_a_trial_that_fails_has_failed_whatever_it_reported(tmp_path):
     search = CoordinateDescentSearch(LINE, "acc", "max", use_result="best")
-    row = Tuner(search, tmp_path).run([at(8, 0.5)], error=True)
+    row = Told(search, tmp_path).row([at(8, 0.5)], error=True)
     agrees(row, search)
     assert row["status"] == "failed" and math.isnan(row["val_score"])
 
@@ -158,7 +137,7 @@ def test_a_trial_that_fails_has_failed_whatever_it_reported(tmp_path):
 @pytest.mark.parametrize("value", NUMBERS, ids=repr)
 def test_whatever_holds_one_number_is_that_number(tmp_path, value):
     search = CoordinateDescentSearch(LINE, "acc", "max")
-    row = Tuner(search, tmp_path).run([{"acc": value, "other": value}])
+    row = Told(search, tmp_path).row([{"acc": value, "other": value}])
     agrees(row, search)
     assert row["val_score"] == 0.5 == row["scores"]["other"]
     search.add_evaluated_point({"lr": np.array([0.25])}, value)
@@ -174,12 +153,9 @@ def test_what_is_no_number_is_refused_with_one_warning(tmp_path, caplog, value, 
     arguments = {"full_length": FULL, "lengths": LENGTHS} if pauses else {}
     search = CoordinateDescentSearch(LINE, "acc", "max", **arguments)
     if callback:
-        row = Tuner(search, tmp_path).run([at(1, value), at(8, value)])
-        assert (
-            row["status"] == "failed"
-            and type(value).__name__ in row["error"]
-            and row["error"].startswith("it reported acc = ")
-        )
+        row = Told(search, tmp_path).row([at(1, value), at(8, value)])
+        assert row["status"] == "failed" and row["error"].startswith("it reported acc = ")
+        assert type(value).__name__ in row["error"]
     else:
         for trial_id in ("a", "b"):
             search.suggest(trial_id)
@@ -200,17 +176,11 @@ def test_known_values_that_are_no_numbers_are_refused(reward):
 @pytest.mark.parametrize("use_result, value", [("last", 0.5), ("best", 0.9)])
 def test_an_experiment_that_is_restored_keeps_what_was_reported_before(tmp_path, use_result, value):
     """Tune's own snapshot has only the last report of a trial."""
-    before = Tuner(CoordinateDescentSearch(LINE, "acc", "max", use_result=use_result), tmp_path)
+    before = Told(CoordinateDescentSearch(LINE, "acc", "max", use_result=use_result), tmp_path)
     for result in (at(1, 0.9), at(2, 0.5), at(3)):
         before.report(result)
     search = CoordinateDescentSearch(LINE, "acc", "max", use_result=use_result)
-    search.set_state(json.loads(json.dumps(before.search.get_state())))
-    after = Tuner.__new__(Tuner)
-    after.search, after.trial, after.callback = search, before.trial, search.callback(tmp_path, "s")
-    after.callback.setup()
-    after.callback.set_state(json.loads(json.dumps(before.callback.get_state())))
-    after.callback.on_trial_start(0, [after.trial], after.trial)
-    row = after.run([at(4)])
+    row = Told(search, tmp_path, before).row([at(4)])
     agrees(row, search)
     assert row["val_score"] == value
 
@@ -261,13 +231,8 @@ def test_trials_that_a_scheduler_ends_are_stopped_with_a_full_length_and_warned_
 ):
     search = CoordinateDescentSearch(full_length=full_length)
     callback = search.callback(tmp_path / "r", "s")
-    tune.Tuner(
-        trainable, param_space={"lr": tune.loguniform(1e-4, 1.0), "early": False},
-        tune_config=tune.TuneConfig(
-            metric="acc", mode="max", num_samples=12, search_alg=search, scheduler=scheduler(), reuse_actors=True
-        ),
-        run_config=tune.RunConfig(name="run", storage_path=str(tmp_path / "tune"), verbose=0, callbacks=[callback]),
-    ).fit()  # fmt: skip
+    space = {"lr": tune.loguniform(1e-4, 1.0), "early": False}
+    tuner_of(trainable, search, space, tmp_path / "tune", 12, callbacks=[callback], scheduler=scheduler()).fit()
     rows = results.read(tmp_path / "r", "s")
     length = rows["scores"].map(lambda scores: scores["epoch"])
     assert length.nunique() > 1, "or there is nothing to tell apart"
@@ -279,26 +244,31 @@ def test_trials_that_a_scheduler_ends_are_stopped_with_a_full_length_and_warned_
     assert len(said) == (full_length is None)
 
 
-@pytest.mark.parametrize("full_length", [None, ("training_iteration", 8)])
-@pytest.mark.parametrize("first, second", [(1, 3), (3, 1)])
+@pytest.mark.parametrize("ends, full_length, warned", [
+    ((1, 3), None, True), ((3, 1), None, True), ((1, 3), ("training_iteration", 8), False), ((3, 3), None, False),
+])  # fmt: skip
 def test_ends_at_different_lengths_are_warned_of_once_unless_the_full_length_is_known(
-    caplog, full_length, first, second
+    caplog, ends, full_length, warned
 ):
     """Also where the longer one still runs."""
     search = CoordinateDescentSearch(LINE, "acc", "max", full_length=full_length)
-    for trial_id, length in (("a", first), ("b", second)):
+    for trial_id, end in zip("ab", ends):
         search.suggest(trial_id)
-        for iteration in range(1, length + 1):
+        for iteration in range(1, end + 1):
             search.on_trial_result(trial_id, {"acc": 0.5, "training_iteration": iteration})
-        if trial_id == "a" or length < first:
-            search.on_trial_complete(trial_id, {"acc": 0.5, "training_iteration": length})
-    ends = "a trial ended at training_iteration 1, and another has reached"
-    assert caplog.text.count(ends) == caplog.text.count("both count as whole") == (full_length is None)
+        if trial_id == "a" or end < max(ends):
+            search.on_trial_complete(trial_id, {"acc": 0.5, "training_iteration": end})
+    said = "a trial ended at training_iteration 1, and another has reached"
+    assert caplog.text.count(said) == caplog.text.count("both count as whole") == warned
 
 
-def test_ends_at_one_length_are_no_reason_to_warn(caplog):
-    search = CoordinateDescentSearch(LINE, "acc", "max")
-    for trial_id in "ab":
-        search.suggest(trial_id)
-        search.on_trial_complete(trial_id, {"acc": 0.5, "training_iteration": 3})
-    assert not caplog.records
+@pytest.mark.parametrize("lengths", [(1.0,), (0.5, 1.0)])
+def test_a_mistyped_length_is_named_at_the_first_report_unless_another_has_had_it(lengths):
+    search = CoordinateDescentSearch(LINE, "acc", "max", full_length=("epochs", 8), lengths=lengths)
+    report = search.required().report if search.pauses else search.on_trial_result
+    search.suggest("a")
+    said = r"full_length names 'epochs', and a result has no such number but \['acc', 'epoch', 'training_iteration'\]"
+    with pytest.raises(ValueError, match=said):
+        report("a", {"acc": 0.1, "epoch": 1, "training_iteration": 1, "pid": 12, "date": "today"})
+    report("a", {"acc": 0.1, "epochs": 1})
+    report("a", {"acc": 0.2, "training_iteration": 2})

@@ -1,56 +1,41 @@
-"""A searcher's state in an experiment's folder: damaged, and older or newer than Tune's own snapshot."""
+"""A searcher's state in an experiment's folder: damaged, and older or newer than Tune's own snapshot.
+
+Where trials pause: test_pausing_trials.py.
+"""
 
 import json
-import math
 import pickle
 
 import pytest
+from bowl import PLANE, START, bowl
+from fake_trials import FakeTrial
+from fake_tuner import FakeTuner
 from ray.tune.search import Searcher
-from snapshots import tunes
 
-from tune_cd import LENGTHS, CoordinateDescentSearch, Space
-
-PLANE = Space(lr=(1e-6, 1.0), wd=(1e-8, 1.0))
-
-
-def bowl(config):
-    return math.exp(-(((math.log2(config["lr"] / 1e-3)) / 6) ** 2 + (math.log2(config["wd"] / 1e-4) / 6) ** 2))
+from tune_cd import CoordinateDescentSearch
 
 
 def make(workers=1):
-    return CoordinateDescentSearch(PLANE, "val_score", "max", start={"lr": 0.1, "wd": 0.1}, workers=workers)
+    return CoordinateDescentSearch(PLANE, "acc", "max", start=START, workers=workers)
 
 
-def pausing(workers=1):
-    return CoordinateDescentSearch(
-        PLANE, "val_score", "max", start={"lr": 0.1, "wd": 0.1}, workers=workers, lengths=LENGTHS, full_length=("n", 1)
-    )
+def tuner_of(search, folder=None, samples=7, value=lambda h, epoch: bowl(h)):
+    """With a folder the search's callback is in the Tuner, which brings the search up to date."""
+    return FakeTuner(search, value, samples=samples, folder=folder)
 
 
-both = pytest.mark.parametrize("make", [make, pausing])
+def configs(tuner):
+    return [trial.config for trial in tuner.trials]
 
 
-def told(searcher):
-    """(configuration, value) of what was told, in order; None: it failed."""
-    return searcher.search.history
-
-
-def step(searcher, trial):
-    """Suggests and tells; what it suggested."""
-    config = searcher.suggest(trial)
-    searcher.on_trial_complete(trial, {"val_score": bowl(config)})
-    return {name: config[name] for name in PLANE.names}
-
-
-@both
 @pytest.mark.parametrize("damage", ["none", "cut off", "another version"])
-def test_without_a_state_nothing_is_suggested_any_more(make, tmp_path, damage):
+def test_without_a_state_nothing_is_suggested_any_more(tmp_path, damage):
     """Tune only logs the error, and would begin anew."""
-    searcher = make()
-    course_of(searcher, 2)
-    searcher.save_to_dir(str(tmp_path), "2026-01-01")
+    search = make()
+    tuner_of(search).run(2)
+    search.save_to_dir(str(tmp_path), "2026-01-01")
     [file] = tmp_path.glob("*.pkl")
-    state = {"cut off": file.read_text()[:100], "another version": json.dumps(make().get_state() | {"version": 99})}
+    state = {"cut off": file.read_text()[:100], "another version": json.dumps(search.get_state() | {"version": 99})}
     file.unlink() if damage == "none" else file.write_text(state[damage])
     again = make()
     said = "unable to find checkpoint" if damage == "none" else "2026-01-01.pkl is not a saved CoordinateDescentSearch"
@@ -61,83 +46,60 @@ def test_without_a_state_nothing_is_suggested_any_more(make, tmp_path, damage):
             damaged.suggest("t2")
 
 
-# ------------------------------------------------------------------------------------------- beside Tune's own snapshot
+def asked(search, ended):
+    """The state of a search of which so many trials have ended and one more was asked for."""
+    tuner_of(search).run(ended).fill()
+    return search.get_state()
 
 
-def course_of(searcher, n, first=0):
-    return [step(searcher, f"t{first + k}") for k in range(n)]
+@pytest.mark.parametrize("searchers", [0, 1, 3, 4])
+def test_an_older_searcher_learns_what_tune_knows(tmp_path, searchers):
+    """Four of Tune's trials have ended, and the fifth runs. Else the search waits for ever for trials that ended."""
+    tuner = tuner_of(make(), tmp_path).run(4)
+    tuner.fill()
+    after = tuner.restored(make(), asked(make(), searchers)).run()
+    assert configs(after) == configs(tuner_of(make()).run())
 
 
-def restored(make, ended, trials):
-    """A searcher whose snapshot was taken when so many of its trials had ended and one more had been asked for, with
-    the trials that Tune has restored."""
-    searcher, again = make(), make()
-    course_of(searcher, ended)
-    searcher.suggest(f"t{ended}")
-    again.set_state(json.loads(json.dumps(searcher.get_state())))
-    again.trials.agree(tunes(trials))
-    return again
+@pytest.mark.parametrize("cut", [False, True], ids=["not in Tune's snapshot", "cut off by a time budget"])
+def test_a_trial_that_tune_does_not_run_is_handed_out_again(tmp_path, cut):
+    """Tune calls one that a time budget cut off TERMINATED, and runs it no more; it has not failed."""
+    tuner = tuner_of(make(), tmp_path, samples=7 + cut).run(3)
+    if cut:
+        tuner.fill()
+        tuner.trials[3].status = "TERMINATED"
+    found = configs(tuner.restored(make(), asked(make(), 3)).run())
+    assert found[:3] + found[3 + cut :] == configs(tuner_of(make()).run())
 
 
-def done(trial_id, h):
-    return trial_id, h, "TERMINATED", {"val_score": bowl(h), "done": True}
-
-
-@both
-@pytest.mark.parametrize("behind", [0, 1, 2, 3])
-def test_an_older_searcher_learns_what_tune_knows(make, behind):
-    """Else it waits for ever for trials that have ended."""
-    whole = course_of(make(), 7)
-    ended = [done(f"t{n}", whole[n]) for n in range(4)]
-    again = restored(make, 4 - behind, [*ended, ("t4", whole[4], "RUNNING", {"val_score": 0.1})])
-    assert again.suggest("other") is None, "the fifth is Tune's to run again"
-    again.on_trial_complete("t4", {"val_score": bowl(whole[4])})
-    assert course_of(again, 2, first=5) == whole[5:]
-
-
-@both
-def test_a_trial_that_tune_does_not_know_of_is_handed_out_again(make):
-    """The searcher's file is the newer one: nobody runs what it asked for last."""
-    whole = course_of(make(), 6)
-    again = restored(make, 3, [done(f"t{n}", whole[n]) for n in range(3)])
-    assert course_of(again, 3, first=10) == whole[3:]
-
-
-@both
-@pytest.mark.parametrize("status, result", [("ERROR", {"val_score": 0.9}), ("TERMINATED", {"loss": 1.0})])
-def test_failures_and_results_without_the_metric_are_told_as_failures(make, status, result):
-    whole = course_of(make(), 2)
-    again = restored(make, 1, [done("t0", whole[0]), ("t1", whole[1], status, result)])
-    assert told(again) == [(whole[0], bowl(whole[0])), (whole[1], None)]
-
-
-@both
-def test_a_trial_that_a_time_budget_cut_off_is_handed_out_again(make):
-    """Tune calls it TERMINATED and runs it no more; it has not failed."""
-    whole = course_of(make(), 4)
-    again = restored(make, 1, [done("t0", whole[0]), ("t1", whole[1], "TERMINATED", None)])
-    assert course_of(again, 3, first=10) == whole[1:]
+@pytest.mark.parametrize("error", [True, False], ids=["an error", "no metric"])
+def test_failures_and_results_without_the_metric_are_told_as_failures(tmp_path, error):
+    tuner = tuner_of(make(), tmp_path, value=lambda h, epoch: bowl(h) if h == START or error else None).run(1)
+    tuner.fill()
+    [trial] = tuner.running
+    tuner.fail(trial) if error else tuner.step(trial)
+    search = make()
+    tuner.restored(search, asked(make(), 1)).fill()
+    assert search.search.history == [(START, bowl(START)), (trial.config, None)]
 
 
 def test_without_tunes_trials_it_says_once_what_it_waits_for(caplog):
     """As where neither callback nor scheduler of the search are in the Tuner."""
-    searcher, again = make(), make()
-    searcher.suggest("t0")
-    again.set_state(searcher.get_state())
+    again = make()
+    again.set_state(asked(make(), 0))
     assert [again.suggest(trial) for trial in "ab"] == [None, None]
     assert caplog.text.count("waits for 1 trials that ran before") == 1
 
 
-@both
-def test_several_workers_and_a_trial_of_another_search(make):
+def test_several_workers_and_a_trial_of_another_search():
     """Three ran; Tune has two of them as ended, and one that was never asked for."""
-    searcher, again = make(workers=3), make(workers=3)
+    searcher, again, strange = make(workers=3), make(workers=3), {"lr": 0.05, "wd": 0.05}
     live = [searcher.suggest(f"t{n}") for n in range(3)]
     again.set_state(searcher.get_state())
-    strange = {"lr": 0.05, "wd": 0.05}
-    ended = [done("t0", live[0]), done("t1", live[1])]
-    again.trials.agree(tunes([*ended, ("t2", live[2], "PENDING", None), ("x", strange, "RUNNING", None)]))
+    trials = [FakeTrial(n, h, {"acc": bowl(h)}, trial_id=f"t{n}", status="TERMINATED") for n, h in enumerate(live[:2])]
+    trials += [FakeTrial(2, live[2], trial_id="t2"), FakeTrial(9, strange, trial_id="t9", status="RUNNING")]
+    again.trials.agree(trials)
     suggested = again.suggest("n0")
     assert suggested not in (strange, *live, Searcher.FINISHED) and again.suggest("n1") is None
-    again.on_trial_complete("x", {"val_score": bowl(strange)})
-    assert (strange, bowl(strange)) in told(again)
+    again.on_trial_complete("t9", {"acc": bowl(strange)})
+    assert (strange, bowl(strange)) in again.search.history

@@ -130,7 +130,8 @@ def test_what_others_found_has_a_prior_and_a_smaller_budget_of_its_own(tmp_path)
         assert search.make.keywords["prior"] != "known" and search.num_samples == 10
     pretrained = known(StudyConfig(setup="paper"), find_setup("folder", "paper"))
     assert [row.dataset for row in pretrained] == ["omniglot", "landmarks"], "those of the paper that differ"
-    assert not known(StudyConfig(), replace(find_setup("folder", "paper"), optimizer="adam"))
+    for other in ({"optimizer": "adam"}, {"mining": "hard"}):
+        assert not known(StudyConfig(), replace(find_setup("folder", "paper"), **other))
 
 
 def test_omniglots_own_best_and_the_papers_are_starts(tmp_path, test_data):

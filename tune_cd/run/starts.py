@@ -33,9 +33,9 @@ def start_of(config: StudyConfig, setup: Setup, space: Space) -> dict | list[dic
 
 def known(config: StudyConfig, setup: Setup) -> list[balance.Known]:
     """Where `--start known` begins: what others found for the set-up's loss, task and kind of network, inside the
-    range. [] where nothing is known, or another start is asked for, and under Adam, whose learning rate is no part of
-    the weights."""
-    if config.start != "known" or config.experiment != "balance" or setup.optimizer != "sgd":
+    range. [] where nothing is known, or another start is asked for; under Adam, whose learning rate is no part of the
+    weights; and with hard mining, which keeps as many negatives as positives, and so has another best balance."""
+    if config.start != "known" or config.experiment != "balance" or setup.optimizer != "sgd" or setup.mining == "hard":
         return []
     found = balance.known(
         setup.loss, setup.task, network="small" if setup.network == SMALL_NETWORK else "large",

@@ -224,8 +224,8 @@ def test_on_measured_curves_it_finds_what_the_diagonal_has(name, average):
     """Within 3 % of its best, with the noise between seeds, for at most as much as the search of the plane."""
     diagonal = Diagonal(name, average)
     found = []
-    for seed in range(3):
-        ended = search(diagonal.start, diagonal.space, lengths=LENGTHS, budget=10)
+    for seed in range(10):
+        ended = search(diagonal.start, diagonal.space, lengths=LENGTHS, budget=10, prior="balance")
         found.append(spend(ended, diagonal, seed=seed, budget=30)[-1])
         assert ended.spent < 11
     assert np.mean(found) > 0.97 * diagonal.best

@@ -119,8 +119,9 @@ def _line(name: str, average: str, config: StudyConfig, setup: Setup, space: Spa
 
 
 def _along(directions: dict[str, list[float]], config: StudyConfig, setup: Setup) -> Callable[..., Optimiser]:
-    lengths = lengths_of(setup) if config.pauses else (1.0,)
-    return partial(CoordinateDescent, rule="line", directions=directions, seed=config.seed, lengths=lengths)
+    how = {"seed": config.seed, "lengths": lengths_of(setup) if config.pauses else (1.0,)}
+    prior = balance.of(config.space)["prior"] if len(config.weighted.weights) > 1 else None
+    return partial(CoordinateDescent, rule="line", directions=directions, prior=prior, **how)
 
 
 def _xbm(asked: Search, config: StudyConfig, space: Space) -> list[Search]:

@@ -6,7 +6,6 @@ import pytest
 from bowl import START, bowl
 from portfolios import Process, as_reported, line, pausing, portfolio, until
 
-from tune_cd import LENGTHS
 from tune_cd.run.budget import Meter, parse_budget
 from tune_cd.run.config import Call
 from tune_cd.run.study_search import StudySearch

@@ -227,7 +227,7 @@ def batch_costs(case: benchmark.Case, device: torch.device) -> dict:
         case.setup, benchmark.made_up(case, device), benchmark.balance(0, 16 if device.type == "cpu" else 64), seed=0,
         device=device,
     )  # fmt: skip
-    return {"µs a step": 1e6 * seconds_of(training._batch, device, times=20)}
+    return {"µs a step": 1e6 * seconds_of(training.batch, device, times=20)}
 
 
 def probe_costs(members: int, n: int, device: torch.device) -> dict:

@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.interpolate import RegularGridInterpolator
 
 from tune_cd import Linear
-from tune_cd.landscapes.landscape import Landscape
+from tune_cd.landscapes.landscape import Landscape, Table
 from tune_cd.search.protocol import Optimiser, has_free_worker
 from tune_cd.search.search import LENGTHS, CoordinateDescent
 from tune_cd.search.space import Configuration, Key, Space
@@ -217,15 +216,10 @@ def read_curves(path: Path) -> Landscape:
         name: kinds.get(name, lambda values: (values[0], values[-1]))(own) for name, own in zip(names, ticks)
     })  # fmt: skip
     x = [[axis.coordinate(value) for value in own] for axis, own in zip(space.axes, ticks)]
-    between, ends = RegularGridInterpolator(x, means := curves.mean(0)), means[..., -1]
-
-    def at(where: np.ndarray) -> np.ndarray:
-        where = np.clip(where, space.low, space.high)
-        return between(where).reshape(*np.shape(where)[:-1], LOOKS)
-
+    surface, ends = Table(x, means := curves.mean(0)), means[..., -1]
     best = np.unravel_index(ends.argmax(), ends.shape)
     h = dict(zip(names, (own[place] for own, place in zip(ticks, best))))
     return Landscape(
-        path.stem, space, lambda where: at(where)[..., -1], h, float(ends.min()), float(ends.max()), curves=at,
-        deviations=(curves - means)[:, ends >= np.median(ends)].reshape(-1, LOOKS),
+        path.stem, space, lambda where: surface(where)[..., -1], h, float(ends.min()), float(ends.max()),
+        curves=surface, deviations=(curves - means)[:, ends >= np.median(ends)].reshape(-1, LOOKS),
     )  # fmt: skip

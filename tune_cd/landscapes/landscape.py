@@ -135,20 +135,21 @@ def knowledge(space: Space) -> dict[str, Any]:
 
 
 class Table:
-    """A multilinear surface through measured values.
+    """A multilinear surface through measured values, or curves.
 
-    ticks: coordinates along each axis, ascending. values [len(ticks[0]), ...], NaN: diverged. A point diverges where
-    diverged cells hold more than half of its weight; elsewhere it is the weighted mean of the other cells. A call
-    raises ValueError outside the ticks.
+    ticks: coordinates along each axis, ascending. values [len(ticks[0]), ...], a curve's looks last, NaN: diverged. A
+    point diverges where diverged cells hold more than half of its weight; elsewhere it is the weighted mean of the other
+    cells. A call raises ValueError outside the ticks.
     """
 
     def __init__(self, ticks: list[np.ndarray], values: np.ndarray):
         self._low, self._high = (np.array([tick[end] for tick in ticks]) for end in (0, -1))
         self._interpolate = RegularGridInterpolator(ticks, _with_weight(values))
+        self._looks = values.shape[len(ticks) :]
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
         x = _within(x, self._low, self._high)
-        return _mean_of_measured(self._interpolate(x)).reshape(np.shape(x)[:-1])
+        return _mean_of_measured(self._interpolate(x)).reshape(np.shape(x)[:-1] + self._looks)
 
 
 class Triangles:

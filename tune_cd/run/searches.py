@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -54,8 +55,7 @@ def searches_of(config: StudyConfig, setup: Setup) -> list[Search]:
     worth = WORTH_FROM_KNOWN if from_known else DEFAULT_WORTH
     samples = (worth if config.pauses else DEFAULT_TRIALS) if samples is None else samples
     if config.search in CONFIGURED:
-        knowledge = balance.of(space, known=from_known) if len(config.weighted.weights) > 1 else {}
-        make = partial(make, **knowledge, lengths=lengths_of(setup) if config.pauses else (1.0,))
+        make = partial(make, **_knowledge(config, from_known), lengths=lengths_of(setup) if config.pauses else (1.0,))
     box = space if config.search == "cd" else space.fixed  # of the other searches only the averages' lines grow
     start = None if config.search == "grid" else start_of(config, setup, box)
     asked = Search(config.search, samples, make, start, setup, pauses=config.pauses)
@@ -119,9 +119,13 @@ def _line(name: str, average: str, config: StudyConfig, setup: Setup, space: Spa
 
 
 def _along(directions: dict[str, list[float]], config: StudyConfig, setup: Setup) -> Callable[..., Optimiser]:
-    how = {"seed": config.seed, "lengths": lengths_of(setup) if config.pauses else (1.0,)}
-    prior = balance.of(config.space)["prior"] if len(config.weighted.weights) > 1 else None
-    return partial(CoordinateDescent, rule="line", directions=directions, prior=prior, **how)
+    how = _knowledge(config) | {"seed": config.seed, "directions": directions}
+    return partial(CoordinateDescent, rule="line", **how, lengths=lengths_of(setup) if config.pauses else (1.0,))
+
+
+def _knowledge(config: StudyConfig, known: bool = False) -> dict[str, Any]:
+    """Directions and prior of the balance, where several weights are searched."""
+    return balance.of(config.space, known=known) if len(config.weighted.weights) > 1 else {}
 
 
 def _xbm(asked: Search, config: StudyConfig, space: Space) -> list[Search]:

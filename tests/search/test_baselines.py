@@ -3,12 +3,14 @@
 import subprocess
 import sys
 from importlib.util import find_spec
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 from contract import CENTRE, FINITE, MIXED, PLANE, advance, score
 
 from tune_cd.search.baselines.listed import grid_cells, uniform_draws
+from tune_cd.search.baselines.optuna_rule import SAMPLERS
 from tune_cd.search.methods import NOTES, OPTIMISERS, given
 from tune_cd.search.space import Axis, Space
 
@@ -136,6 +138,12 @@ def test_the_grid_is_finished_after_its_last_cell_whatever_was_known_before():
 
 
 # Optuna -------------------------------------------------------------------------------------------------------
+
+
+def test_the_papers_tpe_is_independent_and_tells_no_lies():
+    samplers = Mock()
+    SAMPLERS["tpe-paper"][1](samplers, 3)
+    samplers.TPESampler.assert_called_once_with(multivariate=False, constant_liar=False, seed=3)
 
 
 @needs_optuna

@@ -117,7 +117,7 @@ class Source:
                 try:
                     return _read_member(archives[root], name)
                 except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, NotImplementedError) as error:
-                    # RuntimeError: encrypted; NotImplementedError: in a way that zipfile does not know
+                    # zipfile raises RuntimeError where a password is needed, NotImplementedError for strong encryption
                     raise UndecodableImage(f"{root}: {name}: {error}") from error
 
             yield read

@@ -138,8 +138,8 @@ class Table:
     """A multilinear surface through measured values, or curves.
 
     ticks: coordinates along each axis, ascending. values [len(ticks[0]), ...], a curve's looks last, NaN: diverged. A
-    point diverges where diverged cells hold more than half of its weight; elsewhere it is the weighted mean of the other
-    cells. A call raises ValueError outside the ticks.
+    point diverges where diverged cells hold more than half of its weight; elsewhere it is the weighted mean of the
+    other cells. A call raises ValueError outside the ticks.
     """
 
     def __init__(self, ticks: list[np.ndarray], values: np.ndarray):

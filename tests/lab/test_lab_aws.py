@@ -36,6 +36,7 @@ TRIALS = 6
 ONE = f"--study one --setup small --num-samples {TRIALS} --no-baseline --images-seen 6000 --workers 1 --full-length"
 ONE += " --cpus-per-trial 2 --seed 3"
 PAIR = "--setup small --no-baseline --images-seen 16000 --workers 1 --full-length --num-samples"
+AT_END = ["completed", "diverged"]
 LONG = 3600  # s; a limit, for a busy machine
 NOTICE = 60  # s, of the two minutes that EC2 gives
 
@@ -168,7 +169,7 @@ def test_from_a_laptop_to_spot_gpus(lab, laptop, sky, bucket):
     until(lambda: reported(place), LONG)
     table = ended(place)
     assert all(map(is_spot, sky.instances("running", "terminated", role="worker"))), "as --ondemand-after never says"
-    assert set(table["status"]) == {"completed", "stopped"}, "a loss with notice is no failure (--max-failures 0)"
+    assert table["status"].isin([*AT_END, "stopped"]).all(), "a loss with notice is no failure (--max-failures 0)"
     assert table["images_seen"].max() == IMAGES and table["images_seen"].sum() <= WORTH * IMAGES + IMAGES / 8
     page = lab / "report.html"
     laptop.python("-m", "tune_cd.report", place, "--study", "lab", "-o", str(page))
@@ -184,7 +185,7 @@ def test_from_a_laptop_to_spot_gpus(lab, laptop, sky, bucket):
     timed("another head", began)
     said = laptop.ray("exec", f"{RUN} {ONE} --results {place} --resume", "--no-config-cache")
     timed(f"{TRIALS - before} of {TRIALS} trials on the new cluster", began)
-    assert "report:" in said and (ended(place, "one")["status"] == "completed").all()
+    assert "report:" in said and ended(place, "one")["status"].isin(AT_END).all()
 
     began = time.monotonic()
     until(lambda: not workers(sky), LONG)
@@ -212,7 +213,7 @@ def test_two_studies_at_a_time_and_a_killed_driver(laptop, sky, bucket):
     began = time.monotonic()
     until(lambda: requested(laptop) < 2, LONG)
     timed("the request of a killed driver is withdrawn", began)
-    until(lambda: (ended(place, "a")["status"] == "completed").sum() == 6, LONG)
+    until(lambda: ended(place, "a")["status"].isin(AT_END).sum() == 6, LONG)
     until(lambda: requested(laptop) == 0, LONG)
     assert sky.refused
     laptop.ray("down", "-y")

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
@@ -64,18 +65,45 @@ def test_a_dead_process_of_this_machine_holds_nothing(store, capsys):
     lock.release()
 
 
-@pytest.mark.parametrize("fields", [{}, {"machine": "another", "pid": 2**30}])
+ELSEWHERE = {"machine": "another", "pid": 2**30}
+
+
+def written(store, seconds_ago: float) -> None:
+    at = time.time() - seconds_ago
+    os.utime(store.where(NAME), (at, at))
+
+
+@pytest.mark.parametrize("fields", [{}, ELSEWHERE])
 def test_a_driver_that_is_silent_for_a_minute_is_gone(store, capsys, fields):
     """One of this machine whose number another process has, and one of another, which is not looked for here."""
     held(store, **fields)
-    with pytest.raises(ValueError, match="ada, holds the study.* ends within a minute"):
-        made(store).acquire()
-    before = time.time() - 61
-    os.utime(store.where(NAME), (before, before))
+    written(store, seconds_ago=61)
     lock = made(store)
     lock.acquire()
-    assert "ada, held the study and is gone" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "ada, held the study and is gone" in said and "alive" not in said, "nothing is waited for"
     lock.release()
+
+
+def test_the_rest_of_the_minute_is_waited_for_where_another_machine_s_driver_is_silent(store, capsys):
+    """As after the loss of a cluster's head."""
+    held(store, **ELSEWHERE)
+    written(store, seconds_ago=59.5)
+    lock = made(store, BEAT)
+    lock.acquire()
+    said = capsys.readouterr().out
+    assert said.index("ada, holds the study; is it alive?") < said.index("ada, held the study and is gone")
+    lock.release()
+
+
+def test_another_machine_s_driver_is_refused_a_rival_when_it_gives_a_sign_of_life(store):
+    held(store, **ELSEWHERE)
+    written(store, seconds_ago=5)
+    beating = threading.Timer(BEAT, written, (store, 0))
+    beating.start()
+    with pytest.raises(ValueError, match="ada, holds the study: .* end that one first"):
+        made(store, BEAT).acquire()
+    beating.join()
 
 
 @pytest.mark.parametrize("content", ["taken", None, b"", b"[]"])

@@ -10,6 +10,7 @@ import json
 import os
 import socket
 import threading
+import time
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -41,14 +42,14 @@ class StudyLock:
         self.lost: str | None = None
 
     def acquire(self) -> None:
-        """Take the lock. Raises ValueError naming a living holder, OSError if the store refuses."""
+        """Take the lock; waits where only a sign of life shows whether another machine's holder lives. Raises
+        ValueError naming a living holder, OSError if the store refuses."""
         if (other := self._read()) is not None:
-            gone = other["machine"] == self._own["machine"] is not None and not Path(f"/proc/{other['pid']}").exists()
-            if not gone and has_driver(self._store, self._study):
-                said = (
-                    "holds the study: two drivers would do the same work twice; end that one first. If it was killed,"
-                )
-                raise ValueError(f"{other['who']}, {said} its hold ends within a minute")
+            here = other["machine"] == self._own["machine"] is not None
+            lives = Path(f"/proc/{other['pid']}").exists() if here else self._beats(other["who"])
+            if lives and has_driver(self._store, self._study):
+                said = "holds the study: two drivers would do the same work twice; end that one first"
+                raise ValueError(f"{other['who']}, {said}")
             print(fold(f"{other['who']}, held the study and is gone; this driver goes on"), flush=True)
         self._write()
         self._beating.start()
@@ -72,6 +73,20 @@ class StudyLock:
         with suppress(OSError):  # else the next driver finds the holder gone
             if (holder := self._read()) is not None and holder["token"] == self._own["token"]:
                 self._store.remove(self._name)
+
+    def _beats(self, who: str) -> bool:
+        """Whether the holder gives a sign of life before it counts as gone."""
+        if has_driver(self._store, self._study):
+            print(fold(f"{who}, holds the study; is it alive? waiting for at most a minute ..."), flush=True)
+        written = self._written()
+        while has_driver(self._store, self._study):
+            time.sleep(self._beat / 5)
+            if self._written() > written + self._beat / 2:
+                return True
+        return False
+
+    def _written(self) -> float:
+        return time.time() - self._store.age(self._name)
 
     def _go_on(self) -> None:
         while not self._stop.wait(self._beat):

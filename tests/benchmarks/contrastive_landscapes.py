@@ -224,12 +224,12 @@ def store(out: str, study: str, pack: Pack, trial: tuple[int, Cell], begun: date
     results.write_trial(out, trial_row(identity, h, asdict(setup) | published | h, told, where, shared))
 
 
-def stored(out: Path, study: str) -> dict[Cell, float]:
+def stored(out: Path, study: str, loss: str) -> dict[Cell, float]:
     """Validation scores of the cells that have a row, 0 where training diverged."""
     if not (out / "trials" / study).exists():
         return {}
-    trials, loss = results.read(out, study), find_loss(GRIDS[study].loss)
-    cells = [Cell.of(dict(params), loss, seed) for params, seed in zip(trials["params"], trials["seed"])]
+    trials = results.read(out, study)
+    cells = [Cell.of(dict(params), find_loss(loss), seed) for params, seed in zip(trials["params"], trials["seed"])]
     return dict(zip(cells, trials["val_score"].fillna(0.0)))
 
 
@@ -250,7 +250,7 @@ def measure(name: str, options: argparse.Namespace) -> None:
     workers, each = 1 if cuda else options.workers, (grid.setup, options.data_root, options.device)
     with ProcessPoolExecutor(workers, get_context("spawn"), Worker.begin, each) as pool:
         for batch_size in options.batch_sizes or grid.batch_sizes:
-            while cells := asked(trained := stored(out, name), batch_size):
+            while cells := asked(trained := stored(out, name, grid.loss), batch_size):
                 begun = time.perf_counter()
                 trials = list(enumerate(cells, len(trained)))
                 lots = [trials] if cuda else [[trial] for trial in trials]
@@ -262,7 +262,7 @@ def measure(name: str, options: argparse.Namespace) -> None:
 
 def publish(name: str, options: argparse.Namespace) -> None:
     """Write a landscape's file from the batch sizes that are whole. Raises ValueError where none is."""
-    trained = stored(options.out, name)
+    trained = stored(options.out, name, GRIDS[name].loss)
     asked_for = options.batch_sizes or sorted({cell.batch_size for cell in trained})
     missing = {b: len(asked(trained, b)) for b in asked_for}
     for batch_size in [b for b in asked_for if missing[b]]:

@@ -155,7 +155,8 @@ def test_what_comes_with_the_package_is_trained_again_in_its_own_set_up(name):
 def test_a_setting_held_back_trains_to_its_published_score_again(name, tmp_path):
     landscape = load(name)
     held = landscape.held_back.iloc[0]
-    cell = Cell.of(held, find_loss(landscape.about["loss"]), held["seed"])
+    loss = landscape.about["loss"]
+    cell = Cell.of(held, find_loss(loss), held["seed"])
     Worker.begin(GRIDS[name].setup, None, "cpu")
     train(str(tmp_path), name, {0: cell})
-    assert stored(tmp_path, name)[cell] == pytest.approx(held["val_score"], abs=3 * landscape.noise(64))
+    assert stored(tmp_path, name, loss)[cell] == pytest.approx(held["val_score"], abs=3 * landscape.noise(64))

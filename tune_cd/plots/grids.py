@@ -44,7 +44,7 @@ from tune_cd.plots.style import (
     symbol,
 )
 
-PALE = 0.45  # opacity of settings that were not tried
+PALE = 0.75  # opacity of settings that were not tried
 TOP = 8  # best cells of a slice that are outlined
 LONELY = 0.5  # octaves from an axis's only tick to its cell's edges
 NOTHING: Mapping[str, float] = {}

@@ -77,7 +77,7 @@ METHODS = AVERAGES | {
     "without-tuned": Style(SKY, "-", "v"),
 }
 
-HOLE, LOST = ("#FFFFFF", "...."), ("#D9D9D9", "xxxx")
+HOLE, LOST = ("#F0F0F0", "xx"), ("#D9D9D9", "xxxx")
 """(colour, hatch) of a cell that was not tried, and of one whose trials did not complete."""
 
 LABELS = {

@@ -3,7 +3,6 @@
 import json
 import math
 from decimal import Decimal
-from functools import partial
 
 import numpy as np
 import pytest
@@ -188,51 +187,21 @@ def test_an_experiment_that_is_restored_keeps_what_was_reported_before(tmp_path,
 # ------------------------------------------------------------------------------------------- a real Tuner
 
 
-def value(config, epoch):
-    return epoch / 8 - abs(math.log10(config["lr"]) + 2)
-
-
-class Class(tune.Trainable):
-    def setup(self, config):
-        self.epoch, self.config = 0, config
-
-    def step(self):
-        self.epoch += 1
-        return at(self.epoch, value(self.config, self.epoch), done=self.epoch >= 8)
-
-    def save_checkpoint(self, checkpoint_dir):
-        return {"epoch": self.epoch}
-
-    def load_checkpoint(self, checkpoint):
-        self.epoch = checkpoint["epoch"]
-
-    def reset_config(self, new_config):
-        self.setup(new_config)
-        return True
-
-
-def function(config):
+def eight_epochs(config):
     for epoch in range(1, 9):
-        tune.report(at(epoch, value(config, epoch)))
-
-
-ASHA = partial(tune.schedulers.ASHAScheduler, reduction_factor=2)
+        tune.report(at(epoch, epoch / 8 - abs(math.log10(config["lr"]) + 2)))
 
 
 @pytest.mark.ray
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "trainable, scheduler, full_length",
-    [(function, ASHA, None), (Class, partial(ASHA, max_t=8), FULL)],
-    ids=["without", "with a full length"],
-)
+@pytest.mark.parametrize("full_length", [None, FULL], ids=["without", "with a full length"])
 def test_trials_that_a_scheduler_ends_are_stopped_with_a_full_length_and_warned_of_without(
-    ray_session, tmp_path, caplog, trainable, scheduler, full_length
+    ray_session, tmp_path, caplog, full_length
 ):
     search = CoordinateDescentSearch(full_length=full_length)
-    callback = search.callback(tmp_path / "r", "s")
-    space = {"lr": tune.loguniform(1e-4, 1.0), "early": False}
-    tuner_of(trainable, search, space, tmp_path / "tune", 12, callbacks=[callback], scheduler=scheduler()).fit()
+    callback, scheduler = search.callback(tmp_path / "r", "s"), tune.schedulers.ASHAScheduler(reduction_factor=2)
+    space = {"lr": tune.loguniform(1e-4, 1.0)}
+    tuner_of(eight_epochs, search, space, tmp_path / "tune", 12, callbacks=[callback], scheduler=scheduler).fit()
     rows = results.read(tmp_path / "r", "s")
     length = rows["scores"].map(lambda scores: scores["epoch"])
     assert length.nunique() > 1, "or there is nothing to tell apart"

@@ -133,13 +133,6 @@ def test_a_lost_trial_that_runs_again_counts_as_one_of_the_workers(tmp_path):
     assert place_of(search, "b") == 4
 
 
-def test_other_failures_are_no_reason_to_ask_again(tmp_path):
-    cut = tuner_of(make(), 9, tmp_path).run(3)
-    cut.fill()
-    cut.fail(cut.running[0], 'Traceback\n  File "t.py"\ntorch.OutOfMemoryError: CUDA out of memory')
-    assert place_of(again(tmp_path), "a") == 4
-
-
 def test_a_study_without_rows_is_begun(tmp_path):
     whole = tuner_of(make(), 6, tmp_path / "whole").rows()
     with pytest.warns(UserWarning, match="begins"):

@@ -63,11 +63,6 @@ def test_a_users_own_that_changes_its_terms_is_an_error():
         run.step()
 
 
-def test_nearest_neighbours_are_measured_beside_the_probe():
-    scores = outcome_of(finished(SSL_SETUP, SSL_DATA)).scores
-    assert 0 < scores["val_knn_accuracy"] <= 1 and 0 < scores["test_knn_accuracy"] <= 1
-
-
 SHORT = ["--set", "images_seen=256", "evaluations=2", "probe_epochs=1", "probe_steps=0", "--device", "cpu"]
 
 
@@ -98,9 +93,3 @@ def test_a_benchmark_averages_unit_vectors_of_raw_embeddings(monkeypatch):
     assert evaluation.evaluate_test([run.model], setup, data) == [{}]
     torch.testing.assert_close(embedded[0], torch.nn.functional.normalize(run.model(images), dim=1))
     assert (run.model(images).norm(dim=1) - 1).abs().min() > 1e-3
-
-
-def test_metric_learning_on_raw_embeddings_is_scored_by_cosines():
-    h = {"Lambda_square": 1e-3, "Lambda_length": 1e-3, "batch_size": 32}
-    outcome = outcome_of(finished(replace(SETUP, loss="own_losses:raw"), h=h))
-    assert outcome.status == "completed" and 0 < outcome.scores["test_r_map"] <= 1

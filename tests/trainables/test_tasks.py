@@ -80,11 +80,6 @@ def test_what_does_not_fit_is_refused(entry, fields, said):
         override(find_setup(*entry), fields.split())
 
 
-def test_a_folder_has_both_tasks():
-    assert find_setup("folder", "small").task == "dml"
-    assert find_setup("folder", "small", "ssl").metric == "probe_accuracy"
-
-
 @pytest.mark.parametrize(
     "fields",
     [{"k": 2.5}, {"images_seen": float("inf")}, {"evaluations": 1.5}, {"embedding": True}, {"memory_size": 10.0}],

@@ -9,7 +9,6 @@ from unittest.mock import DEFAULT, Mock
 import pytest
 import torch
 from forked import Forked
-from recorders import InMemory
 from trainings import DATA, alone, configuration, told
 from trainings import SETUP as USUAL
 
@@ -21,6 +20,34 @@ from trainables.trial import ANEW, PACK, TROUBLES, UNKEPT, UNSAVED, UNSTORED, Tr
 
 SETUP = replace(USUAL, images_seen=256)  # four looks, two iterations of 32 before each
 SETTINGS = [configuration(0.3, 2.0, 32, 0), configuration(0.1, 0.1, 32, 1), configuration(0.5, 1.0, 16, 0)]
+
+
+class InMemory:
+    """What `trainables.trial.Recorder` asks for, without a results folder. `ended`: (config, outcome, where) in order;
+    `states`: by training, latest first; `networks`: (config, score, file) in order."""
+
+    def __init__(self, unstored=None):
+        self.ended, self.networks, self.states, self.known, self.unstored = [], [], {}, {}, unstored
+
+    def key(self, config):
+        weights = [value for name, value in config.items() if name.startswith("Lambda_")]
+        return (*weights, config["batch_size"], config["seed"])
+
+    def recorded(self, config):
+        return self.known.get(self.key(config))
+
+    def record(self, config, outcome, where):
+        self.ended.append((config, outcome, where))
+        return self.unstored
+
+    def saved(self, config):
+        return self.states.get(self.key(config), [])
+
+    def save(self, config, images_seen, state):
+        self.states.setdefault(self.key(config), []).insert(0, (f"at-{images_seen}", state))
+
+    def keep(self, config, val_score, network):
+        self.networks.append((config, val_score, network()))
 
 
 @pytest.fixture

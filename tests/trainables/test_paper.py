@@ -46,15 +46,9 @@ MEMORY = {
 BESIDE = {
     "training.setups.SEARCH_RANGE": (1e-6, 17.0), "training.setups.BATCH_SIZES": (16, 32, 64, 128, 256, 512),
     "training.setups.XBM_RANGE": (1e-2, 1.7e5), "training.setups.XBM_SCHEDULES": ("constant", "plateau"),
-    "training.assembly.REDUCTION": 0.1, "training.assembly.PATIENCE": 4, "training.assembly.THRESHOLD": 1e-3,
-    "training.assembly.COOLDOWN": 2, "training.assembly.LEAST": 0.05,
-    "data.augmentation.SCALE": (0.08, 1.0), "data.augmentation.RATIO": (3 / 4, 4 / 3), "data.augmentation.P_FLIP": 0.5,
-    "data.augmentation.P_JITTER": 0.8, "data.augmentation.P_GREY": 0.2, "data.augmentation.STRENGTH": 0.8,
-    "data.augmentation.HUE": 0.2, "metrics.revisited.SCALES": (1.0, 2**-0.5, 0.5),
-    "datasets.tinyimagenet.VALIDATION_FRACTION": 0.1, "datasets.sop.VALIDATION_FRACTION": 0.1,
     "datasets.omniglot.VALIDATION_ALPHABETS": ("Balinese", "Futurama", "Grantha", "Hebrew", "N_Ko"),
-    "datasets.landmarks.LISTS": {"train": "annotation_clean_train.txt", "validation": "annotation_clean_val.txt"},
 }  # fmt: skip
+"""Those of the plateau, the views, the scales and the fractions for validation show in what they do."""
 
 
 @pytest.mark.parametrize(("dataset", "task"), OWN)

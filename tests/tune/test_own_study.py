@@ -125,20 +125,3 @@ def test_a_long_curve_is_thinned_and_keeps_its_end(monkeypatch):
     for end in range(1, 38):
         curve = kept([(at, at / 100) for at in range(1, end + 1)])
         assert curve[-1] == (end, end / 100) and len(curve) <= 10
-
-
-def test_curves_outlast_a_restored_experiment(tmp_path):
-    def callback():
-        made = CoordinateDescentSearch(**NAMED).callback(tmp_path, "s")
-        made.setup()
-        return made
-
-    first, trial = callback(), FakeTrial(1, {"lr": 0.1})
-    first.on_trial_result(0, [trial], trial, {"acc": 0.1, "training_iteration": 1})
-    second = callback()
-    second.set_state(json.loads(json.dumps(first.get_state())))
-    trial.last_result = {"acc": 0.2, "training_iteration": 2, "done": True}
-    second.on_trial_result(0, [trial], trial, trial.last_result)
-    second.on_trial_complete(0, [trial], trial)
-    second.on_experiment_end([])
-    assert results.read_curves(tmp_path, "s")["val_score"].tolist() == [0.1, 0.2]

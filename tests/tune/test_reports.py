@@ -176,12 +176,12 @@ def test_known_values_that_are_no_numbers_are_refused(reward):
 def test_an_experiment_that_is_restored_keeps_what_was_reported_before(tmp_path, use_result, value):
     """Tune's own snapshot has only the last report of a trial."""
     before = Told(CoordinateDescentSearch(LINE, "acc", "max", use_result=use_result), tmp_path)
-    for result in (at(1, 0.9), at(2, 0.5), at(3)):
-        before.report(result)
+    for n, acc in ((1, [0.9]), (2, [0.5]), (3, [])):
+        before.report(at(n, *acc, training_iteration=n))
     search = CoordinateDescentSearch(LINE, "acc", "max", use_result=use_result)
     row = Told(search, tmp_path, before).row([at(4)])
     agrees(row, search)
-    assert row["val_score"] == value
+    assert row["val_score"] == value and results.read_curves(tmp_path, "s")["val_score"].tolist() == [0.9, 0.5]
 
 
 # ------------------------------------------------------------------------------------------- a real Tuner

@@ -4,7 +4,6 @@ Where trials pause: test_pausing_trials.py.
 """
 
 import math
-import pickle
 
 import pytest
 from bowl import PLANE, START, bowl
@@ -59,14 +58,6 @@ def test_with_one_worker_it_goes_on_as_if_it_had_never_stopped(tmp_path, rule):
         search = again(tmp_path / str(ended), rule=rule)
         assert search.recalled == ended
         assert course(resumed(search, 12, tmp_path / str(ended))) == course(whole)
-
-
-@pytest.mark.parametrize("workers", [1, None], ids=["one worker", "one slot"])
-def test_so_it_does_where_tune_alone_knows_space_and_slots(tmp_path, workers):
-    whole = tuner_of(make(workers), 9, tmp_path / "whole").rows()
-    tuner_of(make(workers), 9, tmp_path).run(5)
-    search = pickle.loads(pickle.dumps(again(tmp_path, workers, space=None, metric=None, mode=None)))
-    assert search.recalled == 5 and course(resumed(search, 9, tmp_path)) == course(whole)
 
 
 @pytest.mark.parametrize("rule", RULES)

@@ -1,6 +1,6 @@
 """A search continued from its table by a new searcher: `from_results(resume=True)`.
 
-Where trials pause: test_pausing_trials.py.
+Where trials pause: test_pausing_trials.py; interrupted after a report: test_interrupted_tuner.py.
 """
 
 import math
@@ -9,7 +9,6 @@ import pytest
 from bowl import PLANE, START, bowl
 from fake_tuner import FakeTuner
 from ray import tune
-from warned import no_warnings
 
 from tune_cd import CoordinateDescentSearch, Linear, Space, results
 
@@ -88,30 +87,6 @@ def test_what_was_lost_is_run_again_under_its_own_number(tmp_path, workers):
     assert rows["attempt"].tolist() == [n == 3 for n in range(9)] and rows["trial_index"].tolist() == list(range(9))
     if workers == 1:
         assert course(rows) == course(whole)
-
-
-@pytest.mark.parametrize("workers", [1, 3])
-@pytest.mark.parametrize("rule", RULES)
-def test_what_was_interrupted_after_a_report_is_run_again_and_its_value_does_not_count(tmp_path, workers, rule):
-    """Also where it is the best of all."""
-
-    def value(h, epoch):
-        return 2.0 if epoch == 1 else bowl(h)
-
-    more = {"value": value, "epochs": 2, "slots": workers}
-    whole = tuner_of(make(workers, rule, use_result="last"), 9, tmp_path / "whole", **more).rows()
-    cut = tuner_of(make(workers, rule, use_result="last"), 9, tmp_path, **more).run(8)
-    cut.fill()
-    for trial in cut.running:
-        cut.step(trial)
-    cut.rows(after=0)
-    search = again(tmp_path, workers, rule, use_result="last")
-    tuner = tuner_of(search, 9 - search.recalled, tmp_path, **more)
-    with no_warnings():
-        rows = tuner.rows()
-    assert search.recalled == 4 and len(cut.running) == workers
-    assert [one.config for one in tuner.trials[:workers]] == [one.config for one in cut.running]
-    assert course(rows) == course(whole)
 
 
 def test_a_lost_trial_that_runs_again_counts_as_one_of_the_workers(tmp_path):

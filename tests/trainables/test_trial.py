@@ -148,16 +148,6 @@ def test_a_training_pauses_where_it_is_told_to_and_goes_on_in_another_trial(make
     assert steps == SETUP.evaluations and told_of(recorder)[-1:] == expected(SETTINGS[0])
 
 
-def test_in_a_pack_one_pauses_while_another_goes_on(make):
-    recorder = InMemory()
-    pack = [paused(SETTINGS[0], 0.25), SETTINGS[1], paused(SETTINGS[2], 0.5)]
-    reports = driven(make({PACK: pack}, recorder, at_once=2))
-    assert reports[0][PACK]["0"]["done"] and "2" not in reports[0][PACK], "its place is taken by the next"
-    statuses = {place: report["status"] for place, report in reports[-1][PACK].items()}
-    assert statuses == {"0": "stopped", "1": "completed", "2": "stopped"}
-    assert told_of(recorder)[-1:] == expected(SETTINGS[1])
-
-
 def test_a_pause_whose_state_cannot_be_kept_costs_images_and_nothing_else(make):
     recorder = InMemory()
     recorder.save = Mock(side_effect=OSError("full"))

@@ -80,13 +80,6 @@ def test_the_search_goes_on_from_its_rows_with_exact_types(tmp_path):
     assert exactly(other.suggest("next")) == exactly(again.suggest("next"))
 
 
-def test_known_points_have_their_exact_values():
-    points = [{"lr": 0.1, "opt": value} for value in SPACE.categories[0].values]
-    search = CoordinateDescentSearch(**NAMED, points_to_evaluate=points, evaluated_rewards=[3.0, 1.0, 2.0, 4.0, 5.0])
-    assert exactly(search.best[0]) == exactly({"lr": 0.1, "opt": "2"}) and search.best[1] == 1.0
-    assert len(search.search.history) == 5
-
-
 def test_paused_trainings_have_runs_and_predicted_ends(tmp_path):
     search = CoordinateDescentSearch(
         **NAMED, points_to_evaluate=POINTS, full_length=("epoch", 4), lengths=(0.5, 1.0), budget=2

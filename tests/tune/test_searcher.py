@@ -185,12 +185,3 @@ def test_results_that_cannot_be_continued_are_refused_and_strangers_left_out(tmp
     stored(tmp_path, [{"lr": 0.1, "wd": 0.1}], metric_name="f1", study="other")
     with pytest.raises(ValueError, match="'acc', 'f1'"):
         CoordinateDescentSearch.from_results(tmp_path)
-
-
-def test_where_a_suggestion_comes_from_is_known_and_no_part_of_it():
-    searcher = make()
-    assert [set(config) for config in drive(searcher, 2)] == [{"lr", "wd"}] * 2
-    first, second = (searcher.trials.origin_of(f"t{n}") for n in range(2))
-    assert first == {"direction": "start", "line_position": 0.0, "trial_index": 0}
-    assert second["direction"] in ("lr", "wd", "random") and second["trial_index"] == 1
-    assert searcher.trials.origin_of("stranger") == {}

@@ -51,6 +51,7 @@ def test_one_step_is_sgd_with_learning_rate_1_on_the_weighted_terms(kind):
     setup, data, h, function = TERMS[kind]
     run, twin = (begun(setup, data, h, seed=3) for _ in range(2))
     images, labels = twin.batch()
+    assert not torch.equal(images[0], images[1]), "two images of a class, or two views of an image"
     z = twin.model.train()(images)
     terms = torch.stack(tuple(function(z, labels)))
     check_step(run, twin, terms)

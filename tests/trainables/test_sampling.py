@@ -99,24 +99,6 @@ def test_one_large_class_costs_neither_memory_nor_time(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "sampler", [KPerClass([0, 0, 1, 1, 1, 2, 2, 2, 3, 3], 6), ViewsPerImage(20, 6)], ids=["class", "view"]
-)
-def test_the_generator_alone_decides(sampler):
-    def draws(seed):
-        generator = seeded(seed)
-        return torch.stack([torch.stack(sampler.draw(generator)) for _ in range(5)])
-
-    torch.manual_seed(1)
-    before = torch.get_rng_state()
-    first = draws(8)
-    assert torch.equal(torch.get_rng_state(), before)
-    torch.manual_seed(2)
-    assert torch.equal(draws(8), first)
-    assert not torch.equal(draws(9), first)
-    assert not torch.equal(first[0], first[1])
-
-
-@pytest.mark.parametrize(
     "batch_size, k, message",
     [
         (512, 2, "needs 256 training classes; this dataset has 155: --batch-size or --batch-sizes up to 310"),

@@ -213,24 +213,6 @@ def test_trials_that_a_scheduler_ends_are_stopped_with_a_full_length_and_warned_
     assert len(said) == (full_length is None)
 
 
-@pytest.mark.parametrize("ends, full_length, warned", [
-    ((1, 3), None, True), ((3, 1), None, True), ((1, 3), ("training_iteration", 8), False), ((3, 3), None, False),
-])  # fmt: skip
-def test_ends_at_different_lengths_are_warned_of_once_unless_the_full_length_is_known(
-    caplog, ends, full_length, warned
-):
-    """Also where the longer one still runs."""
-    search = CoordinateDescentSearch(LINE, "acc", "max", full_length=full_length)
-    for trial_id, end in zip("ab", ends):
-        search.suggest(trial_id)
-        for iteration in range(1, end + 1):
-            search.on_trial_result(trial_id, {"acc": 0.5, "training_iteration": iteration})
-        if trial_id == "a" or end < max(ends):
-            search.on_trial_complete(trial_id, {"acc": 0.5, "training_iteration": end})
-    said = "a trial ended at training_iteration 1, and another has reached"
-    assert caplog.text.count(said) == caplog.text.count("both count as whole") == warned
-
-
 @pytest.mark.parametrize("lengths", [(1.0,), (0.5, 1.0)])
 def test_a_mistyped_length_is_named_at_the_first_report_unless_another_has_had_it(lengths):
     search = CoordinateDescentSearch(LINE, "acc", "max", full_length=("epochs", 8), lengths=lengths)

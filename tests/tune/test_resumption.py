@@ -3,14 +3,12 @@
 Where trials pause: test_pausing_trials.py; interrupted after a report: test_interrupted_tuner.py.
 """
 
-import math
-
 import pytest
 from bowl import PLANE, START, bowl
 from fake_tuner import FakeTuner
 from ray import tune
 
-from tune_cd import CoordinateDescentSearch, Linear, Space, results
+from tune_cd import CoordinateDescentSearch, Space, results
 
 DOMAINS = {"lr": tune.loguniform(1e-6, 1.0), "wd": tune.loguniform(1e-8, 1.0)}
 LOST = "The actor died unexpectedly before finishing this task."
@@ -134,32 +132,3 @@ def test_what_waits_to_run_again_is_part_of_the_state(tmp_path):
     other.restore(str(tmp_path / "state"))
     other.on_trial_complete("a", {"acc": bowl(first)})
     assert [first, other.suggest("b"), other.suggest("c")] == [trial.config for trial in cut.running]
-
-
-def test_integers_linear_axes_and_stopped_trials_go_on_as_well(tmp_path):
-    """The table has every parameter as a float; a stopped trial's value never wins."""
-    space = Space(lr=(1e-6, 1.0), batch_size=[16, 32, 64, 128], momentum=Linear(0.0, 0.9), shift=Linear(-2, 2, step=1))
-    start = {"lr": 0.1, "batch_size": 32, "momentum": 0.0, "shift": -1}
-    arguments = {"space": space, "start": start, "full_length": ("epoch", 2), "use_result": "last"}
-
-    def value(h, epoch):
-        return 0.9 if epoch == 1 else bowl({"lr": h["lr"], "wd": h["batch_size"] * 1e-6}) - (h["shift"] / 10) ** 2
-
-    def begun(folder):
-        """Two trials, and a third that was stopped early."""
-        search = CoordinateDescentSearch(metric="acc", mode="max", **arguments)
-        tuner = FakeTuner(search, value, samples=9, epochs=2, folder=folder).run(4)
-        tuner.fill()
-        [third] = tuner.running
-        tuner.step(third)
-        tuner.stop(third)
-        return tuner
-
-    whole = begun(tmp_path / "whole").rows()
-    begun(tmp_path / "cut").run(9)
-    search = again(tmp_path / "cut", **arguments)
-    tuner = FakeTuner(search, value, samples=9 - search.recalled, epochs=2, folder=tmp_path / "cut")
-    rows, told = tuner.rows(), ["params", "status", "val_score"]
-    assert rows["status"].tolist() == ["stopped" if n == 2 else "completed" for n in range(9)]
-    assert rows[told].equals(whole[told]) and search.recalled == 5 and math.isclose(whole["val_score"][2], 0.9)
-    assert all(type(trial.config[name]) is int for trial in tuner.trials for name in ("batch_size", "shift"))

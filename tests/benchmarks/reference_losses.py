@@ -39,6 +39,15 @@ class WeightedInfoNCE(nn.Module):
         return self.Lambda_e * self.both(embeddings, labels) + (self.Lambda_p - self.Lambda_e) * positive
 
 
+def contrastive(distance: str, margin: float, Lambda_p: float, Lambda_e: float) -> nn.Module:
+    """The weighted margin loss with averages over all pairs; pytorch-metric-learning's default drops the pairs at 0."""
+    reducer = reducers.MultipleReducers({"pos_loss": Weighted(Lambda_p), "neg_loss": Weighted(Lambda_e)})
+    if distance == "cosine":
+        return losses.ContrastiveLoss(1, 1 - margin, distance=distances.CosineSimilarity(), reducer=reducer)
+    euclidean = distances.LpDistance(normalize_embeddings=True, p=2, power=1)
+    return losses.ContrastiveLoss(0, margin, distance=euclidean, reducer=reducer)
+
+
 def build_loss(setup: Setup, Lambda_p: float, Lambda_e: float) -> nn.Module:
     """(embeddings [b, d], labels [b]) -> the weighted loss. Raises ValueError for a loss that was not written here."""
     kind = setup.loss, setup.loss_distance, setup.q, setup.k
@@ -49,6 +58,4 @@ def build_loss(setup: Setup, Lambda_p: float, Lambda_e: float) -> nn.Module:
             f"loss, distance, q and k = {kind}: the reference has margin, euclidean, 1 and any k; infonce, cosine, 1 "
             f"and 2"
         )
-    reducer = reducers.MultipleReducers({"pos_loss": Weighted(Lambda_p), "neg_loss": Weighted(Lambda_e)})
-    euclidean = distances.LpDistance(normalize_embeddings=True, p=2, power=1)
-    return losses.ContrastiveLoss(pos_margin=0, neg_margin=setup.margin, distance=euclidean, reducer=reducer)
+    return contrastive("euclidean", setup.margin, Lambda_p, Lambda_e)

@@ -8,7 +8,6 @@ outcome. $FAULTS: JSON, {trial_index: kind}; see `FAULTS`. "reset": a process th
 import json
 import math
 import os
-import signal
 import sys
 import time
 from dataclasses import replace
@@ -65,7 +64,6 @@ FAULTS = {
     "exception": lambda training: fail(RuntimeError("too hot")),
     "exit": lambda training: sys.exit(1),
     "_exit": lambda training: os._exit(1),
-    "kill": lambda training: os.kill(os.getpid(), signal.SIGKILL),
     "hang": lambda training: time.sleep(3600),
     "memory": lambda training: fail(RuntimeError("CUDA out of memory. Tried to allocate 20.00 GiB")),
     "disk": lambda training: fail(OSError(5, "Input/output error")),

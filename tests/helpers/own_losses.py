@@ -62,10 +62,6 @@ def names_with_a_dash(z, labels):
     return {"pull-in": z.mean()}
 
 
-def one_number(z, labels):
-    return {"pull": 1.0}
-
-
 def per_row(z, labels):
     return {"pull": z.mean(1)}
 

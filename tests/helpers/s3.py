@@ -71,11 +71,7 @@ class Faulty(BaseHTTPRequestHandler):
         kept = {name: value for name, value in self.headers.items() if name.lower() not in HOPS}
         connection.request(self.command, self.path, body, kept | {"Content-Length": str(len(body))})
         response = connection.getresponse()
-        content = response.read()
-        if self.server.after(self.command, self.path):
-            self.close_connection = True  # it was done, and nobody is told
-            return
-        self.answer(response.status, response.getheaders(), content)
+        self.answer(response.status, response.getheaders(), response.read())
 
     def chunks(self):
         """The body, which a sender of chunks does not say the length of."""
@@ -109,9 +105,9 @@ NUMBERS = itertools.count()
 
 @pytest.fixture
 def proxy(server):
-    """A server between the test and S3; `fault` and `after` say what goes wrong."""
+    """A server between the test and S3; `fault` says what goes wrong."""
     between = ThreadingHTTPServer(("127.0.0.1", 0), Faulty)
-    between.behind, between.fault, between.after = server, lambda *_: None, lambda *_: False
+    between.behind, between.fault = server, lambda *_: None
     thread = threading.Thread(target=between.serve_forever, daemon=True)
     thread.start()
     yield between

@@ -12,8 +12,8 @@ class Page:
 
     cut: break the connection after so many bytes of an answer, for the first `cuts` answers.
     ranges: whether Range is obeyed.  etag, modified: stamps of the content.  hang: s before the answer.
-    drip: s between the bytes of the body.  codes: states of the first answers, before it works.  earlier: bodies of the
-    first answers that work.  to: a redirect.  code: the state of whole answers.
+    codes: states of the first answers, before it works.  earlier: bodies of the first answers that work.
+    to: a redirect.  code: the state of whole answers.
     """
 
     data: bytes = b""
@@ -23,7 +23,6 @@ class Page:
     etag: str | None = '"one"'
     modified: str | None = None
     hang: float = 0.0
-    drip: float = 0.0
     codes: list[int] = field(default_factory=list)
     earlier: list[bytes] = field(default_factory=list)
     to: str | None = None
@@ -107,12 +106,5 @@ def answer(server: Server, handler: BaseHTTPRequestHandler) -> None:
     if page.cut is not None and page.cuts > 0:
         page.cuts -= 1
         body = body[: page.cut]
-    if not page.drip:
-        handler.wfile.write(body)
-        return None
-    for k in range(len(body)):
-        handler.wfile.write(body[k : k + 1])
-        handler.wfile.flush()
-        if server.closing.wait(page.drip):
-            return None
+    handler.wfile.write(body)
     return None

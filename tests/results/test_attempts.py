@@ -37,13 +37,6 @@ def test_only_a_later_attempt_supersedes_and_only_what_failed_or_stopped(tmp_pat
     assert results.read_trial(tmp_path, "demo", "t0")["attempt"] == (stored if reason else row).get("attempt", 0)
 
 
-def test_runs_are_numbered_one_after_the_other_and_end_with_a_final_row_or_their_own():
-    assert attempts.next_attempt(None) == 0 and attempts.next_attempt(minimal(attempt=2)) == 3
-    assert not attempts.has_ended(None, 0) and attempts.has_ended(full(), 3)
-    failed = minimal(attempt=1)
-    assert [attempts.has_ended(failed, attempt) for attempt in (0, 1, 2)] == [True, True, False]
-
-
 def test_what_the_machine_lost_runs_again_and_what_failed_where_it_is_asked_for(tmp_path):
     kinds = {"t0": "lost", "t1": "error", "t2": "out_of_memory", "t3": "timeout"}
     for n, (trial, kind) in enumerate(kinds.items()):

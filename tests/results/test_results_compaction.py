@@ -74,14 +74,6 @@ def test_compaction_changes_files_and_nothing_else(tmp_path):
     assert len(names(tmp_path)) == 1
 
 
-def test_nothing_to_compact(tmp_path):
-    assert results.compact(tmp_path) == [] and results.compact(tmp_path, "none") == []
-    with pytest.raises(FileNotFoundError, match="nowhere"):
-        results.compact(tmp_path / "nowhere")
-    with pytest.raises(ValueError, match="name '../up'"):
-        results.compact(tmp_path, "../up")
-
-
 PLAIN = ["study", "trial_id", "attempt", "status", "val_score"]
 
 

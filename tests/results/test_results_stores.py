@@ -13,7 +13,6 @@ from warned import silent
 from tune_cd import results
 from tune_cd.results import parquet, writing
 from tune_cd.results.__main__ import main
-from tune_cd.results.compaction import state
 from tune_cd.results.merging import merge
 from tune_cd.results.store import store_of
 
@@ -69,11 +68,18 @@ def test_credentials_are_refused_and_not_repeated(uri, capsys):
 # S3
 
 
-def test_an_object_store_is_used_like_a_folder(place, tmp_path):
-    bucket = place[: place.index("?")]
+def test_an_object_store_is_used_like_a_folder(place, tmp_path, capsys):
+    """Also once it is compacted."""
+    bucket, places = place[: place.index("?")], (place, tmp_path)
+
+    def alike():
+        for study in (None, "demo", "none"):
+            for read in (results.read, results.read_curves):
+                pd.testing.assert_frame_equal(silent(read, place, study), read(tmp_path, study))
+
     assert results.check_writable(place) == place
     assert len(silent(results.read, place)) == 0
-    for where in (place, tmp_path):
+    for where in places:
         for n in range(4):
             results.write_curve(where, "demo", f"t{n}", [evaluation(images_seen=images) for images in (0, 64)])
             path = results.write_trial(where, full(trial_id=f"t{n}", trial_index=n))
@@ -82,32 +88,18 @@ def test_an_object_store_is_used_like_a_folder(place, tmp_path):
     assert results.write_trial(place, full()) == f"{bucket}/trials/demo/t0.parquet", "not written again"
     with pytest.raises(results.ConflictingRow, match=f"^{bucket}/trials/demo/t0.parquet holds attempt 0, completed"):
         results.write_trial(place, full(val_score=0.9))
-    results.write_trial(place, full(study="other", attempt=1))
-    results.write_trial(tmp_path, full(study="other", attempt=1))
-    for study in (None, "demo", "none"):
-        pd.testing.assert_frame_equal(silent(results.read, place, study), results.read(tmp_path, study))
-        pd.testing.assert_frame_equal(silent(results.read_curves, place, study), results.read_curves(tmp_path, study))
-
-
-def test_an_object_store_is_compacted_verified_and_listed(place, capsys):
-    for n in range(5):
-        results.write_curve(place, "demo", f"t{n}", [evaluation()])
-        results.write_trial(place, (full if n else minimal)(trial_id=f"t{n}", trial_index=n))
-    before, curves = results.read(place), results.read_curves(place)
-    assert main(["compact", place]) == 0
-    assert [parquet.is_compacted(name) for name in store_of(place).listing("trials", recursive=True)] == [True]
-    pd.testing.assert_frame_equal(silent(results.read, place), before)
-    pd.testing.assert_frame_equal(silent(results.read_curves, place), curves)
+    for where in places:
+        results.write_trial(where, full(study="other", attempt=1))
+    alike()
+    for where in places:
+        assert main(["compact", str(where)]) == 0
+        results.write_trial(where, full(study="other", trial_id="t1", trial_index=1, attempt=1))
+    alike()
+    held = store_of(place).listing("trials", recursive=True)
+    assert [parquet.is_compacted(name) for name in held] == [True, True, False]
     with pytest.raises(results.ConflictingRow, match="compact~"):
         results.write_trial(place, full(trial_id="t1", trial_index=1, val_score=0.5))
-    results.write_trial(place, full(attempt=1))
     assert main(["list", place]) == 0 and main(["show", place, "demo"]) == 0
-    assert main(["compact", place]) == 0
-    store_of(place).write("trials/demo/t9.parquet", b"PAR1 half a file")
-    assert main(["compact", place]) == 1
-    state(store_of(place), "demo", done=False)  # as if it had broken off
-    merge(place)
-    assert b'"done": true' in store_of(place).read("studies/demo/compaction.json")
     assert "SECRET" not in "".join(capsys.readouterr())
 
 

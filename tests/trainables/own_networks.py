@@ -54,8 +54,6 @@ TwoInTraining = ending(lambda z, x, training: (z, z) if training else z)
 Squeezed = ending(lambda z, x, training: z.squeeze())
 EvenBatches = ending(of_even_batches)
 NotFinite = ending(lambda z, x, training: z / float(not x.any()))  # finite for images of zeros alone
-Whole = ending(lambda z, x, training: z.long())
-Elsewhere = ending(lambda z, x, training: z.to("meta"))
 Exits = ending(lambda z, x, training: sys.exit(0) if training else z)
 
 

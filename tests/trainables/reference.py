@@ -31,9 +31,7 @@ def mean(values):
 
 def margin_terms(z, labels, margin, kind, q):
     """eq:contrastive averaged as in eq:contrastive_means; z [b, d] array, labels [b] list."""
-    positive = mean(distance(z[i], z[j], kind) ** q for i, j in positive_pairs(labels))
-    entropy = mean(max(0.0, margin - distance(z[i], z[j], kind)) ** q for i, j in negative_pairs(labels))
-    return positive, entropy
+    return margin_terms_of(z, z, positive_pairs(labels), negative_pairs(labels), margin, kind, q)
 
 
 def global_margin_loss(z, labels, margin, kind, q):
@@ -45,14 +43,7 @@ def global_margin_loss(z, labels, margin, kind, q):
 
 def infonce_terms(z, labels, temperature, kind):
     """eq:infoNCE_onepair averaged as in eq:infoNCE_means; z [b, d] array, labels [b] list."""
-
-    def entropy(i, j):
-        others = [j] + [k for k in range(len(labels)) if labels[k] != labels[i]]  # K_ij
-        return math.log(math.fsum(math.exp(-distance(z[i], z[k], kind) / temperature) for k in others))
-
-    pairs = positive_pairs(labels)
-    positive = mean(distance(z[i], z[j], kind) / temperature for i, j in pairs)
-    return positive, mean(entropy(i, j) for i, j in pairs)
+    return infonce_terms_of(z, z, positive_pairs(labels), negative_pairs(labels), temperature, kind)
 
 
 def ranking_scores(rel, relevant):
@@ -62,17 +53,21 @@ def ranking_scores(rel, relevant):
     return gained / sum(top) if any(top) else 0.0, gained / relevant, float(top[0]), sum(top) / relevant
 
 
-def retrieval_scores(embeddings, labels):
-    """Mean of `ranking_scores` over the queries with another image of their class; equal cosines in order of rows."""
+def rankings(embeddings, labels):
+    """For each query with another image of its class, whether the others are of it (0s and 1s), best rank first; equal
+    cosines in order of rows."""
     z = np.asarray(embeddings, dtype=np.float64)
     z = z / np.linalg.norm(z, axis=1, keepdims=True)
-    rows = []
     for query in range(len(z)):
         others = [i for i in range(len(z)) if i != query]
-        relevant = sum(labels[i] == labels[query] for i in others)
-        if relevant:
-            others.sort(key=lambda i, query=query: (-float(z[query] @ z[i]), i))
-            rows.append(ranking_scores([int(labels[i] == labels[query]) for i in others], relevant))
+        others.sort(key=lambda i, query=query: (-float(z[query] @ z[i]), i))
+        if any(hits := [int(labels[i] == labels[query]) for i in others]):
+            yield hits
+
+
+def retrieval_scores(embeddings, labels):
+    """Mean of `ranking_scores` over the queries with another image of their class."""
+    rows = [ranking_scores(hits, sum(hits)) for hits in rankings(embeddings, labels)]
     return dict(zip(("r_map", "map_at_r", "precision_at_1", "r_precision"), np.mean(rows, axis=0), strict=True))
 
 
@@ -107,15 +102,7 @@ def revisited_map(similarities, ground_truth):
 
 def recall_at(embeddings, labels, k):
     """Share of the queries with another image of their class that have one among the k nearest others."""
-    z = np.asarray(embeddings, dtype=np.float64)
-    z = z / np.linalg.norm(z, axis=1, keepdims=True)
-    found = []
-    for query in range(len(z)):
-        others = [i for i in range(len(z)) if i != query]
-        if any(labels[i] == labels[query] for i in others):
-            others.sort(key=lambda i, query=query: (-float(z[query] @ z[i]), i))
-            found.append(any(labels[i] == labels[query] for i in others[:k]))
-    return mean(found)
+    return mean(any(hits[:k]) for hits in rankings(embeddings, labels))
 
 
 def memory_pairs(labels, slots, memory_labels):

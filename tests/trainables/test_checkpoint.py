@@ -6,7 +6,6 @@ from functools import cache
 import pytest
 import torch
 from datafiles import photos
-from pickled import Calls
 from trainings import DATA, KINDS, SETUP, H, advance_one, begun, finished, outcome_of, told
 
 from trainables import train
@@ -58,16 +57,16 @@ def test_the_state_of_another_training_is_refused(tmp_path):
             checkpoint.load(other, tmp_path / "training.pt")
 
 
-@pytest.mark.parametrize("damage", ["cut", "text", "code", "tensor"])
-def test_a_damaged_or_hostile_file_is_refused_by_name(tmp_path, damage, capsys):
+@pytest.mark.parametrize("damage", ["cut", "tensor"])
+def test_a_file_that_is_no_whole_state_is_refused_by_name(tmp_path, damage):
+    """Whatever its bytes: test_security.py."""
     path, training = tmp_path / "training.pt", begun()
-    if damage in ("cut", "text"):
-        path.write_bytes(checkpoint.dumps(training)[:-100] if damage == "cut" else b"no checkpoint")
+    if damage == "cut":
+        path.write_bytes(checkpoint.dumps(training)[:-100])
     else:
-        torch.save(Calls(print, "executed") if damage == "code" else torch.zeros(3), path)
+        torch.save(torch.zeros(3), path)
     with pytest.raises(ValueError, match="training.pt"):
         checkpoint.load(training, path)
-    assert "executed" not in capsys.readouterr().out
 
 
 def test_the_command_goes_on_from_its_file(tmp_path, capsys, monkeypatch, own_cache):

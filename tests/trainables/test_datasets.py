@@ -18,7 +18,6 @@ from trainables.datasets import (
     omniglot,
     tinyimagenet,
 )
-from trainables.datasets.structure import fixed_order
 
 pytestmark = pytest.mark.usefixtures("own_cache")
 
@@ -288,18 +287,6 @@ def test_all_glyphs():
     for image, name in zip(images, names, strict=True):
         assert owners.setdefault(image.tobytes(), name) == name, "one image in two classes"
     assert check_source("glyphs", "/nowhere").training_classes == len(dataset.train.class_names)
-
-
-# --- the rest
-
-
-def test_fixed_order_depends_on_names_and_purpose_alone():
-    names = [f"image {k}" for k in range(50)]
-    order = fixed_order(names, "a")
-    assert sorted(order) == sorted(names) and order != names
-    assert fixed_order(reversed(names), "a") == order
-    assert fixed_order(names, "b") != order
-    assert [name for name in fixed_order([*names, "one more"], "a") if name != "one more"] == order
 
 
 # --- real data

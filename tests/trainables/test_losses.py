@@ -4,10 +4,10 @@ import pytest
 import reference
 import torch
 from embedded import BATCHES, assert_equal, batches, gradient, unit_rows
-from pytorch_metric_learning import distances, losses, reducers
-from reference_losses import Weighted
+from pytorch_metric_learning import losses
+from reference_losses import contrastive
 
-from trainables.losses.terms import cosines, infonce_of, infonce_terms, margin_of, margin_terms, pair_statistics
+from trainables.losses.terms import infonce_terms, margin_terms, pair_statistics
 
 VARIANTS = {
     "margin euclidean": lambda z, y: margin_terms(z, y, margin=1.2),
@@ -49,15 +49,6 @@ def test_the_global_average_is_a_weighting_of_the_two_terms(distance):
     assert_equal([weighted], [reference.global_margin_loss(z.tolist(), labels, 1.2, distance, 1)])
 
 
-def foreign_contrastive(distance, margin, weight_positive, weight_entropy):
-    """pytorch-metric-learning's contrastive loss with averages over all pairs; its default drops the pairs at 0."""
-    reducer = reducers.MultipleReducers({"pos_loss": Weighted(weight_positive), "neg_loss": Weighted(weight_entropy)})
-    if distance == "cosine":
-        return losses.ContrastiveLoss(1, 1 - margin, distance=distances.CosineSimilarity(), reducer=reducer)
-    euclidean = distances.LpDistance(normalize_embeddings=True, p=2, power=1)
-    return losses.ContrastiveLoss(0, margin, distance=euclidean, reducer=reducer)
-
-
 def assert_same_loss(ours, theirs, z):
     """And the same slope."""
     assert_equal([ours(z)], [theirs(z)])
@@ -70,7 +61,7 @@ def assert_same_loss(ours, theirs, z):
 def test_margin_equals_pytorch_metric_learning(labels, distance, balance):
     z, y, b = unit_rows(labels), torch.tensor(labels), len(labels)
     weights = {"separate": (1.0, 1.0), "global": (1 / (b - 1), 1 - 1 / (b - 1))}.get(balance, balance)
-    foreign = foreign_contrastive(distance, 0.5, *weights)
+    foreign = contrastive(distance, 0.5, *weights)
 
     def ours(z):
         positive, entropy = margin_terms(torch.nn.functional.normalize(z), y, 0.5, distance)
@@ -96,23 +87,6 @@ def test_infonce_equals_pytorch_metric_learning(labels, weights):
         return weights[0] * positive + weights[1] * entropy
 
     assert_same_loss(ours, foreign, z)
-
-
-@distances_of
-@pytest.mark.parametrize("density", [0.1, 0.6])
-def test_the_cores_take_any_pairs_of_any_two_sets(distance, density):
-    """Masks that no labels could have made, an anchor without any pair among them."""
-    z, others = unit_rows(range(4), seed=1), unit_rows(range(9), seed=2)
-    draws = torch.rand(4, 9, generator=torch.Generator().manual_seed(3))
-    positives, negatives = draws < density / 2, draws > 1 - density
-    positives[0], negatives[0] = False, False
-    pairs = [[tuple(pair) for pair in mask.nonzero().tolist()] for mask in (positives, negatives)]
-    assert all(pairs)
-    for q in (1, 2):
-        ours = margin_of(cosines(z, others), positives, negatives, 1.2, distance, q)
-        assert_equal(ours, reference.margin_terms_of(z.tolist(), others.tolist(), *pairs, 1.2, distance, q))
-    ours = infonce_of(cosines(z, others), positives, negatives, 0.2, distance)
-    assert_equal(ours, reference.infonce_terms_of(z.tolist(), others.tolist(), *pairs, 0.2, distance))
 
 
 @batches

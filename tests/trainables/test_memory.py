@@ -8,12 +8,12 @@ import torch
 from embedded import assert_equal, gradient, seeded
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pytorch_metric_learning import distances, losses, reducers
-from reference_losses import Weighted
+from pytorch_metric_learning import losses
+from reference_losses import contrastive
 from torch.nn.functional import normalize
 
 from trainables.losses.memory import CrossBatchMemory, memory_terms, memory_weights
-from trainables.losses.terms import infonce_terms, margin_terms
+from trainables.losses.terms import margin_terms
 
 B, K, D, SIZE = 8, 2, 5, 27  # 27 is no multiple of 8: the fourth batch wraps around
 VARIANTS = {
@@ -27,21 +27,12 @@ VARIANTS = {
 variants = pytest.mark.parametrize("variant", VARIANTS.values(), ids=VARIANTS)
 
 
-def batch(step, b=B, dtype=torch.float64):
-    """(z [b, D] unit rows around a common centre, labels [b]): K of each class, other classes in other steps."""
+def batch(step):
+    """(z [B, D] unit rows around a common centre, labels [B]): K of each class, other classes in other steps."""
     generator = seeded(step)
-    z = normalize(torch.randn(b, D, generator=generator, dtype=torch.float64) + 0.8, dim=1).to(dtype)
-    classes = torch.randperm(12, generator=generator)[: b // K]
+    z = normalize(torch.randn(B, D, generator=generator, dtype=torch.float64) + 0.8, dim=1)
+    classes = torch.randperm(12, generator=generator)[: B // K]
     return z, classes.repeat_interleave(K)
-
-
-def filled_memory(steps, size=SIZE, dtype=torch.float64):
-    """(memory after that many batches, the last z, its labels, its slots)."""
-    memory = CrossBatchMemory(size, D).to(dtype)
-    for step in range(steps):
-        z, labels = batch(step, dtype=dtype)
-        slots = memory.enqueue(z, labels)
-    return memory, z, labels, slots
 
 
 # The queue
@@ -74,9 +65,8 @@ def test_the_memory_is_a_deque(size_and_batches):
 
 
 def test_what_is_remembered_has_no_history_and_is_a_copy():
-    memory = CrossBatchMemory(6, D)
-    z = batch(0, b=4, dtype=torch.float32)[0].requires_grad_()
-    memory.enqueue(z, torch.tensor([0, 0, 1, 1]))
+    memory, (z, labels) = CrossBatchMemory(SIZE, D).double(), batch(0)
+    memory.enqueue(z.requires_grad_(), labels)
     assert not memory.embeddings.requires_grad
     before = memory.embeddings.clone()
     with torch.no_grad():
@@ -90,7 +80,10 @@ def test_what_is_remembered_has_no_history_and_is_a_copy():
 @variants
 @pytest.mark.parametrize("steps", [1, 2, 3, 4, 7])
 def test_the_terms_are_loops_over_the_pairs(variant, steps):
-    memory, z, labels, slots = filled_memory(steps)
+    memory = CrossBatchMemory(SIZE, D).double()
+    for step in range(steps):
+        z, labels = batch(step)
+        slots = memory.enqueue(z, labels)
     filled = min(SIZE, steps * B)
     others, other_labels = memory.embeddings[:filled].tolist(), memory.labels[:filled].tolist()
     pairs = reference.memory_pairs(labels.tolist(), slots.tolist(), other_labels)
@@ -104,47 +97,12 @@ def test_the_terms_are_loops_over_the_pairs(variant, steps):
     assert (positive_pairs, negative_pairs) == (len(pairs[0]), len(pairs[1]))
 
 
-@variants
-def test_a_memory_of_just_the_batch_gives_the_batchs_terms(variant):
-    how = {name: value for name, value in variant.items() if name != "loss"}
-    for size in (B, SIZE):
-        memory, z, labels, slots = filled_memory(1, size)
-        *terms, positive_pairs, negative_pairs = memory_terms(z, labels, slots, memory, **variant)
-        assert_equal(terms, {"margin": margin_terms, "infonce": infonce_terms}[variant["loss"]](z, labels, **how))
-        assert (positive_pairs, negative_pairs) == (B * (K - 1), B * (B - K))
-
-
-@variants
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_an_unfilled_slot_never_takes_part(variant, dtype):
-    """To the bit, whatever finite embedding or label lies there."""
-
-    def outcome(memory):
-        terms = memory_terms(z, labels, slots, memory, **variant)
-        return [*terms, gradient(lambda z: sum(memory_terms(z, labels, slots, memory, **variant)[:2]), z)]
-
-    memory, z, labels, slots = filled_memory(2, dtype=dtype)
-    before = outcome(memory)
-    generator = seeded(9)
-    for scale in (1.0, 1e9):
-        memory.embeddings[2 * B :] = scale * torch.randn(SIZE - 2 * B, D, generator=generator)
-        memory.labels[2 * B :] = labels[torch.randint(B, (SIZE - 2 * B,), generator=generator)]
-        assert all(torch.equal(a, b) for a, b in zip(before, outcome(memory), strict=True))
-
-
-def foreign_loss(loss, weight_positive, weight_entropy):
-    """pytorch-metric-learning's losses, averaged over all pairs; cosine margin 0.5 or InfoNCE at temperature 0.1."""
-    if loss == "infonce":  # its one loss is positive + entropy, both offsets of 1 / temperature cancel
-        return losses.NTXentLoss(temperature=0.1)
-    by_kind = reducers.MultipleReducers({"pos_loss": Weighted(weight_positive), "neg_loss": Weighted(weight_entropy)})
-    return losses.ContrastiveLoss(1, 0.5, distance=distances.CosineSimilarity(), reducer=by_kind)
-
-
 @pytest.mark.parametrize("size", [B, 24, SIZE])
 @pytest.mark.parametrize("loss, weights", [("margin", (0.3, 2.0)), ("infonce", (1.0, 1.0))])
 def test_it_equals_pytorch_metric_learnings_memory(loss, weights, size):
     """Theirs enqueues first too, leaves out the item's own copy alone, and gives the memory's loss alone."""
-    foreign = losses.CrossBatchMemory(foreign_loss(loss, *weights), embedding_size=D, memory_size=size)
+    of_batch = losses.NTXentLoss(temperature=0.1) if loss == "infonce" else contrastive("cosine", 0.5, *weights)
+    foreign = losses.CrossBatchMemory(of_batch, embedding_size=D, memory_size=size)
     memory = CrossBatchMemory(size, D).double()
     variant = VARIANTS[f"{loss} cosine"]
     for step in range(9):

@@ -11,11 +11,7 @@ from reference import distance as distance_of
 
 from trainables.losses import infonce_terms, margin_terms
 from trainables.losses.mining import MINING, mined
-from trainables.losses.registry import find_loss
-from trainables.training.setup import MINING as SET_UP_MINING
-from trainables.training.setup import NEGATIVES as SET_UP_NEGATIVES
-from trainables.training.setup import override, without_effect
-from trainables.training.setups import find_setup
+from trainables.training.setup import NEGATIVES
 
 
 def masks(labels):
@@ -76,7 +72,7 @@ def test_margin_terms_are_means_over_the_pairs_that_are_kept(labels, mining):
     assert_equal(margin_terms(z, torch.tensor(labels), 0.5, mining=mining), expected)
 
 
-CHOICES = [(negatives, mining) for negatives in SET_UP_NEGATIVES for mining in MINING]
+CHOICES = [(negatives, mining) for negatives in NEGATIVES for mining in MINING]
 CHOICES.remove(("decoupled", "semihard"))  # an anchor without a semi-hard negative has an empty K
 
 
@@ -121,18 +117,3 @@ def test_a_batch_whose_negatives_are_all_far_has_entropy_0(mining):
     apart = torch.eye(12, dtype=torch.float64)[torch.arange(12) // 2]
     positive, entropy = margin_terms(apart, torch.tensor(BATCHES["two per class"]), 0.5, mining=mining)
     assert entropy == 0 and positive < 1e-5
-
-
-def test_a_set_up_names_them():
-    """A training uses them; where they have no effect that is said."""
-    margin, infonce = (find_setup("glyphs", "small", loss=loss) for loss in ("margin", "infonce"))
-    labels = BATCHES["four per class"]
-    z, y = unit_rows(labels), torch.tensor(labels)
-    for setup, fields, expected in (
-        (margin, ["mining=hard"], margin_terms(z, y, mining="hard")),
-        (infonce, ["mining=easy_positive", "negatives=all"],
-         infonce_terms(z, y, mining="easy_positive", negatives="all")),
-    ):  # fmt: skip
-        assert_equal(find_loss(setup.loss).compute(z, y, override(setup, fields)).values(), expected)
-    assert "no effect with loss = 'margin'" in without_effect([margin], ["negatives=all"])[0]
-    assert SET_UP_MINING == MINING and set(SET_UP_NEGATIVES) == {"others", "decoupled", "all"}

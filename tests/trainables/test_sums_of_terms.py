@@ -9,38 +9,12 @@ from trainings import SETUP, SSL_DATA, SSL_SETUP, begun, blobs, finished, outcom
 
 from trainables import train
 from trainables.data.resident import DeviceData
-from trainables.losses import LOSSES, find_loss
 from trainables.training import evaluation
 from trainables.training.setups import find_setup
 
 VICREG = replace(SSL_SETUP, loss="vicreg", projector="24-16")
 
 H = {"Lambda_sim": 2.5, "Lambda_std": 2.5, "Lambda_cov": 0.1, "batch_size": 32}
-EVERY = {
-    "margin": (0.3, 2.0), "infonce": (0.3, 0.3), "alignment_uniformity": (0.2, 0.2), "barlow_twins": (0.001, 5e-6),
-    "vicreg": (1.0, 1.0, 0.04), "siglip": (0.1, 0.1), "own_losses:three_parts": (0.2, 0.3, 0.1),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("loss", EVERY)
-def test_a_learning_rate_in_the_weights_gives_the_same_parameters(loss):
-    """SGD at rate 1 with weights c lambda, and at rate c with weights lambda; powers of two, so that nothing rounds."""
-    setup = replace(SSL_SETUP, loss=loss, projector="16-8" if not find_loss(loss).normalised else "")
-
-    def parameters(rate, steps=3):
-        h = {name: weight / rate for name, weight in zip(find_loss(loss).weights, EVERY[loss], strict=True)}
-        run = begun(setup, SSL_DATA, h | {"batch_size": 32})
-        for group in run.optimiser.param_groups:
-            group["lr"] = rate
-        run.model.train()
-        for _ in range(steps):
-            run.step()
-        return torch.cat([one.detach().flatten() for one in run.model.parameters()])
-
-    moved = parameters(1.0)
-    assert torch.equal(moved, parameters(0.25)) and torch.equal(moved, parameters(4.0))
-    assert (moved - parameters(1.0, steps=0)).abs().max() > 1e-3
-    assert set(EVERY) > set(LOSSES), "each is trained here"
 
 
 def test_results_have_the_terms_under_their_names():
@@ -61,11 +35,6 @@ def test_a_users_own_that_changes_its_terms_is_an_error():
     run = begun(replace(SETUP, loss="own_losses:changing"), h={"Lambda_a": 1.0, "batch_size": 32})
     with pytest.raises(ValueError, match=r"returned the terms \['b'\], and \['a'\] at first"):
         run.step()
-
-
-def test_nearest_neighbours_are_measured_beside_the_probe():
-    scores = outcome_of(finished(SSL_SETUP, SSL_DATA)).scores
-    assert 0 < scores["val_knn_accuracy"] <= 1 and 0 < scores["test_knn_accuracy"] <= 1
 
 
 SHORT = ["--set", "images_seen=256", "evaluations=2", "probe_epochs=1", "probe_steps=0", "--device", "cpu"]
@@ -98,9 +67,3 @@ def test_a_benchmark_averages_unit_vectors_of_raw_embeddings(monkeypatch):
     assert evaluation.evaluate_test([run.model], setup, data) == [{}]
     torch.testing.assert_close(embedded[0], torch.nn.functional.normalize(run.model(images), dim=1))
     assert (run.model(images).norm(dim=1) - 1).abs().min() > 1e-3
-
-
-def test_metric_learning_on_raw_embeddings_is_scored_by_cosines():
-    h = {"Lambda_square": 1e-3, "Lambda_length": 1e-3, "batch_size": 32}
-    outcome = outcome_of(finished(replace(SETUP, loss="own_losses:raw"), h=h))
-    assert outcome.status == "completed" and 0 < outcome.scores["test_r_map"] <= 1

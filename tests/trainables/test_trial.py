@@ -9,7 +9,6 @@ from unittest.mock import DEFAULT, Mock
 import pytest
 import torch
 from forked import Forked
-from recorders import InMemory
 from trainings import DATA, alone, configuration, told
 from trainings import SETUP as USUAL
 
@@ -21,6 +20,34 @@ from trainables.trial import ANEW, PACK, TROUBLES, UNKEPT, UNSAVED, UNSTORED, Tr
 
 SETUP = replace(USUAL, images_seen=256)  # four looks, two iterations of 32 before each
 SETTINGS = [configuration(0.3, 2.0, 32, 0), configuration(0.1, 0.1, 32, 1), configuration(0.5, 1.0, 16, 0)]
+
+
+class InMemory:
+    """What `trainables.trial.Recorder` asks for, without a results folder. `ended`: (config, outcome, where) in order;
+    `states`: by training, latest first; `networks`: (config, score, file) in order."""
+
+    def __init__(self, unstored=None):
+        self.ended, self.networks, self.states, self.known, self.unstored = [], [], {}, {}, unstored
+
+    def key(self, config):
+        weights = [value for name, value in config.items() if name.startswith("Lambda_")]
+        return (*weights, config["batch_size"], config["seed"])
+
+    def recorded(self, config):
+        return self.known.get(self.key(config))
+
+    def record(self, config, outcome, where):
+        self.ended.append((config, outcome, where))
+        return self.unstored
+
+    def saved(self, config):
+        return self.states.get(self.key(config), [])
+
+    def save(self, config, images_seen, state):
+        self.states.setdefault(self.key(config), []).insert(0, (f"at-{images_seen}", state))
+
+    def keep(self, config, val_score, network):
+        self.networks.append((config, val_score, network()))
 
 
 @pytest.fixture
@@ -119,16 +146,6 @@ def test_a_training_pauses_where_it_is_told_to_and_goes_on_in_another_trial(make
         assert outcome.status == status and outcome.images_seen == reports[-1]["images_seen"] == images
         assert (outcome.test_score is None) == (status == "stopped")
     assert steps == SETUP.evaluations and told_of(recorder)[-1:] == expected(SETTINGS[0])
-
-
-def test_in_a_pack_one_pauses_while_another_goes_on(make):
-    recorder = InMemory()
-    pack = [paused(SETTINGS[0], 0.25), SETTINGS[1], paused(SETTINGS[2], 0.5)]
-    reports = driven(make({PACK: pack}, recorder, at_once=2))
-    assert reports[0][PACK]["0"]["done"] and "2" not in reports[0][PACK], "its place is taken by the next"
-    statuses = {place: report["status"] for place, report in reports[-1][PACK].items()}
-    assert statuses == {"0": "stopped", "1": "completed", "2": "stopped"}
-    assert told_of(recorder)[-1:] == expected(SETTINGS[1])
 
 
 def test_a_pause_whose_state_cannot_be_kept_costs_images_and_nothing_else(make):

@@ -16,7 +16,6 @@ from trainables.losses import (
     vicreg_terms,
 )
 from trainables.losses.two_views import two_views
-from trainables.training.setups import find_setup
 
 TERMS = {
     "alignment_uniformity": (alignment_uniformity_terms, oracles.alignment_uniformity),
@@ -135,11 +134,3 @@ def test_two_views_of_a_batch_lie_side_by_side():
     assert one.tolist() == [[0, 1], [4, 5], [8, 9]] and other.tolist() == [[2, 3], [6, 7], [10, 11]]
     with pytest.raises(ValueError, match="z has 5 rows; an even number"):
         two_views(z[:5], labels[:5])
-
-
-@names
-def test_the_registry_computes_the_terms_of_a_batch(name):
-    setup, (z, other) = find_setup("glyphs", "small", loss=name), views(name)
-    batch = torch.stack((z, other), dim=1).flatten(0, 1)  # [2 n, d]
-    terms = LOSSES[name].compute(batch, torch.arange(6).repeat_interleave(2), setup)
-    assert_same(terms, TERMS[name][1](z.tolist(), other.tolist()))

@@ -49,15 +49,6 @@ def numbers(tmp_path):
     return {row.trial_id: (row.trial_index, row.params["lr"], row.attempt) for row in rows}
 
 
-def test_a_second_run_into_a_study_is_numbered_behind_the_first(tmp_path):
-    run(make(tmp_path), lrs(0.1, 0.2))
-    second = lrs(0.1, 0.3)
-    run(make(tmp_path), second[::-1], listed=second)
-    told = numbers(tmp_path)
-    assert told["cd-00000"] == (0, 0.1, 0) and told["cd-00001"] == (1, 0.2, 0)
-    assert {told["cd-00002"][1], told["cd-00003"][1]} == {0.1, 0.3} and len(told) == 4
-
-
 def warned(caplog, callback):
     """What a run logs of earlier rows."""
     caplog.clear()

@@ -14,8 +14,10 @@ from tune_cd.analysis.runs import runs_of
 from tune_cd.results.rows import searched_in
 from tune_cd.tune.callback import curves
 
-SPACE = Space(lr=(1e-4, 1.0), opt=["adam", "2", 2, True, None])
-POINTS = [{"lr": 10.0 ** -(n + 1) * 2, "opt": value} for n, value in enumerate(SPACE.categories[0].values[:4])]
+SPACE = Space(lr=(1e-4, 1.0), width=[32, 64], opt=["adam", "2", 2, True, None])
+POINTS = [
+    {"lr": 10.0 ** -(n + 1) * 2, "width": 64, "opt": value} for n, value in enumerate(SPACE.categories[0].values[:4])
+]
 NAMED = {"space": SPACE, "metric": "acc", "mode": "min"}
 
 
@@ -35,9 +37,9 @@ def study(folder, **arguments):
 def test_a_row_has_the_users_own_numbers_types_and_space(tmp_path):
     study(tmp_path)
     rows = results.read(tmp_path, "s")
-    assert rows["params"].tolist() == [{"lr": h["lr"]} for h in POINTS]
+    assert rows["params"].tolist() == [{"lr": h["lr"], "width": 64.0} for h in POINTS]
     assert [one["opt"] for one in rows["choices"]] == ["adam", '"2"', "2", "true"]
-    assert [exactly(searched_in(row)) for row in rows.to_dict("records")] == [exactly(h) for h in POINTS]
+    assert [exactly(SPACE.check(searched_in(row))) for row in rows.to_dict("records")] == [exactly(h) for h in POINTS]
     assert set(zip(rows["metric_name"], rows["mode"], rows["status"])) == {("acc", "min", "completed")}
     assert rows["val_score"].tolist() == pytest.approx([loss(h, 4) for h in POINTS])
     assert searched_in(best_trial(rows)) == min(POINTS, key=lambda h: loss(h, 4))
@@ -48,12 +50,12 @@ def test_a_row_has_the_users_own_numbers_types_and_space(tmp_path):
 
 def test_the_users_own_constants_stay_in_the_row_beside_the_searchs_space(tmp_path):
     callback = CoordinateDescentSearch(**NAMED).callback(tmp_path, "s")
-    trial = FakeTrial(1, POINTS[0], {"acc": 0.5}, width=8, space="my own")
+    trial = FakeTrial(1, POINTS[0], {"acc": 0.5}, depth=8, space="my own")
     callback.setup()
     callback.on_trial_result(0, [trial], trial, trial.last_result)
     callback.on_trial_complete(0, [trial], trial)
     config = json.loads(results.read(tmp_path, "s")["config"][0])
-    assert (config["space (own)"], config["width"]) == ("my own", 8) and Space.from_json(config["space"]) == SPACE
+    assert (config["space (own)"], config["depth"]) == ("my own", 8) and Space.from_json(config["space"]) == SPACE
 
 
 def test_every_report_is_on_the_curve_and_the_study_is_compacted(tmp_path):
@@ -78,13 +80,6 @@ def test_the_search_goes_on_from_its_rows_with_exact_types(tmp_path):
     other = CoordinateDescentSearch()
     other.set_state(json.loads(json.dumps(again.get_state())))
     assert exactly(other.suggest("next")) == exactly(again.suggest("next"))
-
-
-def test_known_points_have_their_exact_values():
-    points = [{"lr": 0.1, "opt": value} for value in SPACE.categories[0].values]
-    search = CoordinateDescentSearch(**NAMED, points_to_evaluate=points, evaluated_rewards=[3.0, 1.0, 2.0, 4.0, 5.0])
-    assert exactly(search.best[0]) == exactly({"lr": 0.1, "opt": "2"}) and search.best[1] == 1.0
-    assert len(search.search.history) == 5
 
 
 def test_paused_trainings_have_runs_and_predicted_ends(tmp_path):
@@ -125,20 +120,3 @@ def test_a_long_curve_is_thinned_and_keeps_its_end(monkeypatch):
     for end in range(1, 38):
         curve = kept([(at, at / 100) for at in range(1, end + 1)])
         assert curve[-1] == (end, end / 100) and len(curve) <= 10
-
-
-def test_curves_outlast_a_restored_experiment(tmp_path):
-    def callback():
-        made = CoordinateDescentSearch(**NAMED).callback(tmp_path, "s")
-        made.setup()
-        return made
-
-    first, trial = callback(), FakeTrial(1, {"lr": 0.1})
-    first.on_trial_result(0, [trial], trial, {"acc": 0.1, "training_iteration": 1})
-    second = callback()
-    second.set_state(json.loads(json.dumps(first.get_state())))
-    trial.last_result = {"acc": 0.2, "training_iteration": 2, "done": True}
-    second.on_trial_result(0, [trial], trial, trial.last_result)
-    second.on_trial_complete(0, [trial], trial)
-    second.on_experiment_end([])
-    assert results.read_curves(tmp_path, "s")["val_score"].tolist() == [0.1, 0.2]

@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 from ray import tune
 
@@ -18,8 +19,8 @@ def test_conversion_of_tunes_domains():
             "b": tune.choice([64, 16, 32]),
             "opt": {"lr": tune.loguniform(1e-5, 1e-1), "name": "sgd"},
             "u": tune.uniform(-1, 1),
-            "qu": tune.quniform(0, 0.3, 0.1),
-            "r": tune.randint(0, 5),
+            "qu": tune.quniform(np.float32(0), 0.3, 0.1),
+            "r": tune.randint(*np.array([0, 5])),
             "qr": tune.qrandint(-4, 8, 4),
             "q1": tune.qrandint(1, 4, 1),
             "z": tune.choice([0.5, 0, 0.1]),

@@ -3,7 +3,6 @@
 import json
 import math
 from decimal import Decimal
-from functools import partial
 
 import numpy as np
 import pytest
@@ -177,62 +176,32 @@ def test_known_values_that_are_no_numbers_are_refused(reward):
 def test_an_experiment_that_is_restored_keeps_what_was_reported_before(tmp_path, use_result, value):
     """Tune's own snapshot has only the last report of a trial."""
     before = Told(CoordinateDescentSearch(LINE, "acc", "max", use_result=use_result), tmp_path)
-    for result in (at(1, 0.9), at(2, 0.5), at(3)):
-        before.report(result)
+    for n, acc in ((1, [0.9]), (2, [0.5]), (3, [])):
+        before.report(at(n, *acc, training_iteration=n))
     search = CoordinateDescentSearch(LINE, "acc", "max", use_result=use_result)
     row = Told(search, tmp_path, before).row([at(4)])
     agrees(row, search)
-    assert row["val_score"] == value
+    assert row["val_score"] == value and results.read_curves(tmp_path, "s")["val_score"].tolist() == [0.9, 0.5]
 
 
 # ------------------------------------------------------------------------------------------- a real Tuner
 
 
-def value(config, epoch):
-    return epoch / 8 - abs(math.log10(config["lr"]) + 2)
-
-
-class Class(tune.Trainable):
-    def setup(self, config):
-        self.epoch, self.config = 0, config
-
-    def step(self):
-        self.epoch += 1
-        return at(self.epoch, value(self.config, self.epoch), done=self.epoch >= 8)
-
-    def save_checkpoint(self, checkpoint_dir):
-        return {"epoch": self.epoch}
-
-    def load_checkpoint(self, checkpoint):
-        self.epoch = checkpoint["epoch"]
-
-    def reset_config(self, new_config):
-        self.setup(new_config)
-        return True
-
-
-def function(config):
+def eight_epochs(config):
     for epoch in range(1, 9):
-        tune.report(at(epoch, value(config, epoch)))
-
-
-ASHA = partial(tune.schedulers.ASHAScheduler, reduction_factor=2)
+        tune.report(at(epoch, epoch / 8 - abs(math.log10(config["lr"]) + 2)))
 
 
 @pytest.mark.ray
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "trainable, scheduler, full_length",
-    [(function, ASHA, None), (Class, partial(ASHA, max_t=8), FULL)],
-    ids=["without", "with a full length"],
-)
+@pytest.mark.parametrize("full_length", [None, FULL], ids=["without", "with a full length"])
 def test_trials_that_a_scheduler_ends_are_stopped_with_a_full_length_and_warned_of_without(
-    ray_session, tmp_path, caplog, trainable, scheduler, full_length
+    ray_session, tmp_path, caplog, full_length
 ):
     search = CoordinateDescentSearch(full_length=full_length)
-    callback = search.callback(tmp_path / "r", "s")
-    space = {"lr": tune.loguniform(1e-4, 1.0), "early": False}
-    tuner_of(trainable, search, space, tmp_path / "tune", 12, callbacks=[callback], scheduler=scheduler()).fit()
+    callback, scheduler = search.callback(tmp_path / "r", "s"), tune.schedulers.ASHAScheduler(reduction_factor=2)
+    space = {"lr": tune.loguniform(1e-4, 1.0)}
+    tuner_of(eight_epochs, search, space, tmp_path / "tune", 12, callbacks=[callback], scheduler=scheduler).fit()
     rows = results.read(tmp_path / "r", "s")
     length = rows["scores"].map(lambda scores: scores["epoch"])
     assert length.nunique() > 1, "or there is nothing to tell apart"
@@ -242,24 +211,6 @@ def test_trials_that_a_scheduler_ends_are_stopped_with_a_full_length_and_warned_
     assert {row.params["lr"]: row.status == "stopped" for row in rows.itertuples()} == counted
     said = [record.getMessage() for record in caplog.records if "both count as whole" in record.getMessage()]
     assert len(said) == (full_length is None)
-
-
-@pytest.mark.parametrize("ends, full_length, warned", [
-    ((1, 3), None, True), ((3, 1), None, True), ((1, 3), ("training_iteration", 8), False), ((3, 3), None, False),
-])  # fmt: skip
-def test_ends_at_different_lengths_are_warned_of_once_unless_the_full_length_is_known(
-    caplog, ends, full_length, warned
-):
-    """Also where the longer one still runs."""
-    search = CoordinateDescentSearch(LINE, "acc", "max", full_length=full_length)
-    for trial_id, end in zip("ab", ends):
-        search.suggest(trial_id)
-        for iteration in range(1, end + 1):
-            search.on_trial_result(trial_id, {"acc": 0.5, "training_iteration": iteration})
-        if trial_id == "a" or end < max(ends):
-            search.on_trial_complete(trial_id, {"acc": 0.5, "training_iteration": end})
-    said = "a trial ended at training_iteration 1, and another has reached"
-    assert caplog.text.count(said) == caplog.text.count("both count as whole") == warned
 
 
 @pytest.mark.parametrize("lengths", [(1.0,), (0.5, 1.0)])

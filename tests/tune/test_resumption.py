@@ -1,18 +1,14 @@
 """A search continued from its table by a new searcher: `from_results(resume=True)`.
 
-Where trials pause: test_pausing_trials.py.
+Where trials pause: test_pausing_trials.py; interrupted after a report: test_interrupted_tuner.py.
 """
-
-import math
-import pickle
 
 import pytest
 from bowl import PLANE, START, bowl
 from fake_tuner import FakeTuner
 from ray import tune
-from warned import no_warnings
 
-from tune_cd import CoordinateDescentSearch, Linear, Space, results
+from tune_cd import CoordinateDescentSearch, Space, results
 
 DOMAINS = {"lr": tune.loguniform(1e-6, 1.0), "wd": tune.loguniform(1e-8, 1.0)}
 LOST = "The actor died unexpectedly before finishing this task."
@@ -61,14 +57,6 @@ def test_with_one_worker_it_goes_on_as_if_it_had_never_stopped(tmp_path, rule):
         assert course(resumed(search, 12, tmp_path / str(ended))) == course(whole)
 
 
-@pytest.mark.parametrize("workers", [1, None], ids=["one worker", "one slot"])
-def test_so_it_does_where_tune_alone_knows_space_and_slots(tmp_path, workers):
-    whole = tuner_of(make(workers), 9, tmp_path / "whole").rows()
-    tuner_of(make(workers), 9, tmp_path).run(5)
-    search = pickle.loads(pickle.dumps(again(tmp_path, workers, space=None, metric=None, mode=None)))
-    assert search.recalled == 5 and course(resumed(search, 9, tmp_path)) == course(whole)
-
-
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("workers, slots, ends", [(3, 9, None), (None, 3, lambda n: n // 2)], ids=["workers", "slots"])
 def test_with_several_workers_nothing_is_trained_twice_and_no_place_is_given_twice(
@@ -99,30 +87,6 @@ def test_what_was_lost_is_run_again_under_its_own_number(tmp_path, workers):
         assert course(rows) == course(whole)
 
 
-@pytest.mark.parametrize("workers", [1, 3])
-@pytest.mark.parametrize("rule", RULES)
-def test_what_was_interrupted_after_a_report_is_run_again_and_its_value_does_not_count(tmp_path, workers, rule):
-    """Also where it is the best of all."""
-
-    def value(h, epoch):
-        return 2.0 if epoch == 1 else bowl(h)
-
-    more = {"value": value, "epochs": 2, "slots": workers}
-    whole = tuner_of(make(workers, rule, use_result="last"), 9, tmp_path / "whole", **more).rows()
-    cut = tuner_of(make(workers, rule, use_result="last"), 9, tmp_path, **more).run(8)
-    cut.fill()
-    for trial in cut.running:
-        cut.step(trial)
-    cut.rows(after=0)
-    search = again(tmp_path, workers, rule, use_result="last")
-    tuner = tuner_of(search, 9 - search.recalled, tmp_path, **more)
-    with no_warnings():
-        rows = tuner.rows()
-    assert search.recalled == 4 and len(cut.running) == workers
-    assert [one.config for one in tuner.trials[:workers]] == [one.config for one in cut.running]
-    assert course(rows) == course(whole)
-
-
 def test_a_lost_trial_that_runs_again_counts_as_one_of_the_workers(tmp_path):
     cut = tuner_of(make(), 9, tmp_path).run(3)
     cut.fill()
@@ -131,13 +95,6 @@ def test_a_lost_trial_that_runs_again_counts_as_one_of_the_workers(tmp_path):
     assert place_of(search, "a") == 3 and search.suggest("b") is None and not search.trials.finished
     search.on_trial_complete("a", None, error=True)
     assert place_of(search, "b") == 4
-
-
-def test_other_failures_are_no_reason_to_ask_again(tmp_path):
-    cut = tuner_of(make(), 9, tmp_path).run(3)
-    cut.fill()
-    cut.fail(cut.running[0], 'Traceback\n  File "t.py"\ntorch.OutOfMemoryError: CUDA out of memory')
-    assert place_of(again(tmp_path), "a") == 4
 
 
 def test_a_study_without_rows_is_begun(tmp_path):
@@ -175,32 +132,3 @@ def test_what_waits_to_run_again_is_part_of_the_state(tmp_path):
     other.restore(str(tmp_path / "state"))
     other.on_trial_complete("a", {"acc": bowl(first)})
     assert [first, other.suggest("b"), other.suggest("c")] == [trial.config for trial in cut.running]
-
-
-def test_integers_linear_axes_and_stopped_trials_go_on_as_well(tmp_path):
-    """The table has every parameter as a float; a stopped trial's value never wins."""
-    space = Space(lr=(1e-6, 1.0), batch_size=[16, 32, 64, 128], momentum=Linear(0.0, 0.9), shift=Linear(-2, 2, step=1))
-    start = {"lr": 0.1, "batch_size": 32, "momentum": 0.0, "shift": -1}
-    arguments = {"space": space, "start": start, "full_length": ("epoch", 2), "use_result": "last"}
-
-    def value(h, epoch):
-        return 0.9 if epoch == 1 else bowl({"lr": h["lr"], "wd": h["batch_size"] * 1e-6}) - (h["shift"] / 10) ** 2
-
-    def begun(folder):
-        """Two trials, and a third that was stopped early."""
-        search = CoordinateDescentSearch(metric="acc", mode="max", **arguments)
-        tuner = FakeTuner(search, value, samples=9, epochs=2, folder=folder).run(4)
-        tuner.fill()
-        [third] = tuner.running
-        tuner.step(third)
-        tuner.stop(third)
-        return tuner
-
-    whole = begun(tmp_path / "whole").rows()
-    begun(tmp_path / "cut").run(9)
-    search = again(tmp_path / "cut", **arguments)
-    tuner = FakeTuner(search, value, samples=9 - search.recalled, epochs=2, folder=tmp_path / "cut")
-    rows, told = tuner.rows(), ["params", "status", "val_score"]
-    assert rows["status"].tolist() == ["stopped" if n == 2 else "completed" for n in range(9)]
-    assert rows[told].equals(whole[told]) and search.recalled == 5 and math.isclose(whole["val_score"][2], 0.9)
-    assert all(type(trial.config[name]) is int for trial in tuner.trials for name in ("batch_size", "shift"))

@@ -1,16 +1,13 @@
 """CoordinateDescentSearch as Tune calls it: what it is told and refuses, and what it knows from elsewhere."""
 
 import json
-import pickle
 from functools import partial
 
 import fake_tuner
-import numpy as np
 import pytest
 from bowl import PLANE, START, bowl
 from ray import tune
 from rows import minimal
-from tuners import tuner_of
 
 from tune_cd import LENGTHS, CoordinateDescent, CoordinateDescentSearch, Space, results
 
@@ -109,21 +106,6 @@ def test_a_start_is_a_configuration_or_several_nested_or_flat(kind):
         kind(start=["lr"])
 
 
-def test_numpys_numbers_are_as_good_as_any(tmp_path):
-    searcher = CoordinateDescentSearch(
-        points_to_evaluate=[{"lr": np.float32(1e-4), "n": np.int64(3), "q": np.float64(0.5)}]
-    )
-    domains = {"lr": tune.loguniform(1e-6, 1), "n": tune.randint(*np.array([1, 9]))}
-    quantised = tune.quniform(np.float32(0), np.float32(1), np.float32(0.25))
-    searcher.set_search_properties("acc", "max", domains | {"q": quantised})
-    for n in range(3):
-        config = searcher.suggest(f"t{n}")
-        assert [type(config[name]) for name in ("lr", "n", "q")] == [float, int, float]
-        searcher.on_trial_complete(f"t{n}", {"acc": np.float32(0.5)})
-    searcher.save(str(tmp_path / "state"))
-    assert json.loads((tmp_path / "state").read_text())["trials"]["configurations"]["t0"]["n"] == 3
-
-
 def test_rewards_in_min_mode_are_losses_even_if_tune_says_so_later():
     points, losses = [{"lr": 0.5, "wd": 0.5}, {"lr": 2e-3, "wd": 2e-4}], [9.0, 0.5]
     searcher = CoordinateDescentSearch(PLANE, points_to_evaluate=points, evaluated_rewards=losses)
@@ -154,20 +136,6 @@ def stored(folder, configs, **fields):
     return folder
 
 
-@pytest.mark.parametrize("given", [True, False], ids=["space given", "space from Tune"])
-def test_a_finished_search_is_continued_from_its_results(tmp_path, given):
-    """It knows the trials: asks for none of them again, and goes on from the best."""
-    whole = drive(make(), 9)
-    named = NAMED if given else {}
-    searcher = CoordinateDescentSearch.from_results(stored(tmp_path, whole), "demo", **named)
-    if not given:
-        searcher = pickle.loads(pickle.dumps(searcher))
-        searcher.set_search_properties("acc", "max", DOMAINS, num_samples=5)
-    more = drive(searcher, 5)
-    assert not {PLANE.key(h) for h in more} & {PLANE.key(h) for h in whole} and len(more) == 5
-    assert max(map(bowl, more)) > 0.9 * max(map(bowl, whole)), "not as far away as a blind search steps"
-
-
 @pytest.mark.parametrize("later", [False, True], ids=["at once", "once Tune says so"])
 @pytest.mark.parametrize("of, mode", [(None, "min"), ("min", "max")])
 def test_scores_of_the_other_mode_are_refused(tmp_path, of, mode, later):
@@ -184,19 +152,6 @@ def test_scores_of_another_metric_are_said(tmp_path):
     with pytest.warns(UserWarning, match="scores are 'r_map', and count as 'acc'"):
         known = CoordinateDescentSearch.from_results(tmp_path, **NAMED)
     assert known.suggest("a") is not None
-
-
-@pytest.mark.parametrize(
-    "result, kept",
-    [({"acc": 0.9, "training_iteration": 3}, 0.5), ({"acc": 0.9, "training_iteration": 10}, 0.9), ({"acc": 0.9}, 0.9)],
-)
-def test_a_trial_of_less_than_full_length_never_wins(result, kept):
-    searcher = make(full_length=("training_iteration", 10))
-    searcher.suggest("a")
-    searcher.on_trial_complete("a", {"acc": 0.5, "training_iteration": 10})
-    searcher.suggest("b")
-    searcher.on_trial_complete("b", result)
-    assert searcher.search.best[1] == kept
 
 
 @pytest.mark.parametrize("full_length, best", [(None, 0.9), (("training_iteration", 10), 0.5)])
@@ -230,43 +185,3 @@ def test_results_that_cannot_be_continued_are_refused_and_strangers_left_out(tmp
     stored(tmp_path, [{"lr": 0.1, "wd": 0.1}], metric_name="f1", study="other")
     with pytest.raises(ValueError, match="'acc', 'f1'"):
         CoordinateDescentSearch.from_results(tmp_path)
-
-
-def test_where_a_suggestion_comes_from_is_known_and_no_part_of_it():
-    searcher = make()
-    assert [set(config) for config in drive(searcher, 2)] == [{"lr", "wd"}] * 2
-    first, second = (searcher.trials.origin_of(f"t{n}") for n in range(2))
-    assert first == {"direction": "start", "line_position": 0.0, "trial_index": 0}
-    assert second["direction"] in ("lr", "wd", "random") and second["trial_index"] == 1
-    assert searcher.trials.origin_of("stranger") == {}
-
-
-# ------------------------------------------------------------------------------------------- a real Tuner
-
-
-def objective(config):
-    tune.report({"acc": bowl({"lr": config["opt"]["lr"], "wd": config["wd"]}), "epochs": config["epochs"]})
-
-
-PARAM_SPACE = {"opt": {"lr": tune.loguniform(1e-6, 1.0)}, "wd": tune.loguniform(1e-8, 1.0), "epochs": 3}
-
-
-@pytest.mark.ray
-@pytest.mark.slow
-def test_a_users_trainable_whose_search_is_extended_and_known_to_another(ray_session, tmp_path):
-    search = CoordinateDescentSearch(start={"opt/lr": 0.1, "wd": 0.1}, workers=1)
-    head = tuner_of(objective, search, PARAM_SPACE, tmp_path, 6, name="head").fit()
-    assert len(head) == 6 and head.get_best_result().metrics["acc"] > 0.5
-    assert all(r.config["epochs"] == 3 and set(r.config) == {"opt", "wd", "epochs"} for r in head)
-    more = CoordinateDescentSearch()
-    more.restore_from_dir(head.experiment_path)
-    tail = tuner_of(objective, more, PARAM_SPACE, tmp_path, 3, name="tail").fit()
-    space = Space(**{"opt/lr": (1e-6, 1.0), "wd": (1e-8, 1.0)})
-    core = CoordinateDescent(space, start={"opt/lr": 0.1, "wd": 0.1})
-    for result in (*head, *tail):
-        h = core.ask()
-        assert h["opt/lr"] == result.config["opt"]["lr"], "as the search that nobody interrupts"
-        core.tell(h, bowl({"lr": h["opt/lr"], "wd": h["wd"]}))
-    other = CoordinateDescentSearch(space, "acc", "max")
-    other.add_evaluated_trials(tune.ExperimentAnalysis(head.experiment_path), "acc")
-    assert other.search.best[1] == head.get_best_result().metrics["acc"]

@@ -17,6 +17,12 @@ os.environ.setdefault(
 os.environ.setdefault(
     "RAY_worker_niceness", "0"
 )  # at Ray's low priority trials would wait for whatever else the machine does, and tests for trials
+try:
+    memory = os.statvfs("/dev/shm")
+    if memory.f_bavail * memory.f_frsize > 2**30 and not memory.f_flag & os.ST_NOEXEC:
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", "/dev/shm")  # every row is synced to the disk, which takes longer
+except OSError:
+    pass
 TESTS = Path(__file__).parent
 FOLDERS = [str(folder) for folder in TESTS.iterdir() if folder.is_dir() and not folder.name.startswith(("_", "."))]
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (*FOLDERS, os.environ.get("PYTHONPATH"))))

@@ -105,7 +105,7 @@ def test_rows_that_do_not_say_their_set_up_go_with_the_most_frequent():
     assert words == "" and len(rows) == 2 and list(parts_of(empty())) == []
 
 
-@pytest.mark.parametrize("name", ["glyphs-margin", "tinyimagenet-20-infonce", "kinds-digits", "network-digits"])
+@pytest.mark.parametrize("name", ["glyphs-margin", "glyphs-ssl-margin", "kinds-digits", "network-digits"])
 def test_tables_of_the_package_which_have_no_digest_are_of_one_set_up(name):
     trials = trainings(name) if name in MEASURED else read_file(SHIPPED / "general" / f"{name}.parquet")
     assert DIGEST not in json.loads(trials["config"].iloc[0])

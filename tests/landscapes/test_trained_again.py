@@ -11,7 +11,7 @@ from trainables.training.setup import Setup
 from trainables.training.side_by_side import advance, outcomes
 from tune_cd import landscapes
 
-ZIPS = {"omniglot-242": "omniglot-small.zip", "tinyimagenet-20": "tiny-imagenet-20.zip"}
+ZIPS = {"omniglot-242": "omniglot-small.zip"}
 """How names of landscapes begin -> their images, among the test data."""
 
 CPU = torch.device("cpu")

@@ -20,7 +20,9 @@ os.environ.setdefault(
 try:
     memory = os.statvfs("/dev/shm")
     if memory.f_bavail * memory.f_frsize > 2**30 and not memory.f_flag & os.ST_NOEXEC:
-        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", "/dev/shm")  # every row is synced to the disk, which takes longer
+        os.environ.setdefault(
+            "PYTEST_DEBUG_TEMPROOT", "/dev/shm"
+        )  # every row is synced to the disk, which takes longer
 except OSError:
     pass
 TESTS = Path(__file__).parent

@@ -20,10 +20,7 @@ TICKS = 41  # per axis of the lattice on which such a box's range of scores is c
 ENDS = {"high": 1, "low": 0}  # word in the name -> near end of an axis
 CORNER = re.compile(r"(?P<base>.+)-corner-(?P<first>high|low)-(?P<second>high|low)")
 _CORNERS = product(("omniglot", "rotated", "narrow", "cliff", "box-8-bowl", "box-8-ridge"), ENDS, ENDS)
-CORNERS = (
-    *(f"{base}-corner-{first}-{second}" for base, first, second in _CORNERS),
-    "omniglot-242-margin-corner-high-high",  # the one such box of a measured grid that lies within it
-)
+CORNERS = tuple(f"{base}-corner-{first}-{second}" for base, first, second in _CORNERS)
 
 
 @dataclass(frozen=True)

@@ -225,7 +225,7 @@ class CoordinateDescent(Optimiser):
 
 def starts_of(space: Space, start: Start) -> list[Configuration]:
     """The starting configurations. Raises ValueError for one outside the space."""
-    points = [] if start is None else start if isinstance(start, (list, tuple)) else [start]
+    points: Sequence[Any] = [] if start is None else start if isinstance(start, (list, tuple)) else [start]
     return [space.check(h) for h in points]
 
 

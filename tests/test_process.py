@@ -80,6 +80,18 @@ def test_an_interrupt_is_quiet_during_imports_and_work(where, before, status, sa
     assert (done.returncode, done.stdout, done.stderr) == (status, "", said)
 
 
+WARNS = "import warnings; warnings.warn('gone')"
+RUNS = {
+    "tune_cd.process": SLOW.format(before="SIG_IGN", importing="pass", running=WARNS),
+    "trainables.console": f"from trainables.console import run; run(lambda: exec({WARNS!r}) or 0)",
+}
+
+
+@pytest.mark.parametrize("runs", RUNS.values(), ids=RUNS)
+def test_a_warning_is_one_line_without_code(runs):
+    assert subprocess.run([sys.executable, "-c", runs], capture_output=True, text=True).stderr == "warning: gone\n"
+
+
 @pytest.mark.parametrize("command", ["run", "replay"])
 def test_ctrl_c_in_the_first_moments_of_a_command(command):
     """At whichever import it is by then."""

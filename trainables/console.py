@@ -4,6 +4,7 @@ traceback."""
 import os
 import signal
 import sys
+import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ CLOSED = 141  # and after `| head`, that of a program that SIGPIPE ends
 
 def run(command: Callable[[], int]) -> int:
     """The exit status of a command, which Ctrl-C interrupts from here on."""
+    warnings.formatwarning = lambda message, *_, **__: f"warning: {message}\n"  # without a line of our code
     if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     try:

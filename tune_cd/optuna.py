@@ -68,6 +68,9 @@ class CoordinateDescentSampler(BaseSampler):
     ):
         if directions is not None and space is None:
             raise ValueError(f"directions {directions!r}: space is required too, since they are in its order")
+        named = isinstance(space, Mapping) and all(isinstance(one, BaseDistribution) for one in space.values())
+        if space is not None and not named:
+            raise ValueError(f"space {space!r}: a dict is required, name -> distribution of Optuna")
         self._given = None if space is None else _searchable(space)
         self._start = start
         self._how = {"rule": rule, "prior": prior, "directions": directions, "budgets": budgets, "seed": seed}
@@ -76,6 +79,8 @@ class CoordinateDescentSampler(BaseSampler):
         self._lock, self._said = Lock(), False
         if self._given is not None:
             self._search([], self._given, 1.0)
+        else:  # what fits no space is refused before the first trial too
+            CoordinateDescent(Space(any=Linear(0, 1)), start={"any": 0}, rule=rule, prior=prior, seed=seed)
 
     def infer_relative_search_space(self, study: Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:
         """The parameters that the search proposes together."""
@@ -132,7 +137,8 @@ class CoordinateDescentSampler(BaseSampler):
                 ))  # fmt: skip
         start: Configuration | None = None
         if self._start is not None:
-            start = {name: _coordinate(distributions[name], value) for name, value in self._start.items()}
+            given = self._start.items()
+            start = {name: _coordinate(distributions[name], value) for name, value in given if name in distributions}
         elif self._given is None and trainings:
             start = trainings[0].h
         search = CoordinateDescent(space, start=start, **self._how)

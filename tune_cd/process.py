@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 import threading
+import warnings
 from importlib import import_module
 from types import FrameType
 from typing import NoReturn
@@ -46,6 +47,7 @@ def run(module: str, first: str = "") -> NoReturn:
     """
     status: int | str | None = FAILED
     os.environ["MPLBACKEND"] = "agg"  # one that is not installed, as a notebook's, refuses every import of matplotlib
+    warnings.formatwarning = lambda message, *_, **__: f"warning: {message}\n"  # without a line of our code
     _open_streams()
     if heeded := signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, leave)  # an exception in an import of compiled code would be printed

@@ -14,7 +14,7 @@ from warned import no_warnings
 from tune_cd import Space, balance, results
 from tune_cd.analysis import grid, on_diagonal
 from tune_cd.analysis.scores import per_class, score_words
-from tune_cd.landscapes.find import trainings
+from tune_cd.landscapes.measured import load
 from tune_cd.report.__main__ import main
 from tune_cd.report.findings import Findings
 from tune_cd.report.first_screen import images_of, worth
@@ -503,7 +503,7 @@ def test_the_command_and_the_networks_are_those_of_the_study(tmp_path):
 
 
 def test_one_parquet_file_is_enough(tmp_path):
-    trials = trainings("omniglot-242-margin").astype(object)
+    trials = load("omniglot-242-margin").at(64).rows().astype(object)
     rows = [results.check_trial(row) for row in trials.where(trials.notna(), None).to_dict("records")]
     (tmp_path / "grid.parquet").write_bytes(serialise(rows, results.TRIALS))
     with no_warnings():

@@ -16,7 +16,7 @@ from PIL import Image
 from studies import TWINS, VICREG, full_grid, gridded_terms, plain, search_study, searched_terms, store, table
 
 from tune_cd import analysis, plots
-from tune_cd.landscapes.find import trainings
+from tune_cd.landscapes.measured import load
 from tune_cd.report import figures
 from tune_cd.report.__main__ import main
 from tune_cd.report.figures import write_figures
@@ -36,7 +36,9 @@ MODES = ("fixed", "none", "variable")
 
 
 def of_landscape(name):
-    return partial(trainings, name), THEORY | {f"{name}/{one}" for one in ("landscape", "landscape-64", "sub-losses")}
+    return lambda: load(name).at(64).rows(), THEORY | {
+        f"{name}/{one}" for one in ("landscape", "landscape-64", "sub-losses")
+    }
 
 
 KINDS = {
@@ -243,7 +245,7 @@ def test_drawing_ten_times_the_trials_lays_out_no_more_texts_and_no_more_artists
 
 
 def test_a_grids_cells_are_no_curve_and_its_best_is_what_searches_are_measured_by():
-    grid = trainings("glyphs-margin")
+    grid = load("glyphs-margin").at(64).rows()
     grid["test_score"] += 0.2  # better than any of the job's
     job = json.loads(studies.main_job()["config"].iloc[0])
     alike = {DIGEST: job[DIGEST]}  # else these would be two landscapes

@@ -66,6 +66,7 @@ BAD = {
     "show R ../demo": "name '../demo' is not allowed",
     "list R/none": "there is no results folder",
     "compact ftp://x": "ftp:// are not allowed",
+    "compact R dem": "there is no study 'dem'",
     "compact R/none": "there is no results folder",
 }
 

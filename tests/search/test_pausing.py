@@ -234,17 +234,23 @@ def test_lengths_that_are_none_are_refused(lengths):
         pausing(SPACE, lengths=lengths)
 
 
-@pytest.mark.parametrize("budget", [0, 0.5, -3, nan, float("inf")])
+@pytest.mark.parametrize("budget", [0, 0.5, -3, nan, float("inf"), "2h"])
 def test_a_budget_of_less_than_one_training_is_refused(budget):
     with pytest.raises(ValueError, match="at least 1 full training"):
         pausing(SPACE, budget=budget)
 
 
-@pytest.mark.parametrize("share", [0.0, -1.0, 1.5, nan])
+@pytest.mark.parametrize("share", [0.0, -1.0, 1.5, nan, "1"])
 def test_a_share_that_is_none_is_refused(share):
     search = pausing(SPACE)
     with pytest.raises(ValueError, match="above 0, at most 1"):
         search.tell(search.ask(), 0.5, share)
+
+
+def test_numbers_of_numpy_are_stored_as_plain_ones():
+    search = pausing(SPACE, budget=np.float32(3), workers=np.int64(2), seed=np.int64(1))
+    search.tell(search.ask(), np.float32(0.5), np.float32(0.125))
+    assert CoordinateDescent.from_state(json.loads(json.dumps(search.state()))).trainings == search.trainings
 
 
 def test_until_is_of_what_is_being_trained():

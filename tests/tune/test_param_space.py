@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 from ray import tune
+from ray.tune.impl.placeholder import create_resolvers_map, inject_placeholders
 
 from tune_cd.tune.param_space import space_from_tune
 
@@ -64,3 +65,15 @@ def test_conversion_of_tunes_domains():
 def test_domains_without_an_answer_are_refused_by_name_with_a_hint(name, domain, hint):
     with pytest.raises(ValueError, match=f"opt/{name}.*{hint}"):
         space_from_tune({"opt": {name: domain}})
+
+
+@pytest.mark.parametrize("values", [[abs, max], [np.int64(16), np.int64(32)]])
+def test_a_choice_of_objects_is_refused_in_words_behind_the_placeholders_of_a_tuner(values):
+    space = inject_placeholders({"knob": tune.choice(values)}, create_resolvers_map())
+    with pytest.raises(ValueError, match=r"knob: a choice of objects.* as int.* choose keys"):
+        space_from_tune(space)
+
+
+def test_a_function_behind_a_placeholder_is_left_to_tune():
+    space = {"lr": tune.loguniform(1e-3, 1), "warm": tune.sample_from(lambda spec: spec.config.lr / 10)}
+    assert space_from_tune(inject_placeholders(space, create_resolvers_map())).names == ("lr",)

@@ -105,7 +105,7 @@ def _prefix(source: Source) -> str:
 
 def _classes(images: list[str], depth: int, task: str) -> Classes:
     """Images by the folder at `depth` (1: the first). Where one lies above it, all are of NO_CLASS in ssl, and in dml
-    there is a ValueError."""
+    there is a ValueError. Classes of too few images are left out with a warning."""
     classes = defaultdict(list)
     above = [image for image in images if image.count("/") < depth]
     if above and task == "dml":
@@ -114,6 +114,10 @@ def _classes(images: list[str], depth: int, task: str) -> Classes:
         warnings.warn(f"{preview(above)} in no class folder, so that no image has a class", stacklevel=2)
     for image in images:
         classes[NO_CLASS if above else composed(image.split("/")[depth - 1])].append(image)
+    least = 2 if task == "dml" else 3 if depth == 1 else 1  # a pair; or one image in each split that is made of them
+    if few := [label for label in sorted(classes) if len(classes[label]) < least and label != NO_CLASS]:
+        said = preview([f"{label} ({len(classes.pop(label))})" for label in few])
+        warnings.warn(f"{len(few)} classes have fewer than {least} images and are left out: {said}", stacklevel=2)
     return dict(sorted(classes.items()))
 
 

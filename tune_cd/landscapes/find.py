@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 
 from tune_cd.landscapes import measured
 from tune_cd.landscapes.formulas import LANDSCAPES
@@ -56,11 +55,6 @@ def find(name: str) -> Landscape:
             "Parquet file"
         )
     return from_path(path)
-
-
-def trainings(name: str) -> pd.DataFrame:
-    """Results-table rows of a measured landscape's plane at b = BATCH_SIZE. Raises ValueError for an unknown name."""
-    return measured.load(name).at(BATCH_SIZE).rows()
 
 
 def named(name: str, batch_size: int | None = None) -> str:

@@ -34,8 +34,9 @@ def standard() -> Iterator[None]:
 
 
 def save(figure: Figure, stem: str | Path) -> tuple[Path, Path]:
-    """Write STEM.svg and STEM.png and return their paths. The same figure gives the same SVG, byte for byte."""
+    """Write STEM.svg and STEM.png, in a new folder if need be; their paths. A figure's SVG is always the same bytes."""
     svg, png = Path(f"{stem}.svg"), Path(f"{stem}.png")
+    svg.parent.mkdir(parents=True, exist_ok=True)
     with rc_context({"svg.hashsalt": "tune_cd"}):
         figure.savefig(svg, dpi=DPI, metadata={"Date": None})
     figure.savefig(png, dpi=DPI)

@@ -17,7 +17,7 @@ from tune_cd import results
 from tune_cd.results.merging import merge
 from tune_cd.results.redaction import redacted_output
 from tune_cd.results.rows import choices_in, sign_of
-from tune_cd.results.study_files import leftovers, remove
+from tune_cd.results.study_files import leftovers, remove, require_study
 
 FOUND = 1
 BAD_INPUT = 2
@@ -92,6 +92,8 @@ def _show(options: argparse.Namespace) -> int:
 
 def _compact(options: argparse.Namespace) -> int:
     merge(options.results)
+    if options.study is not None:
+        require_study(options.results, options.study)
     left = results.compact(options.results, options.study)
     for sentence in left:
         print(f"{sentence}; left as it is", file=sys.stderr)

@@ -58,14 +58,20 @@ def has_driver(store: Store, study: str) -> bool:
     return store.age(file_of(study, DRIVER), missing=inf) < ALIVE
 
 
-def leftovers(results: str | Path, study: str, tune_dir: str | None = None) -> tuple[list[str], list[Path]]:
-    """(states of paused trainings, files in the store, which a study that goes on needs; Ray Tune's folders on this
-    machine). tune_dir: the `--tune-dir` of the run. Raises ValueError for a study that is not there, or that a driver
-    is at work on, OSError if the store does not answer."""
+def require_study(results: str | Path, study: str) -> Store:
+    """The store of a study. Raises ValueError for a study that is not there."""
     store = store_of(results)
     store.require()
     if not (store.listing(file_of(check_name(study), "")) or store.listing(f"trials/{study}")):
         raise ValueError(f"there is no study {study!r} in {store.where()}; there are {store.folders('studies')}")
+    return store
+
+
+def leftovers(results: str | Path, study: str, tune_dir: str | None = None) -> tuple[list[str], list[Path]]:
+    """(states of paused trainings, files in the store, which a study that goes on needs; Ray Tune's folders on this
+    machine). tune_dir: the `--tune-dir` of the run. Raises ValueError for a study that is not there, or that a driver
+    is at work on, OSError if the store does not answer."""
+    store = require_study(results, study)
     if has_driver(store, study):
         raise ValueError(f"study {study} has a driver at work, which may need its files; end it first")
     places = [Path(tune_dir)] if tune_dir else Path(tempfile.gettempdir()).glob("tune_cd-*")

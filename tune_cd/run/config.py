@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cached_property, partial
+from math import inf
 from typing import Any, Self, TypeVar
 
 from trainables.losses import LOSSES, Loss, find_loss
@@ -112,6 +113,10 @@ class StudyConfig:
         if self.confirm and self.experiment != "balance":
             said = "with --experiment balance only; --replicates trains every setting"
             raise ValueError(f"--confirm {self.confirm}: {said}")
+        if self.batch_sizes != BATCH_SIZES and not self.tune_batch_size:
+            raise ValueError(f"--batch-sizes {','.join(map(str, self.batch_sizes))}: with --tune-batch-size only")
+        if self.range is not None and not 0 < self.range[0] < self.range[1] < inf:
+            raise ValueError(f"--range {self.range[0]:g},{self.range[1]:g}: two numbers above 0, the lower one first")
         object.__setattr__(self, "batch_size", self._fixed_batch_size())
         if self.range is None:
             object.__setattr__(self, "range", self._usual_range())

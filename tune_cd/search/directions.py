@@ -55,7 +55,10 @@ def directions_of(space: Space, given: Directions) -> tuple[tuple[str, ...], Arr
     if given is None:
         return space.numeric + tuple(axis.name for axis in space.categories), np.concatenate([axes, categories])
     n_axes = len(axes)
-    array = np.array(list(given.values()) if isinstance(given, Mapping) else given, dtype=float)
+    try:
+        array = np.array(list(given.values()) if isinstance(given, Mapping) else given, dtype=float)
+    except (TypeError, ValueError):  # text, or rows of several lengths
+        array = np.empty(0)
     if array.ndim != 2 or array.shape[1] != n_axes or len(array) == 0 or not np.isfinite(array).all():
         raise ValueError(
             f"directions {given!r}: a finite array [n_directions, {n_axes}] is required, one column per "

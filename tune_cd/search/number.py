@@ -34,3 +34,9 @@ def number_of(value: Any) -> float | int | None:
 def is_number(value: object) -> bool:
     """Whether a value is a number, see `number_of`."""
     return number_of(value) is not None
+
+
+def is_whole(value: object, least: int) -> bool:
+    """Whether a value is a whole number, Python's or numpy's, of at least `least`; 2.0 is none."""
+    number = number_of(value)
+    return isinstance(number, int) and number >= least

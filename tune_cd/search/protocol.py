@@ -11,6 +11,7 @@ from math import inf
 from typing import Any
 
 from tune_cd.search.bracket import FAILED
+from tune_cd.search.number import is_whole, number_of
 from tune_cd.search.space import Configuration, Key, Space
 from tune_cd.search.training import Proposal, Training, value_of
 
@@ -39,7 +40,7 @@ class Optimiser(ABC):
 
     def __init__(self, space: Space, workers: int | None):
         check_workers(workers)
-        self.space, self.workers = space, workers
+        self.space, self.workers = space, workers if workers is None else int(workers)
         self._trainings: dict[Key, Training] = {}  # in asking order; if never asked for, in telling order
         self._costs: dict[Key, float] = {}  # in full trainings, without `external` ones
         self._live: set[Key] = set()
@@ -133,9 +134,9 @@ class Optimiser(ABC):
         h = self.space.check(h)
         key, number = self.space.key(h), value_of(value)
         known = self._trainings.get(key) or Training(h, given=self._unasked)
-        share = share if share is not None else known.until or 1.0
-        if not 0 < share <= 1:
-            raise ValueError(f"share {share!r}: above 0, at most 1, of the full length")
+        given, share = share, number_of(known.until or 1.0 if share is None else share)
+        if share is None or not 0 < share <= 1:
+            raise ValueError(f"share {given!r}: above 0, at most 1, of the full length")
         ends = known.until is not None and (share >= known.until or number == FAILED or left)
         until = None if ends else known.until
         told = replace(known.told(share, number), until=until, left=left or known.left, external=external)
@@ -222,7 +223,7 @@ class Optimiser(ABC):
 
 def check_workers(workers: int | None) -> None:
     """Raise ValueError unless `workers` is None or a whole number of at least 1."""
-    if workers is not None and (not isinstance(workers, int) or isinstance(workers, bool) or workers < 1):
+    if workers is not None and not is_whole(workers, 1):
         raise ValueError(f"workers {workers!r}: a whole number, at least 1, or None for no limit")
 
 

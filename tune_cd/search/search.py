@@ -11,8 +11,7 @@ is the same history. What the default does next, and why, is in `guided`; the pa
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from math import inf, isfinite, prod
-from operator import index
+from math import inf, prod
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ import numpy as np
 from tune_cd.search.descent import NEIGHBOURHOOD, Trajectory, needed_next
 from tune_cd.search.directions import Directions, Plan, directions_of
 from tune_cd.search.guided import LENGTHS, Guided
+from tune_cd.search.number import is_whole, number_of
 from tune_cd.search.prior import PRIORS
 from tune_cd.search.protocol import ROUNDING, Optimiser, Step, check_version
 from tune_cd.search.single_line import OnLine, check_line
@@ -79,7 +79,7 @@ class CoordinateDescent(Optimiser):
     ):
         names, rows = directions_of(space, directions)
         super().__init__(space, workers)
-        self.seed, self.rule, self.grows = index(seed), rule, True
+        self.seed, self.rule, self.grows = _seed(seed), rule, True
         self.lengths, self.budget = _lengths(lengths), _budget(budget)
         if rule not in (*NEIGHBOURHOOD, "default", "line"):
             raise ValueError(f"rule {rule!r}: one of {sorted([*NEIGHBOURHOOD, 'default', 'line'])}")
@@ -225,7 +225,7 @@ class CoordinateDescent(Optimiser):
 
 def starts_of(space: Space, start: Start) -> list[Configuration]:
     """The starting configurations. Raises ValueError for one outside the space."""
-    points = [start] if isinstance(start, Mapping) else list(start or [])
+    points: Sequence[Any] = [] if start is None else start if isinstance(start, (list, tuple)) else [start]
     return [space.check(h) for h in points]
 
 
@@ -233,9 +233,9 @@ def _budgets(budgets: int | Sequence[int], plan: Plan) -> tuple[int, ...]:
     """Steps of a line search by direction; those of a category are as many as it has other values."""
     n_directions, of_categories = len(plan.rows), len(plan.names) - len(plan.rows)
     each = list(budgets) if isinstance(budgets, Sequence) else [budgets] * n_directions
-    if len(each) != n_directions or not all(isinstance(b, int) and b >= 1 for b in each):
+    if len(each) != n_directions or not all(is_whole(b, 1) for b in each):
         raise ValueError(f"budgets {budgets!r}: an int >= 1, or {n_directions} of them, one per direction")
-    return (*each, *[1] * of_categories)
+    return (*map(int, each), *[1] * of_categories)
 
 
 def _lengths(lengths: Sequence[float]) -> tuple[float, ...]:
@@ -248,6 +248,13 @@ def _lengths(lengths: Sequence[float]) -> tuple[float, ...]:
 def _budget(budget: float | None) -> float:
     if budget is None:
         return inf
-    if not (isfinite(budget) and budget >= 1):
+    number = number_of(budget)
+    if number is None or not 1 <= number < inf:
         raise ValueError(f"budget {budget!r}: at least 1 full training, or None")
-    return float(budget)
+    return float(number)
+
+
+def _seed(seed: int) -> int:
+    if not is_whole(seed, 0):
+        raise ValueError(f"seed {seed!r}: a whole number, at least 0")
+    return int(seed)

@@ -85,12 +85,15 @@ class Space:
     def check(self, h: Mapping[str, Any]) -> Configuration:
         """`h` reduced to this space's names, in the axes' types: a batch size read from a table as 64.0 becomes 64.
 
-        Raises ValueError for a missing name or a value that is not allowed.
+        Raises ValueError for what is no dict, a missing name or a value that is not allowed.
         """
-        missing = [name for name in self.names if name not in h]
-        if missing:
-            raise ValueError(f"configuration {dict(h)!r} lacks {missing}; the space has {list(self.names)}")
-        return {axis.name: axis.check(h[axis.name]) for axis in self.axes}
+        try:
+            given = dict(h)
+        except (TypeError, ValueError):
+            raise ValueError(f"configuration {h!r}: a dict is required, name -> value, of {list(self.names)}") from None
+        if missing := [name for name in self.names if name not in given]:
+            raise ValueError(f"configuration {given!r} lacks {missing}; the space has {list(self.names)}")
+        return {axis.name: axis.check(given[axis.name]) for axis in self.axes}
 
     def to_coordinates(self, h: Mapping[str, Any]) -> Array:
         """Coordinates [n_axes] of a configuration. Raises ValueError as `check` does."""

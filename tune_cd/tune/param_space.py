@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from ray.tune.impl.placeholder import _RefResolver
 from ray.tune.search.sample import Categorical, Domain, Float, Integer, LogUniform, Quantized, Uniform
 from ray.tune.search.variant_generator import parse_spec_vars
 
@@ -72,6 +73,11 @@ def _name(path: tuple[Any, ...]) -> str:
 
 def _axis(name: str, domain: Domain) -> Axis | Category:
     if isinstance(domain, Categorical):
+        if any(isinstance(value, tuple) and value[:1] == (_RefResolver.TOKEN,) for value in domain.categories):
+            raise ValueError(
+                f"{name}: a choice of objects, which Tune hides from searchers. Write numpy integers as int(...); for "
+                f"others choose keys, and look them up in the trainable: {name} = {{'a': ...}}[config[{name!r}]]"
+            )
         return choice(name, domain.categories)
     sampler = domain.get_sampler() if isinstance(domain, (Float, Integer)) else None
     step = None

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import Any
 
-from ray.tune.impl.placeholder import _RefResolver
 from ray.tune.search.sample import Categorical, Domain, Float, Integer, LogUniform, Quantized, Uniform
 from ray.tune.search.variant_generator import parse_spec_vars
 
@@ -11,6 +10,7 @@ from tune_cd.search.category import Category
 from tune_cd.search.space import Axis, Space, choice
 
 SEARCHED = "uniform, loguniform, randint, lograndint, their q-forms and choice"
+HIDDEN = "__ref_ph"  # begins the tuple that Ray Tune puts in the place of an object
 
 
 def space_from_tune(config: Mapping[str, Any]) -> Space | None:
@@ -73,7 +73,7 @@ def _name(path: tuple[Any, ...]) -> str:
 
 def _axis(name: str, domain: Domain) -> Axis | Category:
     if isinstance(domain, Categorical):
-        if any(isinstance(value, tuple) and value[:1] == (_RefResolver.TOKEN,) for value in domain.categories):
+        if any(isinstance(value, tuple) and value[:1] == (HIDDEN,) for value in domain.categories):
             raise ValueError(
                 f"{name}: a choice of objects, which Tune hides from searchers. Write numpy integers as int(...); for "
                 f"others choose keys, and look them up in the trainable: {name} = {{'a': ...}}[config[{name!r}]]"

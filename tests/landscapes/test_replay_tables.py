@@ -106,9 +106,8 @@ def test_cells_stand_beside_the_printed_numbers():
 
 
 @pytest.mark.slow
-def test_the_ablations_order_holds_where_the_whole_ridge_was_measured():
-    """A_O is ahead of A_I on every fitted ridge, and on the plane of the margin loss that reaches beyond the ridge. It
-    is behind on the older plane, which ends at the best."""
+def test_the_ablations_order_holds_on_fitted_and_measured_ridges():
+    """A_O is ahead of A_I on every fitted ridge and a measured one, and nowhere behind."""
     pair = {row: ABLATION[row] for row in ("A_O (3,3)", "A_I (3,3)")}
     ran = [
         trajectory
@@ -118,19 +117,17 @@ def test_the_ablations_order_holds_where_the_whole_ridge_was_measured():
     said = differences(summary(ran, "A_O (3,3)"), TABLES["ablation"]).loc["A_I (3,3)", "the paper's order"]
     orders = {order: names.split(", ") for order, names in (part.split(": ") for part in said.split("; "))}
     assert {*PRINTED, "glyphs-margin"} <= set(orders["holds"])
-    assert "omniglot-242-margin" in orders["reverses"]
+    assert "reverses" not in orders
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("searches", [40, pytest.param(80, marks=pytest.mark.faults)])
-def test_the_papers_search_is_ahead_of_random_where_the_whole_ridge_was_measured(searches):
+def test_the_papers_search_is_ahead_of_random_on_measured_ridges(searches):
     pair = {name: OPTIMISERS[name] for name in ("random", "cd-paper")}
-    whole, ends = ["glyphs-margin", "omniglot-242-infonce"], "omniglot-242-margin"
-    landscapes = [find(name) for name in (*whole, ends)]
+    landscapes = [find(name) for name in ("glyphs-margin", "omniglot-242-infonce", "omniglot-242-margin")]
     table = summary(replay_all(pair, landscapes, range(searches), trials=20, processes=1), "cd-paper")
-    rows = table[table["method"] == "random"].set_index("landscape")
-    assert (rows.loc[whole, "d20"] + rows.loc[whole, "d20_ci"] < 0).all()
-    assert abs(rows.loc[ends, "d20"]) < 0.05, "the older plane ends at the best: they are level"
+    less = table[table["method"] == "random"].set_index("landscape")
+    assert (less["d20"] + less["d20_ci"] < 0).all(), less
 
 
 # The command --------------------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
     python tests/benchmarks/law.py OUT glyphs margin
     python tests/benchmarks/law.py OUT omniglot margin --data-root ZIP
-    python tests/benchmarks/law.py OUT --print [--figure FILE]
+    python tests/benchmarks/law.py OUT --print
 
 One factor at a time, all else as in the small set-up. Each is 15 settings with two seeds each: five balances at three
 joint rates around the best known (of another dataset). While the best lies outside of them, those that are next are
@@ -213,23 +213,23 @@ def table_of(out: Path) -> pd.DataFrame:
         for level in levels(dataset, loss):
             trained = stored(out, level.study, loss)
             if trained and not asked(level, trained):
-                usual = usual if usual is not None else _bests(level, trained)
+                usual = usual if usual is not None else bests(level, trained)
                 rows.append(_row(level, trained, usual))
     return pd.DataFrame(rows)
 
 
-def _bests(level: Level, trained: dict[Cell, float]) -> np.ndarray:
+def bests(level: Level, trained: dict[Cell, float]) -> np.ndarray:
     """Bests of the surface and its refits, [1 + REFITS, 2]: balance and joint rate in octaves."""
     fit = fit_of(level, trained)
     places = np.array([fit.best, *(refit.best for refit in fit.refits())])
-    bests: np.ndarray = np.array(level.centre) + places * level.steps
-    return bests
+    octaves: np.ndarray = np.array(level.centre) + places * level.steps
+    return octaves
 
 
 def _row(level: Level, trained: dict[Cell, float], usual: np.ndarray) -> dict[str, Any]:
-    fit, bests = fit_of(level, trained), _bests(level, trained)
-    ratio, joint = bests[0]
-    moved = bests - usual
+    fit, found = fit_of(level, trained), bests(level, trained)
+    ratio, joint = found[0]
+    moved = found - usual
     named = zip(("balance moves", "joint rate moves"), moved[0], *np.quantile(moved[1:], (0.025, 0.975), axis=0))
     return {
         **asdict(level), "trainings": len(trained),

@@ -99,9 +99,10 @@ def test_the_driver_is_killed_at_random_moments(cluster, undisturbed, tmp_path, 
         try:
             driver.process.wait(pick.uniform(0, 8) if kill % 2 else 0.0)
             assert driver.wait() == 0, driver.said
-            samples += 4  # it had ended: there is more to do
+            samples, killed = samples + 4, False  # it had ended: there is more to do
         except subprocess.TimeoutExpired:
             driver.kill()
+            killed = True
         states = sorted(tmp_path.glob("studies/s/checkpoints/*.pt"))
         if states and kill % 3 == 1:
             states[-1].write_bytes(states[-1].read_bytes()[:1000])
@@ -113,7 +114,7 @@ def test_the_driver_is_killed_at_random_moments(cluster, undisturbed, tmp_path, 
     driver = whole(tmp_path, cluster.address, *SIX, "--num-samples", str(samples), *resume(tmp_path))
     assert table(tmp_path)[:6].to_dict() == undisturbed.to_dict() and len(table(tmp_path)) == samples
     assert_none_twice(tmp_path)
-    assert "is gone; this driver goes on" in driver.said
+    assert ("is gone; this driver goes on" in driver.said) == killed
     assert [seen for word, _, seen, _ in diary(tmp_path) if word == "begin" and seen], "some went on from a state"
 
 

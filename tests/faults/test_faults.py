@@ -87,7 +87,7 @@ def resume(folder: Path) -> list[str]:
 def test_the_driver_is_killed_at_random_moments(cluster, undisturbed, tmp_path, kills):
     """Rows of trials that had ended stay, others go on from their states, of which one is damaged now and then. Every
     other kill comes as soon as there is a state."""
-    pick, samples, kept = random.Random(kills), 6, 0
+    pick, samples, kept, killed = random.Random(kills), 6, 0, False
 
     def saved() -> bool:
         return any(tmp_path.glob("studies/s/checkpoints/*.pt"))
@@ -99,7 +99,7 @@ def test_the_driver_is_killed_at_random_moments(cluster, undisturbed, tmp_path, 
         try:
             driver.process.wait(pick.uniform(0, 8) if kill % 2 else 0.0)
             assert driver.wait() == 0, driver.said
-            samples, killed = samples + 4, False  # it had ended: there is more to do
+            samples += 4  # it had ended: there is more to do
         except subprocess.TimeoutExpired:
             driver.kill()
             killed = True

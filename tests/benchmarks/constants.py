@@ -1,0 +1,191 @@
+"""What each constant of the default search is worth: varied alone, in pairs of searches, on landscapes in view.
+
+    python tests/benchmarks/constants.py balance --kept FILE    # weights of a loss: pausing, whole, from given starts
+    python tests/benchmarks/constants.py general --kept FILE    # other parameters, whole trainings
+
+Judges are refused. Printed for each constant: how it was varied, in which searches, and what that changed, as
+hundredths of the landscape's range: the mean of the best so far over the search, and the best at its end, with 95 %
+intervals over landscapes and seeds, and the end on the landscape that lost most.
+"""
+
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from itertools import product
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import pandas as pd
+from harness import found, mean, options_of, run
+from methods import searched as replayed
+from pausing import OURS
+from pausing import searched as spent
+
+from tune_cd.analysis.tables import markdown
+from tune_cd.landscapes import measured
+from tune_cd.landscapes.find import JUDGES
+from tune_cd.search import prior
+
+PLANES = measured.IN_VIEW
+RIDGES = ("omniglot", "narrow", "rotated")
+OTHERS = (
+    "network-digits", "svm-digits", "boosting-wine", "kinds-digits", "box-4-bowl", "box-12-bowl", "box-6-ridge",
+    "box-16-ridge", "box-8-ridge-3d", "box-8-bowl-4d", "box-8-ridge-4d", "box-8-bowl-corner-high-low",
+)  # fmt: skip
+SEARCHES = {
+    "pausing, blind": (OURS, PLANES, 10, "blind"),
+    "pausing, equal weights": (OURS, PLANES, 10, "conventional"),
+    "pausing, known": (OURS, PLANES, 5, "known"),
+    "whole, blind": ("cd", (*PLANES, *RIDGES), 30, "blind"),
+    "whole, equal weights": ("cd", (*PLANES, *RIDGES), 20, "conventional"),
+    "others": ("cd", OTHERS, 30, "blind"),
+}
+"""Kind of search -> method, landscapes, trainings' worth and start."""
+
+BLIND, GIVEN = ("pausing, blind", "whole, blind"), ("pausing, equal weights", "whole, equal weights")
+VARIED: dict[str, dict[str, tuple[tuple[str, ...], Mapping[str, Any]]]] = {
+    "balance": {
+        "TRADING, SCALING = 3, 6": (BLIND, {"prior.TRADING": 3.0, "prior.SCALING": 6.0}),
+        "TRADING, SCALING = 6, 12": (BLIND, {"prior.TRADING": 6.0, "prior.SCALING": 12.0}),
+        "TRADING, SCALING = 6, 6": (BLIND, {"prior.TRADING": 6.0, "prior.SCALING": 6.0}),
+        "NOISES = .01": (BLIND, {"prior.NOISES": (1e-2,)}),
+        "NOISES = .001, .01": (BLIND, {"prior.NOISES": (1e-3, 1e-2)}),
+        "CENTRE = 1": (BLIND, {"prior.CENTRE": 1.0}),
+        "CENTRE = 4": (BLIND, {"prior.CENTRE": 4.0}),
+        "CLOSER = 1/2": (BLIND, {"prior.CLOSER": 0.5}),
+        "CLOSER = 1/8": (BLIND, {"prior.CLOSER": 0.125}),
+        "EXPLOIT_FROM = 8": (BLIND, {"guided.EXPLOIT_FROM": 8}),
+        "EXPLOIT_FROM = 25": (BLIND, {"guided.EXPLOIT_FROM": 25}),
+        "EXPLOIT_AFTER = 2.5": (BLIND[:1], {"guided.EXPLOIT_AFTER": 2.5}),
+        "EXPLOIT_AFTER = 0": (BLIND[:1], {"guided.EXPLOIT_AFTER": 0.0}),
+        "EXPLOIT_TURNS = 0 of 3": (BLIND, {"guided.EXPLOIT_TURNS": 0}),
+        "EXPLOIT_TURNS = 1 of 2": (BLIND, {"guided.EXPLOIT_TURNS": 1, "guided.TURNS": 2}),
+        "IDLE = 0": (BLIND[:1], {"guided.IDLE": 0.0}),
+        "PAUSING_MARGIN = 0": (BLIND[:1], {"guided.PAUSING_MARGIN": 0.0}),
+        "PAUSING_MARGIN = .2": (BLIND[:1], {"guided.PAUSING_MARGIN": 0.2}),
+        "alike = 8": (BLIND[:1], {"balance.alike": (8.0,)}),
+        "alike = 16": (BLIND[:1], {"balance.alike": (16.0,)}),
+        "alike = 32": (BLIND[:1], {"balance.alike": (32.0,)}),
+        "TAIL = inf": (BLIND, {"surrogate.TAIL": 1e9}),
+        "TAIL = 2": (BLIND, {"surrogate.TAIL": 2.0}),
+        "PRIOR_POINTS = .1": (BLIND, {"process.PRIOR_POINTS": 0.1}),
+        "STEP = 1": (BLIND, {"lines.STEP": 1.0}),
+        "STEP = 1/4": (BLIND, {"lines.STEP": 0.25}),
+        "margin = 0": (GIVEN, {"balance.margin": 0.0}),
+        "margin = .1": (GIVEN, {"balance.margin": 0.1}),
+        "AROUND_TRADING, _SCALING = 5, 5": (GIVEN, {"prior.AROUND_TRADING": 5.0, "prior.AROUND_SCALING": 5.0}),
+        "AROUND_TRADING, _SCALING = 3, 2": (GIVEN, {"prior.AROUND_TRADING": 3.0, "prior.AROUND_SCALING": 2.0}),
+        "KNOWN = 1.5": (("pausing, known",), {"prior.KNOWN": 1.5}),
+        "KNOWN = 5": (("pausing, known",), {"prior.KNOWN": 5.0}),
+        "FLOOR = .02": (("pausing, known",), {"prior.FLOOR": 0.02}),
+        "FLOOR = .3": (("pausing, known",), {"prior.FLOOR": 0.3}),
+    },
+    "general": {
+        name: (("others",), changes)
+        for name, changes in {
+            "SCALE = .35": {"prior.SCALE": 0.35},
+            "SCALE = .7": {"prior.SCALE": 0.7},
+            "TOGETHER = .5": {"prior.TOGETHER": 0.5},
+            "TOGETHER = 1.5": {"prior.TOGETHER": 1.5},
+            "EACH = 0": {"prior.EACH": 0.0},
+            "EACH = .6": {"prior.EACH": 0.6},
+            "NOISE up to .01": {"prior.NOISE": (1e-6, 1e-2)},
+            "NOISE from 1e-4": {"prior.NOISE": (1e-4, 1e-1)},
+            "DRAWS = 16": {"prior.DRAWS": 16},
+            "CENTRE = 0": {"prior.CENTRE": 0.0},
+            "CENTRE = 4": {"prior.CENTRE": 4.0},
+            "fades_from = 1": {"general.fades_from": 1},
+            "fades_from = 5": {"general.fades_from": 5},
+            "no random lines": {"general.random": False},
+            "RANDOM = 1": {"lines.RANDOM": 1},
+            "CLOSER = 1/2": {"prior.CLOSER": 0.5},
+            "EXPLOIT_FROM = 8": {"guided.EXPLOIT_FROM": 8},
+            "EXPLOIT_TURNS = 0 of 3": {"guided.EXPLOIT_TURNS": 0},
+            "EXPLOIT_TURNS = 1 of 2": {"guided.EXPLOIT_TURNS": 1, "guided.TURNS": 2},
+            "UNALIKE = .5": {"prior.UNALIKE": 0.5},
+            "UNALIKE = 2": {"prior.UNALIKE": 2.0},
+            "TAIL = inf": {"surrogate.TAIL": 1e9},
+            "PRIOR_POINTS = .1": {"process.PRIOR_POINTS": 0.1},
+            "FEWEST = 16": {"lines.FEWEST": 16},
+        }.items()
+    },
+}
+"""Part -> how a constant is varied -> (kinds of searches, changes): MODULE.CONSTANT, or PRIOR.FIELD."""
+
+
+@contextmanager
+def changed(changes: Mapping[str, Any]) -> Iterator[None]:
+    """The search with other constants."""
+    with ExitStack() as stack:
+        for name, value in changes.items():
+            owner, attribute = name.split(".")
+            if owner in prior.PRIORS:
+                for own in {owner, "known"} if owner == "balance" else {owner}:
+                    other = replace(prior.PRIORS[own], **{attribute: value})
+                    stack.enter_context(patch.dict(prior.PRIORS, {own: other}))
+            else:
+                stack.enter_context(patch(f"tune_cd.search.{name}", value))
+        prior.draws_of.cache_clear()
+        try:
+            yield
+        finally:
+            prior.draws_of.cache_clear()
+
+
+def searched(job: tuple) -> list[float]:
+    """(mean, end) of the best so far of one search, as shares of the landscape's range. job: (part, how a constant is
+    varied or None, kind of search, landscape, seed)."""
+    part, how, kind, name, seed = job
+    method, _, budget, start = SEARCHES[kind]
+    landscape = found(name)
+    with changed(VARIED[part][how][1] if how else {}):
+        if method == OURS:
+            reached = np.array(spent((method, name, budget, 1, start, seed))) * landscape.high
+        else:
+            reached = np.array(replayed((method, name, 0.0, "equal", budget, 1, start, seed))["reached"])
+    shares = (np.maximum(reached, landscape.low) - landscape.low) / (landscape.high - landscape.low)
+    shares = np.append(shares, np.full(max(0, budget - len(shares)), shares[-1]))  # a search that has ended
+    return [float(shares.mean()), float(shares[-1])]
+
+
+def table(part: str, options: Any) -> pd.DataFrame:
+    """One row a variation and kind of search."""
+    wanted = [(how, kind) for how, (kinds, _) in VARIED[part].items() for kind in kinds]
+    usual = [(None, kind) for kind in dict.fromkeys(kind for _, kind in wanted)]
+    jobs = [
+        (part, how, kind, name, seed)
+        for how, kind in [*usual, *wanted]
+        for name, seed in product(SEARCHES[kind][1], range(options.searches))
+    ]
+    refused = sorted({job[3] for job in jobs} & set(JUDGES))
+    if refused:
+        raise ValueError(f"landscapes {refused}: judges choose no constant")
+    ran = dict(zip(jobs, map(np.array, run(searched, jobs, options))))
+    rows = []
+    for how, kind in wanted:
+        gains = {
+            name: np.array([ran[part, how, kind, name, seed] - ran[part, None, kind, name, seed]
+                            for seed in range(options.searches)]) * 100
+            for name in SEARCHES[kind][1]
+        }  # fmt: skip
+        every = np.concatenate(list(gains.values()))
+        worst = min(gains, key=lambda name: gains[name][:, 1].mean())
+        rows.append({
+            "varied": f"`{how}`", "searches": kind, "mean": mean(every[:, 0], 1), "end": mean(every[:, 1], 1),
+            "lost most": f"{worst} {mean(gains[worst][:, 1], 1)}",
+        })  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def main(argv: list[str]) -> None:
+    parser = options_of(__doc__, 20)
+    parser.add_argument("parts", nargs="+", choices=VARIED, metavar="PART", help="balance, general")
+    options = parser.parse_args(argv)
+    for part in options.parts:
+        print(f"## {part}, {options.searches} searches a landscape\n\n{markdown(table(part, options))}\n", flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

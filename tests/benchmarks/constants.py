@@ -24,11 +24,10 @@ from pausing import OURS
 from pausing import searched as spent
 
 from tune_cd.analysis.tables import markdown
-from tune_cd.landscapes import measured
-from tune_cd.landscapes.find import JUDGES
+from tune_cd.landscapes.find import JUDGES, MEASURED
 from tune_cd.search import prior
 
-PLANES = measured.IN_VIEW
+PLANES = MEASURED
 RIDGES = ("omniglot", "narrow", "rotated")
 OTHERS = (
     "network-digits", "svm-digits", "boosting-wine", "kinds-digits", "box-4-bowl", "box-12-bowl", "box-6-ridge",
@@ -38,13 +37,15 @@ SEARCHES = {
     "pausing, blind": (OURS, PLANES, 10, "blind"),
     "pausing, equal weights": (OURS, PLANES, 10, "conventional"),
     "pausing, known": (OURS, PLANES, 5, "known"),
-    "whole, blind": ("cd", (*PLANES, *RIDGES), 30, "blind"),
-    "whole, equal weights": ("cd", (*PLANES, *RIDGES), 20, "conventional"),
+    "at full length, blind": ("cd", PLANES, 30, "blind"),
+    "formulas, blind": ("cd", RIDGES, 30, "blind"),
+    "formulas, equal weights": ("cd", RIDGES, 20, "conventional"),
     "others": ("cd", OTHERS, 30, "blind"),
 }
 """Kind of search -> method, landscapes, trainings' worth and start."""
 
-BLIND, GIVEN = ("pausing, blind", "whole, blind"), ("pausing, equal weights", "whole, equal weights")
+BLIND = ("pausing, blind", "at full length, blind", "formulas, blind")
+GIVEN = ("pausing, equal weights", "formulas, equal weights")
 VARIED: dict[str, dict[str, tuple[tuple[str, ...], Mapping[str, Any]]]] = {
     "balance": {
         "TRADING, SCALING = 3, 6": (BLIND, {"prior.TRADING": 3.0, "prior.SCALING": 6.0}),
@@ -141,7 +142,7 @@ def searched(job: tuple) -> list[float]:
     method, _, budget, start = SEARCHES[kind]
     landscape = found(name)
     with changed(VARIED[part][how][1] if how else {}):
-        if method == OURS:
+        if landscape.curves is not None:
             reached = np.array(spent((method, name, budget, 1, start, seed))) * landscape.high
         else:
             reached = np.array(replayed((method, name, 0.0, "equal", budget, 1, start, seed))["reached"])

@@ -112,8 +112,8 @@ def test_any_two_values_are_equally_far_apart():
     apart = np.linalg.norm(features[:, None] - features, axis=-1)
     assert np.allclose(apart, 1 - np.eye(4)) and len(widths_of(space)) == features.shape[1] == 5
     plan = Plan(space, *directions_of(space, None))
-    for exploits in (False, True):
-        draws = draws_of(PRIORS["general"], plan, exploits, (1.0,))
+    for name, exploits in (("general", False), ("terms", False), ("terms", True)):
+        draws = draws_of(PRIORS[name], plan, exploits, (1.0,))
         scaled = draws.features(x) @ np.swapaxes(draws.maps[:, :-1, :-1], 1, 2)
         away = np.linalg.norm(scaled[:, :, None] - scaled[:, None], axis=-1)
         assert np.allclose(away, away[:, :1, 1:2] * (1 - np.eye(4))), "in every draw"

@@ -321,7 +321,7 @@ def test_the_score_that_is_asked_for_selects_the_weights_and_is_tested(setup, da
     outcome = outcome_of(run := finished(replace(setup, selected_by=score), data))
     assert [look.val_score for look in run.curve] == [look.scores[score] for look in run.curve]
     assert outcome.val_score == max(look.scores[score] for look in run.curve)
-    assert 0 < outcome.test_score == outcome.scores[f"test_{score}"] <= 1
+    assert 0 <= outcome.test_score == outcome.scores[f"test_{score}"] <= 1
 
 
 def test_a_network_that_is_finite_on_validation_and_not_on_test_has_diverged(monkeypatch):

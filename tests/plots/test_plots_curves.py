@@ -38,10 +38,7 @@ def test_a_panel_a_problem_a_curve_a_method():
     assert sorted(legend) == sorted(["cd", "tpe", "mine", "95 % of the best"])
 
 
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [("trials", "trials (whole training runs)"), ("seconds", "time (s)")],
-)
+@pytest.mark.parametrize(("name", "words"), [("trials", "trials (whole training runs)"), ("seconds", "time (s)")])
 def test_the_axis_says_what_the_curves_are_over(name, words):
     assert curves_figure({"a": {"cd": band(0.5, name=name)}}, "val_score").axes[0].get_xlabel() == words
 

@@ -6,7 +6,7 @@ import re
 from functools import cache
 
 import pytest
-from browser import browser, opened, watched
+from browser import browser, watched
 from odd_studies import odd
 from studies import VICREG, empty, full_grid, main_job, own_tuner, paused_tuner, row, searched_terms, table
 
@@ -173,9 +173,9 @@ def test_every_study_is_drawn_without_complaint_on_a_phone_and_on_a_screen(show,
 def test_a_page_without_a_study_says_so(running, tmp_path):
     file = tmp_path / "page.html"
     file.write_text(render(page_of()), encoding="utf-8")
-    with opened(running, file, width=400, height=800) as page:
+    with watched(running, file, width=400, height=800) as (page, complaints):
         assert page.locator("#nothing").is_visible() and not page.locator("#all").is_visible()
-        assert page.locator("html").get_attribute("lang") == "en-GB"
+        assert page.locator("html").get_attribute("lang") == "en-GB" and not complaints
 
 
 @slow

@@ -45,16 +45,13 @@ def test_every_field_explains_itself_in_the_file_too_and_strings_are_plain(tmp_p
             assert field.type == results.TRIALS.field(field.name).type, "curves share the trials' fields"
 
 
-@pytest.mark.parametrize(
-    "error, kind",
-    [
-        ("lost: the node died", "lost"),
-        ("out of memory: batch_size=512: CUDA out of memory", "out_of_memory"),
-        ("timeout: not done after 5 s", "timeout"),
-        ("RuntimeError: lost: it says so itself", "error"),
-        (None, "error"),
-    ],
-)
+@pytest.mark.parametrize("error, kind", [
+    ("lost: the node died", "lost"),
+    ("out of memory: batch_size=512: CUDA out of memory", "out_of_memory"),
+    ("timeout: not done after 5 s", "timeout"),
+    ("RuntimeError: lost: it says so itself", "error"),
+    (None, "error"),
+])  # fmt: skip
 def test_a_failed_row_that_does_not_say_its_kind_gets_the_one_its_error_states(error, kind):
     row = minimal(error=error)
     assert check_trial(row)["failure_kind"] == kind and "failure_kind" not in row
@@ -140,31 +137,28 @@ def test_an_empty_folder_gives_an_empty_table_of_the_same_types(tmp_path):
 # Rows that are not allowed
 
 
-@pytest.mark.parametrize(
-    "fields, named",
-    [
-        ({"batchsize": 32}, r"'batchsize'.*allowed are .*'batch_size'"),
-        ({"software": None}, r"missing fields \['software'\]"),
-        ({"batch_size": 32.0}, r"batch_size = 32\.0 \(float\).*an int"),
-        ({"seed": 2**63}, "seed = 9223372036854775808 "),
-        ({"Lambda_p": "0.5"}, r"Lambda_p = '0\.5' \(str\)"),
-        ({"scores": [("r_map", 0.5)]}, "scores = "),
-        ({"params": {"Lambda_p": math.inf}}, "params = .*finite"),
-        ({"started_at": datetime(2026, 1, 1)}, "started_at = .*time zone"),
-        ({"error": "\udcff"}, "error = "),
-        ({"config": "{"}, r"config = '\{'.*JSON object"),
-        ({"config": '{"a": [-Infinity]}'}, "config = .*JSON object"),
-        ({"config": '{"a": ' + "[" * 99_999 + "]" * 99_999 + "}"}, "config = .*JSON object"),
-        ({"software": "[]"}, "software = .*JSON object"),
-        ({"trial_index": -1}, "trial_index = -1.*>= 0"),
-        ({"attempt": -1}, "attempt = -1.*>= 0"),
-        ({"status": "done"}, "status = 'done'.*completed, diverged, failed, stopped"),
-        ({"failure_kind": "gone"}, "failure_kind = 'gone' is not allowed"),
-        ({"status": "stopped", "failure_kind": "lost"}, "failure_kind = 'lost' is not allowed"),
-        ({"status": "completed"}, "val_score = None.*finite"),
-        ({"status": "completed", "val_score": math.nan}, "val_score = nan.*finite"),
-    ],
-)
+@pytest.mark.parametrize("fields, named", [
+    ({"batchsize": 32}, r"'batchsize'.*allowed are .*'batch_size'"),
+    ({"software": None}, r"missing fields \['software'\]"),
+    ({"batch_size": 32.0}, r"batch_size = 32\.0 \(float\).*an int"),
+    ({"seed": 2**63}, "seed = 9223372036854775808 "),
+    ({"Lambda_p": "0.5"}, r"Lambda_p = '0\.5' \(str\)"),
+    ({"scores": [("r_map", 0.5)]}, "scores = "),
+    ({"params": {"Lambda_p": math.inf}}, "params = .*finite"),
+    ({"started_at": datetime(2026, 1, 1)}, "started_at = .*time zone"),
+    ({"error": "\udcff"}, "error = "),
+    ({"config": "{"}, r"config = '\{'.*JSON object"),
+    ({"config": '{"a": [-Infinity]}'}, "config = .*JSON object"),
+    ({"config": '{"a": ' + "[" * 99_999 + "]" * 99_999 + "}"}, "config = .*JSON object"),
+    ({"software": "[]"}, "software = .*JSON object"),
+    ({"trial_index": -1}, "trial_index = -1.*>= 0"),
+    ({"attempt": -1}, "attempt = -1.*>= 0"),
+    ({"status": "done"}, "status = 'done'.*completed, diverged, failed, stopped"),
+    ({"failure_kind": "gone"}, "failure_kind = 'gone' is not allowed"),
+    ({"status": "stopped", "failure_kind": "lost"}, "failure_kind = 'lost' is not allowed"),
+    ({"status": "completed"}, "val_score = None.*finite"),
+    ({"status": "completed", "val_score": math.nan}, "val_score = nan.*finite"),
+])  # fmt: skip
 def test_a_row_that_is_not_allowed_is_refused_and_leaves_nothing(tmp_path, fields, named):
     with pytest.raises(ValueError, match=named):
         results.write_trial(tmp_path, minimal(**fields))
@@ -228,16 +222,13 @@ def test_a_curve_grows_and_later_attempts_replace_it(tmp_path):
     assert list(results.read_curves(tmp_path).attempt) == [1]
 
 
-@pytest.mark.parametrize(
-    "rows, named",
-    [
-        ([], "at least one"),
-        ([evaluation(), evaluation(attempt=1)], "one attempt"),
-        ([evaluation(images_seen=-1)], "images_seen = -1"),
-        ([evaluation(test_score=0.5)], "'test_score'.*allowed are"),
-        ([{"attempt": 0}], "missing fields .*'images_seen', 'scores'"),
-    ],
-)
+@pytest.mark.parametrize("rows, named", [
+    ([], "at least one"),
+    ([evaluation(), evaluation(attempt=1)], "one attempt"),
+    ([evaluation(images_seen=-1)], "images_seen = -1"),
+    ([evaluation(test_score=0.5)], "'test_score'.*allowed are"),
+    ([{"attempt": 0}], "missing fields .*'images_seen', 'scores'"),
+])  # fmt: skip
 def test_a_curve_that_is_not_allowed_is_refused(tmp_path, rows, named):
     with pytest.raises(ValueError, match=named):
         results.write_curve(tmp_path, "demo", "t0", rows)

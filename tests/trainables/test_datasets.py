@@ -148,13 +148,10 @@ def test_a_truncated_archive_is_refused(tmp_path):
                 ask()
 
 
-@pytest.mark.parametrize(
-    "name, origin",
-    [
-        ("omniglot", "github.com/brendenlake/omniglot"), ("tinyimagenet", "cs231n.stanford.edu"),
-        ("sop", "github.com/rksltnl/Deep-Metric-Learning-CVPR16"), ("landmarks", "download.europe.naverlabs.com"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("name, origin", [
+    ("omniglot", "github.com/brendenlake/omniglot"), ("tinyimagenet", "cs231n.stanford.edu"),
+    ("sop", "github.com/rksltnl/Deep-Metric-Learning-CVPR16"), ("landmarks", "download.europe.naverlabs.com"),
+])  # fmt: skip
 def test_missing_data_says_what_was_tried_and_where_to_get_it(tmp_path, monkeypatch, name, origin):
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("TUNE_CD_DATA", str(tmp_path / "shelf"))

@@ -117,18 +117,15 @@ def test_what_is_watched_for_is_found():
 # Errors and queues
 
 
-@pytest.mark.parametrize(
-    "text, kind",
-    [
-        ("CUDA out of memory. Tried to allocate 2 GiB", is_out_of_memory),
-        ("cuDNN error: CUDNN_STATUS_ALLOC_FAILED", is_out_of_memory),
-        ("cuDNN error: CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED", is_out_of_memory),
-        ("GET was unable to find an engine to execute this computation", is_out_of_memory),
-        ("Unable to find an engine to execute this computation", is_out_of_memory),
-        ("CUDA error: operation not permitted when stream is capturing", is_of_recording),
-        ("CUDA error: an illegal memory access was encountered", is_of_the_machine),
-    ],
-)
+@pytest.mark.parametrize("text, kind", [
+    ("CUDA out of memory. Tried to allocate 2 GiB", is_out_of_memory),
+    ("cuDNN error: CUDNN_STATUS_ALLOC_FAILED", is_out_of_memory),
+    ("cuDNN error: CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED", is_out_of_memory),
+    ("GET was unable to find an engine to execute this computation", is_out_of_memory),
+    ("Unable to find an engine to execute this computation", is_out_of_memory),
+    ("CUDA error: operation not permitted when stream is capturing", is_of_recording),
+    ("CUDA error: an illegal memory access was encountered", is_of_the_machine),
+])  # fmt: skip
 def test_errors_are_told_by_their_words(text, kind):
     kinds = (is_out_of_memory, is_of_recording, is_of_the_machine)
     assert [told for told in kinds if told(RuntimeError(text))] == [kind]

@@ -166,16 +166,13 @@ def test_a_projector_is_the_authors():
     assert [type(layer).__name__ for layer in build("small_conv", 1, 28, True, projector=(8,)).head] == ["Linear"]
 
 
-@pytest.mark.parametrize(
-    "name, message",
-    [
-        ("vgg", ".*resnet50.*module:function"),
-        (f"{__name__}:nothing", f"'{__name__}' has no 'nothing'"),
-        (f"{__name__}:fails", r"called with \(channels=3, image_size=8\) it raised KeyError: 'no such size'"),
-        (f"{__name__}:keeps_maps", r"to torch.float32 \[2, 4, 6, 6\] on cpu, allowed"),
-        (f"{__name__}:Two", "to tuple, allowed are floating point"),
-    ],
-)
+@pytest.mark.parametrize("name, message", [
+    ("vgg", ".*resnet50.*module:function"),
+    (f"{__name__}:nothing", f"'{__name__}' has no 'nothing'"),
+    (f"{__name__}:fails", r"called with \(channels=3, image_size=8\) it raised KeyError: 'no such size'"),
+    (f"{__name__}:keeps_maps", r"to torch.float32 \[2, 4, 6, 6\] on cpu, allowed"),
+    (f"{__name__}:Two", "to tuple, allowed are floating point"),
+])  # fmt: skip
 def test_what_is_wrong_with_a_users_network_is_said_beforehand(name, message):
     with pytest.raises(ValueError, match=f"network '{name}': .*{message}"):
         build(name, 3, 8)

@@ -241,13 +241,10 @@ BAD_SHAPE = ValueError("a bad shape"), "ValueError: a bad shape"
 MEMORY = torch.OutOfMemoryError("CUDA out of memory"), "out of memory: batch_size=32 on cpu: CUDA out of memory"
 
 
-@pytest.mark.parametrize(
-    "error, said, where, at_once",
-    [
-        (*BAD_SHAPE, "step", 1), (*BAD_SHAPE, "step", 3), (SystemExit(3), "SystemExit: 3", "step", 3),
-        (*MEMORY, "step", 3), (*MEMORY, "terms_after_training", 3),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("error, said, where, at_once", [
+    (*BAD_SHAPE, "step", 1), (*BAD_SHAPE, "step", 3), (SystemExit(3), "SystemExit: 3", "step", 3),
+    (*MEMORY, "step", 3), (*MEMORY, "terms_after_training", 3),
+])  # fmt: skip
 def test_a_training_that_fails_is_an_outcome_and_disturbs_no_other(make, monkeypatch, error, said, where, at_once):
     recorder = InMemory()
     with monkeypatch.context() as patch:

@@ -228,14 +228,11 @@ def test_a_pickle_that_wants_to_run_code_is_refused_and_not_run(tmp_path, kind):
     assert (tmp_path / "harmed").exists(), "the file is indeed a harmful one"
 
 
-@pytest.mark.parametrize(
-    "content, message",
-    [
-        (b"", "refuses it"), (b"<html>404</html>", "refuses it"), (nn.Linear(2, 2), "refuses it"),
-        ({}, "not a state dict"), ([torch.zeros(3)], "it has list"), ({1: torch.zeros(3)}, "it has 1: Tensor"),
-        ({"state_dict": {"a": [3]}, "epoch": 3}, "it has 'a': list"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("content, message", [
+    (b"", "refuses it"), (b"<html>404</html>", "refuses it"), (nn.Linear(2, 2), "refuses it"),
+    ({}, "not a state dict"), ([torch.zeros(3)], "it has list"), ({1: torch.zeros(3)}, "it has 1: Tensor"),
+    ({"state_dict": {"a": [3]}, "epoch": 3}, "it has 'a': list"),
+])  # fmt: skip
 def test_what_is_not_a_state_dict_is_refused(tmp_path, content, message):
     path = tmp_path / "weights.pth"
     path.write_bytes(content) if isinstance(content, bytes) else torch.save(content, path)
@@ -316,14 +313,11 @@ def test_from_scratch_images_are_taken_as_they_are_and_seeds_decide(name, dimens
     assert alike(one, two) and not alike(one, other)
 
 
-@pytest.mark.parametrize(
-    "name, message",
-    [
-        ("torchvision:resnet51", "raised ValueError: Unknown model resnet51"),
-        ("torchvision:squeezenet1_0", "it ends in no linear layer"),
-        ("torchvision:vit_b_16", "Wrong image height! Expected 224 but got 64"),
-    ],
-)
+@pytest.mark.parametrize("name, message", [
+    ("torchvision:resnet51", "raised ValueError: Unknown model resnet51"),
+    ("torchvision:squeezenet1_0", "it ends in no linear layer"),
+    ("torchvision:vit_b_16", "Wrong image height! Expected 224 but got 64"),
+])  # fmt: skip
 def test_what_does_not_fit_is_said_beforehand(name, message):
     with pytest.raises(ValueError, match=f"network '{name}'.*{message}"):
         build(name)

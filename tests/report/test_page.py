@@ -46,9 +46,6 @@ BROKEN = """() => [...document.querySelectorAll("svg *")].filter((one) => [...on
   ({ value }) => /NaN|Infinity|undefined/.test(value))).map((one) => one.outerHTML)"""
 
 
-# The studies ---------------------------------------------------------------------------------------------------
-
-
 def hostile():
     """Text that would do harm as markup, wherever text can be."""
     trials = table(
@@ -80,11 +77,7 @@ def studies():
 
 
 def page_of(*several, **content):
-    """A page's content."""
     return payload(empty(), "Trials of results") | {"studies": list(several)} | content
-
-
-# The file itself -----------------------------------------------------------------------------------------------
 
 
 def test_data_come_back_from_the_page_as_they_were_whatever_they_look_like():

@@ -27,9 +27,6 @@ REQUIRED = [
 ]  # fmt: skip
 
 
-# The schema
-
-
 def test_few_fields_are_required():
     assert [field.name for field in results.TRIALS if not field.nullable] == REQUIRED
 
@@ -59,9 +56,6 @@ def test_a_failed_row_that_does_not_say_its_kind_gets_the_one_its_error_states(e
     assert check_trial(full(error=error))["failure_kind"] is None, "it did not fail"
 
 
-# What is written is read back
-
-
 def test_a_full_row_is_read_back(tmp_path):
     path = results.write_trial(str(tmp_path), full())
     assert path == tmp_path / "trials" / "demo" / "t0.parquet"
@@ -79,19 +73,14 @@ INTEGERS = st.integers(-(2**63), 2**63 - 1)
 CONFIGS = st.dictionaries(NAMES, INTEGERS, max_size=2).filter(lambda config: hide(config) == config)
 """What a configuration keeps as it is: hypothesis also tries constants of the modules that other tests imported."""
 
+OPTIONAL = {
+    "error": st.none() | NAMES, "val_score": st.none() | st.floats(allow_nan=False), "seed": st.none() | INTEGERS,
+    "ended_at": st.none() | st.datetimes(datetime(1900, 1, 1), datetime(2200, 1, 1), timezones=st.just(UTC)),
+}  # fmt: skip
+
 
 @settings(max_examples=30, deadline=None, derandomize=True)
-@given(
-    values=st.fixed_dictionaries(
-        {"scores": NUMBERS, "config": CONFIGS.map(json.dumps)},
-        optional={
-            "error": st.none() | NAMES,
-            "val_score": st.none() | st.floats(allow_nan=False),
-            "seed": st.none() | INTEGERS,
-            "ended_at": st.none() | st.datetimes(datetime(1900, 1, 1), datetime(2200, 1, 1), timezones=st.just(UTC)),
-        },
-    )
-)
+@given(st.fixed_dictionaries({"scores": NUMBERS, "config": CONFIGS.map(json.dumps)}, optional=OPTIONAL))
 def test_any_row_is_read_back(values):
     row = minimal(**values, failure_kind="error")
     with TemporaryDirectory() as folder:
@@ -103,9 +92,8 @@ def test_any_row_is_read_back(values):
 
 def test_numpy_numbers_other_time_zones_and_nan_are_taken(tmp_path):
     there = timezone(timedelta(hours=2))
-    row = full(
-        batch_size=np.int32(32), val_score=np.float32(0.5), test_score=math.nan, started_at=NOON.astimezone(there)
-    )
+    numbers = {"batch_size": np.int32(32), "val_score": np.float32(0.5), "test_score": math.nan}
+    row = full(**numbers, started_at=NOON.astimezone(there))
     before = dict(row)
     results.write_trial(tmp_path, row)
     assert row.keys() == before.keys() and row["batch_size"] is before["batch_size"], "the caller's row is as it was"
@@ -124,17 +112,11 @@ def test_rows_come_in_order_of_study_search_and_asking(tmp_path):
     assert set(results.read(tmp_path, "b").study) == {"b"}
 
 
-# No results yet
-
-
 def test_an_empty_folder_gives_an_empty_table_of_the_same_types(tmp_path):
     empty = silent(results.read, tmp_path)
     assert len(empty) == 0 and len(silent(results.read, tmp_path, "never-run")) == 0
     results.write_trial(tmp_path, full())
     pd.testing.assert_series_equal(empty.dtypes, results.read(tmp_path).dtypes)
-
-
-# Rows that are not allowed
 
 
 @pytest.mark.parametrize("fields, named", [
@@ -179,9 +161,6 @@ def test_names_cannot_escape_or_hide(tmp_path):
         assert results.check_name(name) == name
 
 
-# The same again
-
-
 def test_many_rows_are_written_as_if_each_had_been_written_alone(tmp_path):
     """What is stored stays: equal rows are left out, and others of its trials refused before anything is written."""
     rows = [full(trial_id=f"t{n}", trial_index=n, config='{"token": "abc"}') for n in (2, 0, 1)]
@@ -198,9 +177,6 @@ def test_many_rows_are_written_as_if_each_had_been_written_alone(tmp_path):
         write_many(tmp_path / "new", [rows[0], rows[1] | {"status": "won"}])
     pd.testing.assert_frame_equal(results.read(tmp_path / "together"), table)
     assert len(list((tmp_path / "together/trials/demo").iterdir())) == 2 and not (tmp_path / "new").exists()
-
-
-# Learning curves
 
 
 def test_a_curve_is_read_back_in_order(tmp_path):
@@ -233,9 +209,6 @@ def test_a_curve_that_is_not_allowed_is_refused(tmp_path, rows, named):
     with pytest.raises(ValueError, match=named):
         results.write_curve(tmp_path, "demo", "t0", rows)
     assert list(tmp_path.iterdir()) == []
-
-
-# Can it be written?
 
 
 def test_a_folder_that_cannot_be_written_is_named_with_the_reason(tmp_path):

@@ -25,9 +25,6 @@ from trainables.metrics.revisited import descriptors, evaluate_benchmark
 pytestmark = pytest.mark.usefixtures("own_cache")
 
 
-# --- the pickle
-
-
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
 @pytest.mark.parametrize("core", [b"numpy._core.", b"numpy.core."])
 def test_ground_truth_of_every_protocol_and_numpy(tmp_path, protocol, core):
@@ -76,9 +73,6 @@ def changed(query=None, **entries):
 def test_wrong_ground_truth_is_named(tmp_path, content, message):
     with pytest.raises(ValueError, match=f"gnd.pkl is no ground truth: .*{message}"):
         load_ground_truth(write_truth(tmp_path / "gnd.pkl", content))
-
-
-# --- images
 
 
 def test_the_benchmark_in_the_original_layout(root):
@@ -145,9 +139,6 @@ def test_absent_data_and_unknown_names_are_named(root):
         check_benchmark("oxford", root)
 
 
-# --- archives
-
-
 def write_tar(path, files, links=()):
     """files: {name: bytes}.  links: (name, target, kind)."""
     with tarfile.open(path, "w:gz") as tar:
@@ -211,9 +202,6 @@ def test_download_fetches_what_is_nowhere(root, tmp_path, monkeypatch):
     ours = load_benchmark("roxford5k", root)
     assert all(np.array_equal(a, b) for a, b in zip(benchmark.database, ours.database, strict=True))
     assert not list(new.rglob("*.tgz")) and len(list((new / "roxford5k" / "jpg").iterdir())) == 15
-
-
-# --- a network's scores
 
 
 def network(images):

@@ -150,6 +150,7 @@ def test_spread():
     *((["--Lambda_e", weight], f"'{weight}'") for weight in ("-1", "nan", "inf", "1e39", "")),
     (["--Lambda_p=-inf"], "invalid weight (a number from 0 to 3.4e+38) value: '-inf'"),
     *(([option, ""], f"{option} '': ") for option in ("--checkpoint", "--save", "--data-root")),
+    *(([option, "."], "cannot be written as a file: [Errno 21]") for option in ("--checkpoint", "--save")),
     (["--weights", ""], "weights '': no such file"),
     (["--save", "s3://bucket/n.pt"], "--save is a URI"),
     (["--save", "x/n.pt", "--checkpoint", "x/../x/n.pt"], "two files are needed"),

@@ -66,7 +66,6 @@ def make(monkeypatch):
 
 
 def driven(trial):
-    """All reports."""
     reports = []
     while not (reports and reports[-1]["done"]):
         reports.append(trial.train())
@@ -222,9 +221,6 @@ def test_a_network_that_cannot_be_kept_costs_nothing_else(make):
     assert told_of(recorder) == expected(SETTINGS[0])
 
 
-# Failures
-
-
 def raising(monkeypatch, error, where="step"):
     """Trainings of seed 1 raise in `where`."""
     original = getattr(Training, where)
@@ -274,9 +270,6 @@ def test_what_is_wrong_with_the_machine_leaves_the_trial(make, monkeypatch, erro
     assert not [config for config, _, _ in recorder.ended if config["seed"] == 1]
 
 
-# Going on
-
-
 def test_data_that_cannot_be_used_are_told_from_a_machine_that_fails(make, monkeypatch):
     for error, raised in ((ValueError("2 of 9 images do not decode"), module.UnusableData), (OSError("full"), OSError)):
         monkeypatch.setattr(module.DeviceData, "load", Mock(side_effect=error))
@@ -318,9 +311,6 @@ def test_states_are_saved_at_a_pace(make, clock):
     clock.takes(module.checkpoint, "dumps", lambda *_: 10)
     driven(make(SETTINGS[0], recorder, checkpoint_seconds=50))
     assert [name for name, _ in recorder.saved(SETTINGS[0])] == ["at-192", "at-64"]
-
-
-# Limits
 
 
 def test_a_training_that_takes_too_long_has_failed_and_the_next_goes_on(make, monkeypatch, clock):

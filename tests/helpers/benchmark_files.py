@@ -7,11 +7,7 @@ import pytest
 from datafiles import encoded, write_folder
 
 COLOURS = ((220, 30, 30), (30, 200, 40), (30, 40, 220))
-
-
 SIZES = ((40, 30), (30, 44), (36, 36))  # width, height
-
-
 NAMES = [f"scene{colour}_{number:06d}" for colour in range(3) for number in range(4)]
 
 
@@ -34,22 +30,13 @@ def ground_truth() -> dict:
     gnd = []
     for query in range(3):
         first = 4 * query
-        gnd.append(
-            {
-                "bbx": [0.2, 0.0, np.float64(31.7), 32.0],
-                "easy": np.array([first, first + 1]),
-                "hard": [first + 2],
-                "junk": [np.int64(first + 3)] if query else [],
-            }
-        )
+        gnd.append({
+            "bbx": [0.2, 0.0, np.float64(31.7), 32.0], "easy": np.array([first, first + 1]), "hard": [first + 2],
+            "junk": [np.int64(first + 3)] if query else [],
+        })  # fmt: skip
     gnd[0]["junk"] = np.array([3], dtype=">i4")
-    return {
-        "imlist": NAMES,
-        "qimlist": [f"query_{query}" for query in range(3)],
-        "gnd": gnd,
-        "simlist": [],
-        "note": b"bytes",
-    }
+    queries = [f"query_{query}" for query in range(3)]
+    return {"imlist": NAMES, "qimlist": queries, "gnd": gnd, "simlist": [], "note": b"bytes"}
 
 
 def write_truth(path, content=None, protocol=pickle.DEFAULT_PROTOCOL):

@@ -7,12 +7,8 @@ from pathlib import Path
 import pytest
 
 ARGUMENTS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
+    "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update", "--disable-sync",
+]  # fmt: skip
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 
 
@@ -32,21 +28,10 @@ def browser():
 
 
 @contextmanager
-def opened(running, path: Path, **window):
-    """The page of a file, drawn to its end; afterwards it is an error that it logged an error or a warning, raised, or
-    asked a network for anything."""
-    with watched(running, path, **window) as (page, complaints):
-        yield page
-        assert not complaints, complaints
-
-
-@contextmanager
-def watched(running, path: Path, width: int = 1280, height: int = 900, clock: bool = False, **context):
-    """(page of a file, drawn to its end; the list that grows by whatever it complains about or asks a network for).
-    clock: its timers run with `page.clock` as well."""
-    with running.new_context(viewport={"width": width, "height": height}, **context) as window:
-        if clock:
-            window.clock.install()
+def watched(running, path: Path, width: int = 1280, height: int = 900):
+    """(page of a file, drawn to its end; the list that grows by whatever it logs as an error or a warning, raises, or
+    asks a network for)."""
+    with running.new_context(viewport={"width": width, "height": height}) as window:
         window.set_default_timeout(600_000)  # ms
         page = window.new_page()
         complaints = _complaints(page)

@@ -77,10 +77,9 @@ class Driver:
 
     def holds(self) -> bool:
         """Whether its imports are over and the study is its own."""
+        lock = self.folder / f"studies/{self.study}/driver.json"
         try:
-            return (
-                json.loads((self.folder / f"studies/{self.study}/driver.json").read_bytes())["pid"] == self.process.pid
-            )
+            return json.loads(lock.read_bytes())["pid"] == self.process.pid
         except FileNotFoundError:
             return False
 

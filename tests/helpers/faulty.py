@@ -21,9 +21,7 @@ from trainables.data.resident import DeviceData
 from trainables.trial import TrainTrial
 
 if "torch._dynamo" not in sys.modules:
-    uncompiled = ModuleType(
-        "torch._dynamo", "torch.compile's side of optimisers: 2 s of imports in every trial process"
-    )
+    uncompiled = ModuleType("torch._dynamo", "torch.compile's side of optimisers: 2 s of imports in every process")
     uncompiled.disable, uncompiled.graph_break = lambda function, *arguments, **named: function, lambda: None
     sys.modules["torch._dynamo"] = torch._dynamo = uncompiled
 

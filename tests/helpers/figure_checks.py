@@ -55,6 +55,5 @@ def check_axes(name, figure):
 
 
 def _settings():
-    return {
-        name: matplotlib.rcParams[name] for name in matplotlib.rcParams if name != "backend"
-    }  # it is found on its first use
+    found_on_its_first_use = {"backend"}
+    return {name: matplotlib.rcParams[name] for name in matplotlib.rcParams.keys() - found_on_its_first_use}

@@ -16,7 +16,6 @@ ONE_STOPPED = ["completed", "stopped", "stopped", "stopped"]
 
 
 def weights(positive: Sequence[float], entropy: Sequence[float], size: int = 64) -> list[dict]:
-    """All pairs of weights."""
     return [{"Lambda_p": p, "Lambda_e": e, "batch_size": size} for p, e in lattice(positive, entropy).tolist()]
 
 

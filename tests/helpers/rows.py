@@ -15,42 +15,15 @@ def minimal(**fields) -> dict:
 
 def full(**fields) -> dict:
     """A row with every field set, but for `fields`."""
-    return (
-        minimal(
-            dataset="glyphs",
-            task="dml",
-            loss="margin",
-            search_seed=1,
-            seed=2,
-            direction="balance",
-            line_position=-1.25,
-            params={"Lambda_p": 0.5, "Lambda_e": 0.25},
-            choices={"optimizer": "adam", "nesterov": "true"},
-            mode="max",
-            Lambda_p=0.5,
-            Lambda_e=0.25,
-            batch_size=64,
-            status="completed",
-            val_score=0.71,
-            test_score=0.69,
-            scores={"r_map": 0.71, "precision_at_1": 0.9},
-            positive_term=0.1,
-            entropy_term=2.0,
-            images_seen=6400,
-            best_at=3200,
-            train_seconds=12.5,
-            gpus=0.5,
-            started_at=NOON,
-            ended_at=NOON + timedelta(seconds=13),
-            hostname="node-1",
-            device="cpu",
-            error="none to speak of",
-            config='{"lr": 1}',
-            software='{"python": "3.11"}',
-            git_commit="0123456789012345678901234567890123456789-dirty",
-        )
-        | fields
-    )
+    return minimal(
+        dataset="glyphs", task="dml", loss="margin", search_seed=1, seed=2, direction="balance", line_position=-1.25,
+        params={"Lambda_p": 0.5, "Lambda_e": 0.25}, choices={"optimizer": "adam", "nesterov": "true"}, mode="max",
+        Lambda_p=0.5, Lambda_e=0.25, batch_size=64, status="completed", val_score=0.71, test_score=0.69,
+        scores={"r_map": 0.71, "precision_at_1": 0.9}, positive_term=0.1, entropy_term=2.0, images_seen=6400,
+        best_at=3200, train_seconds=12.5, gpus=0.5, started_at=NOON, ended_at=NOON + timedelta(seconds=13),
+        hostname="node-1", device="cpu", error="none to speak of", config='{"lr": 1}', software='{"python": "3.11"}',
+        git_commit="0123456789012345678901234567890123456789-dirty",
+    ) | fields  # fmt: skip
 
 
 def evaluation(**fields) -> dict:

@@ -71,10 +71,8 @@ def row(
 def table(rows: Iterable[dict]) -> pd.DataFrame:
     """Rows as `results.read` gives them, each checked as `results.write_trial` does; in the order given."""
     checked = [check_trial(row) for row in rows]
-    listed = [
-        {name: list(value.items()) if isinstance(value, dict) else value for name, value in row.items()}
-        for row in checked
-    ]
+    plain = lambda value: list(value.items()) if isinstance(value, dict) else value  # noqa: E731
+    listed = [{name: plain(value) for name, value in row.items()} for row in checked]
     return frame(pa.Table.from_pylist(listed, TRIALS), TRIALS)
 
 
@@ -113,11 +111,9 @@ def empty() -> pd.DataFrame:
 
 def lost(count: int = 3) -> pd.DataFrame:
     """A study in which no trial completed."""
-    statuses = ["failed", "diverged", "stopped"]
-    return table(
-        row(index, statuses[index % 3], 0.9, params={"Lambda_p": 2.0**index, "Lambda_e": 1.0}, search="cd")
-        for index in range(count)
-    )
+    statuses = [("failed", "diverged", "stopped")[n % 3] for n in range(count)]
+    params = [{"Lambda_p": 2.0**n, "Lambda_e": 1.0} for n in range(count)]
+    return table(row(n, statuses[n], 0.9, params=params[n], search="cd") for n in range(count))
 
 
 def search_study(
@@ -196,7 +192,6 @@ def trained(
     *,
     setup: Setup = GLYPHS,
     seed: int = 0,
-    replicates: int = 1,
     began: float = 0.0,
     **fields,
 ) -> dict:
@@ -206,7 +201,7 @@ def trained(
     own = {"batch_size": size, "seed": seed, "Lambda_p": params["Lambda_p"], "Lambda_e": params["Lambda_e"]}
     common = {
         "study": "glyphs-margin", "search": search, "params": params, "seed": seed, "batch_size": size,
-        "trial_id": f"{search}-{index:05d}" + f"-seed{seed}" * (replicates > 1), "git_commit": "6212ac3",
+        "trial_id": f"{search}-{index:05d}", "git_commit": "6212ac3",
         "software": VERSIONS, "direction": "joint" if index else "start", "line_position": 0.5 * index,
         "dataset": setup.dataset, "task": setup.task, "loss": setup.loss, "metric_name": setup.metric,
     } | fields  # fmt: skip
@@ -266,19 +261,11 @@ def main_job() -> pd.DataFrame:
 
 def lost_trials() -> pd.DataFrame:
     """The same, with a node that died under three trials, the very first of all among them."""
-    gone = {("cd", 0), ("cd", 7), ("global", 2)}
-    return table(
-        trained(r["trial_index"], r["params"], None, r["search"]) if (r["search"], r["trial_index"]) in gone else r
-        for r in main_rows()
-    )
-
-
-def replicates() -> pd.DataFrame:
-    """Three seeds of every setting, one training lost."""
-    rows = [r for seed in range(3) for r in main_rows(8, seed=seed, replicates=3)]
-    return table(
-        trained(3, r["params"], None, seed=1, replicates=3) if r["trial_id"] == "cd-00003-seed1" else r for r in rows
-    )
+    rows = main_rows()
+    for n, r in enumerate(rows):
+        if (r["search"], r["trial_index"]) in {("cd", 0), ("cd", 7), ("global", 2)}:
+            rows[n] = trained(r["trial_index"], r["params"], None, r["search"])
+    return table(rows)
 
 
 def on_gpus() -> pd.DataFrame:
@@ -414,7 +401,6 @@ def paused_tuner(*runs: tuple[float, ...], mode="min") -> pd.DataFrame:
 
 
 def own_grid() -> pd.DataFrame:
-    """A grid over a user's own two parameters."""
     own = {"study": "sweep", "metric_name": "accuracy"} | dict.fromkeys(("dataset", "task", "loss"))
     places = 2.0 ** lattice(range(-6, 0), range(-9, -5))
     return table(

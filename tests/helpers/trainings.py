@@ -11,14 +11,8 @@ from trainables.training.setups import find_setup
 from trainables.training.side_by_side import advance, outcomes
 
 CPU = torch.device("cpu")
-
-
 SIZE = 28 if torch.cuda.is_available() else 16  # pixels: on a CPU convolutions cost most of a training's time
-
-
 SETUP = replace(find_setup("glyphs", "small"), image_size=SIZE, images_seen=640, evaluations=4)
-
-
 H = {"Lambda_p": 0.3, "Lambda_e": 2.0, "batch_size": 32}
 
 
@@ -32,15 +26,13 @@ def blobs(classes, seed, per_class=6, channels=1, size=SIZE):
 
 
 DATA = DeviceData("blobs", blobs(24, 1), blobs(8, 2), blobs(8, 3))
-
-
 SSL_DATA = DeviceData("blobs", *(blobs(4, 1, per_class=n, channels=3) for n in (40, 10, 10)))
-
-
 SSL_SETUP = replace(
     find_setup("tinyimagenet", "small"),
     image_size=SIZE, images_seen=640, evaluations=2, probe_epochs=5, probe_steps=0,
 )  # fmt: skip
+VICREG = replace(SSL_SETUP, loss="vicreg", projector="24-16")
+H3 = {"Lambda_sim": 2.5, "Lambda_std": 2.5, "Lambda_cov": 0.1, "batch_size": 32}
 
 
 def advance_one(training):
@@ -67,25 +59,18 @@ def finished(setup=SETUP, data=DATA, h=H, seed=0):
 
 KINDS = {
     "margin": (SETUP, DATA),
-    "infonce with a head, crops and a cosine schedule": (
-        replace(SETUP, loss="infonce", embedding=16, augmentation="crop", schedule="cosine"),
-        DATA,
-    ),
+    "infonce with a head, crops and a cosine schedule":
+        (replace(SETUP, loss="infonce", embedding=16, augmentation="crop", schedule="cosine"), DATA),
     "memory": (replace(SETUP, memory="variable", memory_size=40, memory_start=3, k=4, distance="cosine"), DATA),
     "Adam": (replace(SETUP, optimizer="adam", learning_rate=1e-3, weight_decay=5e-4, schedule="step"), DATA),
-    "Adam on a plateau": (
-        replace(SETUP, optimizer="adam", learning_rate=1e-3, schedule="plateau", selected_by="recall_at_1"),
-        DATA,
-    ),
+    "Adam on a plateau":
+        (replace(SETUP, optimizer="adam", learning_rate=1e-3, schedule="plateau", selected_by="recall_at_1"), DATA),
     "self-supervised": (SSL_SETUP, SSL_DATA),
-}
-
-
-NAMES = ("Lambda_p", "Lambda_e", "batch_size", "seed")
+}  # fmt: skip
 
 
 def configuration(*values):
-    return dict(zip(NAMES, values))
+    return dict(zip(("Lambda_p", "Lambda_e", "batch_size", "seed"), values))
 
 
 def trained(pack, configurations):
@@ -101,14 +86,8 @@ def trained(pack, configurations):
 
 def told(outcome):
     """All that an outcome says, but the time it took."""
-    return [
-        outcome.status,
-        outcome.val_score,
-        outcome.test_score,
-        outcome.scores,
-        outcome.best_at,
-        [(look.images_seen, look.scores) for look in outcome.curve],
-    ]
+    looks = [(look.images_seen, look.scores) for look in outcome.curve]
+    return [outcome.status, outcome.val_score, outcome.test_score, outcome.scores, outcome.best_at, looks]
 
 
 @cache

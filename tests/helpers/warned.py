@@ -15,6 +15,5 @@ def no_warnings():
 
 
 def silent(function, *arguments):
-    """The result of a call that must not warn."""
     with no_warnings():
         return function(*arguments)

@@ -71,9 +71,6 @@ def test_a_study_of_failures_is_drawn_as_such():
     assert any(c.get_label() == "diverged or failed" for c in figure.axes[0].collections)
 
 
-# Every figure -------------------------------------------------------------------------------------------------
-
-
 def landscape(n=7, sizes=(16, 64, 256)):
     """A grid with a hole, two cells whose trials were lost, and values else."""
     values = np.random.default_rng(4).uniform(size=(n, n, len(sizes)))
@@ -139,9 +136,6 @@ def test_figures_are_nobody_elses():
     code = "import sys\nfrom tune_cd import plots\nplots.pipeline_figure(), plots.constraints_figure()\n"
     code += "assert 'matplotlib.pyplot' not in sys.modules\nfrom tune_cd.plots import *\n"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120).stderr == ""
-
-
-# Looks --------------------------------------------------------------------------------------------------------
 
 
 def luminance(colour):

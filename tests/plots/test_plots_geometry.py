@@ -10,24 +10,22 @@ from tune_cd.plots import constraints_figure, directions_figure, pipeline_figure
 
 def named(axes):
     """label -> vertices [n, 3] of the lines that have one."""
-    return {
-        line.get_label(): np.array(line.get_data_3d()).T
-        for line in axes.get_lines()
-        if not line.get_label().startswith("_")
-    }
+    return {line.get_label(): np.array(line.get_data_3d()).T for line in labelled(axes)}
+
+
+def labelled(axes):
+    return [line for line in axes.get_lines() if not line.get_label().startswith("_")]
 
 
 def dashes(axes, words=""):
     """The line styles of the lines with a label that has these words."""
-    labelled = [line for line in axes.get_lines() if not line.get_label().startswith("_") and words in line.get_label()]
-    return {str(line._dash_pattern) for line in labelled}
+    return {str(line._dash_pattern) for line in labelled(axes) if words in line.get_label()}
 
 
 def test_the_rows_of_a_and_of_a_th_are_arrows_from_the_origin_within_their_cubes():
     figure = directions_figure()
-    assert len(figure.axes) == 2 and [name.split("  ")[1] for name in named(figure.axes[0])] == [
-        "balance", "joint", "batch size",
-    ]  # fmt: skip
+    directions = [name.split("  ")[1] for name in named(figure.axes[0])]
+    assert len(figure.axes) == 2 and directions == ["balance", "joint", "batch size"]
     for axes, matrix in zip(figure.axes, (A_O, A_TH)):
         limits = np.array([axes.get_xlim(), axes.get_ylim(), axes.get_zlim()])
         for row, points in zip(matrix.values(), named(axes).values(), strict=True):
@@ -57,9 +55,8 @@ def test_the_pairs_of_the_pipeline_are_those_of_its_batch():
     axes = pipeline_figure().axes[0]
     cells = {patch.get_gid(): patch for patch in axes.patches if patch.get_gid()}
     b = sum(name.startswith("image") for name in cells)
-    pairs = {
-        (i, j): "self" if i == j else "positive" if i // 2 == j // 2 else "negative" for i in range(b) for j in range(b)
-    }
+    kind_of = lambda i, j: "self" if i == j else "positive" if i // 2 == j // 2 else "negative"  # noqa: E731
+    pairs = {(i, j): kind_of(i, j) for i in range(b) for j in range(b)}
     assert set(cells) == {f"image-{i}" for i in range(b)} | {f"{kind}-{i}-{j}" for (i, j), kind in pairs.items()}
     assert list(pairs.values()).count("positive") == b and list(pairs.values()).count("negative") == b**2 - 2 * b
     for (i, j), kind in pairs.items():  # row i down, column j to the right, images in the same order
@@ -80,6 +77,5 @@ def test_the_words_of_the_pipeline_do_not_overlap_and_can_be_read_at_800_pixels(
 
 
 def test_a_figure_is_saved_in_a_new_folder(tmp_path):
-    assert all(
-        path.parent == tmp_path / "new" and path.exists() for path in save(pipeline_figure(), tmp_path / "new/a")
-    )
+    files = save(pipeline_figure(), tmp_path / "new/a")
+    assert all(path.parent == tmp_path / "new" and path.exists() for path in files)

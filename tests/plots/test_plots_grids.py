@@ -43,9 +43,8 @@ def panels(figure):
 
 
 def one(axes, kind, label=None):
-    found = [
-        artist for artist in axes.get_children() if isinstance(artist, kind) and label in (None, artist.get_label())
-    ]
+    found = [child for child in axes.get_children() if isinstance(child, kind)]
+    found = [child for child in found if label in (None, child.get_label())]
     assert len(found) <= 1
     return found[0] if found else None
 

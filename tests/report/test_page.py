@@ -6,7 +6,7 @@ import re
 from functools import cache
 
 import pytest
-from browser import browser, opened, watched
+from browser import browser, watched
 from odd_studies import odd
 from studies import VICREG, empty, full_grid, main_job, own_tuner, paused_tuner, row, searched_terms, table
 
@@ -46,9 +46,6 @@ BROKEN = """() => [...document.querySelectorAll("svg *")].filter((one) => [...on
   ({ value }) => /NaN|Infinity|undefined/.test(value))).map((one) => one.outerHTML)"""
 
 
-# The studies ---------------------------------------------------------------------------------------------------
-
-
 def hostile():
     """Text that would do harm as markup, wherever text can be."""
     trials = table(
@@ -80,11 +77,7 @@ def studies():
 
 
 def page_of(*several, **content):
-    """A page's content."""
     return payload(empty(), "Trials of results") | {"studies": list(several)} | content
-
-
-# The file itself -----------------------------------------------------------------------------------------------
 
 
 def test_data_come_back_from_the_page_as_they_were_whatever_they_look_like():
@@ -173,9 +166,9 @@ def test_every_study_is_drawn_without_complaint_on_a_phone_and_on_a_screen(show,
 def test_a_page_without_a_study_says_so(running, tmp_path):
     file = tmp_path / "page.html"
     file.write_text(render(page_of()), encoding="utf-8")
-    with opened(running, file, width=400, height=800) as page:
+    with watched(running, file, width=400, height=800) as (page, complaints):
         assert page.locator("#nothing").is_visible() and not page.locator("#all").is_visible()
-        assert page.locator("html").get_attribute("lang") == "en-GB"
+        assert page.locator("html").get_attribute("lang") == "en-GB" and not complaints
 
 
 @slow

@@ -42,7 +42,6 @@ def said(found, command=None) -> dict[str, str]:
 
 
 def shown(page) -> dict:
-    """The content of a page on disk."""
     text = page.read_text(encoding="utf-8")
     return json.loads(re.search(r'<script[^>]*type="application/json"[^>]*>(.*?)</script>', text, re.DOTALL)[1])
 
@@ -465,13 +464,6 @@ def test_the_command_refuses_with_a_message(tmp_path, monkeypatch, capsys, argv,
     monkeypatch.chdir(tmp_path)
     store(tmp_path / "r", job())
     assert main(argv) == 2 and message in capsys.readouterr().err and not (tmp_path / "report.html").exists()
-
-
-def test_a_damaged_file_is_named_on_the_page(tmp_path, capsys):
-    store(tmp_path, job())
-    (tmp_path / "trials/s/broken.parquet").write_bytes(b"PAR1")
-    assert main([str(tmp_path), "-o", str(tmp_path / "page.html")]) == 0
-    assert "broken.parquet" in capsys.readouterr().err and "broken.parquet" in (tmp_path / "page.html").read_text()
 
 
 def test_a_study_that_cannot_be_shown_is_named_in_its_place_and_costs_no_other(tmp_path, capsys):

@@ -31,29 +31,21 @@ CURVES = {"curves-trials", "curves-seconds"}
 COMPARED = {"methods", "best-values"}
 SLICES = {"s/landscape", "s/landscape-16", "s/landscape-32", "s/landscape-64", "s/balance-gain"}
 
-
-MODES = ("fixed", "none", "variable")
+OF_A_JOB = CURVES | THEORY | {"glyphs-margin/sub-losses"}, COMPARED
+OF_MEMORY = {f"xbm/{mode}/sub-losses" for mode in ("1-memory=fixed", "2-memory=none", "3-memory=variable")}
 
 
 def of_landscape(name):
-    return lambda: load(name).at(64).rows(), THEORY | {
-        f"{name}/{one}" for one in ("landscape", "landscape-64", "sub-losses")
-    }
+    figures = {f"{name}/{one}" for one in ("landscape", "landscape-64", "sub-losses")}
+    return lambda: load(name).at(64).rows(), THEORY | figures
 
 
 KINDS = {
-    "main job": (studies.main_job, CURVES | THEORY | {"glyphs-margin/sub-losses"}, COMPARED),
-    "lost trials": (studies.lost_trials, CURVES | THEORY | {"glyphs-margin/sub-losses"}, COMPARED),
-    "replicates": (studies.replicates, CURVES | THEORY | {"glyphs-margin/sub-losses"}, COMPARED),
-    "on GPUs": (
-        studies.on_gpus, CURVES | THEORY | {"glyphs-margin/sub-losses"}, COMPARED,
-    ),
+    "main job": (studies.main_job, *OF_A_JOB),
+    "lost trials": (studies.lost_trials, *OF_A_JOB),
+    "on GPUs": (studies.on_gpus, *OF_A_JOB),
     "three axes": (studies.three_axes, CURVES | THEORY | {"three/sub-losses"}, COMPARED),
-    "memory": (
-        studies.memory,
-        CURVES | THEORY | {f"xbm/{n}-memory={mode}/sub-losses" for n, mode in enumerate(MODES, 1)},
-        {"best-values", "memory"},
-    ),
+    "memory": (studies.memory, CURVES | THEORY | OF_MEMORY, {"best-values", "memory"}),
     "grid over three axes": (volume, THEORY | SLICES, {"best-values"}),
     "three terms": (
         partial(searched_terms, VICREG, study="three-terms"), CURVES | {"three-terms/sub-losses"}, {"methods"},
@@ -101,11 +93,9 @@ def drawn(monkeypatch, undrawn):
 
 def names(folder: Path, *endings: str) -> set[str]:
     """What lies below a folder with each of these endings, without them."""
-    first, *others = (
-        {str(file.relative_to(folder).with_suffix("")) for file in folder.rglob(f"*{ending}")} for ending in endings
-    )
-    assert all(other == first for other in others)
-    return first
+    found = [{str(file.relative_to(folder).with_suffix("")) for file in folder.rglob(f"*{end}")} for end in endings]
+    assert all(one == found[0] for one in found)
+    return found[0]
 
 
 def check(written, folder: Path, pictures: set[str], tables: set[str]):
@@ -134,7 +124,7 @@ def test_every_kind_of_study_gives_all_its_figures_and_tables(kind, tmp_path, un
 def test_a_folder_of_all_kinds_gives_what_each_gives(tmp_path, undrawn):
     """Several studies of one dataset and other set-ups, grids, replays, a user's own, all as pandas.read_parquet reads
     them: nothing is mixed, nothing is missing."""
-    alike = ("lost trials", "replicates", "on GPUs", "glyphs-margin")
+    alike = ("lost trials", "on GPUs", "glyphs-margin")
     kinds = {name: kind for name, kind in KINDS.items() if name not in alike}
     trials = studies.several([*(make() for make, *_ in kinds.values()), studies.replays(tmp_path / "replays")])
     written = write_figures(plain(trials), tmp_path / "out")
@@ -158,9 +148,6 @@ def test_no_row_that_the_schema_allows_costs_a_figure(chosen, tmp_path, drawn):
     for name, trials in list(odd().items())[chosen]:
         failed = write_figures(trials, tmp_path / name).failed
         assert not failed or name in BEYOND, (name, failed)
-
-
-# For real -----------------------------------------------------------------------------------------------------
 
 
 def test_pictures_are_pictures_and_tables_are_tables(tmp_path, monkeypatch):
@@ -241,9 +228,6 @@ def test_drawing_ten_times_the_trials_lays_out_no_more_texts_and_no_more_artists
         assert many < few + 60, (name, few, many)  # ticks differ
 
 
-# What is in them ----------------------------------------------------------------------------------------------
-
-
 def test_a_grids_cells_are_no_curve_and_its_best_is_what_searches_are_measured_by():
     grid = load("glyphs-margin").at(64).rows()
     grid["test_score"] += 0.2  # better than any of the job's
@@ -269,7 +253,6 @@ def test_time_is_drawn_where_it_is_known():
 
 
 def of_seeds(scores, seeds, test):
-    """Searches of two methods."""
     return pd.concat(
         search_study(scores(seed), search, seed, test=test(seed)) for search in ("cd", "random") for seed in seeds
     )
@@ -299,6 +282,5 @@ def test_several_datasets_have_memory_tables_of_their_own():
     assert re.findall(r"Cross-batch memory on (\w+)", text) == ["glyphs", "sop"]
     numbers = printed("base-numbers", table)["md"]
     own = [line for line in numbers.splitlines() if line.startswith("|") and "this table" in line]
-    assert len(own) == 3 and all(line.startswith("| sop ") for line in own) and "memory=variable" in numbers, (
-        "nothing is published of glyphs"
-    )
+    assert len(own) == 3 and "memory=variable" in numbers
+    assert all(line.startswith("| sop ") for line in own), "nothing is published of glyphs"

@@ -9,21 +9,18 @@ from tune_cd.results import attempts
 FINAL = r"demo/t0\.parquet holds attempt 0, {}, which never changes; .*differs in \['"
 
 
-@pytest.mark.parametrize(
-    "stored, row, reason",
-    [
-        (full(), full(attempt=1), FINAL.format("completed") + r"attempt'\]"),
-        (full(), full(val_score=0.72), FINAL.format("completed")),
-        (full(), minimal(attempt=1), FINAL.format("completed")),
-        (full(status="diverged"), full(attempt=1), FINAL.format("diverged")),
-        (full(status="stopped"), full(status="stopped", val_score=0.9), "only a later attempt may supersede it"),
-        (full(status="stopped"), full(attempt=1), None),
-        (full(status="stopped"), minimal(attempt=1), None),
-        (minimal(attempt=2), full(attempt=2), "only a later attempt may supersede it, not attempt 2"),
-        (minimal(attempt=2), minimal(attempt=3), None),
-        (minimal(attempt=2), full(attempt=5), None),
-    ],
-)
+@pytest.mark.parametrize("stored, row, reason", [
+    (full(), full(attempt=1), FINAL.format("completed") + r"attempt'\]"),
+    (full(), full(val_score=0.72), FINAL.format("completed")),
+    (full(), minimal(attempt=1), FINAL.format("completed")),
+    (full(status="diverged"), full(attempt=1), FINAL.format("diverged")),
+    (full(status="stopped"), full(status="stopped", val_score=0.9), "only a later attempt may supersede it"),
+    (full(status="stopped"), full(attempt=1), None),
+    (full(status="stopped"), minimal(attempt=1), None),
+    (minimal(attempt=2), full(attempt=2), "only a later attempt may supersede it, not attempt 2"),
+    (minimal(attempt=2), minimal(attempt=3), None),
+    (minimal(attempt=2), full(attempt=5), None),
+])  # fmt: skip
 def test_only_a_later_attempt_supersedes_and_only_what_failed_or_stopped(tmp_path, stored, row, reason):
     path = results.write_trial(tmp_path, stored)
     before = path.read_bytes()

@@ -79,9 +79,8 @@ OTHER_NAMES = """
 ])  # fmt: skip
 def test_whatever_stands_under_a_secret_s_name_is_hidden(tmp_path, config, expected):
     assert hide(config) == expected
-    results.write_trial(
-        tmp_path, full(config=json.dumps(config), error="GET https://b/x?X-Amz-Signature=abcdefgh: 403")
-    )
+    error = "GET https://b/x?X-Amz-Signature=abcdefgh: 403"
+    results.write_trial(tmp_path, full(config=json.dumps(config), error=error))
     [row] = results.read(tmp_path).to_dict("records")
     assert json.loads(row["config"]) == expected and row["error"] == "GET https://b/x?X-Amz-Signature=*** 403"
 

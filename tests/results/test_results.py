@@ -27,9 +27,6 @@ REQUIRED = [
 ]  # fmt: skip
 
 
-# The schema
-
-
 def test_few_fields_are_required():
     assert [field.name for field in results.TRIALS if not field.nullable] == REQUIRED
 
@@ -45,24 +42,18 @@ def test_every_field_explains_itself_in_the_file_too_and_strings_are_plain(tmp_p
             assert field.type == results.TRIALS.field(field.name).type, "curves share the trials' fields"
 
 
-@pytest.mark.parametrize(
-    "error, kind",
-    [
-        ("lost: the node died", "lost"),
-        ("out of memory: batch_size=512: CUDA out of memory", "out_of_memory"),
-        ("timeout: not done after 5 s", "timeout"),
-        ("RuntimeError: lost: it says so itself", "error"),
-        (None, "error"),
-    ],
-)
+@pytest.mark.parametrize("error, kind", [
+    ("lost: the node died", "lost"),
+    ("out of memory: batch_size=512: CUDA out of memory", "out_of_memory"),
+    ("timeout: not done after 5 s", "timeout"),
+    ("RuntimeError: lost: it says so itself", "error"),
+    (None, "error"),
+])  # fmt: skip
 def test_a_failed_row_that_does_not_say_its_kind_gets_the_one_its_error_states(error, kind):
     row = minimal(error=error)
     assert check_trial(row)["failure_kind"] == kind and "failure_kind" not in row
     assert check_trial(minimal(error=error, failure_kind="timeout"))["failure_kind"] == "timeout", "said is said"
     assert check_trial(full(error=error))["failure_kind"] is None, "it did not fail"
-
-
-# What is written is read back
 
 
 def test_a_full_row_is_read_back(tmp_path):
@@ -82,19 +73,14 @@ INTEGERS = st.integers(-(2**63), 2**63 - 1)
 CONFIGS = st.dictionaries(NAMES, INTEGERS, max_size=2).filter(lambda config: hide(config) == config)
 """What a configuration keeps as it is: hypothesis also tries constants of the modules that other tests imported."""
 
+OPTIONAL = {
+    "error": st.none() | NAMES, "val_score": st.none() | st.floats(allow_nan=False), "seed": st.none() | INTEGERS,
+    "ended_at": st.none() | st.datetimes(datetime(1900, 1, 1), datetime(2200, 1, 1), timezones=st.just(UTC)),
+}  # fmt: skip
+
 
 @settings(max_examples=30, deadline=None, derandomize=True)
-@given(
-    values=st.fixed_dictionaries(
-        {"scores": NUMBERS, "config": CONFIGS.map(json.dumps)},
-        optional={
-            "error": st.none() | NAMES,
-            "val_score": st.none() | st.floats(allow_nan=False),
-            "seed": st.none() | INTEGERS,
-            "ended_at": st.none() | st.datetimes(datetime(1900, 1, 1), datetime(2200, 1, 1), timezones=st.just(UTC)),
-        },
-    )
-)
+@given(st.fixed_dictionaries({"scores": NUMBERS, "config": CONFIGS.map(json.dumps)}, optional=OPTIONAL))
 def test_any_row_is_read_back(values):
     row = minimal(**values, failure_kind="error")
     with TemporaryDirectory() as folder:
@@ -106,9 +92,8 @@ def test_any_row_is_read_back(values):
 
 def test_numpy_numbers_other_time_zones_and_nan_are_taken(tmp_path):
     there = timezone(timedelta(hours=2))
-    row = full(
-        batch_size=np.int32(32), val_score=np.float32(0.5), test_score=math.nan, started_at=NOON.astimezone(there)
-    )
+    numbers = {"batch_size": np.int32(32), "val_score": np.float32(0.5), "test_score": math.nan}
+    row = full(**numbers, started_at=NOON.astimezone(there))
     before = dict(row)
     results.write_trial(tmp_path, row)
     assert row.keys() == before.keys() and row["batch_size"] is before["batch_size"], "the caller's row is as it was"
@@ -127,9 +112,6 @@ def test_rows_come_in_order_of_study_search_and_asking(tmp_path):
     assert set(results.read(tmp_path, "b").study) == {"b"}
 
 
-# No results yet
-
-
 def test_an_empty_folder_gives_an_empty_table_of_the_same_types(tmp_path):
     empty = silent(results.read, tmp_path)
     assert len(empty) == 0 and len(silent(results.read, tmp_path, "never-run")) == 0
@@ -137,34 +119,28 @@ def test_an_empty_folder_gives_an_empty_table_of_the_same_types(tmp_path):
     pd.testing.assert_series_equal(empty.dtypes, results.read(tmp_path).dtypes)
 
 
-# Rows that are not allowed
-
-
-@pytest.mark.parametrize(
-    "fields, named",
-    [
-        ({"batchsize": 32}, r"'batchsize'.*allowed are .*'batch_size'"),
-        ({"software": None}, r"missing fields \['software'\]"),
-        ({"batch_size": 32.0}, r"batch_size = 32\.0 \(float\).*an int"),
-        ({"seed": 2**63}, "seed = 9223372036854775808 "),
-        ({"Lambda_p": "0.5"}, r"Lambda_p = '0\.5' \(str\)"),
-        ({"scores": [("r_map", 0.5)]}, "scores = "),
-        ({"params": {"Lambda_p": math.inf}}, "params = .*finite"),
-        ({"started_at": datetime(2026, 1, 1)}, "started_at = .*time zone"),
-        ({"error": "\udcff"}, "error = "),
-        ({"config": "{"}, r"config = '\{'.*JSON object"),
-        ({"config": '{"a": [-Infinity]}'}, "config = .*JSON object"),
-        ({"config": '{"a": ' + "[" * 99_999 + "]" * 99_999 + "}"}, "config = .*JSON object"),
-        ({"software": "[]"}, "software = .*JSON object"),
-        ({"trial_index": -1}, "trial_index = -1.*>= 0"),
-        ({"attempt": -1}, "attempt = -1.*>= 0"),
-        ({"status": "done"}, "status = 'done'.*completed, diverged, failed, stopped"),
-        ({"failure_kind": "gone"}, "failure_kind = 'gone' is not allowed"),
-        ({"status": "stopped", "failure_kind": "lost"}, "failure_kind = 'lost' is not allowed"),
-        ({"status": "completed"}, "val_score = None.*finite"),
-        ({"status": "completed", "val_score": math.nan}, "val_score = nan.*finite"),
-    ],
-)
+@pytest.mark.parametrize("fields, named", [
+    ({"batchsize": 32}, r"'batchsize'.*allowed are .*'batch_size'"),
+    ({"software": None}, r"missing fields \['software'\]"),
+    ({"batch_size": 32.0}, r"batch_size = 32\.0 \(float\).*an int"),
+    ({"seed": 2**63}, "seed = 9223372036854775808 "),
+    ({"Lambda_p": "0.5"}, r"Lambda_p = '0\.5' \(str\)"),
+    ({"scores": [("r_map", 0.5)]}, "scores = "),
+    ({"params": {"Lambda_p": math.inf}}, "params = .*finite"),
+    ({"started_at": datetime(2026, 1, 1)}, "started_at = .*time zone"),
+    ({"error": "\udcff"}, "error = "),
+    ({"config": "{"}, r"config = '\{'.*JSON object"),
+    ({"config": '{"a": [-Infinity]}'}, "config = .*JSON object"),
+    ({"config": '{"a": ' + "[" * 99_999 + "]" * 99_999 + "}"}, "config = .*JSON object"),
+    ({"software": "[]"}, "software = .*JSON object"),
+    ({"trial_index": -1}, "trial_index = -1.*>= 0"),
+    ({"attempt": -1}, "attempt = -1.*>= 0"),
+    ({"status": "done"}, "status = 'done'.*completed, diverged, failed, stopped"),
+    ({"failure_kind": "gone"}, "failure_kind = 'gone' is not allowed"),
+    ({"status": "stopped", "failure_kind": "lost"}, "failure_kind = 'lost' is not allowed"),
+    ({"status": "completed"}, "val_score = None.*finite"),
+    ({"status": "completed", "val_score": math.nan}, "val_score = nan.*finite"),
+])  # fmt: skip
 def test_a_row_that_is_not_allowed_is_refused_and_leaves_nothing(tmp_path, fields, named):
     with pytest.raises(ValueError, match=named):
         results.write_trial(tmp_path, minimal(**fields))
@@ -185,9 +161,6 @@ def test_names_cannot_escape_or_hide(tmp_path):
         assert results.check_name(name) == name
 
 
-# The same again
-
-
 def test_many_rows_are_written_as_if_each_had_been_written_alone(tmp_path):
     """What is stored stays: equal rows are left out, and others of its trials refused before anything is written."""
     rows = [full(trial_id=f"t{n}", trial_index=n, config='{"token": "abc"}') for n in (2, 0, 1)]
@@ -204,9 +177,6 @@ def test_many_rows_are_written_as_if_each_had_been_written_alone(tmp_path):
         write_many(tmp_path / "new", [rows[0], rows[1] | {"status": "won"}])
     pd.testing.assert_frame_equal(results.read(tmp_path / "together"), table)
     assert len(list((tmp_path / "together/trials/demo").iterdir())) == 2 and not (tmp_path / "new").exists()
-
-
-# Learning curves
 
 
 def test_a_curve_is_read_back_in_order(tmp_path):
@@ -228,23 +198,17 @@ def test_a_curve_grows_and_later_attempts_replace_it(tmp_path):
     assert list(results.read_curves(tmp_path).attempt) == [1]
 
 
-@pytest.mark.parametrize(
-    "rows, named",
-    [
-        ([], "at least one"),
-        ([evaluation(), evaluation(attempt=1)], "one attempt"),
-        ([evaluation(images_seen=-1)], "images_seen = -1"),
-        ([evaluation(test_score=0.5)], "'test_score'.*allowed are"),
-        ([{"attempt": 0}], "missing fields .*'images_seen', 'scores'"),
-    ],
-)
+@pytest.mark.parametrize("rows, named", [
+    ([], "at least one"),
+    ([evaluation(), evaluation(attempt=1)], "one attempt"),
+    ([evaluation(images_seen=-1)], "images_seen = -1"),
+    ([evaluation(test_score=0.5)], "'test_score'.*allowed are"),
+    ([{"attempt": 0}], "missing fields .*'images_seen', 'scores'"),
+])  # fmt: skip
 def test_a_curve_that_is_not_allowed_is_refused(tmp_path, rows, named):
     with pytest.raises(ValueError, match=named):
         results.write_curve(tmp_path, "demo", "t0", rows)
     assert list(tmp_path.iterdir()) == []
-
-
-# Can it be written?
 
 
 def test_a_folder_that_cannot_be_written_is_named_with_the_reason(tmp_path):

@@ -114,9 +114,6 @@ def test_a_file_that_cannot_be_used_is_named_by_every_command(folder, capsys):
     CoordinateDescentSearch.from_results(folder, "demo", resume=True, metric="r_map", mode="max")
 
 
-# What a study leaves behind
-
-
 @pytest.fixture
 def leftovers(folder, tmp_path, monkeypatch):
     """A function that lists what there is of a study `demo` that was cut off, beside another one of the same name."""

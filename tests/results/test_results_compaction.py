@@ -27,9 +27,8 @@ def some_trials(folder: Path | str, number: int = 6, study: str = "demo") -> pd.
     """The table of so many trials, every third one failed, with curves."""
     for n in range(number):
         trial = minimal if n % 3 == 2 else full
-        results.write_curve(
-            folder, study, f"t{n}", [evaluation(images_seen=images, val_score=math.nan) for images in (0, 64)]
-        )
+        curve = [evaluation(images_seen=images, val_score=math.nan) for images in (0, 64)]
+        results.write_curve(folder, study, f"t{n}", curve)
         results.write_trial(folder, trial(study=study, trial_id=f"t{n}", trial_index=n))
     return results.read(folder)
 
@@ -47,9 +46,6 @@ def names(folder: Path, table: str = "trials", study: str = "demo") -> list[str]
 
 def same(folder: Path | str, before: pd.DataFrame) -> None:
     pd.testing.assert_frame_equal(silent(results.read, folder), before)
-
-
-# One file of many
 
 
 def test_compaction_changes_files_and_nothing_else(tmp_path):
@@ -97,9 +93,6 @@ def test_pandas_duckdb_and_polars_read_the_same(tmp_path):
         assert plain(pd.DataFrame(frame.select(PLAIN).to_dicts())) == plain(before)
 
 
-# Which row counts
-
-
 def counts(rows: list[dict]) -> dict:
     """The rule, slowly: the row of one trial that counts."""
     final = [row for row in rows if row["status"] == "diverged"]
@@ -143,9 +136,6 @@ def test_rows_that_contradict_are_named_and_none_is_removed(tmp_path):
         assert names(tmp_path)[1:] == ["t0.parquet", "t0~1.parquet"] and parquet.is_compacted(names(tmp_path)[0])
 
 
-# Writers and what was compacted
-
-
 def test_what_was_compacted_is_as_final_as_before(tmp_path):
     before = some_trials(tmp_path)
     results.compact(tmp_path)
@@ -174,9 +164,6 @@ def test_a_compacted_file_that_is_damaged_is_named_and_stays(tmp_path):
         assert len(results.read(tmp_path)) == 0
 
 
-# Curves
-
-
 def test_a_curve_that_is_written_again_replaces_what_was_compacted(tmp_path):
     """As of a training that was killed before its row was written, and has been repeated."""
     for images in (64, 32):
@@ -189,9 +176,6 @@ def test_a_curve_that_is_written_again_replaces_what_was_compacted(tmp_path):
         assert list(silent(results.read_curves, tmp_path).attempt) == [1]
         results.compact(tmp_path)
     assert len(names(tmp_path, "curves")) == 1
-
-
-# Crashes, and others at work
 
 
 def broken_off(folder: Path, removed: int) -> None:
@@ -272,9 +256,6 @@ def test_what_is_written_and_compacted_within_a_compaction_is_not_lost(tmp_path,
     pd.testing.assert_frame_equal(table[:2], before[:2])
     results.compact(tmp_path)
     same(tmp_path, table)
-
-
-# Studies that go on, and compactions that broke off
 
 
 def test_a_study_with_a_driver_at_work_is_left_to_it(tmp_path, capsys):

@@ -14,8 +14,6 @@ from warned import silent
 from tune_cd import results
 from tune_cd.results.reading import check_whole
 
-# Files that cannot be used
-
 
 def of_format(version: str, *without: str):
     """A change of a file: another format's number, and fewer columns."""
@@ -72,9 +70,6 @@ def test_what_parquet_readers_skip_is_skipped(tmp_path):
         (tmp_path / "trials" / hidden).parent.mkdir(exist_ok=True)
         (tmp_path / "trials" / hidden).write_bytes(path.read_bytes()[:99])
     assert len(silent(results.read, tmp_path)) == len(pd.read_parquet(tmp_path / "trials")) == 1
-
-
-# Crashes
 
 
 @pytest.mark.parametrize(

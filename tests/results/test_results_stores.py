@@ -16,8 +16,6 @@ from tune_cd.results.__main__ import main
 from tune_cd.results.merging import merge
 from tune_cd.results.store import store_of
 
-# Locations
-
 
 def test_a_folder_is_a_path_and_a_uri_stays_what_it_was(tmp_path):
     for where in ("results", "/tmp/r", Path("r"), "C:/results"):
@@ -63,9 +61,6 @@ def test_credentials_are_refused_and_not_repeated(uri, capsys):
         results.check_location(uri)
     assert "SEC" not in str(refused.value) and "RET" not in str(refused.value)
     assert main(["list", uri]) == 2 and "SEC" not in "".join(capsys.readouterr())
-
-
-# S3
 
 
 def test_an_object_store_is_used_like_a_folder(place, tmp_path, capsys):
@@ -211,9 +206,6 @@ def test_a_compaction_that_breaks_off_on_an_object_store_loses_nothing(place, pr
     results.compact(place)
     pd.testing.assert_frame_equal(silent(results.read, place), before)
     assert len(store_of(place).listing("trials", recursive=True)) == 1
-
-
-# Google's
 
 
 def test_a_bucket_of_google_s_that_does_not_answer_is_an_error_in_the_time_it_is_given():

@@ -16,7 +16,6 @@ from tune_cd.results.merging import keep, merge
 
 @pytest.fixture(autouse=True)
 def own_places(tmp_path, monkeypatch):
-    """A home and a temporary folder of the test's own."""
     for name in ("home", "tmp"):
         (tmp_path / name).mkdir()
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
@@ -88,11 +87,8 @@ def test_a_folder_that_others_may_have_made_is_not_used(tmp_path, monkeypatch, w
 def test_rows_are_moved_with_their_curves_and_the_folder_vanishes(tmp_path, caplog):
     curve = [evaluation(images_seen=n, attempt=1) for n in (1, 2)]
     place = kept(tmp_path / "results", trial(0, attempt=1), curve)
-    for row in (
-        trial(1, 0.2),
-        trial(2, 0.3, status="failed", failure_kind="lost", val_score=None),
-        trial(0, study="other"),
-    ):
+    lost = {"status": "failed", "failure_kind": "lost", "val_score": None}
+    for row in (trial(1, 0.2), trial(2, 0.3, **lost), trial(0, study="other")):
         assert kept(tmp_path / "results", row) == place
     with no_warnings():
         merge(tmp_path / "results")

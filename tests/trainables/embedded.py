@@ -27,6 +27,14 @@ def unit_rows(labels, seed=0, dimensions=5):
     return torch.nn.functional.normalize(z + 0.8, dim=1)
 
 
+def clusters(n, classes, seed, spread=0.1, dimensions=8):
+    """Features [n, dimensions] around well separated centres, the same for every seed, and labels [n]."""
+    generator = seeded(seed)
+    labels = torch.randint(classes, (n,), generator=generator)
+    centres = 3 * torch.nn.functional.one_hot(labels, dimensions).float()
+    return centres + spread * torch.randn(n, dimensions, generator=generator), labels
+
+
 def assert_equal(ours, theirs, tolerance=1e-12):
     torch.testing.assert_close(
         torch.stack(tuple(ours)), torch.as_tensor(theirs, dtype=torch.float64), rtol=tolerance, atol=tolerance

@@ -15,9 +15,6 @@ from trainables.datasets import cache, folder, omniglot, source
 pytestmark = pytest.mark.usefixtures("own_cache")
 
 
-# --- the cache
-
-
 @pytest.fixture
 def archive(tmp_path):
     return write_zip(tmp_path / "omniglot.zip", omniglot_files())
@@ -109,9 +106,6 @@ def test_simultaneous_loads_decode_once(archive, decoded):
     with ThreadPoolExecutor(4) as threads:
         loaded = list(threads.map(load_omniglot, [archive] * 4))
     assert len(decoded) == 40 and all(len(dataset.train.images) == 20 for dataset in loaded)
-
-
-# --- bad files
 
 
 BAD = "images_background/Greek/character02/0002_05.png"

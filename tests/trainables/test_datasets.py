@@ -21,10 +21,6 @@ from trainables.datasets import (
 
 pytestmark = pytest.mark.usefixtures("own_cache")
 
-
-# --- Omniglot
-
-
 PARTS = ("images_background", "images_evaluation")
 LITTER = {"__MACOSX/images_background/Greek/character01/._0001_01.png": b"", "python/README.md": b""}
 OMNIGLOT_LAYOUTS = {
@@ -64,9 +60,6 @@ def test_the_published_name_needs_the_published_number_of_classes(tmp_path, monk
     assert check_source("omniglot", tmp_path / "data").name == "omniglot-10"
     monkeypatch.setattr(omniglot, "PUBLISHED_CLASSES", (7, 3))
     assert check_source("omniglot", tmp_path / "data").name == "omniglot"
-
-
-# --- Tiny-ImageNet
 
 
 @pytest.mark.parametrize("write", [write_folder, lambda root, files: write_zip(root / "tiny-imagenet-200.zip", files)])
@@ -148,13 +141,10 @@ def test_a_truncated_archive_is_refused(tmp_path):
                 ask()
 
 
-@pytest.mark.parametrize(
-    "name, origin",
-    [
-        ("omniglot", "github.com/brendenlake/omniglot"), ("tinyimagenet", "cs231n.stanford.edu"),
-        ("sop", "github.com/rksltnl/Deep-Metric-Learning-CVPR16"), ("landmarks", "download.europe.naverlabs.com"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("name, origin", [
+    ("omniglot", "github.com/brendenlake/omniglot"), ("tinyimagenet", "cs231n.stanford.edu"),
+    ("sop", "github.com/rksltnl/Deep-Metric-Learning-CVPR16"), ("landmarks", "download.europe.naverlabs.com"),
+])  # fmt: skip
 def test_missing_data_says_what_was_tried_and_where_to_get_it(tmp_path, monkeypatch, name, origin):
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("TUNE_CD_DATA", str(tmp_path / "shelf"))
@@ -229,22 +219,15 @@ def test_check_source_decodes_nothing_and_writes_nothing(tmp_path):
     assert not cache.cache_root().exists()
 
 
-# --- glyphs
-
-
-@pytest.fixture(scope="module")
-def glyph_plan():
-    return glyphs.recipe([]).plan()
-
-
-def test_glyph_classes(glyph_plan):
-    names = [glyph_plan.splits[split].class_names for split in ("train", "validation", "test")]
-    assert glyph_plan.name == "glyphs" and [len(split) for split in names] == [736, 184, 306]
+def test_glyph_classes():
+    plan = glyphs.recipe([]).plan()
+    names = [plan.splits[split].class_names for split in ("train", "validation", "test")]
+    assert plan.name == "glyphs" and [len(split) for split in names] == [736, 184, 306]
     everything = {name for split in names for name in split}
     assert len(everything) == 1226, "the classes of the splits are disjoint"
     assert {"U+0041 LATIN CAPITAL LETTER A", "U+006F LATIN SMALL LETTER O", "U+0037 DIGIT SEVEN"} <= everything
     assert not {"U+0391 GREEK CAPITAL LETTER ALPHA", "U+0410 CYRILLIC CAPITAL LETTER A"} & everything
-    for split in glyph_plan.splits.values():
+    for split in plan.splits.values():
         assert np.bincount(split.labels).tolist() == [12] * len(split.class_names)
     digest = blake2b("\n".join(names[0]).encode(), digest_size=8).hexdigest()
     assert digest == "fd4241ade3c0ffe3", "pinned, as results depend on it"
@@ -287,9 +270,6 @@ def test_all_glyphs():
     for image, name in zip(images, names, strict=True):
         assert owners.setdefault(image.tobytes(), name) == name, "one image in two classes"
     assert check_source("glyphs", "/nowhere").training_classes == len(dataset.train.class_names)
-
-
-# --- real data
 
 
 def test_real_omniglot(test_data):

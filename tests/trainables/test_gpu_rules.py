@@ -16,11 +16,10 @@ from trainables.training.errors import is_of_recording, is_of_the_machine, is_ou
 from trainables.trial import device_for
 
 
-@pytest.mark.parametrize(
-    "gpus, there, device",
-    [(0, True, "cpu"), (0.25, True, "cuda"), (1, True, "cuda"), (None, True, "cuda"), (None, False, "cpu"),
-     (1, False, "cpu")],
-)  # fmt: skip
+@pytest.mark.parametrize("gpus, there, device", [
+    (0, True, "cpu"), (0.25, True, "cuda"), (1, True, "cuda"), (None, True, "cuda"), (None, False, "cpu"),
+    (1, False, "cpu"),
+])  # fmt: skip
 def test_a_process_that_asked_for_no_gpu_trains_on_none(monkeypatch, gpus, there, device):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: there)
     assert device_for(gpus).type == device
@@ -34,12 +33,8 @@ def test_two_trainings_from_one_state_share_no_tensor():
     kept = copy.deepcopy(state["optimiser"]["state"])
     for other in others:
         other.load_state(state)
-    moments = [
-        value.data_ptr()
-        for training in (first, *others)
-        for one in training.optimiser.state.values()
-        for value in one.values()
-    ]
+    states = [one for training in (first, *others) for one in training.optimiser.state.values()]
+    moments = [value.data_ptr() for one in states for value in one.values()]
     assert len(set(moments)) == len(moments) > 0
     advance_one(others[0])
     for index, one in state["optimiser"]["state"].items():
@@ -57,9 +52,6 @@ def test_a_rehearsed_training_is_as_a_new_one(kind):
     assert len(steps) == (WARM_UP + 1) * (1 if setup.memory == "none" else 2)
     new = begun(setup, data)
     assert advance_one(rehearsed).scores == advance_one(new).scores
-
-
-# Steps that never wait
 
 
 EVERY = {kind: (setup, data, H) for kind, (setup, data) in KINDS.items()}
@@ -114,21 +106,15 @@ def test_what_is_watched_for_is_found():
     assert {"index", "_local_scalar_dense", "lift_fresh"} <= set(watched.found)
 
 
-# Errors and queues
-
-
-@pytest.mark.parametrize(
-    "text, kind",
-    [
-        ("CUDA out of memory. Tried to allocate 2 GiB", is_out_of_memory),
-        ("cuDNN error: CUDNN_STATUS_ALLOC_FAILED", is_out_of_memory),
-        ("cuDNN error: CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED", is_out_of_memory),
-        ("GET was unable to find an engine to execute this computation", is_out_of_memory),
-        ("Unable to find an engine to execute this computation", is_out_of_memory),
-        ("CUDA error: operation not permitted when stream is capturing", is_of_recording),
-        ("CUDA error: an illegal memory access was encountered", is_of_the_machine),
-    ],
-)
+@pytest.mark.parametrize("text, kind", [
+    ("CUDA out of memory. Tried to allocate 2 GiB", is_out_of_memory),
+    ("cuDNN error: CUDNN_STATUS_ALLOC_FAILED", is_out_of_memory),
+    ("cuDNN error: CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED", is_out_of_memory),
+    ("GET was unable to find an engine to execute this computation", is_out_of_memory),
+    ("Unable to find an engine to execute this computation", is_out_of_memory),
+    ("CUDA error: operation not permitted when stream is capturing", is_of_recording),
+    ("CUDA error: an illegal memory access was encountered", is_of_the_machine),
+])  # fmt: skip
 def test_errors_are_told_by_their_words(text, kind):
     kinds = (is_out_of_memory, is_of_recording, is_of_the_machine)
     assert [told for told in kinds if told(RuntimeError(text))] == [kind]

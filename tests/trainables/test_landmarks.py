@@ -14,7 +14,6 @@ from trainables.datasets.landmarks import read_dead
 LISTS = ["annotation_clean_train.txt", "annotation_clean_val.txt"]
 CLASSES, TRAINING, VALIDATION = 4, 5, 3  # classes, images of each
 
-
 pytestmark = pytest.mark.usefixtures("own_cache")
 
 

@@ -35,9 +35,6 @@ def batch(step):
     return z, classes.repeat_interleave(K)
 
 
-# The queue
-
-
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(st.integers(1, 12).flatmap(lambda size: st.tuples(st.just(size), st.lists(st.integers(1, size), max_size=8))))
 def test_the_memory_is_a_deque(size_and_batches):
@@ -72,9 +69,6 @@ def test_what_is_remembered_has_no_history_and_is_a_copy():
     with torch.no_grad():
         z.zero_()
     assert torch.equal(memory.embeddings, before)
-
-
-# The terms
 
 
 @variants
@@ -119,9 +113,6 @@ def test_it_equals_pytorch_metric_learnings_memory(loss, weights, size):
         assert_equal(gradient(ours, z), torch.autograd.grad(value, theirs)[0])
     assert_equal(foreign.embedding_memory, memory.embeddings)
     assert torch.equal(foreign.label_memory, memory.labels)
-
-
-# The balance
 
 
 @pytest.mark.parametrize("k", [2, 4])

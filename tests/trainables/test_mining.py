@@ -113,7 +113,6 @@ def test_all_is_supcon_with_equally_many_items_a_class(labels):
 
 @pytest.mark.parametrize("mining", MINING)
 def test_a_batch_whose_negatives_are_all_far_has_entropy_0(mining):
-    """Not NaN."""
     apart = torch.eye(12, dtype=torch.float64)[torch.arange(12) // 2]
     positive, entropy = margin_terms(apart, torch.tensor(BATCHES["two per class"]), 0.5, mining=mining)
     assert entropy == 0 and positive < 1e-5

@@ -13,13 +13,12 @@ def build(name, channels=3, image_size=64, projection=False, seed=0, **more):
     return build_network(name, channels=channels, image_size=image_size, projection=projection, seed=seed, **more)
 
 
-@pytest.mark.parametrize(
-    "name, channels, size, projection, features, embedding, millions",
-    [("small_conv", 1, 28, False, 512, 512, 0.24), ("small_conv", 3, 32, True, 512, 64, 0.39),
-    ("resnet18_gem", 1, 64, False, 512, 512, 11.17),
-     ("resnet18_gem", 3, 64, False, 512, 512, 11.18), ("resnet32", 3, 64, True, 64, 64, 0.50),
-     ("resnet50", 3, 64, False, 2048, 2048, 23.51), ("resnet50_xbm", 3, 64, False, 2048, 2048, 23.51)],
-)  # fmt: skip
+@pytest.mark.parametrize("name, channels, size, projection, features, embedding, millions", [
+    ("small_conv", 1, 28, False, 512, 512, 0.24), ("small_conv", 3, 32, True, 512, 64, 0.39),
+    ("resnet18_gem", 1, 64, False, 512, 512, 11.17), ("resnet18_gem", 3, 64, False, 512, 512, 11.18),
+    ("resnet32", 3, 64, True, 64, 64, 0.50), ("resnet50", 3, 64, False, 2048, 2048, 23.51),
+    ("resnet50_xbm", 3, 64, False, 2048, 2048, 23.51),
+])  # fmt: skip
 def test_shapes_and_sizes(name, channels, size, projection, features, embedding, millions):
     model = build(name, channels, size, projection).eval()
     images = torch.randn(4, channels, size, size)
@@ -60,9 +59,6 @@ def test_gem_of_any_power_is_finite_and_lies_between_mean_and_maximum(p):
     assert gem.p.grad.isfinite() and x.grad.isfinite().all()
 
 
-# --- heads
-
-
 @pytest.mark.parametrize(("name", "projection"), [("small_conv", False), ("small_conv", True), ("resnet50", False)])
 def test_an_embedding_is_what_the_loss_sees_and_leaves_the_features_alone(name, projection):
     model = build(name, image_size=32, projection=projection, embedding=128).eval()
@@ -89,9 +85,6 @@ def test_the_xbm_authors_head_is_kaimings_by_fan_out():
     head = build("resnet50_xbm", embedding=128).head
     assert head.weight.std().item() == pytest.approx((2 / 128) ** 0.5, rel=0.02) and not head.bias.any()
     assert build("resnet50", embedding=128).head.weight.std().item() < 0.02, "torch's own"
-
-
-# --- seeds
 
 
 @pytest.mark.parametrize(("name", "projection"), [(name, not name.startswith("resnet50")) for name in sorted(NETWORKS)])
@@ -166,16 +159,13 @@ def test_a_projector_is_the_authors():
     assert [type(layer).__name__ for layer in build("small_conv", 1, 28, True, projector=(8,)).head] == ["Linear"]
 
 
-@pytest.mark.parametrize(
-    "name, message",
-    [
-        ("vgg", ".*resnet50.*module:function"),
-        (f"{__name__}:nothing", f"'{__name__}' has no 'nothing'"),
-        (f"{__name__}:fails", r"called with \(channels=3, image_size=8\) it raised KeyError: 'no such size'"),
-        (f"{__name__}:keeps_maps", r"to torch.float32 \[2, 4, 6, 6\] on cpu, allowed"),
-        (f"{__name__}:Two", "to tuple, allowed are floating point"),
-    ],
-)
+@pytest.mark.parametrize("name, message", [
+    ("vgg", ".*resnet50.*module:function"),
+    (f"{__name__}:nothing", f"'{__name__}' has no 'nothing'"),
+    (f"{__name__}:fails", r"called with \(channels=3, image_size=8\) it raised KeyError: 'no such size'"),
+    (f"{__name__}:keeps_maps", r"to torch.float32 \[2, 4, 6, 6\] on cpu, allowed"),
+    (f"{__name__}:Two", "to tuple, allowed are floating point"),
+])  # fmt: skip
 def test_what_is_wrong_with_a_users_network_is_said_beforehand(name, message):
     with pytest.raises(ValueError, match=f"network '{name}': .*{message}"):
         build(name, 3, 8)

@@ -3,22 +3,18 @@
 import oracles
 import pytest
 import torch
+from embedded import clusters
 
 from trainables.metrics import nearest_neighbours
 from trainables.metrics.nearest_neighbours import knn_accuracies
 
 
 def knn_accuracy(x, y, x_test, y_test, **settings):
-    """Of one network."""
     return knn_accuracies(x[None], y, x_test[None], y_test, **settings).item()
 
 
-def noisy(n, classes, seed, spread=1.0, dimensions=6):
-    """Features [n, dimensions] around centres on the axes, the same for every seed, and labels [n]."""
-    generator = torch.Generator().manual_seed(seed)
-    labels = torch.randint(classes, (n,), generator=generator)
-    centres = 2 * torch.nn.functional.one_hot(labels, dimensions).float()
-    return centres + spread * torch.randn(n, dimensions, generator=generator), labels
+def noisy(n, classes, seed, spread=1.5):
+    return clusters(n, classes, seed, spread, dimensions=6)
 
 
 @pytest.mark.parametrize("k, temperature", [(1, 0.07), (5, 0.07), (20, 0.07), (20, 1.0), (500, 0.3)])
@@ -32,12 +28,12 @@ def test_it_is_the_weighted_vote(k, temperature, monkeypatch):
 
 
 def test_a_class_that_training_does_not_have_is_never_right():
-    train, (x, y) = noisy(80, 4, 0, spread=0.05), noisy(50, 4, 1, spread=0.05)
+    train, (x, y) = noisy(80, 4, 0, spread=0.08), noisy(50, 4, 1, spread=0.08)
     assert knn_accuracy(*train, x, torch.where(y == 0, 9, y)) == pytest.approx((y != 0).double().mean().item())
 
 
 def test_several_networks_at_once_are_each_alone():
-    made = [(noisy(80, 4, 0, spread)[0], noisy(50, 4, 1, spread)[0]) for spread in (0.5, 1.0, 2.0)]
+    made = [(noisy(80, 4, 0, spread)[0], noisy(50, 4, 1, spread)[0]) for spread in (0.75, 1.5, 3.0)]
     x, x_test = (torch.stack(parts) for parts in zip(*made, strict=True))
     y, y_test = noisy(80, 4, 0)[1], noisy(50, 4, 1)[1]
     alone = [knn_accuracy(a, y, b, y_test) for a, b in made]

@@ -2,21 +2,13 @@
 
 import pytest
 import torch
-from embedded import seeded
+from embedded import clusters, seeded
 
 from trainables.metrics.linear_probe import fit, linear_probe, linear_probes
 
 
-def blobs(n, classes, seed, spread=0.1, dimensions=8):
-    """Features [n, dimensions] around well separated centres, the same for every seed, and labels [n]."""
-    centres = 3 * torch.nn.functional.one_hot(torch.arange(classes), dimensions).float()
-    generator = seeded(seed)
-    labels = torch.randint(classes, (n,), generator=generator)
-    return centres[labels] + spread * torch.randn(n, dimensions, generator=generator), labels
-
-
 def test_training_equals_torchs_linear_layer_and_adam():
-    x, y = blobs(200, 5, seed=2, spread=1.0)
+    x, y = clusters(200, 5, seed=2, spread=1.0)
     ones = torch.cat([x, torch.ones(len(x), 1)], dim=1)
     [ours] = fit(ones[None], y, 5, 4, 32, 0.01, seeded(7))
 
@@ -36,7 +28,7 @@ def test_training_equals_torchs_linear_layer_and_adam():
 
 def stacked(members, n, seed):
     """Features [members, n, 8] of several difficulties and their labels [n]."""
-    made = [blobs(n, 5, seed, spread=0.5 + member) for member in range(members)]
+    made = [clusters(n, 5, seed, spread=0.5 + member) for member in range(members)]
     return torch.stack([features for features, _ in made]), made[0][1]
 
 
@@ -62,7 +54,7 @@ def test_a_member_that_is_not_finite_has_no_accuracy_and_changes_no_other(where)
 
 def test_standardised_features_are_judged_whatever_their_size():
     """Features of one small direction each in its own size and place: raw ones need more steps than there are."""
-    (x, y), (x_test, y_test) = blobs(400, 5, seed=0), blobs(300, 5, seed=1)
+    (x, y), (x_test, y_test) = clusters(400, 5, seed=0), clusters(300, 5, seed=1)
     sizes, settings = torch.logspace(-3, -2, x.shape[1]), {"epochs": 30, "learning_rate": 0.01}
     small = (x * sizes + 0.01, y, x_test * sizes + 0.01, y_test)
     assert linear_probe(*small, **settings) < 0.6
@@ -71,7 +63,7 @@ def test_standardised_features_are_judged_whatever_their_size():
 
 
 def test_a_dimension_without_spread_counts_for_nothing():
-    (x, y), (x_test, y_test) = blobs(300, 4, seed=2, spread=2.0), blobs(300, 4, seed=3, spread=2.0)
+    (x, y), (x_test, y_test) = clusters(300, 4, seed=2, spread=2.0), clusters(300, 4, seed=3, spread=2.0)
     flat, other = torch.full((300, 1), 0.3), 5 * torch.randn(300, 1, generator=seeded())
     rounded = flat * (1 + 1e-7 * other)
     with_flat = [linear_probe(torch.cat([x, f], 1), y, torch.cat([x_test, flat + other], 1), y_test, standardised=True)
@@ -82,6 +74,6 @@ def test_a_dimension_without_spread_counts_for_nothing():
 
 @pytest.mark.parametrize(("epochs", "enough"), [(1, 4), (7, 7)])
 def test_few_images_have_more_epochs(epochs, enough):
-    train, test = blobs(100, 4, seed=4), blobs(100, 4, seed=5)
+    train, test = clusters(100, 4, seed=4), clusters(100, 4, seed=5)
     found = linear_probe(*train, *test, epochs=epochs, steps=13, batch_size=32)
     assert found == linear_probe(*train, *test, epochs=enough, batch_size=32)

@@ -84,29 +84,26 @@ def test_trying_a_users_own_leaves_the_global_generator_alone():
     assert torch.equal(torch.get_rng_state(), before)
 
 
-@pytest.mark.parametrize(
-    "name, message",
-    [
-        ("triplet", "loss = 'triplet': one of margin, infonce, .*vicreg, siglip, or module:function"),
-        ("", "loss = ''"),
-        (None, "loss = None"),
-        (":f", "importing '' raised ValueError"),
-        (".models:f", "importing '.models' raised TypeError"),
-        ("own_losses:", "'own_losses' has no ''"),
-        ("own_losses:nothing", "'own_losses' has no 'nothing'"),
-        ("own_losses:not_a_function", "'not_a_function' is int, not a function"),
-        ("own_losses:returns_a_tuple", "it returned tuple, allowed is a dict"),
-        ("own_losses:names_with_a_dash", "a term is 'pull-in': .*; allowed is an identifier"),
-        ("own_losses:per_row", r"a term is 'pull': torch.float32 \[16\] on cpu"),
-        ("own_losses:detached", r"the gradient of \['pull'\] with respect to z raised"),
-        ("own_losses:raises", r"called with z \[16, 8\] and labels \[16\] it raised RuntimeError: no such batch"),
-        ("own_losses:exits", r"called with z \[16, 8\] and labels \[16\] it raised SystemExit: 3"),
-        ("own_losses:not_a_number", "a term is 'pull': .* finite on random z"),
-        ("own_losses:endless_slope", r"the gradient of \['pull'\] with respect to z is not finite"),
-        ("own_losses:published_otherwise", r"its attribute published is {'push': 1.0}, .* \('pull',\)"),
-        ("own_losses:published_zero", "its attribute published is {'pull': 0.0}, allowed is a number > 0"),
-    ],
-)
+@pytest.mark.parametrize("name, message", [
+    ("triplet", "loss = 'triplet': one of margin, infonce, .*vicreg, siglip, or module:function"),
+    ("", "loss = ''"),
+    (None, "loss = None"),
+    (":f", "importing '' raised ValueError"),
+    (".models:f", "importing '.models' raised TypeError"),
+    ("own_losses:", "'own_losses' has no ''"),
+    ("own_losses:nothing", "'own_losses' has no 'nothing'"),
+    ("own_losses:not_a_function", "'not_a_function' is int, not a function"),
+    ("own_losses:returns_a_tuple", "it returned tuple, allowed is a dict"),
+    ("own_losses:names_with_a_dash", "a term is 'pull-in': .*; allowed is an identifier"),
+    ("own_losses:per_row", r"a term is 'pull': torch.float32 \[16\] on cpu"),
+    ("own_losses:detached", r"the gradient of \['pull'\] with respect to z raised"),
+    ("own_losses:raises", r"called with z \[16, 8\] and labels \[16\] it raised RuntimeError: no such batch"),
+    ("own_losses:exits", r"called with z \[16, 8\] and labels \[16\] it raised SystemExit: 3"),
+    ("own_losses:not_a_number", "a term is 'pull': .* finite on random z"),
+    ("own_losses:endless_slope", r"the gradient of \['pull'\] with respect to z is not finite"),
+    ("own_losses:published_otherwise", r"its attribute published is {'push': 1.0}, .* \('pull',\)"),
+    ("own_losses:published_zero", "its attribute published is {'pull': 0.0}, allowed is a number > 0"),
+])  # fmt: skip
 def test_what_is_wrong_is_said(name, message):
     with pytest.raises(ValueError, match=message):
         find_loss(name)
@@ -115,16 +112,13 @@ def test_what_is_wrong_is_said(name, message):
             replace(SETUP, loss=name)
 
 
-@pytest.mark.parametrize(
-    "text, said",
-    [
-        ("import sys; sys.exit('bye')", "SystemExit: bye"),
-        ("raise GeneratorExit('odd\\nly')", "GeneratorExit: odd ly"),
-        ("1 +", "SyntaxError: invalid syntax"),
-        ("import no_such_module", "ModuleNotFoundError: No module named 'no_such_module'"),
-        ("def __getattr__(name): raise OSError(name)", "OSError: f"),
-    ],
-)
+@pytest.mark.parametrize("text, said", [
+    ("import sys; sys.exit('bye')", "SystemExit: bye"),
+    ("raise GeneratorExit('odd\\nly')", "GeneratorExit: odd ly"),
+    ("1 +", "SyntaxError: invalid syntax"),
+    ("import no_such_module", "ModuleNotFoundError: No module named 'no_such_module'"),
+    ("def __getattr__(name): raise OSError(name)", "OSError: f"),
+])  # fmt: skip
 def test_whatever_a_users_module_raises_is_said_in_one_line(tmp_path, monkeypatch, text, said):
     module = f"mine{zlib.crc32(text.encode())}"
     (tmp_path / f"{module}.py").write_text(text)

@@ -14,20 +14,17 @@ from trainables.training.setups import find_setup
 SETUPS = {task: replace(find_setup("glyphs", "small", task), images_seen=640) for task in ("dml", "ssl")}
 
 
-@pytest.mark.parametrize(
-    "name, message",
-    [
-        ("without_parameters", "it has no parameter that requires a gradient"),
-        ("frozen", "it has no parameter that requires a gradient"),
-        ("Detached", "does not require grad|without a gradient"),
-        ("TwoInTraining", r"a training step .* to be mapped to \[4, features\] with a gradient, raised .*tuple"),
-        ("Squeezed", r"an evaluation of random images, to be mapped to \[1, features\] .* raised IndexError"),
-        ("EvenBatches", "an evaluation of random images, .* raised AssertionError: even batches only$"),
-        ("NotFinite", r"the terms are \[nan, nan\]"),
-        ("Exits", "a training step .* raised SystemExit: 0"),
-        ("Growing", "a saved training, resumed, raised .*size mismatch for trunk.seen"),
-    ],
-)
+@pytest.mark.parametrize("name, message", [
+    ("without_parameters", "it has no parameter that requires a gradient"),
+    ("frozen", "it has no parameter that requires a gradient"),
+    ("Detached", "does not require grad|without a gradient"),
+    ("TwoInTraining", r"a training step .* to be mapped to \[4, features\] with a gradient, raised .*tuple"),
+    ("Squeezed", r"an evaluation of random images, to be mapped to \[1, features\] .* raised IndexError"),
+    ("EvenBatches", "an evaluation of random images, .* raised AssertionError: even batches only$"),
+    ("NotFinite", r"the terms are \[nan, nan\]"),
+    ("Exits", "a training step .* raised SystemExit: 0"),
+    ("Growing", "a saved training, resumed, raised .*size mismatch for trunk.seen"),
+])  # fmt: skip
 def test_a_network_that_fails_in_training_is_refused_before(name, message):
     for setup in SETUPS.values():
         with pytest.raises(ValueError, match=f"^network 'own_networks:{name}'.*{message}"):

@@ -84,16 +84,13 @@ def copies() -> list[str]:
 # --- addresses
 
 
-@pytest.mark.parametrize(
-    "uri, name",
-    [
-        ("s3://bucket/a/photos.zip", "photos.zip"), ("s3://bucket/a/photos/", "photos"), ("s3://bucket/", "bucket"),
-        ("gs://anonymous@bucket/x.ZIP", "x.ZIP"), ("gs://bucket/a b/c (1)/?scheme=https", "c_1_"),
-        ("https://host:8443/a/my%20photos.zip", "my_photos.zip"), ("http://[::1]:80/..zip", "zip"),
-        ("http://127.0.0.1/%2e%2e%2fx.zip", "_x.zip"),
-        ("s3://bucket/x.zip?endpoint_override=http://127.0.0.1:9000&region=eu-central-1&scheme=http", "x.zip"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("uri, name", [
+    ("s3://bucket/a/photos.zip", "photos.zip"), ("s3://bucket/a/photos/", "photos"), ("s3://bucket/", "bucket"),
+    ("gs://anonymous@bucket/x.ZIP", "x.ZIP"), ("gs://bucket/a b/c (1)/?scheme=https", "c_1_"),
+    ("https://host:8443/a/my%20photos.zip", "my_photos.zip"), ("http://[::1]:80/..zip", "zip"),
+    ("http://127.0.0.1/%2e%2e%2fx.zip", "_x.zip"),
+    ("s3://bucket/x.zip?endpoint_override=http://127.0.0.1:9000&region=eu-central-1&scheme=http", "x.zip"),
+])  # fmt: skip
 def test_an_address_stays_what_it_was_and_has_a_plain_name(uri, name):
     address, digest = parse(uri), "0123456789abcdef" * 4
     assert address.name == name and parse(address.uri) == address
@@ -101,34 +98,28 @@ def test_an_address_stays_what_it_was_and_has_a_plain_name(uri, name):
     assert parse(f"{uri}#sha256={digest.upper()}").pinned(digest) == address.pinned(digest)
 
 
-@pytest.mark.parametrize(
-    "uri",
-    [
-        "ftp://host/x.zip", "file:///data/x.zip", "s3:/bucket/x.zip", "s3://bucket/x.tar", "s3://bucket",
-        "s3://Bucket/x.zip", "s3:///x.zip", "s3://bucket/a//x.zip", "s3://bucket/../x.zip", "s3://bucket/a\\x.zip",
-        "s3://bucket/x.zip?regoin=eu", "gs://bucket/x.zip?region=eu", "s3://bucket/x.zip?scheme=ftp",
-        "https://host/folder/", "https://host/x.tgz", "http://host/a\n.zip", "s3://bucket/x.zip#sha256=12",
-        "s3://bucket/x.zip#md5=0123", "s3://anonymous@bucket/x.zip",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("uri", [
+    "ftp://host/x.zip", "file:///data/x.zip", "s3:/bucket/x.zip", "s3://bucket/x.tar", "s3://bucket",
+    "s3://Bucket/x.zip", "s3:///x.zip", "s3://bucket/a//x.zip", "s3://bucket/../x.zip", "s3://bucket/a\\x.zip",
+    "s3://bucket/x.zip?regoin=eu", "gs://bucket/x.zip?region=eu", "s3://bucket/x.zip?scheme=ftp",
+    "https://host/folder/", "https://host/x.tgz", "http://host/a\n.zip", "s3://bucket/x.zip#sha256=12",
+    "s3://bucket/x.zip#md5=0123", "s3://anonymous@bucket/x.zip",
+])  # fmt: skip
 def test_what_is_not_allowed_is_refused_before_anything_is_asked(uri):
     with pytest.raises(ValueError, match="the data root is a URI that is not allowed.* Allowed: s3://BUCKET/KEY.zip"):
         check_source("glyphs", uri)
 
 
-@pytest.mark.parametrize(
-    "uri",
-    [
-        "s3://KEY:SECRET@bucket/x.zip", "s3://KEY:SEC/RET@bucket/x.zip", "s3://SECRET:x/x.zip",
-        "s3://bucket/x.zip?secret_key=SECRET", "s3://bucket/x.zip?SECRET",
-        "s3://bucket/x.zip#SECRET", "s3://bucket/x.zip#sha256=SECRET",
-        "s3://bucket/x.zip?endpoint_override=http://a:SECRET@host", "gs://SECRET@bucket/x.zip",
-        "s3://bucket/x.zip?region=eu%26sig%3DSECRET", "https://user:SECRET@host/x.zip",
-        "https://user:SEC/RET@host/x.zip", "https://SECRET:pass/x.zip",
-        "https://host/x.zip?X-Amz-Signature=SECRET", "http://SECRET@host/x.zip", "ftp://user:SECRET@host/x.zip",
-        "s3:/KEY:SECRET@bucket/x.zip",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("uri", [
+    "s3://KEY:SECRET@bucket/x.zip", "s3://KEY:SEC/RET@bucket/x.zip", "s3://SECRET:x/x.zip",
+    "s3://bucket/x.zip?secret_key=SECRET", "s3://bucket/x.zip?SECRET",
+    "s3://bucket/x.zip#SECRET", "s3://bucket/x.zip#sha256=SECRET",
+    "s3://bucket/x.zip?endpoint_override=http://a:SECRET@host", "gs://SECRET@bucket/x.zip",
+    "s3://bucket/x.zip?region=eu%26sig%3DSECRET", "https://user:SECRET@host/x.zip",
+    "https://user:SEC/RET@host/x.zip", "https://SECRET:pass/x.zip",
+    "https://host/x.zip?X-Amz-Signature=SECRET", "http://SECRET@host/x.zip", "ftp://user:SECRET@host/x.zip",
+    "s3:/KEY:SECRET@bucket/x.zip",
+])  # fmt: skip
 def test_what_may_be_a_secret_is_refused_and_not_repeated(uri, monkeypatch, caplog):
     with pytest.raises(ValueError, match="the data root") as argument:
         data_roots(uri)
@@ -210,14 +201,11 @@ def test_without_a_stamp_a_digest_is_needed(web, archive):
     assert data_roots(f"{uri}#sha256={sha256(archive.read_bytes())}")[0].read_bytes() == archive.read_bytes()
 
 
-@pytest.mark.parametrize(
-    "page, kind, named",
-    [
-        (None, FileNotFoundError, "404"), (Page(codes=[403]), ConnectionError, "403"),
-        (Page(codes=[503] * 99), ConnectionError, "503"),
-        (Page(b"<html>please log in</html>"), ValueError, r"\(26 bytes\) is no zip archive; it was deleted"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("page, kind, named", [
+    (None, FileNotFoundError, "404"), (Page(codes=[403]), ConnectionError, "403"),
+    (Page(codes=[503] * 99), ConnectionError, "503"),
+    (Page(b"<html>please log in</html>"), ValueError, r"\(26 bytes\) is no zip archive; it was deleted"),
+])  # fmt: skip
 def test_an_archive_that_cannot_be_had_is_an_error_that_names_it(web, page, kind, named):
     uri, web.pages = f"{web.url}/omniglot.zip", {"/omniglot.zip": page}
     with pytest.raises(kind, match=f"{uri}.*{named}"):

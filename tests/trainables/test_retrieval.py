@@ -69,10 +69,8 @@ def test_scores_are_the_loops(sizes, dtype):
 @pytest.mark.parametrize("sizes", [[4] * 15, UNEVEN], ids=str)
 def test_scores_equal_pytorch_metric_learning(sizes):
     embeddings, labels = noisy_classes(sizes, seed=3)
-    theirs, ours = (
-        ("mean_average_precision_at_r", "precision_at_1", "r_precision"),
-        retrieval_scores(embeddings, labels),
-    )
+    ours = retrieval_scores(embeddings, labels)
+    theirs = ("mean_average_precision_at_r", "precision_at_1", "r_precision")
     how = {"k": "max_bin_count", "knn_func": CustomKNN(CosineSimilarity()), "device": torch.device("cpu")}
     foreign = AccuracyCalculator(include=theirs, **how).get_accuracy(embeddings, labels)
     assert [foreign[name] for name in theirs] == pytest.approx([ours[name] for name in SCORES[1:]], rel=1e-12)
@@ -125,9 +123,6 @@ def test_arrays_and_names_of_classes_are_taken_as_they_are():
         assert retrieval_scores(embeddings.numpy(), kind) == expected
 
 
-# --- recall at k
-
-
 @pytest.mark.parametrize("sizes", [[4] * 15, UNEVEN, [40, 2]], ids=str)
 @pytest.mark.parametrize("block_bytes", [1, 5_000, 2**20])
 def test_recall_is_the_loop_and_leaves_the_other_scores_alone(sizes, block_bytes):
@@ -151,16 +146,6 @@ def test_recall_equals_pytorch_metric_learning_nearest_neighbours():
         assert retrieval_scores(embeddings, labels, recall_at=[k])[f"recall_at_{k}"] == pytest.approx(float(foreign))
 
 
-# --- revisited Oxford and Paris
-
-LEVELS = ("easy_map", "medium_map", "hard_map")
-
-
-def similarities_of(rankings):
-    """[queries, database] similarities whose order is the rankings'."""
-    return torch.tensor([[-float(ranking.index(i)) for i in range(len(ranking))] for ranking in rankings])
-
-
 def random_ground_truth(queries=6, images=30, seed=0, ties=False):
     """Similarities and lists of random lengths, some empty."""
     generator = seeded(seed)
@@ -174,10 +159,10 @@ def random_ground_truth(queries=6, images=30, seed=0, ties=False):
 
 @pytest.mark.parametrize(("ranks", "score"), [([0, 2], 0.7916666666666667), ([1], 0.25), ([0], 1.0), ([0, 1, 2], 1.0)])
 def test_golden_values_of_revisited_ap(ranks, score):
-    truth = {"easy": ranks, "hard": [], "junk": []}
-    hard = {"easy": [], "hard": ranks, "junk": []}
-    expected = pytest.approx(dict.fromkeys(LEVELS, score))
-    assert revisited_map(similarities_of([[0, 1, 2, 3]] * 2), [truth, hard]) == expected
+    """The database in order of similarity, for a query with easy and for one with hard images at these ranks."""
+    truth = [{"easy": ranks, "hard": [], "junk": []}, {"easy": [], "hard": ranks, "junk": []}]
+    expected = pytest.approx(dict.fromkeys(("easy_map", "medium_map", "hard_map"), score))
+    assert revisited_map(torch.tensor([[0.0, -1.0, -2.0, -3.0]] * 2), truth) == expected
 
 
 @pytest.mark.parametrize("ties", [False, True])

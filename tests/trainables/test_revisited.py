@@ -25,9 +25,6 @@ from trainables.metrics.revisited import descriptors, evaluate_benchmark
 pytestmark = pytest.mark.usefixtures("own_cache")
 
 
-# --- the pickle
-
-
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
 @pytest.mark.parametrize("core", [b"numpy._core.", b"numpy.core."])
 def test_ground_truth_of_every_protocol_and_numpy(tmp_path, protocol, core):
@@ -62,26 +59,20 @@ def changed(query=None, **entries):
     return content
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ([1], ""), ({"imlist": NAMES}, "qimlist"), (changed(imlist=[*NAMES[:-1], "../../etc/passwd"]), "etc/passwd"),
-        (changed(qimlist=["query_0"]), "every query needs a box"), (changed(1, bbx=[1, 2, 3]), ""),
-        (changed(1, bbx=[5, 0, 5, 9]), "every query needs a box"),
-        (changed(1, bbx=[0, 0, float("nan"), 9]), "every query needs a box"),
-        (changed(2, easy=[12]), "query_2 has positions that are no whole numbers from 0 to 11"),
-        (changed(2, junk=[-1]), "query_2 has positions"), (changed(2, hard=[0.5]), "query_2 has positions"),
-        (changed(2, hard=[float("nan")]), "query_2 has positions"), (changed(2, hard=["10"]), ""),
-        (changed(2, hard=[8]), "query_2 has an image twice"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("content", "message"), [
+    ([1], ""), ({"imlist": NAMES}, "qimlist"), (changed(imlist=[*NAMES[:-1], "../../etc/passwd"]), "etc/passwd"),
+    (changed(qimlist=["query_0"]), "every query needs a box"), (changed(1, bbx=[1, 2, 3]), ""),
+    (changed(1, bbx=[5, 0, 5, 9]), "every query needs a box"),
+    (changed(1, bbx=[0, 0, float("nan"), 9]), "every query needs a box"),
+    (changed(2, easy=[12]), "query_2 has positions that are no whole numbers from 0 to 11"),
+    (changed(2, junk=[-1]), "query_2 has positions"), (changed(2, hard=[0.5]), "query_2 has positions"),
+    (changed(2, hard=[float("nan")]), "query_2 has positions"), (changed(2, hard=["10"]), ""),
+    (changed(2, hard=[8]), "query_2 has an image twice"),
+])  # fmt: skip
 @pytest.mark.filterwarnings("ignore:invalid value")
 def test_wrong_ground_truth_is_named(tmp_path, content, message):
     with pytest.raises(ValueError, match=f"gnd.pkl is no ground truth: .*{message}"):
         load_ground_truth(write_truth(tmp_path / "gnd.pkl", content))
-
-
-# --- images
 
 
 def test_the_benchmark_in_the_original_layout(root):
@@ -148,9 +139,6 @@ def test_absent_data_and_unknown_names_are_named(root):
         check_benchmark("oxford", root)
 
 
-# --- archives
-
-
 def write_tar(path, files, links=()):
     """files: {name: bytes}.  links: (name, target, kind)."""
     with tarfile.open(path, "w:gz") as tar:
@@ -172,14 +160,11 @@ def test_wanted_images_are_extracted_side_by_side(tmp_path):
     assert {file.name: file.read_bytes() for file in (tmp_path / "jpg").iterdir()} == {"a.jpg": b"A", "b.jpg": b"B"}
 
 
-@pytest.mark.parametrize(
-    "files, links, lost",
-    [
-        ({"b.jpg": b"B"}, [("a.jpg", "", tarfile.CHRTYPE)], "a"), ({"a.jpg": b"A"}, [], "b"),
-        ({"b.jpg": b"B"}, [("a.jpg", "../outside", tarfile.SYMTYPE)], "a"),
-        ({"../../a.jpg": b"A", "/b.jpg/x": b"B"}, [], "b"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("files, links, lost", [
+    ({"b.jpg": b"B"}, [("a.jpg", "", tarfile.CHRTYPE)], "a"), ({"a.jpg": b"A"}, [], "b"),
+    ({"b.jpg": b"B"}, [("a.jpg", "../outside", tarfile.SYMTYPE)], "a"),
+    ({"../../a.jpg": b"A", "/b.jpg/x": b"B"}, [], "b"),
+])  # fmt: skip
 def test_nothing_but_files_is_taken_and_all_land_in_the_folder(tmp_path, files, links, lost):
     work = tmp_path / "deep" / "down"
     work.mkdir(parents=True)
@@ -217,9 +202,6 @@ def test_download_fetches_what_is_nowhere(root, tmp_path, monkeypatch):
     ours = load_benchmark("roxford5k", root)
     assert all(np.array_equal(a, b) for a, b in zip(benchmark.database, ours.database, strict=True))
     assert not list(new.rglob("*.tgz")) and len(list((new / "roxford5k" / "jpg").iterdir())) == 15
-
-
-# --- a network's scores
 
 
 def network(images):

@@ -98,16 +98,13 @@ def test_one_large_class_costs_neither_memory_nor_time(monkeypatch):
     assert sum(asked) <= 20_001 + 64 * 4, "random numbers: one a class, and a few an image"
 
 
-@pytest.mark.parametrize(
-    "batch_size, k, message",
-    [
-        (512, 2, "needs 256 training classes; this dataset has 155: --batch-size or --batch-sizes up to 310"),
-        (63, 2, "batch_size 63 is not a multiple of 2 per class"),
-        (4, 4, "batch_size 4 with 4 per class holds 1 classes; 2 at least"),
-        (0, 2, "batch_size 0 with 2 per class holds 0 classes"),
-        (64, 1, "1 per class; 2 at least"),
-    ],
-)
+@pytest.mark.parametrize("batch_size, k, message", [
+    (512, 2, "needs 256 training classes; this dataset has 155: --batch-size or --batch-sizes up to 310"),
+    (63, 2, "batch_size 63 is not a multiple of 2 per class"),
+    (4, 4, "batch_size 4 with 4 per class holds 1 classes; 2 at least"),
+    (0, 2, "batch_size 0 with 2 per class holds 0 classes"),
+    (64, 1, "1 per class; 2 at least"),
+])  # fmt: skip
 def test_batches_that_cannot_be_drawn_are_refused(batch_size, k, message):
     with pytest.raises(ValueError, match=message):
         check_batch_size(batch_size, k, 155)

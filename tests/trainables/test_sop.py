@@ -12,8 +12,6 @@ from webserver import Page, serve
 from trainables.datasets import check_source, load_dataset, sop
 
 TOP = "Stanford_Online_Products"
-
-
 pytestmark = pytest.mark.usefixtures("own_cache")
 
 

@@ -5,21 +5,17 @@ from dataclasses import replace
 
 import pytest
 import torch
-from trainings import SETUP, SSL_DATA, SSL_SETUP, begun, blobs, finished, outcome_of, told
+from trainings import H3, SETUP, SSL_DATA, VICREG, begun, blobs, finished, outcome_of, told
 
 from trainables import train
 from trainables.data.resident import DeviceData
 from trainables.training import evaluation
 from trainables.training.setups import find_setup
 
-VICREG = replace(SSL_SETUP, loss="vicreg", projector="24-16")
-
-H = {"Lambda_sim": 2.5, "Lambda_std": 2.5, "Lambda_cov": 0.1, "batch_size": 32}
-
 
 def test_results_have_the_terms_under_their_names():
     """After training and at every look, beside the pairs' statistics; the two terms' columns stay empty."""
-    outcome = outcome_of(finished(VICREG, SSL_DATA, H))
+    outcome = outcome_of(finished(VICREG, SSL_DATA, H3))
     assert (outcome.status, outcome.positive_term, outcome.entropy_term) == ("completed", None, None)
     names = {"term_sim", "term_std", "term_cov"}
     logged = {f"train_{name}" for name in names}

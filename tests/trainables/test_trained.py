@@ -169,10 +169,3 @@ def test_the_command_saves_the_network(tmp_path, capsys, own_cache):
     left = f"{file}: the training diverged, nothing is written; the file there is of an earlier"
     assert train.main([*small, "--Lambda_p", "1e30", "--save", str(file)]) == 1
     assert left in capsys.readouterr().err and trained.load(file).h == network.h
-
-
-@pytest.mark.parametrize("option", ["--save", "--checkpoint"])
-def test_a_place_that_cannot_be_written_is_refused_before_the_training(tmp_path, monkeypatch, capsys, option):
-    monkeypatch.setattr(train, "_train", lambda *_: pytest.fail("trained"))
-    assert train.main(["--setup", "small", option, str(tmp_path)]) == 2
-    assert f"Is a directory: '{tmp_path}'" in capsys.readouterr().err

@@ -66,7 +66,6 @@ def make(monkeypatch):
 
 
 def driven(trial):
-    """All reports."""
     reports = []
     while not (reports and reports[-1]["done"]):
         reports.append(trial.train())
@@ -222,9 +221,6 @@ def test_a_network_that_cannot_be_kept_costs_nothing_else(make):
     assert told_of(recorder) == expected(SETTINGS[0])
 
 
-# Failures
-
-
 def raising(monkeypatch, error, where="step"):
     """Trainings of seed 1 raise in `where`."""
     original = getattr(Training, where)
@@ -241,13 +237,10 @@ BAD_SHAPE = ValueError("a bad shape"), "ValueError: a bad shape"
 MEMORY = torch.OutOfMemoryError("CUDA out of memory"), "out of memory: batch_size=32 on cpu: CUDA out of memory"
 
 
-@pytest.mark.parametrize(
-    "error, said, where, at_once",
-    [
-        (*BAD_SHAPE, "step", 1), (*BAD_SHAPE, "step", 3), (SystemExit(3), "SystemExit: 3", "step", 3),
-        (*MEMORY, "step", 3), (*MEMORY, "terms_after_training", 3),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("error, said, where, at_once", [
+    (*BAD_SHAPE, "step", 1), (*BAD_SHAPE, "step", 3), (SystemExit(3), "SystemExit: 3", "step", 3),
+    (*MEMORY, "step", 3), (*MEMORY, "terms_after_training", 3),
+])  # fmt: skip
 def test_a_training_that_fails_is_an_outcome_and_disturbs_no_other(make, monkeypatch, error, said, where, at_once):
     recorder = InMemory()
     with monkeypatch.context() as patch:
@@ -275,9 +268,6 @@ def test_what_is_wrong_with_the_machine_leaves_the_trial(make, monkeypatch, erro
     with pytest.raises(type(error)):
         driven(make({PACK: SETTINGS}, recorder, at_once=3))
     assert not [config for config, _, _ in recorder.ended if config["seed"] == 1]
-
-
-# Going on
 
 
 def test_data_that_cannot_be_used_are_told_from_a_machine_that_fails(make, monkeypatch):
@@ -321,9 +311,6 @@ def test_states_are_saved_at_a_pace(make, clock):
     clock.takes(module.checkpoint, "dumps", lambda *_: 10)
     driven(make(SETTINGS[0], recorder, checkpoint_seconds=50))
     assert [name for name, _ in recorder.saved(SETTINGS[0])] == ["at-192", "at-64"]
-
-
-# Limits
 
 
 def test_a_training_that_takes_too_long_has_failed_and_the_next_goes_on(make, monkeypatch, clock):

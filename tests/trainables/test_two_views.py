@@ -3,18 +3,12 @@
 import oracles
 import pytest
 import torch
+from embedded import seeded
 from pytorch_metric_learning import losses
 from torch.func import grad
 from torch.nn import functional as F
 
-from trainables.losses import (
-    LOSSES,
-    alignment_uniformity_terms,
-    barlow_twins_terms,
-    find_loss,
-    siglip_terms,
-    vicreg_terms,
-)
+from trainables.losses import LOSSES, alignment_uniformity_terms, barlow_twins_terms, siglip_terms, vicreg_terms
 from trainables.losses.two_views import two_views
 
 TERMS = {
@@ -29,7 +23,7 @@ UNIT = {"alignment_uniformity", "siglip"}
 
 def views(name, n=6, d=4, seed=0, dtype=torch.float64):
     """Two views [n, d] of n images: 0.3 apart, of deviations around 1, so that hinges are open and closed."""
-    generator = torch.Generator().manual_seed(seed)
+    generator = seeded(seed)
     z = torch.randn(n, d, generator=generator, dtype=torch.float64) * torch.linspace(0.5, 1.5, d) + 0.4
     other = z + 0.3 * torch.randn(n, d, generator=generator, dtype=torch.float64)
     return tuple((F.normalize(view, dim=1) if name in UNIT else view).to(dtype) for view in (z, other))
@@ -37,7 +31,7 @@ def views(name, n=6, d=4, seed=0, dtype=torch.float64):
 
 def weighed(name, z, other):
     """The loss with the published coefficients: a scalar."""
-    loss = find_loss(name)
+    loss = LOSSES[name]
     terms = TERMS[name][0](z, other)
     return sum(weight * terms[term] for term, weight in zip(loss.terms, loss.published, strict=True))
 

@@ -53,9 +53,6 @@ def test_data_without_classes_have_no_probe_and_data_with_classes_keep_it():
     assert not set(UNLABELLED) & set(evaluate([model], SSL_SETUP, SSL_DATA.train, SSL_DATA.validation)[0])
 
 
-# --- a folder
-
-
 FLAT = [f"{number}.jpg" for number in range(50)]
 
 
@@ -84,12 +81,10 @@ def test_a_flat_folder_is_trained_and_selected_by_the_retrieval_of_views(tmp_pat
     assert "selected_by = 'probe_accuracy': the images have no classes; view_retrieval or rankme needs none" in said
 
 
-@pytest.mark.parametrize(
-    "names, said",
-    [(FLAT, "for task ssl without classes the images alone$"), (of_classes(6), "--task ssl needs none"),
-     (of_classes(3), "with --task ssl none")],
-    ids=["flat", "six classes", "three classes"],
-)  # fmt: skip
+@pytest.mark.parametrize("names, said", [
+    (FLAT, "for task ssl without classes the images alone$"), (of_classes(6), "--task ssl needs none"),
+    (of_classes(3), "with --task ssl none"),
+], ids=["flat", "six classes", "three classes"])  # fmt: skip
 def test_for_too_few_classes_the_message_has_an_option_that_works(tmp_path, names, said):
     place = made(tmp_path, names)
     with pytest.raises(ValueError, match=said):

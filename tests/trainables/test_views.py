@@ -95,9 +95,6 @@ def test_normalise_is_the_same_for_bytes_and_floats():
     assert normalise(torch.tensor([0, 255], dtype=torch.uint8)).tolist() == [-1, 1]
 
 
-# --- crops alone
-
-
 @pytest.mark.parametrize(("channels", "size"), [(3, None), (3, 16), (1, 33)])
 def test_crop_views_are_torchvisions_crops_with_the_same_boxes(channels, size):
     images = photographs(n=96, channels=channels)
@@ -109,9 +106,6 @@ def test_crop_views_are_torchvisions_crops_with_the_same_boxes(channels, size):
     expected = [torchvision_view(image, one(crops, k) | colours, extent) for k, image in enumerate(floats(images))]
     torch.testing.assert_close(batch, torch.stack(expected), rtol=0, atol=2e-6)
     assert batch.dtype == torch.float32 and torch.equal(images, before)
-
-
-# --- the draws
 
 
 @pytest.mark.parametrize(("height", "width"), [(64, 64), (28, 28), (20, 60)])

@@ -54,7 +54,6 @@ def scrambled(module, seed=1):
 
 @cache
 def of_torchvision(origin):
-    """torchvision's network, scrambled."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(3)
         return scrambled(getattr(torchvision_models, origin)(weights=None))
@@ -83,17 +82,11 @@ def as_imagenet(images):
     return tv.normalize(images.expand(-1, 3, -1, -1).float() / 255, transforms.mean, transforms.std)
 
 
-# --- the input
-
-
 def test_standardise_is_torchvisions_repeats_grey_and_has_nothing_to_train():
     standardise = Standardise()
     for images in (torch.arange(256, dtype=torch.uint8).repeat(3, 1).reshape(1, 3, 16, 16), photographs(channels=1)):
         torch.testing.assert_close(standardise(normalise(images)), as_imagenet(images), rtol=0, atol=1e-6)
     assert not list(standardise.parameters()) and sorted(standardise.state_dict()) == ["mean", "std"]
-
-
-# --- torchvision's networks
 
 
 @pytest.mark.parametrize("channels", [1, 3])
@@ -117,9 +110,6 @@ def test_a_file_without_classifier_or_counters_is_whole(resnet18, tmp_path, drop
     state = {key: value for key, value in net.state_dict().items() if not (key.startswith(drop) or key.endswith(drop))}
     assert len(state) < len(net.state_dict())
     assert alike(build(name, path), build(name, saved(tmp_path, state)))
-
-
-# --- our own files
 
 
 @pytest.mark.parametrize("name, channels", [("small_conv", 1), ("resnet32", 3), ("pretrained", 3), ("pretrained", 1)])
@@ -188,11 +178,7 @@ def test_wrapped_weights_are_unwrapped(resnet18, tmp_path, wrapper):
     assert alike(build(name, saved(tmp_path, wrapper(net.state_dict()))), build(name, path))
 
 
-# --- files that are refused
-
-
 def refused(name, path, **options):
-    """The message, which names the file."""
     with pytest.raises(ValueError) as built:
         build(name, path, **options)
     assert repr(str(path)) in str(built.value)
@@ -228,14 +214,11 @@ def test_a_pickle_that_wants_to_run_code_is_refused_and_not_run(tmp_path, kind):
     assert (tmp_path / "harmed").exists(), "the file is indeed a harmful one"
 
 
-@pytest.mark.parametrize(
-    "content, message",
-    [
-        (b"", "refuses it"), (b"<html>404</html>", "refuses it"), (nn.Linear(2, 2), "refuses it"),
-        ({}, "not a state dict"), ([torch.zeros(3)], "it has list"), ({1: torch.zeros(3)}, "it has 1: Tensor"),
-        ({"state_dict": {"a": [3]}, "epoch": 3}, "it has 'a': list"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("content, message", [
+    (b"", "refuses it"), (b"<html>404</html>", "refuses it"), (nn.Linear(2, 2), "refuses it"),
+    ({}, "not a state dict"), ([torch.zeros(3)], "it has list"), ({1: torch.zeros(3)}, "it has 1: Tensor"),
+    ({"state_dict": {"a": [3]}, "epoch": 3}, "it has 'a': list"),
+])  # fmt: skip
 def test_what_is_not_a_state_dict_is_refused(tmp_path, content, message):
     path = tmp_path / "weights.pth"
     path.write_bytes(content) if isinstance(content, bytes) else torch.save(content, path)
@@ -251,9 +234,6 @@ def test_an_absent_file_is_an_oserror_that_names_it(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     saved(tmp_path, build("small_conv").state_dict())
     build("small_conv", "~/weights.pth", 3, 32)
-
-
-# --- ImageNet
 
 
 def test_imagenet_weights_that_cannot_be_had_are_an_error_that_says_what_to_do(tmp_path):
@@ -299,9 +279,6 @@ def test_a_download_with_a_wrong_checksum_is_refused(tmp_path, monkeypatch):
     assert not list((tmp_path / "torch").rglob("*.pth"))
 
 
-# --- networks of timm and torchvision by name
-
-
 def features(model, images):
     with torch.no_grad():
         return model.features(normalise(images))
@@ -316,14 +293,11 @@ def test_from_scratch_images_are_taken_as_they_are_and_seeds_decide(name, dimens
     assert alike(one, two) and not alike(one, other)
 
 
-@pytest.mark.parametrize(
-    "name, message",
-    [
-        ("torchvision:resnet51", "raised ValueError: Unknown model resnet51"),
-        ("torchvision:squeezenet1_0", "it ends in no linear layer"),
-        ("torchvision:vit_b_16", "Wrong image height! Expected 224 but got 64"),
-    ],
-)
+@pytest.mark.parametrize("name, message", [
+    ("torchvision:resnet51", "raised ValueError: Unknown model resnet51"),
+    ("torchvision:squeezenet1_0", "it ends in no linear layer"),
+    ("torchvision:vit_b_16", "Wrong image height! Expected 224 but got 64"),
+])  # fmt: skip
 def test_what_does_not_fit_is_said_beforehand(name, message):
     with pytest.raises(ValueError, match=f"network '{name}'.*{message}"):
         build(name)
@@ -333,9 +307,6 @@ def test_a_library_that_is_not_installed_is_named_with_its_command(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "timm", None)
     with pytest.raises(ValueError, match=r"'timm:resnet18': timm is not installed; pip install 'tune_cd\[timm\]'"):
         build("timm:resnet18")
-
-
-# --- timm, the extra `timm`
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ from contract import CENTRE, FINITE, MIXED, PLANE, advance, score
 
 from tune_cd.search.baselines.listed import grid_cells, uniform_draws
 from tune_cd.search.baselines.optuna_rule import SAMPLERS
-from tune_cd.search.methods import NOTES, OPTIMISERS, given
+from tune_cd.search.methods import OPTIMISERS, given
 from tune_cd.search.space import Axis, Space
 
 needs_optuna = pytest.mark.skipif(find_spec("optuna") is None, reason="optuna is not installed")
@@ -20,11 +20,6 @@ needs_optuna = pytest.mark.skipif(find_spec("optuna") is None, reason="optuna is
 def test_the_search_methods_have_their_documented_names():
     ours, theirs = ["cd", "cd-paper", "cd-local", "random", "grid"], ["tpe-paper", "tpe", "cmaes", "gp"]
     assert list(OPTIMISERS) == [*ours, *theirs, "botorch"]
-
-
-def test_the_notes_are_of_methods_there_are_and_say_that_repeated_points_are_free():
-    assert list(NOTES) == ["cd-paper", "cd-local"] and set(NOTES) < set(OPTIMISERS)
-    assert all("repeated points" in note and "free" in note for note in NOTES.values())
 
 
 def test_importing_the_baselines_imports_no_heavy_package():

@@ -5,6 +5,7 @@ from math import log2
 
 import numpy as np
 import pytest
+from contract import advance
 from searches import descent, pausing
 
 from tune_cd import Axis, CoordinateDescent, Space
@@ -23,11 +24,7 @@ def peak(at):
 
 
 def walked(search, score, trials=30):
-    asked = []
-    while len(asked) < trials and (h := search.ask()) is not None:
-        search.tell(h, score(h))
-        asked.append(h)
-    return asked
+    return advance(search, trials, score)
 
 
 @pytest.mark.parametrize("make", SEARCHES)

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from contract import PLANE, advance
 from searches import descent
 
 from tune_cd import CoordinateDescent, Space
@@ -19,15 +20,12 @@ from tune_cd.search.prior import BALANCE
 from tune_cd.search.surrogate import MOST
 from tune_cd.search.training import Training
 
-PLANE = Space(Lambda_p=(1e-6, 17.0), Lambda_e=(1e-6, 17.0))
 LINES = {"balance": (-1, 1), "joint": (1, 1), "Lambda_p": (1, 0), "Lambda_e": (0, 1)}
 RIDGE = LANDSCAPES["rotated"]
 
 
 def run(search, trials, value=lambda h: RIDGE.measure(h, 0).value):
-    for _ in range(trials):
-        h = search.ask()
-        search.tell(h, value(h))
+    advance(search, trials, value)
     return search.history
 
 
@@ -102,12 +100,7 @@ NEEDLE = Ridge(centre=(-7.0, 1.0), peak=0.8, s_balance=0.7, s_joint=7.0)
 
 def to_the_end(search, value, most=150):
     """Trials until the search finishes by itself; `most` if it does not."""
-    for trials in range(most):
-        h = search.ask()
-        if h is None:
-            return trials
-        search.tell(h, value(h))
-    return most
+    return len(advance(search, most, value))
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -155,12 +148,9 @@ def test_told_points_are_given_starts_too():
     for h, value in (({"Lambda_p": 1.0, "Lambda_e": 1.0}, 0.2), ({"Lambda_p": 0.01, "Lambda_e": 0.5}, 0.4)):
         told.tell(h, value)
     asked = descent(PLANE, seed=4, start=[h for h, _ in told.history])
-    run(asked, 2, dict_value(told.history))
+    values = {PLANE.key(h): value for h, value in told.history}
+    run(asked, 2, lambda h: values[PLANE.key(h)])
     assert told.ask() == asked.ask()
-
-
-def dict_value(history):
-    return lambda h: next(value for known, value in history if known == h)
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -155,20 +155,6 @@ def test_resumed_equals_never_stopped():
         assert first + advance(again, peak_at(5.1)) == whole
 
 
-def test_one_that_was_under_way_is_asked_for_no_more():
-    again = search()
-    again.recall([Training(START, until=1.0)])
-    assert again.until(START) == 1.0
-    assert again.ask() is None or again.ask() != START
-
-
-def test_what_was_trained_for_another_search_costs_nothing():
-    ours = search()
-    ours.ask()
-    ours.tell(START, 0.5, external=True)
-    assert ours.spent == 0 and len(ours.trainings) == 1
-
-
 def test_proposals_say_where_they_lie_on_the_line():
     ours = search()
     asked = [h for h, _ in advance(ours, peak_at(5.1))]

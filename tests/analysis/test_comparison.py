@@ -31,9 +31,6 @@ def of(method, curves, reference=None):
     return summary(curves, reference).set_index("method").loc[method]
 
 
-# The mean curve -----------------------------------------------------------------------------------------------
-
-
 def test_means_over_trials_continue_what_ended():
     mean = mean_curve([curve([0.2, 0.4, 0.6]), curve([0.4], 1)])
     assert mean.index.name == "trials" and mean.index.tolist() == [1, 2, 3] and mean["searches"].tolist() == [2, 2, 2]
@@ -98,9 +95,6 @@ def test_other_curves_are_refused():
     assert mean_curve([curve([0.1]), unknown])["mean"].tolist() == [0.1]
     with pytest.raises(ValueError, match="1 searches do not say when"):
         mean_curve([curve([0.1]), unknown], "seconds")
-
-
-# The numbers --------------------------------------------------------------------------------------------------
 
 
 def test_the_numbers_of_a_table_by_hand():

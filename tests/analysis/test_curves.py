@@ -27,9 +27,6 @@ def curve(reached, ended):
     return Curve("l", "m", 0, np.array(reached), 0.0, np.array(ended))
 
 
-# By hand ------------------------------------------------------------------------------------------------------
-
-
 def test_best_so_far_orders_by_asking_and_passes_over_failures():
     trials = told([math.nan, 0.3, 0.1, math.nan, 0.5])
     curve = best_so_far(trials.sample(frac=1, random_state=1))
@@ -66,9 +63,6 @@ def test_auc_and_n_by_hand():
 def test_what_has_no_number_is_refused(call, words):
     with pytest.raises(ValueError, match=words):
         call()
-
-
-# Means over seeds ---------------------------------------------------------------------------------------------
 
 
 def test_the_mean_over_seeds_is_what_a_search_is_told_of_a_setting():
@@ -135,8 +129,6 @@ def test_trainings_of_an_unknown_seed_are_a_mean_and_no_seeds():
         assert means[["seeds", "trained"]].values.tolist() == [[1, 1], [2, 2], [1, 2]]
         assert means["val_std"].tolist() == pytest.approx([np.nan, 0.1 * 2**0.5, np.nan], nan_ok=True)
 
-
-# Curves of tables ---------------------------------------------------------------------------------------------
 
 PARALLEL = [  # status, validation, test, began, ended
     ("completed", 0.3, 0.6, 0.0, 10.0),
@@ -224,9 +216,6 @@ def test_a_trial_that_was_lost_without_times_costs_no_clock():
     assert np.isnan(unknown.ended).sum() == 1 and unknown.score == "val_score"
 
 
-# Landscapes ---------------------------------------------------------------------------------------------------
-
-
 def test_set_ups_are_landscapes_of_their_own():
     """Named by what tells those of one problem apart, and no more."""
     modes = {"fixed": 0.5, "none": 0.1, "variable": 0.3}
@@ -259,9 +248,6 @@ def test_a_curve_a_landscape_search_seed_and_study_in_that_order():
     curves = curves_of(pd.concat(parts, ignore_index=True))
     expected = [(d, m, n, f"{s}-{d}") for d in "ab" for m in "xy" for n in (0, 1) for s in "st"]
     assert [(c.landscape, c.method, c.seed, c.study) for c in curves] == expected
-
-
-# Gaps ---------------------------------------------------------------------------------------------------------
 
 
 def test_tables_without_a_completed_trial():

@@ -214,8 +214,7 @@ CHECK = ["python -m tune_cd.cluster check clusters/{}", "EDIT-ME"]
 
 
 @pytest.mark.parametrize(
-    ("name", "commands"),
-    [("gpu.yaml", RAY), ("gcp.yaml", RAY + CHECK), ("kuberay.yaml", KUBECTL + CHECK)],
+    ("name", "commands"), [("gpu.yaml", RAY), ("gcp.yaml", RAY + CHECK), ("kuberay.yaml", KUBECTL + CHECK)]
 )
 def test_each_head_comment_says_how_to_use_the_file(name, commands, job):
     comment = re.split(r"\n(?:cluster_name|apiVersion):", (CLUSTERS / name).read_text())[0]

@@ -51,13 +51,6 @@ def test_a_volume_has_the_batch_size_as_allowed_values(solid):
         whole.score(at | {"batch_size": 32})
 
 
-def test_names_that_are_none_are_told_those_that_are():
-    with pytest.raises(ValueError, match=r"landscape 'nowhere': one of .*omniglot.*glyphs-margin.*svm-wine"):
-        find("nowhere")
-    with pytest.raises(ValueError, match="landscape 'nowhere'"):
-        load("nowhere")
-
-
 @pytest.mark.parametrize("name", dict.fromkeys([*MEASURED, *measured.MEASURED]))
 def test_measured_ones_are_found_and_so_is_the_plane_of_every_batch_size(name):
     """Their best is that of the means over seeds of their rows."""

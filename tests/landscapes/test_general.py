@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from contract import advance
 
 from tune_cd import results
 from tune_cd.landscapes.find import GENERAL, find
@@ -10,11 +11,9 @@ from tune_cd.results.rows import searched_in
 from tune_cd.search.methods import OPTIMISERS
 
 KINDS = {
-    "svm": ["C", "gamma"],
-    "network": ["rate", "decay", "batch_size", "momentum"],
-    "boosting": ["rate", "trees", "depth"],
-    "kinds": ["rate", "decay", "solver", "activation"],
-}
+    "svm": ["C", "gamma"], "network": ["rate", "decay", "batch_size", "momentum"],
+    "boosting": ["rate", "trees", "depth"], "kinds": ["rate", "decay", "solver", "activation"],
+}  # fmt: skip
 
 
 def test_they_are_of_four_models_and_small():
@@ -31,9 +30,7 @@ def test_each_is_a_full_grid_over_its_own_space(name):
         landscape.score(landscape.optimum) == pytest.approx(landscape.high) and 0 <= landscape.low < landscape.high <= 1
     )
     search = OPTIMISERS["cd"](landscape.space, seed=0)
-    for _ in range(8):
-        h = search.ask()
-        search.tell(h, landscape.measure(h, 0).value)
+    advance(search, 8, lambda h: landscape.measure(h, 0).value)
     assert search.best[1] > (landscape.low + landscape.high) / 2
 
 

@@ -58,9 +58,6 @@ def line(**fields):
     )
 
 
-# The clock ----------------------------------------------------------------------------------------------------
-
-
 def test_equal_trials_run_in_rounds_and_are_told_in_asking_order():
     optimiser = Diary()
     trials = simulate(optimiser, line(), trials=5, workers=2)
@@ -103,9 +100,6 @@ def test_a_finished_search_ends_the_replay():
 def test_no_trials_or_workers_are_refused(how):
     with pytest.raises(ValueError, match="at least 1 of each"):
         simulate(Diary(), line(), **how)
-
-
-# What is recorded ---------------------------------------------------------------------------------------------
 
 
 def test_failures_are_told_as_failures_and_reach_the_lowest_value():
@@ -151,9 +145,6 @@ def test_a_trajectory_follows_from_its_seed_whatever_else_runs_and_on_however_ma
     ]
 
 
-# Starts -------------------------------------------------------------------------------------------------------
-
-
 def test_starts():
     batch = LANDSCAPES["batch"]
     assert start_of("blind", PLANE, 0) is None and start_of("conventional", batch, 0) == CONVENTIONAL
@@ -184,30 +175,21 @@ def test_other_starts_are_refused(text, message):
         start_of(text, PLANE, 0)
 
 
-# The command --------------------------------------------------------------------------------------------------
-
-
 def test_the_command_prints_tables_and_stores_trajectories(tmp_path, capsys):
     options = "--methods random cd-paper --landscapes omniglot batch --noise 0.02 --trajectories 2 --trials 6 "
     options += "--workers 2 --processes 1 --durations lognormal"
     assert main([*options.split(), "--results", str(tmp_path)]) == 0
     printed = capsys.readouterr().out
-    assert (
-        "omniglot-noise0.02 AUC@10" in printed
-        and "batch-noise0.02 ΔAUC@20" in printed
-        and "omniglot-noise0.02 t-95" in printed
-    )
+    columns = "omniglot-noise0.02 AUC@10", "batch-noise0.02 ΔAUC@20", "omniglot-noise0.02 t-95"
+    assert all(column in printed for column in columns)
     table = results.read(tmp_path)
-    assert (
-        sorted(table["study"].unique()) == ["replay-batch-noise0.02", "replay-omniglot-noise0.02"]
-        and len(table) == 2 * 2 * 2 * 6
+    assert table.groupby("study").size().to_dict() == dict.fromkeys(
+        ("replay-batch-noise0.02", "replay-omniglot-noise0.02"), 2 * 2 * 6
     )
     assert table["batch_size"].notna().sum() == 24 and (table["status"] == "completed").all()
     noisy = replace(PLANE, name="omniglot-noise0.02", noise=0.02, durations="lognormal")
     expected = replay("random", RANDOM, noisy, 1, trials=6, workers=2)
-    rows = table[
-        (table["study"] == "replay-omniglot-noise0.02") & (table["search"] == "random") & (table["search_seed"] == 1)
-    ]
+    rows = table.query("study == 'replay-omniglot-noise0.02' and search == 'random' and search_seed == 1")
     stored = {
         row.trial_index: (row.params, row.val_score, row.scores["reached"], json.loads(row.config)["ended"])
         for row in rows.itertuples()
@@ -243,9 +225,6 @@ def test_a_stored_grid_search_is_a_measured_grid(tmp_path):
 def test_the_command_refuses_with_a_message(capsys, options, message):
     assert main([*options, "--processes", "1"]) == 2
     assert pd.Series([capsys.readouterr().err]).str.contains(message).all()
-
-
-# The paper's numbers ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow

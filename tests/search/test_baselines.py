@@ -41,9 +41,6 @@ def test_without_its_library_the_error_says_what_to_install(monkeypatch, method,
         OPTIMISERS[method](PLANE)
 
 
-# What is given ------------------------------------------------------------------------------------------------
-
-
 def test_what_is_given_is_asked_for_and_nothing_else():
     """Also where a value was known beforehand."""
     starts = [CENTRE | {"Lambda_p": weight} for weight in (0.5, 1.0, 2.0)]
@@ -59,9 +56,6 @@ def test_what_is_given_is_asked_for_and_nothing_else():
     assert known.finished and known.ask() is None
     with pytest.raises(ValueError, match="start None: the configurations"):
         given(PLANE)
-
-
-# Random -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("method", ["cd", "cd-paper", "cd-local", "random", "tpe", "cmaes", "gp", "botorch"])
@@ -92,9 +86,6 @@ def test_random_search_does_not_learn_and_differs_by_seed():
 def test_uniform_draws_of_a_finite_space_end_with_all_of_it():
     assert len(list(uniform_draws(FINITE, 3))) == 9
     assert len(list(uniform_draws(Space(n=Axis("n", 0.5, 2.2, step=0.5)), 3))) == 4
-
-
-# Grid ---------------------------------------------------------------------------------------------------------
 
 
 def test_the_papers_grid_has_25_values_an_axis():
@@ -130,9 +121,6 @@ def test_the_grid_is_finished_after_its_last_cell_whatever_was_known_before():
     search.tell(cells[3], 0.5)
     assert advance(search, 100) == cells[:3] + cells[4:]
     assert search.finished and len(cells) == 16
-
-
-# Optuna -------------------------------------------------------------------------------------------------------
 
 
 def test_the_papers_tpe_is_independent_and_tells_no_lies():

@@ -121,11 +121,8 @@ def test_renamed_values_change_nothing(method):
     names = {"adam": True, "sgd": 1, None: "sgd"}
     renamed = Space(lr=(1e-5, 1.0), solver=list(names.values()), decay=(1e-6, 1.0))
     ours = advance(OPTIMISERS[method](SPACE, start=START), 25)
-    theirs = advance(
-        OPTIMISERS[method](renamed, start=START | {"solver": "sgd"}),
-        25,
-        value=lambda h: _valley_of(h, list(names.values())),
-    )
+    other = OPTIMISERS[method](renamed, start=START | {"solver": "sgd"})
+    theirs = advance(other, 25, value=lambda h: _valley_of(h, list(names.values())))
     assert [exactly(h | {"solver": names[h["solver"]]}) for h in ours] == list(map(exactly, theirs))
 
 

@@ -103,12 +103,6 @@ def test_points_may_have_a_length_each():
     assert np.allclose(process.mean(POINTS, SHARES), each)
 
 
-def test_it_passes_near_smooth_values_and_knows_nothing_far_away():
-    process = Process(POINTS, SHARES, VALUES, AVERAGED)
-    assert process.mean(POINTS, SHARES) == pytest.approx(VALUES, abs=0.05)
-    assert process.measured(POINTS[SHARES == 1])[1].max() < process.measured(np.array([[100.0, 100.0]]))[1][0] / 3
-
-
 def likelihood(draws, i):
     """Of VALUES under one draw, trend and variance replaced by their estimates, written out."""
     x = np.column_stack([POINTS, np.log2(SHARES)]) @ draws.maps[i].T

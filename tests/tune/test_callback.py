@@ -190,17 +190,12 @@ UNHEARD = {"config": {"lr": 0.3}, "date": "2026-01-01_00-00-00", "pid": 7, "time
 @pytest.mark.parametrize(
     "said, full_length, status",
     [
-        ({"acc": 0.2}, None, "stopped"),
-        ({"acc": 0.2}, ("epoch", 16), "stopped"),
-        ({"acc": 0.2}, ("step", 16), "stopped"),
-        ({"acc": 0.2}, ("epoch", 4), "completed"),
-        ({"acc": 0.2, "done": True}, None, "completed"),
-        ({"acc": math.nan}, ("epoch", 4), "diverged"),
-        ({"acc": math.nan}, None, None),
-        ({"loss": 0.2}, None, None),
-        (None, None, None),
+        ({"acc": 0.2}, None, "stopped"), ({"acc": 0.2}, ("epoch", 16), "stopped"),
+        ({"acc": 0.2}, ("step", 16), "stopped"), ({"acc": 0.2}, ("epoch", 4), "completed"),
+        ({"acc": 0.2, "done": True}, None, "completed"), ({"acc": math.nan}, ("epoch", 4), "diverged"),
+        ({"acc": math.nan}, None, None), ({"loss": 0.2}, None, None), (None, None, None),
     ],
-)
+)  # fmt: skip
 def test_trials_that_the_end_of_the_experiment_cuts_off_have_rows(tmp_path, said, full_length, status):
     """As by Ctrl-C or time_budget_s: Tune tells neither callbacks nor searchers of them. Those without a score have no
     row, and with it no failure."""

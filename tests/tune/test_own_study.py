@@ -95,9 +95,6 @@ def test_paused_trainings_have_runs_and_predicted_ends(tmp_path):
     assert best[0] > worst[0] and best[1] > 0
 
 
-# Learning curves --------------------------------------------------------------------------------------------------
-
-
 def kept(reports, counter=None):
     """The curve of a training that reported these (training_iteration, value), with more beside it."""
     made = curves.Curves("acc", counter)

@@ -184,9 +184,6 @@ def test_an_experiment_that_is_restored_keeps_what_was_reported_before(tmp_path,
     assert row["val_score"] == value and results.read_curves(tmp_path, "s")["val_score"].tolist() == [0.9, 0.5]
 
 
-# ------------------------------------------------------------------------------------------- a real Tuner
-
-
 def eight_epochs(config):
     for epoch in range(1, 9):
         tune.report(at(epoch, epoch / 8 - abs(math.log10(config["lr"]) + 2)))

@@ -103,9 +103,8 @@ def test_what_the_learning_rate_alone_does_not_reach():
     separate, _ = balance.recipes(H, 64)
     assert separate.nearest == pytest.approx((0.7 * 17) ** 0.5) and set(separate.off) == {"Lambda_e"}
     assert balance.recipes(balance.from_recipe(0.3, "global", 64), 64)[1].reached
-    (published,) = balance.recipes(
-        {"Lambda_a": 5.0, "Lambda_b": 2.0}, 64, published={"Lambda_a": 25.0, "Lambda_b": 1.0}
-    )
+    h, weights = {"Lambda_a": 5.0, "Lambda_b": 2.0}, {"Lambda_a": 25.0, "Lambda_b": 1.0}
+    (published,) = balance.recipes(h, 64, published=weights)
     assert published.learning_rate == 0.2 and published.weights == {"Lambda_a": 25.0, "Lambda_b": 10.0}
     assert published.off == {"Lambda_b": 10.0}
 
@@ -119,9 +118,9 @@ WEIGHTS = ["Lambda_p=0.7,Lambda_e=17,b=64", "Lambda_p=3e-05,Lambda_e=0.123456789
 
 @pytest.mark.parametrize("weights", WEIGHTS)
 def test_the_command_reads_the_recipes_that_it_prints(weights, capsys):
-    expected = {
-        part.partition("=")[0]: float(part.partition("=")[2]) for part in weights.split(",") if "Lambda" in part
-    }
+    given = dict(part.split("=") for part in weights.split(","))
+    expected = {name: float(value) for name, value in given.items() if "Lambda" in name}
+    size = int(given.get("b") or given.get("batch_size", 64))
     assert main([weights]) == 0
     printed = capsys.readouterr().out.splitlines()
     recipes = [line for line in printed if line.startswith("lr=")]
@@ -131,9 +130,7 @@ def test_the_command_reads_the_recipes_that_it_prints(weights, capsys):
         head = capsys.readouterr().out.splitlines()[0]
         found = {name: float(value) for name, value in (part.split("=") for part in head.split(","))}
         assert {name: found[name] for name in expected} == pytest.approx(expected, rel=1e-6)
-        assert found.get("batch_size", 64) == int(
-            next((p.split("=")[1] for p in weights.split(",") if p[0] == "b"), 64)
-        )
+        assert found.get("batch_size", 64) == size
 
 
 def test_the_command_explains_itself(capsys):

@@ -76,9 +76,8 @@ def test_places_grow_with_values_and_ticks_are_few_and_lie_where_their_labels_sa
     assert (np.diff(axis.at(values)) > 0).all()
     ticks = axis.ticks()
     assert 2 <= len(ticks) <= 12 and all(-1e-6 <= place <= 1 + 1e-6 for place, _ in ticks)
-    assert [place for place, _ in ticks] == pytest.approx(
-        axis.at([float(text) for _, text in ticks]).tolist(), abs=0.01
-    )
+    labelled = axis.at([float(text) for _, text in ticks]).tolist()
+    assert [place for place, _ in ticks] == pytest.approx(labelled, abs=0.01)
 
 
 def test_missing_values_have_no_place_and_a_single_one_lies_in_the_middle():

@@ -18,9 +18,8 @@ pytestmark = pytest.mark.filterwarnings("error")
 
 def told(scores, search="cd"):
     status = ["completed" if math.isfinite(score) else "diverged" for score in scores]
-    return pd.DataFrame(
-        {"study": "s", "search": search, "trial_index": range(len(scores)), "val_score": scores, "status": status}
-    )
+    numbers = {"trial_index": range(len(scores)), "val_score": scores}
+    return pd.DataFrame({"study": "s", "search": search, "status": status, **numbers})
 
 
 def curve(reached, ended):
@@ -89,9 +88,8 @@ def test_means_over_other_fields_are_those_of_a_loop():
         means = means_over_seeds(some, by=("Lambda_p", "Lambda_e", "batch_size"))
         assert means[["trained", "seeds", "Lambda_e"]].values.tolist() == [[6, 5, 2], [6, 5, 4]]
         for mean in means.to_dict("records"):
-            done = [
-                one for one in rows if one["params"]["Lambda_e"] == mean["Lambda_e"] and one["status"] == "completed"
-            ]
+            completed = [one for one in rows if one["status"] == "completed"]
+            done = [one for one in completed if one["params"]["Lambda_e"] == mean["Lambda_e"]]
             assert mean["val_score"] == pytest.approx(np.mean([one["val_score"] for one in done]))
             maps = [one["scores"] for one in done]
             expected = {name: np.mean([scores[name] for scores in maps if name in scores]) for name in "xy"}

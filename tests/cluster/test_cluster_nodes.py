@@ -195,9 +195,8 @@ def requested() -> list[dict]:
 
 
 BUNDLE = {"GPU": 1, "ondemand": 1}
-TYPES = Growth(
-    (NodeType("gpu-spot", {"CPU": 1, "GPU": 1}, 2.0), NodeType("gpu-ondemand", {"CPU": 1, **BUNDLE}, 2.0)), 2.0
-)
+SPOT, ONDEMAND = NodeType("gpu-spot", {"CPU": 1, "GPU": 1}, 2.0), NodeType("gpu-ondemand", {"CPU": 1, **BUNDLE}, 2.0)
+TYPES = Growth((SPOT, ONDEMAND), 2.0)
 
 
 def is_gone():

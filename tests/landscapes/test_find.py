@@ -89,9 +89,8 @@ def test_those_of_several_batch_sizes_are_volumes_too(name):
 def test_a_ridge_that_runs_diagonally_has_no_pits(weights, score):
     """Settings trained for themselves. From cells two octaves apart bilinear interpolation said .42 of the second."""
     plane = find("omniglot-242-infonce")
-    assert plane.validation(plane.space.to_coordinates(dict(zip(plane.space.names, weights)))) == pytest.approx(
-        score, abs=0.03
-    )
+    x = plane.space.to_coordinates(dict(zip(plane.space.names, weights)))
+    assert plane.validation(x) == pytest.approx(score, abs=0.03)
 
 
 @pytest.mark.parametrize("name", [name for name in measured.MEASURED if not load(name).held_back.empty])

@@ -114,9 +114,8 @@ def test_an_axis_of_one_value_is_none_and_beyond_the_cells_nothing_is_known():
 
 
 def test_replicates_are_averaged_and_failures_are_not():
-    extra = rows(
-        {(0, 0): {"val_score": 0.5}, (0, 1): {"status": "failed", "val_score": None}, (0, 2): {"status": "diverged"}}
-    )
+    failed = {"status": "failed", "val_score": None}
+    extra = rows({(0, 0): {"val_score": 0.5}, (0, 1): failed, (0, 2): {"status": "diverged"}})
     landscape = from_table(pd.concat([rows(), extra], ignore_index=True), "grid")
     assert landscape.measure({"Lambda_p": 0.01, "Lambda_e": 0.001}, 0).value == pytest.approx((0.06 + 0.5) / 2)
     assert landscape.measure({"Lambda_p": 0.01, "Lambda_e": 0.01}, 0).value == pytest.approx(0.11)
@@ -129,9 +128,8 @@ def test_divergence_reaches_half_way_to_the_next_cells():
     assert landscape.measure(corner, 0).status == "diverged" and landscape.measure(corner, 0).value is None
     assert np.isnan(landscape.score(corner))
     assert landscape.measure(neighbour | {"Lambda_p": 0.33}, 0).status == "diverged"
-    assert landscape.measure(neighbour | {"Lambda_p": 0.31}, 0).value == pytest.approx(
-        landscape.score(neighbour) + 0.01
-    )
+    nearer = landscape.measure(neighbour | {"Lambda_p": 0.31}, 0)
+    assert nearer.value == pytest.approx(landscape.score(neighbour) + 0.01)
     assert landscape.optimum == {"Lambda_p": pytest.approx(0.1), "Lambda_e": 4.0}
 
 

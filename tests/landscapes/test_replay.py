@@ -53,9 +53,8 @@ class Diary:
 def line(**fields):
     """M(n) = log2(n) / 10 on n in [1, 100], failing beyond 64."""
     table = Table([np.array([0.0, 6.0, np.log2(100)])], np.array([0.0, 0.6, np.nan]))
-    return replace(
-        PLANE, name="line", space=Space(n=(1.0, 100.0)), validation=table, optimum={"n": 64.0}, high=0.6, **fields
-    )
+    space, best = Space(n=(1.0, 100.0)), {"n": 64.0}
+    return replace(PLANE, name="line", space=space, validation=table, optimum=best, high=0.6, **fields)
 
 
 def test_equal_trials_run_in_rounds_and_are_told_in_asking_order():
@@ -158,9 +157,8 @@ def test_starts():
 def test_a_start_near_the_optimum_is_so_far_away(name, octaves):
     landscape = LANDSCAPES[name]
     starts = [start_of(f"near:{octaves:g}", landscape, seed) for seed in range(20)]
-    away = [
-        landscape.space.to_coordinates(start) - landscape.space.to_coordinates(landscape.optimum) for start in starts
-    ]
+    x = landscape.space.to_coordinates
+    away = [x(start) - x(landscape.optimum) for start in starts]
     assert np.linalg.norm(away, axis=1) == pytest.approx(octaves, abs=1e-9)
     assert octaves == 0 or len({tuple(step) for step in away}) == 20
     assert starts[7] == start_of(f"near:{octaves:g}", landscape, 7)
@@ -183,9 +181,8 @@ def test_the_command_prints_tables_and_stores_trajectories(tmp_path, capsys):
     columns = "omniglot-noise0.02 AUC@10", "batch-noise0.02 ΔAUC@20", "omniglot-noise0.02 t-95"
     assert all(column in printed for column in columns)
     table = results.read(tmp_path)
-    assert table.groupby("study").size().to_dict() == dict.fromkeys(
-        ("replay-batch-noise0.02", "replay-omniglot-noise0.02"), 2 * 2 * 6
-    )
+    studies = "replay-batch-noise0.02", "replay-omniglot-noise0.02"
+    assert table.groupby("study").size().to_dict() == dict.fromkeys(studies, 2 * 2 * 6)
     assert table["batch_size"].notna().sum() == 24 and (table["status"] == "completed").all()
     noisy = replace(PLANE, name="omniglot-noise0.02", noise=0.02, durations="lognormal")
     expected = replay("random", RANDOM, noisy, 1, trials=6, workers=2)

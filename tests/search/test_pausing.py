@@ -277,9 +277,8 @@ def test_of_a_training_at_its_end_its_value_is_believed_and_of_a_failed_one_noth
     search.tell(h, score(h, LENGTHS[0]))
     steps(search)
     ends = {SPACE.key(h): looks[1.0] for h, looks in curves(search) if 1.0 in looks}
-    assert ends and all(
-        search.believed(h) == (ends[SPACE.key(h)], 0.0) for h, _ in curves(search) if SPACE.key(h) in ends
-    )
+    believed = {SPACE.key(h): search.believed(h) for h, _ in curves(search)}
+    assert ends and all(believed[key] == (end, 0.0) for key, end in ends.items())
     paused = next(h for h, looks in curves(search) if 1.0 not in looks and -np.inf not in looks.values())
     assert search.believed(paused)[1] > 0
     search.tell(paused, None)

@@ -287,9 +287,8 @@ def test_rows_that_no_folder_takes_are_named(tmp_path, monkeypatch):
 
 def test_a_row_that_is_not_allowed_is_named_and_the_others_are_written(tmp_path):
     trials = lrs(0.1, math.nan, 0.3)
-    with pytest.warns(
-        UserWarning, match="1 result rows were not written .tune2.; the first: params = .*is not allowed"
-    ):
+    said = "1 result rows were not written .tune2.; the first: params = .*is not allowed"
+    with pytest.warns(UserWarning, match=said):
         run(make(tmp_path), trials)
     assert sorted(numbers(tmp_path)) == ["cd-00000", "cd-00002"]
 

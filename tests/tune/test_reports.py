@@ -140,9 +140,8 @@ def test_whatever_holds_one_number_is_that_number(tmp_path, value):
     agrees(row, search)
     assert row["val_score"] == 0.5 == row["scores"]["other"]
     search.add_evaluated_point({"lr": np.array([0.25])}, value)
-    known = CoordinateDescentSearch(
-        LINE, "acc", "max", points_to_evaluate=[{"lr": Decimal("0.25")}], evaluated_rewards=[value]
-    )
+    points = [{"lr": Decimal("0.25")}]
+    known = CoordinateDescentSearch(LINE, "acc", "max", points_to_evaluate=points, evaluated_rewards=[value])
     assert known.search.history == [({"lr": 0.25}, 0.5)] == search.search.history[1:]
 
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from contract import advance
 
 from tune_cd import LENGTHS, CoordinateDescent, Linear, Space, balance
 from tune_cd.balance import A_O, SPACES, directions_over
@@ -74,13 +75,13 @@ def test_the_prior_fits_the_weights(space, prior):
 def test_searches_move_along_them(lengths):
     space = Space(**dict.fromkeys(WEIGHTS[:3], (1e-4, 100.0)))
     search = CoordinateDescent(space, **balance.of(space), start=dict.fromkeys(space.names, 0.1), lengths=lengths)
-    asked = set()
-    for _ in range(12):
-        h = search.ask()
-        asked.add(search.origin(h).direction)
+
+    def hill(h):
         away = space.to_coordinates(h) - np.log2([1.0, 4.0, 0.01])
-        search.tell(h, float(np.exp(-(away @ away) / 50)))
-    assert asked & {"sim/std", "sim*std/cov", "joint"}, asked
+        return float(np.exp(-(away @ away) / 50))
+
+    moved = {search.origin(h).direction for h in advance(search, 12, hill)}
+    assert moved & {"sim/std", "sim*std/cov", "joint"}, moved
 
 
 @pytest.mark.parametrize("lengths", [(1.0,), LENGTHS])

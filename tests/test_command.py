@@ -25,11 +25,6 @@ def test_without_a_command_it_names_them_all(argv, monkeypatch, capsys):
     assert all(f"  {name} " in said for name in COMMANDS)
 
 
-def test_it_tells_its_version(monkeypatch, capsys):
-    monkeypatch.setattr(sys, "argv", ["tune-cd", "--version"])
-    assert main() == 0 and capsys.readouterr().out.strip() == version("tune_cd")
-
-
 def test_an_unknown_command_is_refused_with_those_there_are(monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["tune-cd", "tune"])
     assert main() == 2 and "'tune' is no command" in (said := capsys.readouterr().err) and "  replay" in said

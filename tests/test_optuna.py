@@ -5,6 +5,7 @@ from functools import partial
 import numpy as np
 import optuna
 import pytest
+from contract import advance
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 from optuna.testing.pytest_samplers import BasicSamplerTestCase, RelativeSamplerTestCase, SingleOnlySamplerTestCase
 
@@ -47,13 +48,8 @@ def params(study):
 def test_it_proposes_what_the_search_does(rule):
     start = {"lr": 1e-3, "momentum": 0.1}
     search = CoordinateDescent(space_of(SPACE), start=start, rule=rule)
-    expected = []
-    for _ in range(12):
-        h = search.ask()
-        expected.append(h)
-        search.tell(h, score(**h))
     study = run(CoordinateDescentSampler(SPACE, rule=rule, start=start))
-    assert params(study) == expected
+    assert params(study) == advance(search, 12, lambda h: score(**h))
 
 
 def test_smaller_is_better_where_the_study_says_so():
@@ -194,9 +190,6 @@ def test_a_category_is_searched_with_the_others_as_without_optuna():
         return value(trial.params | {"optimizer": trial.suggest_categorical("optimizer", values)})
 
     study = run(CoordinateDescentSampler(space), 12, of=of)
-    search, asked = CoordinateDescent(space_of(space)), []
-    for _ in range(12):
-        asked.append(search.ask())
-        search.tell(asked[-1], value(asked[-1]))
+    asked = advance(CoordinateDescent(space_of(space)), 12, value)
     assert params(study) == asked and study.best_params["optimizer"] == "adam"
     assert space_of(space).categories[0].values == tuple(values)

@@ -9,15 +9,10 @@ import time
 import pytest
 
 COMMANDS = {
-    "run": ["--help"],
-    "report": ["--help"],
-    "results": ["list", "--help"],
-    "replay": ["--help"],
-    "landscapes": ["--help"],
-    "balance": ["lr=0.1,average=global,b=128"],
-    "cluster": ["check", "--help"],
+    "run": ["--help"], "report": ["--help"], "results": ["list", "--help"], "replay": ["--help"],
+    "landscapes": ["--help"], "balance": ["lr=0.1,average=global,b=128"], "cluster": ["check", "--help"],
     "submit": ["start", "--help"],
-}
+}  # fmt: skip
 
 
 def shell(script: str, *argv: str) -> subprocess.CompletedProcess:

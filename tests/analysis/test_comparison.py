@@ -31,9 +31,6 @@ def of(method, curves, reference=None):
     return summary(curves, reference).set_index("method").loc[method]
 
 
-# The mean curve -----------------------------------------------------------------------------------------------
-
-
 def test_means_over_trials_continue_what_ended():
     mean = mean_curve([curve([0.2, 0.4, 0.6]), curve([0.4], 1)])
     assert mean.index.name == "trials" and mean.index.tolist() == [1, 2, 3] and mean["searches"].tolist() == [2, 2, 2]
@@ -80,9 +77,8 @@ def test_bootstrap_intervals_hold_the_mean():
     values = np.maximum.accumulate(np.random.default_rng(0).beta(2, 5, (4500, 4)), axis=1)
     hits = np.zeros(4)
     for repetition in range(150):
-        mean = mean_curve(
-            [curve(reached, seed) for seed, reached in enumerate(values[repetition * 30 :][:30])], seed=repetition
-        )
+        searches = [curve(reached, seed) for seed, reached in enumerate(values[repetition * 30 :][:30])]
+        mean = mean_curve(searches, seed=repetition)
         hits += (mean["low"] <= values.mean(0)) & (values.mean(0) <= mean["high"])
     assert (hits >= 0.9 * 150).all() and (hits <= 0.99 * 150).all(), hits
 
@@ -100,16 +96,12 @@ def test_other_curves_are_refused():
         mean_curve([curve([0.1]), unknown], "seconds")
 
 
-# The numbers --------------------------------------------------------------------------------------------------
-
-
 def test_the_numbers_of_a_table_by_hand():
     curves = [curve([0.2, 1.0, 1.0], 0), curve([0.4, 0.4, 0.9], 1), curve([0.5, 0.5], 0, "b")]
     row, other = of("a", curves), of("b", curves)
     aucs = np.array([[0.2, 1, 1, 1, 1], [0.4, 0.4, 0.9, 0.9, 0.9]]).mean(1)
-    assert (row.trajectories, row.trials, row.best, row.n95, row.t95, row.stuck) == pytest.approx(
-        (2, 3, 1.0, 3, 3.0, 0.5)
-    )
+    assert (row.trajectories, row.trials, row.best) == (2, 3, 1.0)
+    assert (row.n95, row.t95, row.stuck) == pytest.approx((3, 3.0, 0.5))
     assert row.auc5 == pytest.approx(aucs.mean()) and row.auc5_ci == pytest.approx(interval(aucs))
     assert (other.n95, other.t95, other.stuck) == (inf, inf, 1.0) and np.isnan([other.n95_low, other.n95_high]).all()
     assert np.isnan(other.auc5_ci) and summary(curves)[[f"d{k}" for k in BUDGETS]].isna().all(axis=None)
@@ -127,9 +119,8 @@ def test_differences_and_p_are_those_of_the_pairs(count):
     rng = np.random.default_rng(0)
     first = rng.uniform(0, 1, (count, 6)).cumsum(1)
     second = first + rng.normal(0.02, 0.05, (count, 6))
-    curves = [curve(first[i], i) for i in range(count)] + [
-        curve(second[i], int(i), "b") for i in rng.permutation(count)
-    ]
+    curves = [curve(first[i], i) for i in range(count)]
+    curves += [curve(second[i], int(i), "b") for i in rng.permutation(count)]
     row, reference = of("b", curves, "a"), of("a", curves, "a")
     for k in BUDGETS:
         at = np.minimum(np.arange(k), 5)

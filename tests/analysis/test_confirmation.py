@@ -119,10 +119,8 @@ def test_a_gain_is_that_of_the_searchs_choice_whichever_is_better_by_validation(
     assert found.fresh.value == pytest.approx(0.78) and len(found.alike) == 1
     assert recipe.gain.value == pytest.approx(0.03)
     said, kind = summarise(found)["Better by validation"]
-    assert (
-        said.startswith("Λp = 2, Λe = 2, b = 64. Validation r_map 0.9000, test 0.9000, found by separate")
-        and kind == "caution"
-    )
+    better = "Λp = 2, Λe = 2, b = 64. Validation r_map 0.9000, test 0.9000, found by separate"
+    assert said.startswith(better) and kind == "caution"
     assert worth(found)["rows"][1]["gain"].startswith("+0.0300 ")
     confirming = trials["search"] == "confirm"
     trials.loc[confirming, "test_score"] = 1.5 - trials.loc[confirming, "test_score"]

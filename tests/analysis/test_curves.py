@@ -18,16 +18,12 @@ pytestmark = pytest.mark.filterwarnings("error")
 
 def told(scores, search="cd"):
     status = ["completed" if math.isfinite(score) else "diverged" for score in scores]
-    return pd.DataFrame(
-        {"study": "s", "search": search, "trial_index": range(len(scores)), "val_score": scores, "status": status}
-    )
+    numbers = {"trial_index": range(len(scores)), "val_score": scores}
+    return pd.DataFrame({"study": "s", "search": search, "status": status, **numbers})
 
 
 def curve(reached, ended):
     return Curve("l", "m", 0, np.array(reached), 0.0, np.array(ended))
-
-
-# By hand ------------------------------------------------------------------------------------------------------
 
 
 def test_best_so_far_orders_by_asking_and_passes_over_failures():
@@ -68,9 +64,6 @@ def test_what_has_no_number_is_refused(call, words):
         call()
 
 
-# Means over seeds ---------------------------------------------------------------------------------------------
-
-
 def test_the_mean_over_seeds_is_what_a_search_is_told_of_a_setting():
     """To the last digit, in whatever order the trainings ended: one definition for both."""
     scores = [0.1, 0.2, 0.3]
@@ -95,9 +88,8 @@ def test_means_over_other_fields_are_those_of_a_loop():
         means = means_over_seeds(some, by=("Lambda_p", "Lambda_e", "batch_size"))
         assert means[["trained", "seeds", "Lambda_e"]].values.tolist() == [[6, 5, 2], [6, 5, 4]]
         for mean in means.to_dict("records"):
-            done = [
-                one for one in rows if one["params"]["Lambda_e"] == mean["Lambda_e"] and one["status"] == "completed"
-            ]
+            completed = [one for one in rows if one["status"] == "completed"]
+            done = [one for one in completed if one["params"]["Lambda_e"] == mean["Lambda_e"]]
             assert mean["val_score"] == pytest.approx(np.mean([one["val_score"] for one in done]))
             maps = [one["scores"] for one in done]
             expected = {name: np.mean([scores[name] for scores in maps if name in scores]) for name in "xy"}
@@ -135,8 +127,6 @@ def test_trainings_of_an_unknown_seed_are_a_mean_and_no_seeds():
         assert means[["seeds", "trained"]].values.tolist() == [[1, 1], [2, 2], [1, 2]]
         assert means["val_std"].tolist() == pytest.approx([np.nan, 0.1 * 2**0.5, np.nan], nan_ok=True)
 
-
-# Curves of tables ---------------------------------------------------------------------------------------------
 
 PARALLEL = [  # status, validation, test, began, ended
     ("completed", 0.3, 0.6, 0.0, 10.0),
@@ -224,9 +214,6 @@ def test_a_trial_that_was_lost_without_times_costs_no_clock():
     assert np.isnan(unknown.ended).sum() == 1 and unknown.score == "val_score"
 
 
-# Landscapes ---------------------------------------------------------------------------------------------------
-
-
 def test_set_ups_are_landscapes_of_their_own():
     """Named by what tells those of one problem apart, and no more."""
     modes = {"fixed": 0.5, "none": 0.1, "variable": 0.3}
@@ -259,9 +246,6 @@ def test_a_curve_a_landscape_search_seed_and_study_in_that_order():
     curves = curves_of(pd.concat(parts, ignore_index=True))
     expected = [(d, m, n, f"{s}-{d}") for d in "ab" for m in "xy" for n in (0, 1) for s in "st"]
     assert [(c.landscape, c.method, c.seed, c.study) for c in curves] == expected
-
-
-# Gaps ---------------------------------------------------------------------------------------------------------
 
 
 def test_tables_without_a_completed_trial():

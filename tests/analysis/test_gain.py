@@ -42,10 +42,8 @@ def test_reachable_cells_are_those_of_a_loop(average, k, within):
 
 
 def test_every_positive_weight_has_its_nearest_entropy_weight_and_two_where_the_diagonal_passes_between():
-    separate, coarse = (
-        reachable(LANDSCAPE, "separate"),
-        grid(measured(lambda x: 0.0, lattice(range(6), np.arange(6) + 0.5, [6]), NAMES)),
-    )
+    separate = reachable(LANDSCAPE, "separate")
+    coarse = grid(measured(lambda x: 0.0, lattice(range(6), np.arange(6) + 0.5, [6]), NAMES))
     assert all(np.array_equal(separate[..., b], np.eye(25)) for b in range(len(SIZES)))
     assert reachable(coarse, "separate")[..., 0].sum(1).tolist() == [1, 2, 2, 2, 2, 2]
     inside = [p for p in range(25) if 0 <= p + math.log2(62) <= 24]
@@ -65,18 +63,6 @@ def test_gains_are_those_of_a_loop(k):
             assert got == [LANDSCAPE.values[chosen], LANDSCAPE.ticks[0][chosen[0]], LANDSCAPE.ticks[1][chosen[1]]]
         for average in ("separate", "global"):
             assert gain.loc[size, f"gain_{average}"] == gain.loc[size, "best"] - gain.loc[size, average]
-
-
-def test_the_mean_gain_by_hand():
-    """Two batch sizes. The best is ahead of equal weights by 0.3 and 0.1, of equal pairs by 0.2 and 0.4."""
-    scores = {16: {(0, 0): 0.5, (0, 4): 0.6, (0, 8): 0.8}, 256: {(0, 0): 0.7, (0, 4): 0.8, (0, 8): 0.4}}
-    trials = table(row(i, val=scores[b][p, e], params={"Lambda_p": 2.0**p, "Lambda_e": 2.0**e, "batch_size": b})
-                   for i, (b, p, e) in enumerate((b, p, e) for b in scores for p, e in scores[b]))  # fmt: skip
-    gain = balance_gain(grid(trials))
-    assert gain.filter(like="gain_").mean().to_dict() == pytest.approx({"gain_separate": 0.2, "gain_global": 0.3})
-    assert gain["global_Lambda_e"].tolist() == [16, 256], (
-        "254 lies between 2^4 and 2^8, next to the latter; 14 next to 2^4"
-    )
 
 
 def test_the_best_is_chosen_by_one_score_and_reported_by_another():

@@ -11,16 +11,7 @@ from studies import empty, lost, plain, row, search_study, table
 from tune_cd import results
 from tune_cd.analysis import Curve, curves_of, summary
 from tune_cd.analysis.memory_table import memory_modes
-from tune_cd.analysis.tables import (
-    BASE_NUMBERS,
-    CELLS,
-    base_numbers,
-    best_values,
-    compared,
-    latex,
-    markdown,
-    memory,
-)
+from tune_cd.analysis.tables import BASE_NUMBERS, CELLS, base_numbers, best_values, compared, latex, markdown, memory
 from tune_cd.landscapes.formulas import LANDSCAPES
 from tune_cd.landscapes.replay import store
 from tune_cd.landscapes.simulation import replay_all
@@ -28,9 +19,6 @@ from tune_cd.results.rows import DIGEST
 from tune_cd.search.methods import OPTIMISERS
 
 pytestmark = pytest.mark.filterwarnings("error")
-
-
-# tab:hp_res, tab:ablation -------------------------------------------------------------------------------------
 
 
 def curve(landscape, method, seed, reached):
@@ -97,9 +85,6 @@ def test_the_table_of_replays_is_the_same_from_rows_that_were_stored(tmp_path):
     assert compared(ours, ["n-95"]).equals(compared(theirs, ["n-95"]))
 
 
-# Trainings ----------------------------------------------------------------------------------------------------
-
-
 def test_the_best_balance_is_chosen_by_means_over_seeds_on_validation():
     settings = [
         ((0.1, 1.0, 64), [0.5, 0.9], [0.1, 0.2]),
@@ -157,9 +142,7 @@ def test_a_run_with_memory_is_not_the_number_of_one_without():
     expected = [["network=resnet18_gem", 2.0, 0.71, 1], ["network=resnet50", 4.0, 0.79, 1]]
     assert best[["set_up", "Lambda_p", "val_score", "alike"]].values.tolist() == expected
     one = of_two_set_ups()[:2]
-    assert "set_up" not in best_values(one) and "set_up" not in base_numbers(one), (
-        "where there is one, there is nothing to say"
-    )
+    assert "set_up" not in best_values(one) and "set_up" not in base_numbers(one), "there is one alone"
 
 
 def test_a_setting_that_two_studies_trained_has_one_mean():
@@ -195,9 +178,7 @@ def test_base_numbers_stand_beside_the_papers():
         printed = numbers[numbers["source"] == "Musgrave et al. 2020"].iloc[0]
         assert (printed["dataset"], printed["P@1"], printed["MAP@R"]) == ("sop", 0.73, 0.44)
     assert ["sop", "this table", "margin", "0.75", "0.55", "0.45", "-", "-"] in cells_of(base_numbers(table(rows)))
-    assert base_numbers(empty()).empty and base_numbers(table([row(0, dataset="sop")])).empty, (
-        "none of these scores was measured"
-    )
+    assert base_numbers(empty()).empty and base_numbers(table([row(0, dataset="sop")])).empty, "no such score"
 
 
 @pytest.mark.parametrize("trials", [empty(), lost(), search_study([0.5])], ids=["empty", "lost", "one"])
@@ -209,9 +190,6 @@ def test_tables_without_much_in_them(trials):
     printed = compared(summary(curves_of(trials)))
     assert len(printed) == (len(trials) > 0)
     assert len(trials) or markdown(printed) == ""
-
-
-# As text ------------------------------------------------------------------------------------------------------
 
 
 def test_values_in_cells():

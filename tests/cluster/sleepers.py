@@ -50,17 +50,11 @@ def sleep(folder: Path, study: str, *, workers: int, trials: int, seconds: float
     os.environ["TUNE_DISABLE_SIGINT_HANDLER"] = "1"
     trainable = tune.with_parameters(Sleeper, diary=str(folder / f"{study}.diary"), seconds=seconds)
     search = CoordinateDescentSearch(start={"lr": 0.1, "wd": 0.1}, workers=workers)
+    usual = {"metric": "acc", "mode": "max", "num_samples": trials, "search_alg": search, "reuse_actors": True}
     tuner = tune.Tuner(
         tune.with_resources(trainable, resources),
         param_space=SPACE,
-        tune_config=tune.TuneConfig(
-            metric="acc",
-            mode="max",
-            num_samples=trials,
-            max_concurrent_trials=workers,
-            reuse_actors=True,
-            search_alg=search,
-        ),
+        tune_config=tune.TuneConfig(max_concurrent_trials=workers, **usual),
         run_config=tune.RunConfig(
             name=study,
             storage_path=str(folder / "tune"),

@@ -57,10 +57,8 @@ def test_a_raycluster_of_kubernetes_is_read_as_kuberay_does(tmp_path, monkeypatc
         "headGroupSpec": group("", 1) | {"rayStartParams": {"num-cpus": "0"}},
         "workerGroupSpecs": [group("spot", 6, **{"nvidia.com/gpu": "1"})],
     }
-    asked, answer = (
-        [],
-        SimpleNamespace(status_code=200, json=lambda: {"metadata": {"name": "mine", "namespace": "lab"}, "spec": spec}),
-    )
+    described = {"metadata": {"name": "mine", "namespace": "lab"}, "spec": spec}
+    asked, answer = [], SimpleNamespace(status_code=200, json=lambda: described)
     monkeypatch.setattr("ray.autoscaler._private.kuberay.node_provider.load_k8s_secrets", lambda: ({}, "ca.crt", None))
     monkeypatch.setattr("requests.get", lambda url, **how: asked.append(url) or answer)
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")

@@ -63,9 +63,6 @@ def at_once(spans):
     return max(under_way)
 
 
-# trials
-
-
 def test_as_many_trials_run_as_a_gpu_allows(node, tmp_path):
     """Trials are held until as many have begun, and a little longer."""
     node(num_cpus=8, num_gpus=1)
@@ -114,9 +111,6 @@ def test_a_node_that_joins_gets_trials_and_one_that_leaves_takes_none_along(clus
     rows = results.read(tmp_path / "results", "s")
     assert set(rows["status"]) == {"completed"} and sorted(rows["trial_index"]) == list(range(5))
     assert {entry["node"] for entry in diary(tmp_path, "s")} == {second.node_id}, "the first had not finished any"
-
-
-# before trials
 
 
 QUESTION = {"dataset": "glyphs", "task": None, "data_root": None, "download": False, "weights": "none"}
@@ -190,9 +184,6 @@ def test_a_node_that_is_drained_counts_no_more(cluster, node):
     ray.kill(busy)
 
 
-# on-demand nodes
-
-
 REQUESTS = b"autoscaler_resource_request"  # Ray's AUTOSCALER_RESOURCE_REQUEST_CHANNEL
 
 
@@ -204,9 +195,8 @@ def requested() -> list[dict]:
 
 
 BUNDLE = {"GPU": 1, "ondemand": 1}
-TYPES = Growth(
-    (NodeType("gpu-spot", {"CPU": 1, "GPU": 1}, 2.0), NodeType("gpu-ondemand", {"CPU": 1, **BUNDLE}, 2.0)), 2.0
-)
+SPOT, ONDEMAND = NodeType("gpu-spot", {"CPU": 1, "GPU": 1}, 2.0), NodeType("gpu-ondemand", {"CPU": 1, **BUNDLE}, 2.0)
+TYPES = Growth((SPOT, ONDEMAND), 2.0)
 
 
 def is_gone():

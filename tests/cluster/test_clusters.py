@@ -214,17 +214,15 @@ CHECK = ["python -m tune_cd.cluster check clusters/{}", "EDIT-ME"]
 
 
 @pytest.mark.parametrize(
-    ("name", "commands"),
-    [("gpu.yaml", RAY), ("gcp.yaml", RAY + CHECK), ("kuberay.yaml", KUBECTL + CHECK)],
+    ("name", "commands"), [("gpu.yaml", RAY), ("gcp.yaml", RAY + CHECK), ("kuberay.yaml", KUBECTL + CHECK)]
 )
 def test_each_head_comment_says_how_to_use_the_file(name, commands, job):
     comment = re.split(r"\n(?:cluster_name|apiVersion):", (CLUSTERS / name).read_text())[0]
     assert all(line.startswith("#") for line in comment.splitlines() if line)
     assert [command for command in commands if command.format(name) not in comment] == []
     assert job["metadata"]["name"] == "tune-cd-mine"
-    search = (
-        job["spec"]["entrypoint"] if name == "kuberay.yaml" else re.search(r"'(python -m tune_cd\.run .*)'", comment)[1]
-    )
+    typed = re.search(r"'(python -m tune_cd\.run .*)'", comment)
+    search = job["spec"]["entrypoint"] if name == "kuberay.yaml" else typed[1]
     words = shlex.split(search.replace("BUCKET", "bucket"))
     assert words[:3] == ["python", "-m", "tune_cd.run"]
     call = options.parse(words[3:]).call
@@ -236,9 +234,8 @@ OTHERS = {"--tmux", "--dry-run=server"}  # of Ray and kubectl
 
 
 def test_every_option_in_the_text_is_in_a_parser():
-    said = (
-        options.parser().format_help() + Path(submit.__file__).read_text() + Path(cluster_command.__file__).read_text()
-    )
+    sources = [Path(module.__file__).read_text() for module in (submit, cluster_command)]
+    said = "\n".join([options.parser().format_help(), *sources])
     known = set(re.findall(r"(?<![\w-])--[a-z][\w-]*", said)) | OTHERS
     prose = re.sub(r"^```bash\n.*?^```$", "", README, flags=re.MULTILINE | re.DOTALL)
     named = set(re.findall(r"(?<![\w-])--[a-z][\w=-]*", prose))

@@ -11,6 +11,7 @@ from tune_cd.cluster.nodes import SIMULATED, described, look, own_disk, software
 from tune_cd.results.store import Store
 from tune_cd.run.cluster import look_at
 
+OTHERS = software_here() | {"torch": "1.0"}
 GROWS = Growth((NodeType("gpu-spot", {"CPU": 8, "GPU": 1}, 8.0),), 8.0)
 
 
@@ -45,11 +46,7 @@ def test_another_folder_of_the_same_name_is_left_alone(question, tmp_path, exist
 @pytest.mark.parametrize(
     ("asked", "gpus", "wrong"),
     [
-        (
-            {"software": software_here() | {"torch": "1.0"}},
-            0,
-            ["other software than the driver's: torch .*, here 1.0$"],
-        ),
+        ({"software": OTHERS}, 0, ["other software than the driver's: torch .*, here 1.0$"]),
         ({}, 4, ["torch sees 2 of its 4 GPUs: its driver or CUDA is missing"]),
         ({"weights": "/absent/w.pt"}, 0, ["data: there are no weights /absent/w.pt"]),
         ({"dataset": "omniglot", "data_root": "/absent"}, 0, ["data: .*omniglot"]),

@@ -28,10 +28,9 @@ def small(name, classes=12, per_class=5, **changed):
 
 TWO_VIEWS = vars(replace(find_setup("tinyimagenet", "small"), network="resnet32", image_size=16))
 CASES = {
-    "small_conv": small("small_conv"),
-    "resnet18": small("resnet18", image_size=32),
+    "small_conv": small("small_conv"), "resnet18": small("resnet18", image_size=32),
     "resnet32": small("resnet32", classes=4, per_class=12, **TWO_VIEWS),
-}
+}  # fmt: skip
 COMMAND = ["--device", "cpu", "--batch-size", "8", "--iterations", "1", "--cases", "small_conv", "--workers", "0"]
 
 

@@ -100,15 +100,10 @@ def test_the_baselines_stay_on_their_diagonals(uninterrupted):
     assert ratio[table["search"] == "global"].to_numpy() == pytest.approx(62)
 
 
-@pytest.mark.parametrize("search", [pytest.param("random", marks=pytest.mark.faults), "tpe"])
-def test_another_search_method_through_the_same_door(run, tmp_path, search):
-    if search == "tpe":
-        pytest.importorskip("optuna", reason="Optuna's methods need the extra `baselines`")
-    more = [] if search == "tpe" else ["--num-samples", "2"]
-    run(tmp_path, "--study", "other", "--search", search, "--num-samples", "4", "--no-baseline", *more)
-    if more:
-        run(tmp_path, "--study", "other", "--num-samples", "4", "--resume")
-    rows = asked(tmp_path, "other", search)
+def test_another_search_method_through_the_same_door(run, tmp_path):
+    pytest.importorskip("optuna", reason="Optuna's methods need the extra `baselines`")
+    run(tmp_path, "--study", "other", "--search", "tpe", "--num-samples", "4", "--no-baseline")
+    rows = asked(tmp_path, "other", "tpe")
     assert [row[0] for row in rows] == [0, 1, 2, 3] and len({row[2:4] for row in rows}) == 4
     assert rows[0][1:4] == ("start", 0.63, 8.6) and {row[1] for row in rows[1:]} == {"sampled"}
 
@@ -205,11 +200,3 @@ def test_a_picture_that_cannot_be_drawn_does_not_change_how_a_study_ends(run, un
     said = run(tmp_path, "--study", "whole", "--resume", drawn=True)
     assert "best with global average" in said and re.search(r"^report:  .+report.html$", said, re.MULTILINE)
     assert re.search("^picture: could not be made: IsADirectoryError", said, re.MULTILINE)
-
-
-@pytest.mark.faults
-def test_two_workers_train_two_at_a_time(cluster, tmp_path):
-    """The first training goes on once the second has begun."""
-    argv = "--num-samples 4 --search random --workers 2"
-    said = whole(tmp_path, cluster.address, *argv.split(), faults='{"0": "meet"}').said
-    assert "2 at a time" in said and len(results.read(tmp_path, "s")) == 4

@@ -282,11 +282,9 @@ def test_a_signed_address_that_a_link_leads_to_is_not_written_down(tmp_path):
 
 
 URIS = [
-    f"s3://AKIAEXAMPLE:{SECRET}@bucket/data",
-    f"https://user:{SECRET}@host/data.zip",
-    f"https://host/w.pt?X-Amz-Signature={SECRET}",
-    f"gs://{SECRET}@b/x",
-]
+    f"s3://AKIAEXAMPLE:{SECRET}@bucket/data", f"https://user:{SECRET}@host/data.zip",
+    f"https://host/w.pt?X-Amz-Signature={SECRET}", f"gs://{SECRET}@b/x",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("uri", URIS)

@@ -76,11 +76,7 @@ def test_then_two_octaves_around_the_hill_and_one_in_its_upper_half(stages):
 def test_settings_between_the_cells_come_last_and_lie_in_the_band(stages):
     lots, _ = stages
     off = lots[-1]
-    assert (
-        len(off) == BETWEEN
-        and {cell.seed for cell in off} == {2}
-        and len({(cell.p, cell.e) for cell in off}) == BETWEEN
-    )
+    assert {cell.seed for cell in off} == {2} and len(off) == len({(cell.p, cell.e) for cell in off}) == BETWEEN
     cells = {(cell.p, cell.e) for cell in lots[-2]}
     assert all({(np.floor(c.p), np.floor(c.e)), (np.ceil(c.p), np.ceil(c.e))} <= cells for c in off)
     assert asked({cell: ridge(cell) for lot in lots[:-1] for cell in lot}, 64) == off, "the same each time"

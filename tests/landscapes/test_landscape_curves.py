@@ -94,9 +94,8 @@ def test_the_shipped_ones_are_whole(name):
 @pytest.fixture(scope="module")
 def several(tmp_path_factory):
     """A ridge at two batch sizes; seeds differ by 0.01 up and down from their mean, a look by 0.1."""
-    return made(
-        tmp_path_factory.mktemp("made"), hill((-5, -3)), ticks=[4.0**-i for i in range(5)], batch_sizes=(16, 64)
-    )
+    ticks = [4.0**-i for i in range(5)]
+    return made(tmp_path_factory.mktemp("made"), hill((-5, -3)), ticks=ticks, batch_sizes=(16, 64))
 
 
 def test_a_measured_one_is_the_mean_over_seeds_with_the_noise_between_them(several):

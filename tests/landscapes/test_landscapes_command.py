@@ -15,10 +15,8 @@ ON, OFF = np.log2([TICKS[8], TICKS[8]]), np.log2([TICKS[6], TICKS[8]])
 
 @pytest.fixture
 def shipped(tmp_path, monkeypatch):
-    found = {
-        name: grids_of.made(tmp_path, hill(OFF), name, loss=loss, noise=0.002)
-        for name, loss in (("one", "margin"), ("two", "infonce"))
-    }
+    losses = {"one": "margin", "two": "infonce"}
+    found = {name: grids_of.made(tmp_path, hill(OFF), name, loss=losses[name], noise=0.002) for name in losses}
     monkeypatch.setattr(command, "MEASURED", tuple(found))
     monkeypatch.setattr(command, "load", lambda name: found[name])
 

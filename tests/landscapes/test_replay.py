@@ -53,12 +53,8 @@ class Diary:
 def line(**fields):
     """M(n) = log2(n) / 10 on n in [1, 100], failing beyond 64."""
     table = Table([np.array([0.0, 6.0, np.log2(100)])], np.array([0.0, 0.6, np.nan]))
-    return replace(
-        PLANE, name="line", space=Space(n=(1.0, 100.0)), validation=table, optimum={"n": 64.0}, high=0.6, **fields
-    )
-
-
-# The clock ----------------------------------------------------------------------------------------------------
+    space, best = Space(n=(1.0, 100.0)), {"n": 64.0}
+    return replace(PLANE, name="line", space=space, validation=table, optimum=best, high=0.6, **fields)
 
 
 def test_equal_trials_run_in_rounds_and_are_told_in_asking_order():
@@ -105,9 +101,6 @@ def test_no_trials_or_workers_are_refused(how):
         simulate(Diary(), line(), **how)
 
 
-# What is recorded ---------------------------------------------------------------------------------------------
-
-
 def test_failures_are_told_as_failures_and_reach_the_lowest_value():
     search = OPTIMISERS["random"](Space(n=(1.0, 100.0)), start=[{"n": 90.0}, {"n": 8.0}, {"n": 4.0}])
     trials = simulate(search, line(), trials=3)
@@ -151,9 +144,6 @@ def test_a_trajectory_follows_from_its_seed_whatever_else_runs_and_on_however_ma
     ]
 
 
-# Starts -------------------------------------------------------------------------------------------------------
-
-
 def test_starts():
     batch = LANDSCAPES["batch"]
     assert start_of("blind", PLANE, 0) is None and start_of("conventional", batch, 0) == CONVENTIONAL
@@ -167,9 +157,8 @@ def test_starts():
 def test_a_start_near_the_optimum_is_so_far_away(name, octaves):
     landscape = LANDSCAPES[name]
     starts = [start_of(f"near:{octaves:g}", landscape, seed) for seed in range(20)]
-    away = [
-        landscape.space.to_coordinates(start) - landscape.space.to_coordinates(landscape.optimum) for start in starts
-    ]
+    x = landscape.space.to_coordinates
+    away = [x(start) - x(landscape.optimum) for start in starts]
     assert np.linalg.norm(away, axis=1) == pytest.approx(octaves, abs=1e-9)
     assert octaves == 0 or len({tuple(step) for step in away}) == 20
     assert starts[7] == start_of(f"near:{octaves:g}", landscape, 7)
@@ -184,30 +173,20 @@ def test_other_starts_are_refused(text, message):
         start_of(text, PLANE, 0)
 
 
-# The command --------------------------------------------------------------------------------------------------
-
-
 def test_the_command_prints_tables_and_stores_trajectories(tmp_path, capsys):
     options = "--methods random cd-paper --landscapes omniglot batch --noise 0.02 --trajectories 2 --trials 6 "
     options += "--workers 2 --processes 1 --durations lognormal"
     assert main([*options.split(), "--results", str(tmp_path)]) == 0
     printed = capsys.readouterr().out
-    assert (
-        "omniglot-noise0.02 AUC@10" in printed
-        and "batch-noise0.02 ΔAUC@20" in printed
-        and "omniglot-noise0.02 t-95" in printed
-    )
+    columns = "omniglot-noise0.02 AUC@10", "batch-noise0.02 ΔAUC@20", "omniglot-noise0.02 t-95"
+    assert all(column in printed for column in columns)
     table = results.read(tmp_path)
-    assert (
-        sorted(table["study"].unique()) == ["replay-batch-noise0.02", "replay-omniglot-noise0.02"]
-        and len(table) == 2 * 2 * 2 * 6
-    )
+    studies = "replay-batch-noise0.02", "replay-omniglot-noise0.02"
+    assert table.groupby("study").size().to_dict() == dict.fromkeys(studies, 2 * 2 * 6)
     assert table["batch_size"].notna().sum() == 24 and (table["status"] == "completed").all()
     noisy = replace(PLANE, name="omniglot-noise0.02", noise=0.02, durations="lognormal")
     expected = replay("random", RANDOM, noisy, 1, trials=6, workers=2)
-    rows = table[
-        (table["study"] == "replay-omniglot-noise0.02") & (table["search"] == "random") & (table["search_seed"] == 1)
-    ]
+    rows = table.query("study == 'replay-omniglot-noise0.02' and search == 'random' and search_seed == 1")
     stored = {
         row.trial_index: (row.params, row.val_score, row.scores["reached"], json.loads(row.config)["ended"])
         for row in rows.itertuples()
@@ -243,9 +222,6 @@ def test_a_stored_grid_search_is_a_measured_grid(tmp_path):
 def test_the_command_refuses_with_a_message(capsys, options, message):
     assert main([*options, "--processes", "1"]) == 2
     assert pd.Series([capsys.readouterr().err]).str.contains(message).all()
-
-
-# The paper's numbers ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow

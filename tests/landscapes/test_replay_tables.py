@@ -20,9 +20,6 @@ from tune_cd.search.methods import NOTES, OPTIMISERS
 PLANE = LANDSCAPES["omniglot"]
 
 
-# What is printed ----------------------------------------------------------------------------------------------
-
-
 def test_the_printed_numbers_agree_with_each_other():
     """The paper prints its own search twice: as CD and as A_O (3,3)."""
     for dataset, rows in PRINTED_ABLATION.items():
@@ -30,9 +27,6 @@ def test_the_printed_numbers_agree_with_each_other():
     for rows in HP_RES.values():
         assert all(rows["cd-paper"][at] >= row[at] for row in rows.values() for at in (0, 1))
         assert all(rows["cd-paper"][2] <= row[2] for row in rows.values())
-
-
-# What holds and what reverses ---------------------------------------------------------------------------------
 
 
 def made_up(landscape: str, gains: dict[str, float], spread: float = 0.01):
@@ -46,32 +40,24 @@ def made_up(landscape: str, gains: dict[str, float], spread: float = 0.01):
 
 
 def test_the_words_follow_from_paired_differences_alone():
-    numbers = summary(
-        made_up("omniglot", {"A_I (3,3)": -0.08, "cd-local": 0.04})
-        + made_up("glyphs-margin", {"A_I (3,3)": 0.06, "cd-local": 0.001}),
-        "A_O (3,3)",
-    )
+    searches = made_up("omniglot", {"A_I (3,3)": -0.08, "cd-local": 0.04})
+    searches += made_up("glyphs-margin", {"A_I (3,3)": 0.06, "cd-local": 0.001})
+    numbers = summary(searches, "A_O (3,3)")
     verdicts = {(row.landscape, row.method): verdict(row) for row in numbers.itertuples() if row.method != "A_O (3,3)"}
     assert verdicts == {
         ("omniglot", "A_I (3,3)"): "behind", ("omniglot", "cd-local"): "ahead",
         ("glyphs-margin", "A_I (3,3)"): "ahead", ("glyphs-margin", "cd-local"): "level",
     }  # fmt: skip
-    sure = summary(made_up("omniglot", {"A_I (3,3)": -0.004, "A_O (7,7)": -0.006}, spread=0.0), "A_O (3,3)").set_index(
-        "method"
-    )
-    assert [verdict(row) for row in sure.itertuples()][1:] == ["level", "behind"], (
-        "however sure, two digits do not show 0.004"
-    )
+    sure = summary(made_up("omniglot", {"A_I (3,3)": -0.004, "A_O (7,7)": -0.006}, spread=0.0), "A_O (3,3)")
+    said = [verdict(row) for row in sure.itertuples()][1:]
+    assert said == ["level", "behind"], "however sure, two digits do not show 0.004"
     table = differences(numbers, TABLES["ablation"])
     assert table["the paper's order"].tolist() == [
         "-",
         "holds: omniglot; reverses: glyphs-margin",
         "level: glyphs-margin; ahead: omniglot",
     ]  # the last is no row of the paper: nothing of it holds there
-    assert (
-        table.loc["A_I (3,3)", "omniglot"] == "-0.080 ±0.009 [-0.08]"
-        and table.loc["A_I (3,3)", "glyphs-margin"] == "+0.060 ±0.009"
-    )
+    assert table.loc["A_I (3,3)"].tolist()[:2] == ["-0.080 ±0.009 [-0.08]", "+0.060 ±0.009"]
     turned = summary(made_up("omniglot", {"A_I (3,3)": +0.08}), "A_O (3,3)")
     assert differences(turned, TABLES["ablation"]).loc["A_I (3,3)", "the paper's order"] == "reverses: omniglot"
 
@@ -128,9 +114,6 @@ def test_the_papers_search_is_ahead_of_random_on_measured_ridges(searches):
     table = summary(replay_all(pair, landscapes, range(searches), trials=20, processes=1), "cd-paper")
     less = table[table["method"] == "random"].set_index("landscape")
     assert (less["d20"] + less["d20_ci"] < 0).all(), less
-
-
-# The command --------------------------------------------------------------------------------------------------
 
 
 def test_a_table_has_printed_numbers_differences_and_notes(capsys):

@@ -6,7 +6,7 @@ from dataclasses import asdict, fields
 
 import pytest
 
-from trainables.training.setups import SEARCH_RANGE, SMALL_RANGE, XBM_RANGE, find_setup
+from trainables.training.setups import SEARCH_RANGE, SMALL_RANGE, XBM_RANGE
 from tune_cd.run.config import Call, StudyConfig
 from tune_cd.run.fields import option_of
 from tune_cd.run.options import parse, parser
@@ -69,10 +69,3 @@ def test_the_usual_range_grows_and_a_named_one_does_not():
     usual, named = StudyConfig(), StudyConfig(range=SMALL_RANGE)
     assert usual.space.grows and not named.space.grows and usual.space.fixed == named.space
     assert StudyConfig.from_json(asdict(usual)) == usual and StudyConfig.from_json(asdict(named)) == named
-
-
-def test_the_set_up_has_what_the_command_line_says():
-    config = parse(["--set", "margin=0.3", "--images-seen", "640"]).config
-    setup = config.setup_for("small")
-    assert (setup.margin, setup.images_seen) == (0.3, 640)
-    assert setup.network == find_setup("glyphs", "small").network

@@ -31,16 +31,12 @@ INT, TERM, HUP = (int(number) for number in (signal.SIGINT, signal.SIGTERM, sign
 @pytest.mark.parametrize(
     "ignored, sent, said",
     [
-        ([], [INT], "interrupted 130"),
-        ([], [TERM], "interrupted 143"),
-        ([], [HUP], "interrupted 129"),
-        ([], [TERM, TERM, HUP], "interrupted goes on goes on 143"),
-        ([], [TERM, INT], "interrupted interrupted 143"),
+        ([], [INT], "interrupted 130"), ([], [TERM], "interrupted 143"), ([], [HUP], "interrupted 129"),
+        ([], [TERM, TERM, HUP], "interrupted goes on goes on 143"), ([], [TERM, INT], "interrupted interrupted 143"),
         ([], [INT, INT, INT, TERM], "interrupted interrupted interrupted goes on 130"),
-        ([INT], [INT, TERM], "goes on interrupted 143"),
-        ([HUP, INT], [HUP, TERM], "goes on interrupted 143"),
+        ([INT], [INT, TERM], "goes on interrupted 143"), ([HUP, INT], [HUP, TERM], "goes on interrupted 143"),
     ],
-)
+)  # fmt: skip
 def test_the_first_signal_interrupts_and_what_is_ignored_stays_so(ignored, sent, said):
     code = CODE.format(ignored=ignored, sent=sent)
     finished = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

@@ -128,11 +128,8 @@ def test_troubles_of_trainings_are_said_once_and_each_new_beginning(monkeypatch,
     progress = progress_of()
     reason = "No space left\non hunter2hunter2"
     for number in (0, 1):
-        progress.ended(
-            config_of(number),
-            {"val_score": 0.5, TROUBLES: {UNSAVED: reason, UNKEPT: reason, ANEW: "it is damaged"}},
-            1.0,
-        )
+        troubles = {UNSAVED: reason, UNKEPT: reason, ANEW: "it is damaged"}
+        progress.ended(config_of(number), {"val_score": 0.5, TROUBLES: troubles}, 1.0)
     told = capsys.readouterr().out.splitlines()
     assert sum("a state cannot be saved" in line for line in told) == 1
     assert sum("a trained network was not kept: No space left on ***" in line for line in told) == 1

@@ -65,9 +65,8 @@ def test_the_summary_tells_of_the_searchs_choice_where_a_baseline_is_better_by_v
         rows += [row(place, test_score=test, params=params, search="confirm", seed=seed, **common)
                  for seed, test in enumerate(tests, 1)]  # fmt: skip
     for index, status in enumerate(("stopped", "stopped", "diverged", "failed"), 1):
-        rows.append(
-            row(index, status, val=0.1, params={"Lambda_p": 0.1 * index, "Lambda_e": 0.1}, search="cd", **common)
-        )
+        params = {"Lambda_p": 0.1 * index, "Lambda_e": 0.1}
+        rows.append(row(index, status, val=0.1, params=params, search="cd", **common))
     for one in rows:
         results.write_trial(made.results, one)
     said = summarise(made).splitlines()

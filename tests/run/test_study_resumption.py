@@ -150,16 +150,6 @@ def test_what_was_lost_is_run_again_first_under_its_own_number_from_where_it_was
     assert argv != WHOLE or len(runs.rows) == 8, "it had counted as one of its eight"
 
 
-def test_a_finished_study_has_nothing_left(tmp_path, capsys):
-    runs = Runs(study(tmp_path, *WHOLE))
-    runs.go_on()
-    capsys.readouterr()
-    assert not runs.portfolio().searches
-    said = capsys.readouterr().out
-    assert "cd: 8 of 8 full trainings' worth; its budget of 8" in said
-    assert "separate: 5 of 5 full" in said, "and one of another search"
-
-
 def test_fresh_seeds_are_trained_of_what_each_search_chose(tmp_path):
     """Of those that have it in common once; and once they are on record there is nothing left."""
     made = study(tmp_path, *WHOLE, "--confirm", "2")

@@ -47,9 +47,8 @@ def test_mlflow_shows_a_training_as_one_run(tmp_path, monkeypatch):
         (run,) = client.search_runs([client.get_experiment_by_name("s").experiment_id])
         states.append(run.info.status)
     assert states == ["SCHEDULED", "FINISHED"] and run.info.run_name == "cd-3"
-    assert (
-        run.data.params == {name: str(value) for name, value in H.items()} and run.data.metrics["test_score"] == 0.625
-    )
+    assert run.data.params == {name: str(value) for name, value in H.items()}
+    assert run.data.metrics["test_score"] == 0.625
     steps = [one.step for one in client.get_metric_history(run.info.run_id, "val_score")]
     assert steps == [seen for seen, _ in LOOKS]
 

@@ -11,7 +11,7 @@ from contract import CENTRE, FINITE, MIXED, PLANE, advance, score
 
 from tune_cd.search.baselines.listed import grid_cells, uniform_draws
 from tune_cd.search.baselines.optuna_rule import SAMPLERS
-from tune_cd.search.methods import NOTES, OPTIMISERS, given
+from tune_cd.search.methods import OPTIMISERS, given
 from tune_cd.search.space import Axis, Space
 
 needs_optuna = pytest.mark.skipif(find_spec("optuna") is None, reason="optuna is not installed")
@@ -20,11 +20,6 @@ needs_optuna = pytest.mark.skipif(find_spec("optuna") is None, reason="optuna is
 def test_the_search_methods_have_their_documented_names():
     ours, theirs = ["cd", "cd-paper", "cd-local", "random", "grid"], ["tpe-paper", "tpe", "cmaes", "gp"]
     assert list(OPTIMISERS) == [*ours, *theirs, "botorch"]
-
-
-def test_the_notes_are_of_methods_there_are_and_say_that_repeated_points_are_free():
-    assert list(NOTES) == ["cd-paper", "cd-local"] and set(NOTES) < set(OPTIMISERS)
-    assert all("repeated points" in note and "free" in note for note in NOTES.values())
 
 
 def test_importing_the_baselines_imports_no_heavy_package():
@@ -46,9 +41,6 @@ def test_without_its_library_the_error_says_what_to_install(monkeypatch, method,
         OPTIMISERS[method](PLANE)
 
 
-# What is given ------------------------------------------------------------------------------------------------
-
-
 def test_what_is_given_is_asked_for_and_nothing_else():
     """Also where a value was known beforehand."""
     starts = [CENTRE | {"Lambda_p": weight} for weight in (0.5, 1.0, 2.0)]
@@ -64,9 +56,6 @@ def test_what_is_given_is_asked_for_and_nothing_else():
     assert known.finished and known.ask() is None
     with pytest.raises(ValueError, match="start None: the configurations"):
         given(PLANE)
-
-
-# Random -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("method", ["cd", "cd-paper", "cd-local", "random", "tpe", "cmaes", "gp", "botorch"])
@@ -97,9 +86,6 @@ def test_random_search_does_not_learn_and_differs_by_seed():
 def test_uniform_draws_of_a_finite_space_end_with_all_of_it():
     assert len(list(uniform_draws(FINITE, 3))) == 9
     assert len(list(uniform_draws(Space(n=Axis("n", 0.5, 2.2, step=0.5)), 3))) == 4
-
-
-# Grid ---------------------------------------------------------------------------------------------------------
 
 
 def test_the_papers_grid_has_25_values_an_axis():
@@ -135,9 +121,6 @@ def test_the_grid_is_finished_after_its_last_cell_whatever_was_known_before():
     search.tell(cells[3], 0.5)
     assert advance(search, 100) == cells[:3] + cells[4:]
     assert search.finished and len(cells) == 16
-
-
-# Optuna -------------------------------------------------------------------------------------------------------
 
 
 def test_the_papers_tpe_is_independent_and_tells_no_lies():

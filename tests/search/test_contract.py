@@ -16,12 +16,9 @@ from contract import (
 from tune_cd.search.methods import CONFIGURED, OPTIMISERS
 
 NEEDS = {
-    "tpe-paper": ["optuna"],
-    "tpe": ["optuna"],
-    "cmaes": ["optuna", "cmaes"],
-    "gp": ["optuna", "torch"],
+    "tpe-paper": ["optuna"], "tpe": ["optuna"], "cmaes": ["optuna", "cmaes"], "gp": ["optuna", "torch"],
     "botorch": ["botorch"],
-}
+}  # fmt: skip
 
 MODELLED = {"botorch": {"initial": TRIALS - 1}}
 """Methods that take up to seconds a suggestion, with options that make them ask their models seldom."""
@@ -31,13 +28,13 @@ MANY = (
 )  # fmt: skip
 """Laws of many suggestions. For MODELLED they are run when asked for; `test_botorch.py` has their short form."""
 
+
+def asked_for(method, law) -> bool:
+    return method in MODELLED and law in MANY
+
+
 CASES = [
-    pytest.param(
-        method,
-        law,
-        id=f"{method}-{law.__name__}",
-        marks=pytest.mark.faults if method in MODELLED and law in MANY else (),
-    )
+    pytest.param(method, law, id=f"{method}-{law.__name__}", marks=[pytest.mark.faults] * asked_for(method, law))
     for method in OPTIMISERS
     for law in LAWS
     if method in CONFIGURED or law is not resumed_equals_never_stopped  # the others have no state

@@ -78,14 +78,6 @@ def test_it_closes_in_on_the_maximum_of_a_unimodal_function(peak):
     assert evaluations <= 2 + math.ceil(math.log(1e-3 / 19) / math.log(1 - GOLDEN)) + 6
 
 
-def test_on_a_plateau_the_bracket_stays_around_the_incumbent():
-    bracket = Bracket(-20.0, 3.0, 5.0, 0.5)
-    for _ in range(30):
-        bracket = bracket.told(bracket.proposal(), 0.5)
-        assert bracket.interior == 3.0
-    assert bracket.width < 0.01
-
-
 def test_a_failed_interior_point_holds_no_ground():
     bracket = Bracket(0.0, 10.0, 12.0, FAILED)
     first = bracket.proposal()

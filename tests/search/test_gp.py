@@ -103,19 +103,6 @@ def test_points_may_have_a_length_each():
     assert np.allclose(process.mean(POINTS, SHARES), each)
 
 
-def test_it_passes_near_smooth_values_and_knows_nothing_far_away():
-    process = Process(POINTS, SHARES, VALUES, AVERAGED)
-    assert process.mean(POINTS, SHARES) == pytest.approx(VALUES, abs=0.05)
-    assert process.measured(POINTS[SHARES == 1])[1].max() < process.measured(np.array([[100.0, 100.0]]))[1][0] / 3
-
-
-def test_noisy_values_are_smoothed():
-    points = np.linspace(0, 1, 40)[:, None]
-    values = np.where(np.arange(40) % 2, 1.0, -1.0)
-    process = Process(points, np.ones(40), values, prior(1.0, 1.0, noise=[1e-3, 1e-1], n_axes=1))
-    assert np.abs(process.mean(points)).max() < 0.5
-
-
 def likelihood(draws, i):
     """Of VALUES under one draw, trend and variance replaced by their estimates, written out."""
     x = np.column_stack([POINTS, np.log2(SHARES)]) @ draws.maps[i].T
@@ -189,12 +176,6 @@ def test_the_gain_is_that_of_a_normal_as_wide_as_what_the_training_takes_away(sh
     after = by_hand(*more, at, draws)[2][0]
     expected = expected_excess(np.array(mean - above.item()), np.sqrt(variance * (before - after)))
     assert process.gain(at, share, above) == pytest.approx(expected, rel=1e-4)
-
-
-def test_longer_trainings_tell_more_of_the_end():
-    process, at = on_a_line(), np.array([[4.0]])
-    gains = [process.gain(at, share, np.array([[0.5]]))[0] for share in (1 / 8, 1 / 4, 1 / 2, 1.0)]
-    assert gains == sorted(gains) and gains[0] > 0
 
 
 def test_a_training_at_its_end_has_nothing_left_to_tell():

@@ -5,6 +5,7 @@ from math import log2
 
 import numpy as np
 import pytest
+from contract import advance
 from searches import descent, pausing
 
 from tune_cd import Axis, CoordinateDescent, Space
@@ -23,11 +24,7 @@ def peak(at):
 
 
 def walked(search, score, trials=30):
-    asked = []
-    while len(asked) < trials and (h := search.ask()) is not None:
-        search.tell(h, score(h))
-        asked.append(h)
-    return asked
+    return advance(search, trials, score)
 
 
 @pytest.mark.parametrize("make", SEARCHES)
@@ -86,9 +83,8 @@ def test_a_line_is_bracketed_by_neighbours_alone(space, best, bracketed):
 @pytest.mark.parametrize("at", [0.0, -4.5, 2.1])
 def test_a_line_with_its_best_inside_stays_inside(at):
     """Its points are rounded, so that one at the end lies a billionth of an octave outside."""
-    line = CoordinateDescent(
-        GROWING, rule="line", directions=[[1.0, 1.0]], start=START, lengths=(0.125, 1.0), budget=20
-    )
+    joint, lengths = [[1.0, 1.0]], (0.125, 1.0)
+    line = CoordinateDescent(GROWING, rule="line", directions=joint, start=START, lengths=lengths, budget=20)
     values = [log2(h["Lambda_p"]) for h in walked(line, peak((at, at)), 60)]
     assert line.bracketed and min(values) > -10 - 1e-6 and max(values) < 4 + 1e-6
 

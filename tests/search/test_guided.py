@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from contract import PLANE, advance
 from searches import descent
 
 from tune_cd import CoordinateDescent, Space
@@ -19,15 +20,12 @@ from tune_cd.search.prior import BALANCE
 from tune_cd.search.surrogate import MOST
 from tune_cd.search.training import Training
 
-PLANE = Space(Lambda_p=(1e-6, 17.0), Lambda_e=(1e-6, 17.0))
 LINES = {"balance": (-1, 1), "joint": (1, 1), "Lambda_p": (1, 0), "Lambda_e": (0, 1)}
 RIDGE = LANDSCAPES["rotated"]
 
 
 def run(search, trials, value=lambda h: RIDGE.measure(h, 0).value):
-    for _ in range(trials):
-        h = search.ask()
-        search.tell(h, value(h))
+    advance(search, trials, value)
     return search.history
 
 
@@ -102,12 +100,7 @@ NEEDLE = Ridge(centre=(-7.0, 1.0), peak=0.8, s_balance=0.7, s_joint=7.0)
 
 def to_the_end(search, value, most=150):
     """Trials until the search finishes by itself; `most` if it does not."""
-    for trials in range(most):
-        h = search.ask()
-        if h is None:
-            return trials
-        search.tell(h, value(h))
-    return most
+    return len(advance(search, most, value))
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -143,9 +136,8 @@ def test_a_given_start_is_searched_around_first():
         for _ in range(6):
             step = Guided(plan, BALANCE, {PLANE.key(start): start}, by_key(trainings), blind=blind).step
             trainings += (Training(step.proposal.h, {1.0: 0.5}),)
-        away[blind] = np.mean(
-            [np.abs(PLANE.to_coordinates(one.h) - PLANE.to_coordinates(start)).max() for one in trainings[1:]]
-        )
+        moved = [PLANE.to_coordinates(one.h) - PLANE.to_coordinates(start) for one in trainings[1:]]
+        away[blind] = np.abs(moved).max(1).mean()
     assert away[False] < away[True] - 2  # octaves
 
 
@@ -155,12 +147,9 @@ def test_told_points_are_given_starts_too():
     for h, value in (({"Lambda_p": 1.0, "Lambda_e": 1.0}, 0.2), ({"Lambda_p": 0.01, "Lambda_e": 0.5}, 0.4)):
         told.tell(h, value)
     asked = descent(PLANE, seed=4, start=[h for h, _ in told.history])
-    run(asked, 2, dict_value(told.history))
+    values = {PLANE.key(h): value for h, value in told.history}
+    run(asked, 2, lambda h: values[PLANE.key(h)])
     assert told.ask() == asked.ask()
-
-
-def dict_value(history):
-    return lambda h: next(value for known, value in history if known == h)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -207,10 +196,8 @@ def test_on_the_floor_beside_a_needle_it_does_not_finish():
 def test_it_beats_the_papers_search_on_rotated_narrow_and_curved_ridges(searches):
     methods = {name: OPTIMISERS[name] for name in ("cd", "cd-paper")}
     harder = [LANDSCAPES[name] for name in ("rotated", "narrow", "curved")]
-    table = summary(
-        [search.as_curve() for search in replay_all(methods, harder, range(searches), trials=20, processes=1)],
-        "cd-paper",
-    )
+    replayed = replay_all(methods, harder, range(searches), trials=20, processes=1)
+    table = summary([search.as_curve() for search in replayed], "cd-paper")
     gains = table[table["method"] == "cd"].set_index("landscape")["d20"]
     assert gains["rotated"] > 0.02 and gains["curved"] > 0.02 and gains["narrow"] > 0, gains
 

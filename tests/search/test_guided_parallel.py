@@ -4,13 +4,13 @@ from itertools import permutations
 
 import numpy as np
 import pytest
+from contract import PLANE
 from searches import descent
 
 from tune_cd import Space
 from tune_cd.landscapes.formulas import LANDSCAPES
 from tune_cd.search.axis import APART
 
-PLANE = Space(Lambda_p=(1e-6, 17.0), Lambda_e=(1e-6, 17.0))
 START = {"Lambda_p": 0.1, "Lambda_e": 0.1}
 RIDGE = LANDSCAPES["rotated"]
 

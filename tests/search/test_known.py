@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from tune_cd import LENGTHS, CoordinateDescent, Space, balance
-from tune_cd.search.directions import Plan, directions_of
-from tune_cd.search.prior import FLOOR, KNOWN, location_weight
+from tune_cd.search.prior import KNOWN
 
 SPACE = Space(Lambda_p=(1e-4, 1e3), Lambda_e=(1e-4, 1e3))
 NEAR, FAR = {"Lambda_p": 0.6, "Lambda_e": 8.0}, {"Lambda_p": 0.01, "Lambda_e": 2.0}
@@ -61,18 +60,8 @@ def test_the_search_stays_near_a_known_best_and_finds_the_top_beside_it():
     assert known.best[1] > 0.99 * 0.7
 
 
-def test_the_weight_is_a_gaussian_around_the_start_over_a_floor():
-    plan = Plan(SPACE, *directions_of(SPACE, balance.of(SPACE)["directions"]))
-    start = SPACE.to_coordinates(NEAR)
-    at = start + np.array([[0, 0], [KNOWN, 0], [0, -KNOWN], [-9.0, 9.0]])
-    expected = [FLOOR + (1 - FLOOR) * np.exp(-(away**2) / 2) for away in (0, 1, 1, 9 * 2**0.5 / KNOWN)]
-    assert location_weight(plan, at, start, is_best=True) == pytest.approx(expected)
-
-
 def test_bests_are_known_of_two_weights_and_a_batch_size_alone():
-    assert (
-        balance.of(Space(Lambda_p=(1e-4, 1e3), Lambda_e=(1e-4, 1e3), batch_size=[16, 64]), known=True)["prior"]
-        == "known"
-    )
+    space = Space(Lambda_p=(1e-4, 1e3), Lambda_e=(1e-4, 1e3), batch_size=[16, 64])
+    assert balance.of(space, known=True)["prior"] == "known"
     with pytest.raises(ValueError, match="Lambda_p and Lambda_e"):
         balance.of(Space(Lambda_a=(1e-4, 1e3), Lambda_b=(1e-4, 1e3)), known=True)

@@ -5,7 +5,7 @@ from math import ceil
 
 import numpy as np
 import pytest
-from contract import MIXED, PLANE, score
+from contract import MIXED, PLANE, advance, score
 from searches import descent
 
 from tune_cd import Space
@@ -31,11 +31,7 @@ def in_parallel(search, trials, order, value=score):
 
 
 def sequential(space, seed, trials, value=score, rule="paper"):
-    search = paper(space, seed=seed, rule=rule)
-    for _ in range(trials):
-        h = search.ask()
-        search.tell(h, value(h))
-    return [h for h, _ in search.history]
+    return advance(paper(space, seed=seed, rule=rule), trials, value)
 
 
 @pytest.mark.parametrize("space", [PLANE, MIXED])

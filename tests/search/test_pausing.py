@@ -89,11 +89,7 @@ def test_the_best_is_finished_where_the_budget_falls_short_by_little(short, fini
 def test_the_best_is_whole_when_the_search_ends_within_its_budget(budget, workers):
     """Short trainings of these promise more than they keep."""
     for seed in range(4):
-        search, rng, live = (
-            pausing(SPACE, budget=budget, seed=seed, workers=workers),
-            np.random.default_rng(seed),
-            [],
-        )
+        search, rng, live = (pausing(SPACE, budget=budget, seed=seed, workers=workers), np.random.default_rng(seed), [])
         while (h := search.ask()) is not None or live:
             live += [h] if h is not None else []
             if h is None or len(live) == workers:
@@ -201,15 +197,6 @@ def test_with_one_length_everything_is_trained_to_its_end():
     assert [until for _, until in steps(search)] == [1.0] * 6
 
 
-def test_parameters_that_are_no_balance():
-    space = Space(lr=(1e-5, 1.0), batch_size=[16, 32, 64])
-    search = pausing(space, budget=3)
-    while (h := search.ask()) is not None:
-        for share in [share for share in LENGTHS if share <= search.until(h)]:
-            search.tell(h, -((log2(h["lr"]) + 6) ** 2) / 50 + log2(share) / 10 + log2(h["batch_size"]) / 50, share)
-    assert search.spent <= 3 and abs(log2(search.best[0]["lr"]) + 6) < 2.5
-
-
 def test_a_value_without_a_share_is_told_at_the_share_asked_for():
     search = pausing(SPACE, budget=6)
     h = search.ask()
@@ -290,9 +277,8 @@ def test_of_a_training_at_its_end_its_value_is_believed_and_of_a_failed_one_noth
     search.tell(h, score(h, LENGTHS[0]))
     steps(search)
     ends = {SPACE.key(h): looks[1.0] for h, looks in curves(search) if 1.0 in looks}
-    assert ends and all(
-        search.believed(h) == (ends[SPACE.key(h)], 0.0) for h, _ in curves(search) if SPACE.key(h) in ends
-    )
+    believed = {SPACE.key(h): search.believed(h) for h, _ in curves(search)}
+    assert ends and all(believed[key] == (end, 0.0) for key, end in ends.items())
     paused = next(h for h, looks in curves(search) if 1.0 not in looks and -np.inf not in looks.values())
     assert search.believed(paused)[1] > 0
     search.tell(paused, None)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from contract import advance
 from hills import HILLS
 from searches import descent
 
@@ -10,15 +11,7 @@ from tune_cd.landscapes.simulation import replay_all
 from tune_cd.search.directions import Plan, directions_of
 from tune_cd.search.lines import random_lines
 from tune_cd.search.methods import OPTIMISERS
-from tune_cd.search.prior import (
-    BALANCE,
-    DRAWS,
-    GENERAL,
-    NOISE,
-    NOISES,
-    along_rows,
-    draws_of,
-)
+from tune_cd.search.prior import BALANCE, DRAWS, GENERAL, NOISE, NOISES, along_rows, draws_of
 
 
 def plan(n_axes, side=8.0, directions=None):
@@ -33,15 +26,15 @@ def test_on_ridges_of_three_weights_contrasts_are_ahead_of_the_axes():
     middle, reached = dict.fromkeys(space.names, 2.0**-10), {"contrasts": 0.0, "axes": 0.0}
     for seed in range(6):
         centre = -10 + 3 * np.random.default_rng(seed).normal(size=3)
+
+        def ridge(h, centre=centre):
+            away = space.to_coordinates(h) - centre
+            return float(np.exp(-((away - away.mean()) ** 2).sum() / 9 - away.mean() ** 2 / 16))
+
         for name, known in (("contrasts", {}), ("axes", {"directions": None, "prior": None})):
-            search, best = descent(space, start=middle, **known), 0.0
-            for _ in range(20):
-                h = search.ask()
-                away = space.to_coordinates(h) - centre
-                value = float(np.exp(-((away - away.mean()) ** 2).sum() / 9 - away.mean() ** 2 / 16))
-                search.tell(h, value)
-                best = max(best, value)
-                reached[name] += best / 120
+            search = descent(space, start=middle, **known)
+            advance(search, 20, ridge)
+            reached[name] += np.maximum.accumulate([value for _, value in search.history]).sum() / 120
     assert reached["contrasts"] > reached["axes"] + 0.02, reached
 
 
@@ -61,11 +54,7 @@ def test_small_weights_that_change_nothing_are_found_from_larger_ones_that_do_ha
     for seed, shift in enumerate(np.linspace(-2, 2, 8)):
         start = {"Lambda_on": 0.1 * 2**shift, "Lambda_off": 0.00051 * 2**-shift}
         search = descent(Space(Lambda_on=(5e-7, 10.0), Lambda_off=(5e-7, 10.0)), start=start, seed=seed)
-        values = []
-        while len(values) < 20 and (h := search.ask()) is not None:
-            values.append(score(h))
-            search.tell(h, values[-1])
-        best.append(max(values))
+        best.append(max(map(score, advance(search, 20, score))))
     assert np.mean(best) > 0.7
 
 
@@ -139,9 +128,7 @@ def test_a_ridge_beside_axes_without_effect_is_found():
     for method in ("cd", "random", "cmaes"):
         searches = [OPTIMISERS[method](space, seed=seed) for seed in range(8)]
         for search in searches:
-            for _ in range(30):
-                h = search.ask()
-                search.tell(h, ridge(h))
+            advance(search, 30, ridge)
         reached[method] = np.mean([search.best[1] for search in searches])
     assert reached["cd"] > max(reached["random"], reached["cmaes"]) + 0.1, reached
 

@@ -190,17 +190,12 @@ UNHEARD = {"config": {"lr": 0.3}, "date": "2026-01-01_00-00-00", "pid": 7, "time
 @pytest.mark.parametrize(
     "said, full_length, status",
     [
-        ({"acc": 0.2}, None, "stopped"),
-        ({"acc": 0.2}, ("epoch", 16), "stopped"),
-        ({"acc": 0.2}, ("step", 16), "stopped"),
-        ({"acc": 0.2}, ("epoch", 4), "completed"),
-        ({"acc": 0.2, "done": True}, None, "completed"),
-        ({"acc": math.nan}, ("epoch", 4), "diverged"),
-        ({"acc": math.nan}, None, None),
-        ({"loss": 0.2}, None, None),
-        (None, None, None),
+        ({"acc": 0.2}, None, "stopped"), ({"acc": 0.2}, ("epoch", 16), "stopped"),
+        ({"acc": 0.2}, ("step", 16), "stopped"), ({"acc": 0.2}, ("epoch", 4), "completed"),
+        ({"acc": 0.2, "done": True}, None, "completed"), ({"acc": math.nan}, ("epoch", 4), "diverged"),
+        ({"acc": math.nan}, None, None), ({"loss": 0.2}, None, None), (None, None, None),
     ],
-)
+)  # fmt: skip
 def test_trials_that_the_end_of_the_experiment_cuts_off_have_rows(tmp_path, said, full_length, status):
     """As by Ctrl-C or time_budget_s: Tune tells neither callbacks nor searchers of them. Those without a score have no
     row, and with it no failure."""
@@ -292,9 +287,8 @@ def test_rows_that_no_folder_takes_are_named(tmp_path, monkeypatch):
 
 def test_a_row_that_is_not_allowed_is_named_and_the_others_are_written(tmp_path):
     trials = lrs(0.1, math.nan, 0.3)
-    with pytest.warns(
-        UserWarning, match="1 result rows were not written .tune2.; the first: params = .*is not allowed"
-    ):
+    said = "1 result rows were not written .tune2.; the first: params = .*is not allowed"
+    with pytest.warns(UserWarning, match=said):
         run(make(tmp_path), trials)
     assert sorted(numbers(tmp_path)) == ["cd-00000", "cd-00002"]
 

@@ -30,11 +30,8 @@ both = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
 
 USUAL = {
     "opt": {"lr": tune.loguniform(1e-5, 1.0), "momentum": tune.uniform(0.0, 0.99), "nesterov": True},
-    "layers": tune.randint(1, 6),
-    "width": tune.choice([32, 64, 128]),
-    "epochs": 3,
-    "sizes": [1, 2],
-}
+    "layers": tune.randint(1, 6), "width": tune.choice([32, 64, 128]), "epochs": 3, "sizes": [1, 2],
+}  # fmt: skip
 POINTS = [
     {"opt": {"lr": 0.1, "momentum": 0.0}, "layers": layers, "width": width}
     for layers, width in ((1, 32), (5, 128), (3, 64), (2, 32))

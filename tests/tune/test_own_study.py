@@ -15,9 +15,8 @@ from tune_cd.results.rows import searched_in
 from tune_cd.tune.callback import curves
 
 SPACE = Space(lr=(1e-4, 1.0), width=[32, 64], opt=["adam", "2", 2, True, None])
-POINTS = [
-    {"lr": 10.0 ** -(n + 1) * 2, "width": 64, "opt": value} for n, value in enumerate(SPACE.categories[0].values[:4])
-]
+KINDS = SPACE.categories[0].values[:4]
+POINTS = [{"lr": 10.0 ** -(n + 1) * 2, "width": 64, "opt": value} for n, value in enumerate(KINDS)]
 NAMED = {"space": SPACE, "metric": "acc", "mode": "min"}
 
 
@@ -83,9 +82,8 @@ def test_the_search_goes_on_from_its_rows_with_exact_types(tmp_path):
 
 
 def test_paused_trainings_have_runs_and_predicted_ends(tmp_path):
-    search = CoordinateDescentSearch(
-        **NAMED, points_to_evaluate=POINTS, full_length=("epoch", 4), lengths=(0.5, 1.0), budget=2
-    )
+    pausing = {"full_length": ("epoch", 4), "lengths": (0.5, 1.0), "budget": 2}
+    search = CoordinateDescentSearch(**NAMED, points_to_evaluate=POINTS, **pausing)
     FakeTuner(search, loss, mode="min", folder=tmp_path).run(8)
     rows = results.read(tmp_path, "s")
     assert set(rows["status"]) == {"stopped"} and json.loads(rows["config"][0])["lengths"] == [0.5, 1.0]
@@ -93,9 +91,6 @@ def test_paused_trainings_have_runs_and_predicted_ends(tmp_path):
     assert runs["share"].tolist() == [0.5] * 4 and runs["paused"].all()
     best, worst = (search.search.believed(pick(POINTS, key=lambda h: loss(h, 2))) for pick in (min, max))
     assert best[0] > worst[0] and best[1] > 0
-
-
-# Learning curves --------------------------------------------------------------------------------------------------
 
 
 def kept(reports, counter=None):

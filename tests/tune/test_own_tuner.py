@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import ray
 from bowl import PLANE, START, bowl
+from contract import advance
 from forked import Forked
 from ray import tune
 from tuners import tuner_of
@@ -26,11 +27,7 @@ TRIALS = 7
 
 def course(trials):
     """The configurations of the search that is never interrupted."""
-    core, asked = CoordinateDescent(PLANE, start=START), []
-    for _ in range(trials):
-        asked.append(core.ask())
-        core.tell(asked[-1], bowl(asked[-1]))
-    return asked
+    return advance(CoordinateDescent(PLANE, start=START), trials, bowl)
 
 
 def tuner(trainable, folder, searcher, name="run", num_samples=TRIALS, constants=None, others=(), **arguments):
@@ -46,8 +43,6 @@ def search(**arguments):
 def table(folder):
     return results.read(folder / "results", "mine")
 
-
-# ------------------------------------------------------------------------------------------- all that a trial can do
 
 BEHAVIOUR = ["fine", "nan", "inf", "text", "none", "array", "bool", "missing", "raises", "memory", "exits", "dies"]
 POINTS = [{"lr": 10.0 ** -(n / 4), "wd": 0.1} for n in range(len(BEHAVIOUR) - 1)]
@@ -90,9 +85,6 @@ def test_whatever_a_trial_does_is_a_row_and_the_search_goes_on(ray_session, tmp_
     assert again.recalled == len(BEHAVIOUR) - 2, "the two that were lost are run again"
 
 
-# ------------------------------------------------------------------------------------------- failed trials run again
-
-
 def fails_once(config):
     place = POINTS.index({name: config[name] for name in START})
     flag = Path(config["flags"], str(place))
@@ -113,9 +105,6 @@ def test_failed_trials_that_tune_runs_again_are_their_next_attempts(ray_session,
     rows = table(tmp_path)
     assert rows["status"].tolist() == ["completed"] * 4 and rows["trial_index"].tolist() == [0, 1, 2, 3]
     assert rows["attempt"].tolist() == [0, 1, 0, 1]
-
-
-# ------------------------------------------------------------------------------------------- the driver is killed
 
 
 def takes_its_time(config):

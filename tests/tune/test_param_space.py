@@ -11,26 +11,14 @@ from tune_cd.tune.param_space import space_from_tune
 
 
 def test_conversion_of_tunes_domains():
-    space = space_from_tune(
-        {
-            "a": tune.loguniform(1e-3, 1),
-            "n": tune.lograndint(8, 128),
-            "q": tune.qloguniform(0.1, 10, 0.1),
-            "m": tune.qlograndint(16, 64, 16),
-            "b": tune.choice([64, 16, 32]),
-            "opt": {"lr": tune.loguniform(1e-5, 1e-1), "name": "sgd"},
-            "u": tune.uniform(-1, 1),
-            "qu": tune.quniform(np.float32(0), 0.3, 0.1),
-            "r": tune.randint(*np.array([0, 5])),
-            "qr": tune.qrandint(-4, 8, 4),
-            "q1": tune.qrandint(1, 4, 1),
-            "z": tune.choice([0.5, 0, 0.1]),
-            "s": tune.choice([-1, 1]),
-            "k": tune.choice(["adam", True, None, 1]),
-            "epochs": 3,
-            "flag": True,
-        }
-    )
+    space = space_from_tune({
+        "a": tune.loguniform(1e-3, 1), "n": tune.lograndint(8, 128), "q": tune.qloguniform(0.1, 10, 0.1),
+        "m": tune.qlograndint(16, 64, 16), "b": tune.choice([64, 16, 32]),
+        "opt": {"lr": tune.loguniform(1e-5, 1e-1), "name": "sgd"},
+        "u": tune.uniform(-1, 1), "qu": tune.quniform(np.float32(0), 0.3, 0.1), "r": tune.randint(*np.array([0, 5])),
+        "qr": tune.qrandint(-4, 8, 4), "q1": tune.qrandint(1, 4, 1), "z": tune.choice([0.5, 0, 0.1]),
+        "s": tune.choice([-1, 1]), "k": tune.choice(["adam", True, None, 1]), "epochs": 3, "flag": True,
+    })  # fmt: skip
     assert set(space.names) == {"a", "n", "q", "m", "b", "opt/lr", "u", "qu", "r", "qr", "q1", "z", "s", "k"}
     ends = {axis.name: (axis.snap(-99), axis.snap(99)) for axis in space.axes if axis.name != "k"}
     assert ends == {

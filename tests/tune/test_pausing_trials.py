@@ -256,8 +256,7 @@ def test_restored_it_goes_on_as_if_it_had_never_stopped(search, cut):
 
 
 @pytest.mark.parametrize(
-    "tunes, searchers",
-    [(3, 1), (9, 6), (9, 4), (20, 11), (30, 16), (9, 11), (9, 14), (20, 29), (30, 44), (40, 70)],
+    "tunes, searchers", [(3, 1), (9, 6), (9, 4), (20, 11), (30, 16), (9, 11), (9, 14), (20, 29), (30, 44), (40, 70)]
 )
 def test_snapshots_of_tune_and_searcher_may_be_of_different_ages(search, tunes, searchers):
     """Tune copies one after the other; each is of so many epochs. No setting has a second trial, none is trained

@@ -140,9 +140,8 @@ def test_whatever_holds_one_number_is_that_number(tmp_path, value):
     agrees(row, search)
     assert row["val_score"] == 0.5 == row["scores"]["other"]
     search.add_evaluated_point({"lr": np.array([0.25])}, value)
-    known = CoordinateDescentSearch(
-        LINE, "acc", "max", points_to_evaluate=[{"lr": Decimal("0.25")}], evaluated_rewards=[value]
-    )
+    points = [{"lr": Decimal("0.25")}]
+    known = CoordinateDescentSearch(LINE, "acc", "max", points_to_evaluate=points, evaluated_rewards=[value])
     assert known.search.history == [({"lr": 0.25}, 0.5)] == search.search.history[1:]
 
 
@@ -182,9 +181,6 @@ def test_an_experiment_that_is_restored_keeps_what_was_reported_before(tmp_path,
     row = Told(search, tmp_path, before).row([at(4)])
     agrees(row, search)
     assert row["val_score"] == value and results.read_curves(tmp_path, "s")["val_score"].tolist() == [0.9, 0.5]
-
-
-# ------------------------------------------------------------------------------------------- a real Tuner
 
 
 def eight_epochs(config):

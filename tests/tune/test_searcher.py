@@ -6,6 +6,7 @@ from functools import partial
 import fake_tuner
 import pytest
 from bowl import PLANE, START, bowl
+from contract import advance
 from ray import tune
 from rows import minimal
 
@@ -23,11 +24,7 @@ def make(workers=1, **arguments):
 
 
 def test_it_walks_the_cores_trajectory():
-    core, history = CoordinateDescent(PLANE, start=START), []
-    for _ in range(15):
-        history.append(core.ask())
-        core.tell(history[-1], bowl(history[-1]))
-    assert drive(make(), 15) == history
+    assert drive(make(), 15) == advance(CoordinateDescent(PLANE, start=START), 15, bowl)
 
 
 def test_an_unknown_trial_is_adopted_from_its_config_or_ignored():

@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from tune_cd.results.rows import finite, runs_in, searched_in, sign_of
+from tune_cd.results.rows import finite, runs_in, searched_in, sign_of, told_in
 from tune_cd.search.category import text_of
 from tune_cd.search.space import Configuration
 from tune_cd.search.training import Proposal, Training, curve_of
@@ -34,10 +34,16 @@ def trainings(
     unknown = []
     for place, row in trials.sort_values(["study", "search", "trial_index"]).to_dict("index").items():
         h, sign = searched_in(row), sign_of(row.get("mode"))
+        config = row.get("config", "{}")
+        told = told_in(config) if full_length is not None else []
         values: dict[float, list[float]] = {}  # share -> the score of the last run that ended there; [] if it failed
-        for run in [*({"status": "stopped", "scores": {}} | run for run in runs_in(row.get("config", "{}"))), row]:
+        values |= {min(1.0, length / full_length[1]): [sign * value] for length, value in told if full_length}
+        paused = [] if told else [{"status": "stopped", "scores": {}} | run for run in runs_in(config)]
+        for run in [*paused, row]:
             share = _share(run, full_length)
             if (run is row and place in again) or (run is not row and _length(run, full_length) is None):
+                continue
+            if told and run["status"] == "stopped":
                 continue
             if share is None:
                 unknown.append(h)

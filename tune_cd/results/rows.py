@@ -30,9 +30,10 @@ ASKED = ("params", "choices", "seed")
 
 OF_A_RUN = ("images_seen", "val_score", "started_at", "ended_at", "hostname", "device")
 
-SPACE, FULL_LENGTH, LENGTHS = "space", "full_length", "lengths"
+SPACE, FULL_LENGTH, LENGTHS, TOLD = "space", "full_length", "lengths", "told"
 """Keys of a row's config: the searched space, `Space.to_json`; of a user's own trainable also the key and value of a
-whole training's length, and the shares of it at which trainings pause."""
+whole training's length, the shares of it at which trainings pause, and what the search was told of this one so far:
+[[length, value], ...], also of lengths that it passed without a pause."""
 
 DIGEST = "digest"
 """Key of a row's config for the fields that had an effect on the training, and their values in effect. Rows that agree
@@ -52,6 +53,14 @@ def runs_in(config: str) -> list[dict[str, Any]]:
     runs = json.loads(config).get(RUNS)
     ours = isinstance(runs, list) and all(isinstance(run, dict) and {*OF_A_RUN} <= {*run} for run in runs)
     return list(runs) if ours else []
+
+
+def told_in(config: str) -> list[tuple[float, float]]:
+    """(length, value) of what a row's config lists as told; [] without any, also where a user's key has that name."""
+    told = json.loads(config).get(TOLD)
+    ours = isinstance(told, list) and all(isinstance(one, list) and len(one) == 2 for one in told)
+    pairs = [(finite(length), finite(value)) for length, value in told] if ours else []
+    return [(length, value) for length, value in pairs if length and value is not None]
 
 
 def earlier_runs(stored: Mapping[str, Any] | None) -> list[dict[str, Any]]:

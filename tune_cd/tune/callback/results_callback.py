@@ -16,7 +16,7 @@ from ray.tune.utils import flatten_dict
 from tune_cd import results as results_table
 from tune_cd.results.merging import merge
 from tune_cd.results.redaction import redact
-from tune_cd.results.rows import FULL_LENGTH, LENGTHS, SPACE, searched_in, split, trial_name, trial_row, with_own
+from tune_cd.results.rows import FULL_LENGTH, LENGTHS, SPACE, TOLD, searched_in, split, trial_name, trial_row, with_own
 from tune_cd.results.schema import CUT
 from tune_cd.tune.callback.curves import Curves
 from tune_cd.tune.callback.row_store import RowStore
@@ -160,7 +160,10 @@ class ResultsCallback(Callback):
         number = origin.get("trial_index", trials.index(trial))
         identity = {"trial_id": trial_name(self._constants["search"], number), "trial_index": number, "attempt": 0}
         identity |= {name: origin.get(name) for name in ("direction", "line_position")}
-        config, machine = with_own(trial.config, self._knowledge), {"started_at": started} | machine_of(trial)
+        config, machine = (
+            with_own(trial.config, self._knowledge | ({} if failed else self._told(suggested))),
+            {"started_at": started} | machine_of(trial),
+        )
         goal = {"metric_name": self._reports.metric, "mode": "min" if self._reports.sign < 0 else "max"}
         return trial_row(identity, params, config, told, machine, goal | self._constants, choices)
 
@@ -184,6 +187,15 @@ class ResultsCallback(Callback):
         known: dict[str, Any] = {SPACE: search.space.to_json()}
         known |= {} if full_length is None else {FULL_LENGTH: list(full_length)}
         return known | ({LENGTHS: list(search.lengths)} if self.searcher.pauses else {})
+
+    def _told(self, h: Mapping[str, Any]) -> dict[str, Any]:
+        """What the search was told of a configuration so far, in the metric's own sign; {} where nothing pauses."""
+        search, full_length = self.searcher.search, self._reports.full_length
+        training = search.training(search.space.check(h)) if self.searcher.pauses else None
+        if training is None or full_length is None:
+            return {}
+        curve = training.numbers.items()
+        return {TOLD: [[share * full_length[1], self._reports.sign * value] for share, value in curve]}
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_writer": None}  # Tuner.restore reads it

@@ -84,11 +84,8 @@ GRIDS = {
     "omniglot-242-infonce": Grid("omniglot", "infonce"),
     "omniglot-242-margin": Grid("omniglot", "margin", (16, 32, 64, 128, 256)),
     "omniglot-infonce": Grid("omniglot", "infonce"),
-    "omniglot-margin": Grid("omniglot", "margin"),
-    "tinyimagenet-20-infonce": Grid("tinyimagenet", "infonce"),
-    "tinyimagenet-20-margin": Grid("tinyimagenet", "margin"),
 }
-"""name -> grid. --data-root says which images `omniglot` and `tinyimagenet` are, a name how many classes they have."""
+"""name -> grid. --data-root says which images `omniglot` is, a name how many classes they have."""
 
 
 @dataclass(frozen=True, order=True)

@@ -20,7 +20,6 @@ from hills import CORNERS, HILLS
 
 from tune_cd.analysis import Curve, summary
 from tune_cd.analysis.tables import compared, markdown
-from tune_cd.landscapes import measured
 from tune_cd.landscapes.ablation import notes_of
 from tune_cd.landscapes.find import GENERAL, JUDGES, MEASURED, with_noise
 from tune_cd.landscapes.formulas import LANDSCAPES
@@ -31,7 +30,7 @@ from tune_cd.search.methods import OPTIMISERS
 CATEGORIES = tuple(name for name in GENERAL if name.startswith("kinds-"))
 PARTS = {
     "measured": MEASURED,
-    "judges": tuple(name for name in JUDGES if name in measured.MEASURED),
+    "judges": JUDGES,
     "formulas": tuple(LANDSCAPES),
     "boxes": tuple(HILLS),
     "corners": CORNERS,

@@ -22,7 +22,7 @@ BATCH_SIZE = 64
 VOLUME = "-3d"
 """Name suffix of landscapes with the batch size as a third axis."""
 
-MEASURED = tuple(name for name in IN_VIEW if name in measured.MEASURED)
+MEASURED = IN_VIEW
 """Grids of real contrastive trainings on which searches are developed. `find` also knows `JUDGES`, which judge them."""
 
 GENERAL = tuple(sorted(path.stem for path in (SHIPPED / "general").glob("*.parquet")))

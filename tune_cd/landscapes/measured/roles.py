@@ -1,9 +1,6 @@
 """Roles of the measured landscapes: in view while a search is changed, or only its judge. Split once."""
 
-IN_VIEW = (
-    "glyphs-infonce", "glyphs-margin", "omniglot-242-infonce", "omniglot-242-margin", "omniglot-margin",
-    "tinyimagenet-20-infonce", "tinyimagenet-20-margin",
-)  # fmt: skip
+IN_VIEW = ("glyphs-infonce", "glyphs-margin", "omniglot-242-infonce", "omniglot-242-margin")
 """Constants of a search may be chosen on these. Results on them do not judge it."""
 
 JUDGES = ("glyphs-ssl-margin", "glyphs-ssl-siglip", "omniglot-infonce")

@@ -109,8 +109,8 @@ def test_any_two_values_are_equally_far_apart():
     apart = np.linalg.norm(features[:, None] - features, axis=-1)
     assert np.allclose(apart, 1 - np.eye(4)) and len(widths_of(space)) == features.shape[1] == 5
     plan = Plan(space, *directions_of(space, None))
-    for name, exploits in (("general", False), ("terms", False), ("terms", True)):
-        draws = draws_of(PRIORS[name], plan, exploits, (1.0,))
+    for exploits in (False, True):
+        draws = draws_of(PRIORS["general"], plan, exploits, (1.0,))
         scaled = draws.features(x) @ np.swapaxes(draws.maps[:, :-1, :-1], 1, 2)
         away = np.linalg.norm(scaled[:, :, None] - scaled[:, None], axis=-1)
         assert np.allclose(away, away[:, :1, 1:2] * (1 - np.eye(4))), "in every draw"
@@ -218,8 +218,7 @@ def test_trainings_pause_on_any_axis():
         share = search.until(h)
         search.tell(h, valley(h) + math.log2(share) / 10, share)
     assert search.best[0]["solver"] == "sgd" and any(one.share == 1 for one in search.trainings)
-    paused = next(one for one in search.trainings if one.share < 1)
-    assert search.believed(paused.h)[1] > 0
+    assert search.believed(START)[1] > 0
 
 
 def test_more_values_than_the_process_takes_are_thinned_over_all_categories():

@@ -107,7 +107,8 @@ def test_rewards_in_min_mode_are_losses_even_if_tune_says_so_later():
     points, losses = [{"lr": 0.5, "wd": 0.5}, {"lr": 2e-3, "wd": 2e-4}], [9.0, 0.5]
     searcher = CoordinateDescentSearch(PLANE, points_to_evaluate=points, evaluated_rewards=losses)
     searcher.set_search_properties("loss", "min", DOMAINS, num_samples=3)
-    assert searcher.suggest("t0") and searcher.search.incumbent.h == points[1]
+    suggested = searcher.suggest("t0")
+    assert (suggested["wd"] == 2e-4) != (suggested["lr"] == 2e-3), "a line through the better one"
     assert searcher.search.best == (points[1], -0.5)
 
 

@@ -38,10 +38,10 @@ LENGTHS = (1 / 8, 1 / 4, 1 / 2, 1.0)
 """Shares of the full length at which trainings pause."""
 
 EXPLOIT_FROM, EXPLOIT_AFTER, EXPLOIT_TURNS, TURNS = 15, 5.0, 2, 3
-"""With a prior of fixed length scales, from EXPLOIT_FROM configurations and EXPLOIT_AFTER full trainings' worth on,
-EXPLOIT_TURNS steps in TURNS exploit: they use short length scales and count any improvement, however small. Ridges can
-be narrower than the prior says; on smooth ones this costs nothing measurable. If 15 short trainings were enough, the
-search would wander about the first promising place."""
+"""From EXPLOIT_FROM configurations and EXPLOIT_AFTER full trainings' worth on, EXPLOIT_TURNS steps in TURNS exploit:
+they use short length scales and count any improvement, however small. Ridges can be narrower than the prior says; on
+smooth ones this costs nothing measurable. If 15 short trainings were enough, the search would wander about the first
+promising place."""
 
 IDLE = 1e-3
 """Where trainings pause, a usual step that is worth less than this, in standard deviations of the values per full
@@ -205,13 +205,12 @@ class Guided:
     @cached_property
     def _may_exploit(self) -> bool:
         enough = self._n_told >= EXPLOIT_FROM and sum(one.share for one in self.trainings) >= EXPLOIT_AFTER
-        return self._has_closer and enough
+        return enough and self._varied
 
     @cached_property
-    def _has_closer(self) -> bool:
-        """Whether the prior has short length scales, and the values differ; if not, nothing suggests a ridge."""
-        values = {value for one in self.trainings for value in one.curve.values()}
-        return self.prior.closer is not None and len(values) > 1
+    def _varied(self) -> bool:
+        """Whether the values differ; if not, nothing suggests a ridge."""
+        return len({value for one in self.trainings for value in one.curve.values()}) > 1
 
     # The end, and the budget ---------------------------------------------------------------------------------------
 
@@ -227,7 +226,7 @@ class Guided:
     @cached_property
     def promises(self) -> bool:
         """Whether a step gains as much as PROMISE, whatever its weight and cost."""
-        modes = [self._exploits, not self._exploits] if self._has_closer else [False]  # the fitted process first
+        modes = [self._exploits, not self._exploits] if self._varied else [False]  # the fitted process first
         return any(self._promises(exploits) for exploits in modes)
 
     def _promises(self, exploits: bool) -> bool:

@@ -30,7 +30,7 @@ NOISES = (1e-3, 1e-2, 1e-1)
 """BALANCE's noise variances, as shares of the process's variance."""
 
 CLOSER = 1 / 4
-"""Length scales of BALANCE's steps that exploit (`guided.EXPLOIT_FROM`), as a share of TRADING."""
+"""Length scales of steps that exploit (`guided.EXPLOIT_FROM`), as a share of TRADING or of GENERAL's medians."""
 
 DRAWS = 32
 """GENERAL's number of draws of length scales and noise; the draws are the same in every search."""
@@ -39,9 +39,9 @@ SCALE = 0.5
 """GENERAL's median length scale, as a share of the box's width along a direction; half of it along a direction that
 trades parameters. Shorter ones find an optimum in a corner later."""
 
-SPREAD = 1.0
-"""Standard deviation of the logarithm of GENERAL's length scales. All of a draw are so many times their medians: a
-landscape is mostly wide or narrow as a whole."""
+TOGETHER, EACH = 1.0, 0.3
+"""Standard deviations of the logarithm of GENERAL's length scales: common to all of a draw (TOGETHER), and of each by
+itself (EACH). A landscape is mostly wide or narrow as a whole."""
 
 NOISE = (1e-6, 1e-1)
 """GENERAL's noise variances lie between these shares of the process's variance. With more noise, a narrow ridge is
@@ -106,34 +106,27 @@ def _numeric(plan: Plan, x: Array | None) -> Any:
     return x if x is None else x[..., plan.space.ordered]
 
 
-def _fixed(plan: Plan) -> Draws:
-    """BALANCE's prior: one pair of length scales, and each of NOISES."""
-    return _of_lengths(plan, TRADING, SCALING, UNALIKE)
+def _fixed(plan: Plan, exploits: bool) -> Draws:
+    """BALANCE's prior: one pair of length scales, and each of NOISES. A step that exploits has the same length scale
+    along all directions, because the narrow way may differ from the prior's."""
+    lengths = (CLOSER * TRADING,) * 2 if exploits else (TRADING, SCALING)
+    kinds = np.full((len(NOISES), len(plan.space.categories)), (CLOSER if exploits else 1.0) / UNALIKE)
+    maps = with_categories(plan.space, np.array([along_rows(plan, *lengths)] * len(NOISES)), kinds)
+    return Draws(maps, np.array(NOISES), features_of(plan.space))
 
 
-def _closer(plan: Plan) -> Draws:
-    """The same with one short length scale along all directions, because the narrow way may differ from the prior's."""
-    return _of_lengths(plan, CLOSER * TRADING, CLOSER * TRADING, UNALIKE / CLOSER)
-
-
-def _of_lengths(plan: Plan, trading: float, scaling: float, unalike: float) -> Draws:
-    """Draws of these length scales, and of categories whose values are so many length scales apart."""
-    maps = np.array([along_rows(plan, trading, scaling)] * len(NOISES))
-    kinds = np.full((len(NOISES), len(plan.space.categories)), 1 / unalike)
-    return Draws(with_categories(plan.space, maps, kinds), np.array(NOISES), features_of(plan.space))
-
-
-def _drawn(plan: Plan) -> Draws:
-    """GENERAL's prior draws: of a frame, the size of all length scales, and the noise."""
-    size, noise = _uniforms(DRAWS, 2).T
-    stretch = np.exp(SPREAD * ndtri(size))
-    lengths = [rows / (median * by)[:, None] for (rows, median), by in zip(cycle(_frames(plan)), stretch)]
-    kinds = np.repeat(stretch[:, None] / UNALIKE, len(plan.space.categories), axis=1)
+def _drawn(plan: Plan, exploits: bool) -> Draws:
+    """GENERAL's prior draws. Those of steps that exploit have one common size, and differ in shape and noise alone."""
+    n_axes, n_numeric = len(plan.space.names), len(plan.space.numeric)
+    uniforms = _uniforms(DRAWS, n_axes + 2)
+    normals = ndtri(uniforms)
+    common = np.full(DRAWS, np.log(CLOSER)) if exploits else TOGETHER * normals[:, 0]
+    stretch = np.exp(common[:, None] + EACH * normals[:, 2:])  # [DRAWS, n_axes], those of the categories last
+    own = stretch[:, :n_numeric]
+    lengths = [rows / (median * factors)[:, None] for (rows, median), factors in zip(cycle(_frames(plan)), own)]
+    maps = with_categories(plan.space, np.array(lengths), stretch[:, n_numeric:] / UNALIKE)
     low, high = np.log(NOISE)
-    return Draws(
-        with_categories(plan.space, np.array(lengths), kinds), np.exp(low + (high - low) * noise),
-        features_of(plan.space),
-    )  # fmt: skip
+    return Draws(maps, np.exp(low + (high - low) * uniforms[:, 1]), features_of(plan.space))
 
 
 def _frames(plan: Plan) -> Iterator[tuple[Array, Array]]:
@@ -182,8 +175,8 @@ def _uniforms(n: int, dimensions: int) -> Array:
 class Prior:
     """A prior of the default search, and how far it is trusted.
 
-    draws: plan -> draws of the values' length scales and noise at one length. closer: the same for steps that exploit;
-        None: no step does, as where the draws hold short length scales already.
+    draws: (plan, exploits) -> draws of the values' length scales and noise at one length; exploits: for a step that
+        exploits.
     alike: length scales along the training length, in octaves of it, each as likely. With 4, an eighth of the length
         tells something about the end, with 8 much, with 32 nearly all.
     fades_from: from this number of values on, the prior of where the best lies fades (CENTRE; piBO, Hvarfner et al.
@@ -194,8 +187,7 @@ class Prior:
         above the best. With 0 the search looks near the start first.
     """
 
-    draws: Callable[[Plan], Draws]
-    closer: Callable[[Plan], Draws] | None
+    draws: Callable[[Plan, bool], Draws]
     alike: tuple[float, ...]
     fades_from: float
     random: bool
@@ -203,18 +195,17 @@ class Prior:
     starts_are_bests: bool = False
 
 
-BALANCE = Prior(_fixed, _closer, alike=(8.0, 32.0), fades_from=inf, random=False, margin=0.03)
-TERMS = Prior(_fixed, _closer, alike=(8.0, 32.0), fades_from=2, random=True, margin=0.1)
+BALANCE = Prior(_fixed, alike=(8.0, 32.0), fades_from=inf, random=False, margin=0.03)
+TERMS = Prior(_fixed, alike=(8.0, 32.0), fades_from=2, random=True, margin=0.1)
 BALANCE_KNOWN = replace(BALANCE, starts_are_bests=True)
-GENERAL = Prior(_drawn, None, alike=(4.0,), fades_from=2, random=True, margin=0.0)
+GENERAL = Prior(_drawn, alike=(4.0,), fades_from=2, random=True, margin=0.0)
 
 
 @lru_cache(maxsize=64)  # every step of a search asks for one of the same two
 def draws_of(prior: Prior, plan: Plan, exploits: bool, lengths: tuple[float, ...]) -> Draws:
     """A prior's draws of length scales and noise at these training lengths. The length is one more axis, in octaves,
     with the length scales `Prior.alike`; of a single length the scale does not matter."""
-    draws = prior.closer if exploits and prior.closer else prior.draws
-    drawn, alike = draws(plan), prior.alike if len(lengths) > 1 else prior.alike[:1]
+    drawn, alike = prior.draws(plan, exploits), prior.alike if len(lengths) > 1 else prior.alike[:1]
     each, n, _ = drawn.maps.shape
     maps = np.zeros((each * len(alike), n + 1, n + 1))
     maps[:, :n, :n] = np.repeat(drawn.maps, len(alike), axis=0)

@@ -15,6 +15,7 @@ from ray.tune.experiment import Trial
 from ray.tune.search import Repeater, Searcher
 
 from tune_cd import LENGTHS, CoordinateDescent, CoordinateDescentSearch, Space, results
+from tune_cd.analysis.parts import set_ups
 from tune_cd.results.schema import CUT
 from tune_cd.search.training import Proposal
 
@@ -340,7 +341,7 @@ def outcomes(rows):
     return rows[["trial_index", "direction", "line_position", "params", "status", "val_score", "scores"]].to_dict()
 
 
-@pytest.mark.parametrize("stopped", [3, 17, 29, 43, 59])  # 29: on the way to a length beyond the next
+@pytest.mark.parametrize("stopped", [3, 17, 31, 48, 59])  # 48: on the way to a length beyond the next
 def test_resumed_from_its_rows_it_goes_on_as_if_it_had_never_stopped(tmp_path, stopped):
     """Stopped after so many epochs. Those of a trial that was cut off are trained again, first, and count as none."""
     whole = tuner_of(pausing(), folder=tmp_path / "whole").rows()
@@ -349,7 +350,10 @@ def test_resumed_from_its_rows_it_goes_on_as_if_it_had_never_stopped(tmp_path, s
     again = tuner_of(from_results(tmp_path / "cut", resume=True), folder=tmp_path / "cut")
     for h in [trial.config for trial in cut.running]:
         assert again.search.search.until(h) == cut.search.search.until(h), "as far as it was to go"
+    known, before = ([one.curve for one in tuner.search.search.trainings] for tuner in (again, cut))
+    assert known == before, "also at lengths that were passed without a pause"
     assert outcomes(again.rows()) == outcomes(whole)
+    assert set_ups(whole).nunique() == 1
 
 
 def test_what_was_lost_after_a_pause_is_known_as_far_as_that(tmp_path):

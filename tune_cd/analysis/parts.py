@@ -15,12 +15,12 @@ import pandas as pd
 
 from tune_cd.analysis.choices import categories
 from tune_cd.analysis.scores import BALANCE, maps_of
-from tune_cd.results.rows import DIGEST, LENGTHS, RUNS, SPACE
+from tune_cd.results.rows import DIGEST, LENGTHS, RUNS, SPACE, TOLD
 
 PROBLEM = ("dataset", "task", "loss", "metric_name")
 """Scores of trials that differ in one of these fields have no common scale."""
 
-OF_A_TRIAL = frozenset({*BALANCE, "seed", "until", SPACE, LENGTHS, RUNS})
+OF_A_TRIAL = frozenset({*BALANCE, "seed", "until", SPACE, LENGTHS, RUNS, TOLD})
 """Keys of a config that say what a trial is and how it was asked for, and nothing of a set-up."""
 
 

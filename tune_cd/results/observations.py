@@ -35,15 +35,15 @@ def trainings(
     for place, row in trials.sort_values(["study", "search", "trial_index"]).to_dict("index").items():
         h, sign = searched_in(row), sign_of(row.get("mode"))
         config = row.get("config", "{}")
-        told = told_in(config) if full_length is not None else []
-        values: dict[float, list[float]] = {}  # share -> the score of the last run that ended there; [] if it failed
-        values |= {min(1.0, length / full_length[1]): [sign * value] for length, value in told if full_length}
-        paused = [] if told else [{"status": "stopped", "scores": {}} | run for run in runs_in(config)]
+        told = told_in(config) if full_length else []
+        # share -> the score of the last run that ended there; [] if it failed
+        values = {min(1.0, length / full_length[1]): [sign * value] for length, value in told} if full_length else {}
+        paused = [{"status": "stopped", "scores": {}} | run for run in runs_in(config)]
         for run in [*paused, row]:
+            if told and run["status"] == "stopped":
+                continue
             share = _share(run, full_length)
             if (run is row and place in again) or (run is not row and _length(run, full_length) is None):
-                continue
-            if told and run["status"] == "stopped":
                 continue
             if share is None:
                 unknown.append(h)

@@ -160,10 +160,8 @@ class ResultsCallback(Callback):
         number = origin.get("trial_index", trials.index(trial))
         identity = {"trial_id": trial_name(self._constants["search"], number), "trial_index": number, "attempt": 0}
         identity |= {name: origin.get(name) for name in ("direction", "line_position")}
-        config, machine = (
-            with_own(trial.config, self._knowledge | ({} if failed else self._told(suggested))),
-            {"started_at": started} | machine_of(trial),
-        )
+        known = self._knowledge | ({} if failed else self._told(suggested))  # a failed row keeps what the last one held
+        config, machine = with_own(trial.config, known), {"started_at": started} | machine_of(trial)
         goal = {"metric_name": self._reports.metric, "mode": "min" if self._reports.sign < 0 else "max"}
         return trial_row(identity, params, config, told, machine, goal | self._constants, choices)
 

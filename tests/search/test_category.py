@@ -213,7 +213,7 @@ def test_a_balance_is_searched_beside_a_category():
 
 
 def test_trainings_pause_on_any_axis():
-    search = CoordinateDescent(SPACE, lengths=(0.25, 1.0), budget=6, start=START)
+    search = CoordinateDescent(SPACE, lengths=(0.25, 1.0), budget=8, start=START)
     while (h := search.ask()) is not None:
         share = search.until(h)
         search.tell(h, valley(h) + math.log2(share) / 10, share)

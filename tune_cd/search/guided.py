@@ -174,7 +174,7 @@ class Guided:
         """Prior of the optimum's location at x [n, n_axes], [n], as far as it still counts: see `Prior.fades_from`."""
         start = None if self.blind else self._start
         weight = location_weight(self.plan, x, start, self.prior.starts_are_bests)
-        return weight ** min(1.0, self.prior.fades_from / max(1, self._n_told))
+        return weight ** min(1.0, self.prior.fades_from / max(1.0, self._length_told))
 
     @cached_property
     def _start(self) -> Array | None:
@@ -187,6 +187,11 @@ class Guided:
     @cached_property
     def _n_told(self) -> int:
         return sum(bool(one.curve) for one in self.trainings)
+
+    @cached_property
+    def _length_told(self) -> float:
+        """In full trainings."""
+        return sum(one.share for one in self.trainings)
 
     @cached_property
     def _runs(self) -> bool:
@@ -204,7 +209,7 @@ class Guided:
 
     @cached_property
     def _may_exploit(self) -> bool:
-        enough = self._n_told >= EXPLOIT_FROM and sum(one.share for one in self.trainings) >= EXPLOIT_AFTER
+        enough = self._n_told >= EXPLOIT_FROM and self._length_told >= EXPLOIT_AFTER
         return enough and self._varied
 
     @cached_property

@@ -179,8 +179,8 @@ class Prior:
         exploits.
     alike: length scales along the training length, in octaves of it, each as likely. With 4, an eighth of the length
         tells something about the end, with 8 much, with 32 nearly all.
-    fades_from: from this number of values on, the prior of where the best lies fades (CENTRE; piBO, Hvarfner et al.
-        2022).
+    fades_from: from so many full trainings' worth on, the prior of where the best lies fades (CENTRE; piBO, Hvarfner
+        et al. 2022).
     random: lines also run in random directions (`lines.RANDOM`).
     starts_are_bests: of similar studies, see KNOWN.
     margin: after a start that the user chose, an improvement counts from this many standard deviations of the values

@@ -111,6 +111,27 @@ def test_looks_say_how_far_each_configuration_was_trained_and_what_it_reached():
     assert {one.h["lr"]: dict(one.curve) for one in trainings(seen, ("images_seen", 1600))} == found
 
 
+@pytest.mark.parametrize(
+    "config, scores, images_seen, full_length, share",
+    [
+        ({"full_length": ["epoch", 4]}, {"epoch": 4.0}, None, ("epoch", 16), 0.25),
+        ({"full_length": ["epoch", 4]}, {"epoch": 3.0}, None, ("epoch", 4), 1.0),  # it said so itself
+        ({"full_length": ["epoch", 16]}, {"epoch": 16.0}, None, ("epoch", 8), 1.0),
+        ({"full_length": ["step", 4]}, {"epoch": 2.0}, None, ("epoch", 8), 0.25),
+        ({"epoch": 9}, {"epoch": 2.0}, None, ("epoch", 8), 0.25),  # a user's own entry
+        ({}, {"epoch": 2.0}, None, ("epoch", 8), 0.25),  # ended by a scheduler, in a study without full_length
+        ({}, {}, None, ("epoch", 8), 1.0),
+        ({}, {"epoch": 2.0}, None, None, 1.0),
+        ({"images_seen": 1000}, {}, 960, ("images_seen", 1000), 1.0),  # whole batches
+        ({"images_seen": 1000}, {}, 960, ("images_seen", 2000), 0.5),
+    ],
+)  # fmt: skip
+def test_a_completed_row_counts_at_its_share_of_a_longer_training(config, scores, images_seen, full_length, share):
+    done = full(params={"lr": 1.0}, scores=scores, images_seen=images_seen, config=json.dumps(config))
+    [found] = trainings(pd.DataFrame([done]), full_length)
+    assert dict(found.curve) == {share: done["val_score"]}
+
+
 def test_a_pause_without_a_score_is_no_look():
     paused = full(status="stopped", error=None, val_score=math.nan, params={"lr": 1.0}, scores={"epoch": 4})
     again = next_run(full(attempt=1, params={"lr": 1.0}, scores={"epoch": 16}), paused)

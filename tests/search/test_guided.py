@@ -222,6 +222,17 @@ def test_a_start_on_whose_lines_everything_fails_is_left_behind(workers):
     assert sum(value is not None for _, value in search.history) >= 8
 
 
+@pytest.mark.parametrize("works", [0.0, -3.0])
+def test_a_single_value_among_failures_is_searched_around(works):
+    """Within four octaves of the start everything is worth the same; all else fails."""
+    space = Space(lr=(1e-5, 1.0), wd=(1e-6, 1e-1), mom=(1e-3, 1.0))
+    search = CoordinateDescent(space, start=dict.fromkeys(space.names, 1e-2))
+    for _ in range(16):
+        h = search.ask()
+        search.tell(h, works if max(abs(math.log2(value / 1e-2)) for value in h.values()) < 4 else None)
+    assert sum(value is not None for _, value in search.history) >= 6
+
+
 @pytest.mark.parametrize(
     "values", [[0.99, 0.999], [0.9, 0.99, 0.999, 0.9999], [0, 1e-5, 1e-4, 1e-3, 1e-2], [-1, 0, 1e-3, 1]], ids=str
 )

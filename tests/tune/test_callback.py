@@ -1,14 +1,19 @@
 """ResultsCallback: rows for other people's trainables."""
 
+import json
 import math
 import pickle
 
 import pandas as pd
 import pytest
 from fake_trials import FakeTrial
+from ray import tune
+from ray.tune.impl.placeholder import create_resolvers_map, inject_placeholders
 from ray.tune.search.repeater import TRIAL_INDEX as REPETITION
 
 from tune_cd import CoordinateDescentSearch, Space, results
+from tune_cd.analysis.means import means_over_settings
+from tune_cd.analysis.parts import comparable
 from tune_cd.results import store
 from tune_cd.results.attempts import to_retry
 from tune_cd.tune.callback import row_store
@@ -219,8 +224,24 @@ def test_repetitions_of_a_setting_are_one_setting(tmp_path):
     again = [FakeTrial(n, {"lr": 0.1, REPETITION: n - 1}, {"acc": n / 10}) for n in (1, 2)]
     run(make(tmp_path), lrs(0.5, 0.6))  # an earlier run has their numbers
     run(make(tmp_path), again)
-    [*_, known] = results.trainings(results.read(tmp_path, "mine"))
+    rows = results.read(tmp_path, "mine")
+    [*_, known] = results.trainings(rows)
     assert known.h == {"lr": 0.1} and known.curve == {1.0: pytest.approx(0.15)}
+    repeated = rows[rows["seed"].notna()]
+    assert repeated["seed"].tolist() == [0, 1] and means_over_settings(repeated)["seeds"].tolist() == [2]
+
+
+def test_entries_that_a_function_gives_to_each_trial_are_no_set_up(tmp_path):
+    drawn = tune.sample_from(lambda spec: spec.config.lr / 10)
+    space = {"lr": tune.loguniform(1e-3, 1), "warm": drawn, "depth": 4, "net": {"sizes": [8, drawn], "kind": "a"}}
+    search = CoordinateDescentSearch(metric="acc", mode="max")
+    search.set_search_properties("acc", "max", inject_placeholders(space, create_resolvers_map()))
+    given = [FakeTrial(n, {"lr": 0.1 / n}, {"acc": 0.1}, warm=n, depth=4, net={"sizes": [8, n], "kind": "a"})
+             for n in (1, 2)]  # fmt: skip
+    run(search.callback(tmp_path, "mine"), given)
+    rows = results.read(tmp_path, "mine")
+    assert json.loads(rows["config"][0])["drawn"] == ["net/sizes", "warm"]
+    assert [part.words for part in comparable(rows)] == [""]
 
 
 def test_two_runs_into_a_study_at_once_lose_no_row(tmp_path, monkeypatch):

@@ -2,17 +2,22 @@
 
 import json
 import math
+from dataclasses import replace
 
+import pandas as pd
 import pytest
 from contract import exactly
 from fake_trials import FakeTrial
 from fake_tuner import FakeTuner
+from ray import tune
 
 from tune_cd import CoordinateDescentSearch, Space, results
 from tune_cd.analysis import best_trial
 from tune_cd.analysis.runs import runs_of
+from tune_cd.results.redaction import as_json
 from tune_cd.results.rows import searched_in
 from tune_cd.tune.callback import curves
+from tune_cd.tune.known import Earlier
 
 SPACE = Space(lr=(1e-4, 1.0), width=[32, 64], opt=["adam", "2", 2, True, None])
 KINDS = SPACE.categories[0].values[:4]
@@ -79,6 +84,18 @@ def test_the_search_goes_on_from_its_rows_with_exact_types(tmp_path):
     other = CoordinateDescentSearch()
     other.set_state(json.loads(json.dumps(again.get_state())))
     assert exactly(other.suggest("next")) == exactly(again.suggest("next"))
+
+
+def test_a_search_that_goes_on_with_other_fixed_entries_warns(recwarn):
+    """Secrets are not in the rows, and are not compared."""
+    stored = [as_json({"lr": 0.1, "scale": scale, "net": {"depth": 4, "token": "one"}}) for scale in (5, 1)]
+    earlier = Earlier(pd.DataFrame({"config": stored}), True, None)
+    for scale, depth in ((1.0, 4), (1000, 8)):
+        config = {"lr": tune.loguniform(1e-3, 1), "scale": scale, "new": 1, "data": ("__ref_ph", "1")}
+        earlier.check_fixed(config | {"net": {"depth": depth, "token": "another"}})
+    said = "scale was 1 and is 1000, net/depth was 4 and is 8: the scores of this search are of two set-ups"
+    assert [str(one.message) for one in recwarn.list] == [said]
+    replace(earlier, rows=earlier.rows.head(0)).check_fixed(config)  # nothing to compare with
 
 
 def test_paused_trainings_have_runs_and_predicted_ends(tmp_path):

@@ -15,12 +15,12 @@ import pandas as pd
 
 from tune_cd.analysis.choices import categories
 from tune_cd.analysis.scores import BALANCE, maps_of
-from tune_cd.results.rows import DIGEST, LENGTHS, RUNS, SPACE, TOLD
+from tune_cd.results.rows import DIGEST, DRAWN, LENGTHS, RUNS, SPACE, TOLD
 
 PROBLEM = ("dataset", "task", "loss", "metric_name")
 """Scores of trials that differ in one of these fields have no common scale."""
 
-OF_A_TRIAL = frozenset({*BALANCE, "seed", "until", SPACE, LENGTHS, RUNS, TOLD})
+OF_A_TRIAL = frozenset({*BALANCE, "seed", "until", SPACE, LENGTHS, RUNS, TOLD, DRAWN})
 """Keys of a config that say what a trial is and how it was asked for, and nothing of a set-up."""
 
 
@@ -96,6 +96,8 @@ def _set_up(config: str, left_out: frozenset[str], counted: frozenset[str]) -> s
     digest = said.get(DIGEST)
     if isinstance(digest, dict):
         said = {name: value for name, value in said.items() if name in counted} | digest
+    drawn = said.get(DRAWN)
+    left_out |= set(drawn) if isinstance(drawn, list) and all(isinstance(name, str) for name in drawn) else set()
     told = {name: value for name, value in _flat(said) if name not in left_out and value is not None}
     return json.dumps(told, sort_keys=not isinstance(digest, dict))
 

@@ -1,5 +1,6 @@
 """Observations for a search that continues, from rows of the table: one `Training` for each configuration."""
 
+import json
 import warnings
 from collections.abc import Collection, Hashable, Iterable, Mapping
 from dataclasses import replace
@@ -8,8 +9,9 @@ from typing import Any
 
 import pandas as pd
 
-from tune_cd.results.rows import finite, runs_in, searched_in, sign_of, told_in
+from tune_cd.results.rows import FULL_LENGTH, finite, runs_in, searched_in, sign_of, told_in
 from tune_cd.search.category import text_of
+from tune_cd.search.protocol import ROUNDING
 from tune_cd.search.space import Configuration
 from tune_cd.search.training import Proposal, Training, curve_of
 
@@ -26,7 +28,7 @@ def trainings(
     The earlier runs that a row lists count as well. Several trials of one configuration (with other seeds) give their
     mean at each share, without those that failed there; if all failed, so did the configuration.
     full_length: (name of the length in a row's `scores`, or "images_seen"; its value at the end of a whole training).
-    Stopped rows without a length are then left out, with a warning; without full_length they count at UNKNOWN_SHARE.
+    A completed row of a shorter full length, or that ended below, counts at its own share. Stopped rows without a length are then left out, with a warning; without full_length they count at UNKNOWN_SHARE.
     again: index of the rows that are run again, of which only the earlier runs count.
     """
     known: dict[tuple[tuple[str, str], ...], Training] = {}
@@ -38,11 +40,12 @@ def trainings(
         told = told_in(config) if full_length else []
         # share -> the score of the last run that ended there; [] if it failed
         values = {min(1.0, length / full_length[1]): [sign * value] for length, value in told} if full_length else {}
+        own = _full_length_of(config, full_length)
         paused = [{"status": "stopped", "scores": {}} | run for run in runs_in(config)]
         for run in [*paused, row]:
             if told and run["status"] == "stopped":
                 continue
-            share = _share(run, full_length)
+            share = _share(run, full_length, own)
             if (run is row and place in again) or (run is not row and _length(run, full_length) is None):
                 continue
             if share is None:
@@ -84,11 +87,24 @@ def _length(run: Mapping[str, Any], full_length: tuple[str, float] | None) -> fl
     return None if pd.isna(seen) or seen <= 0 else float(seen)
 
 
-def _share(run: Mapping[str, Any], full_length: tuple[str, float] | None) -> float | None:
-    """The share of a whole training at which a run ended; None: it was stopped, nobody knows where."""
+def _full_length_of(config: str, full_length: tuple[str, float] | None) -> float | None:
+    """The length of a whole training by a row's own config, in the unit of full_length; None: it does not say."""
+    said, name = json.loads(config), full_length and full_length[0]
+    match said.get(FULL_LENGTH):
+        case [own_name, own] if own_name == name:
+            return finite(own)
+    return finite(said.get(name)) if name == "images_seen" else None  # of our own set-ups
+
+
+def _share(run: Mapping[str, Any], full_length: tuple[str, float] | None, own: float | None) -> float | None:
+    """The share of a whole training at which a run ended; None: it was stopped, nobody knows where. own: see
+    `_full_length_of`."""
     length = _length(run, full_length)
-    if run["status"] != "completed" and full_length is not None and length is not None:
-        return min(1.0, length / full_length[1])
+    if run["status"] == "completed" and own:
+        length = own
+    if full_length is not None and length is not None:
+        share = length / full_length[1]
+        return 1.0 if share >= 1 - ROUNDING else share
     if run["status"] == "stopped":
         return UNKNOWN_SHARE if full_length is None else None
     return 1.0

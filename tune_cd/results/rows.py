@@ -30,10 +30,11 @@ ASKED = ("params", "choices", "seed")
 
 OF_A_RUN = ("images_seen", "val_score", "started_at", "ended_at", "hostname", "device")
 
-SPACE, FULL_LENGTH, LENGTHS, TOLD = "space", "full_length", "lengths", "told"
+SPACE, FULL_LENGTH, LENGTHS, TOLD, DRAWN = "space", "full_length", "lengths", "told", "drawn"
 """Keys of a row's config: the searched space, `Space.to_json`; of a user's own trainable also the key and value of a
-whole training's length, the shares of it at which trainings pause, and what the search was told of this one so far:
-[[length, value], ...], also of lengths that it passed without a pause."""
+whole training's length, the shares of it at which trainings pause, what the search was told of this one so far:
+[[length, value], ...], also of lengths that it passed without a pause; and the names of the entries that a function of
+`param_space` gave to this trial."""
 
 DIGEST = "digest"
 """Key of a row's config for the fields that had an effect on the training, and their values in effect. Rows that agree

@@ -169,9 +169,12 @@ class Surrogate:
 
 
 def raised(values: Array) -> Array:
-    """Values [n] with a shortened lower tail (`TAIL`); failures get the lowest value that remains."""
+    """Values [n] with a shortened lower tail (`TAIL`); failures get the lowest value that remains, or a lower one if all
+    are equal."""
     numbers = values[values > FAILED]
     if not len(numbers):
         return np.zeros(len(values))
-    median, best = np.median(numbers), numbers.max()
-    return np.maximum(values, max(float(numbers.min()), float(median - TAIL * (best - median))))
+    median, best, worst = float(np.median(numbers)), float(numbers.max()), float(numbers.min())
+    if worst == best:
+        return np.maximum(values, best - max(1.0, abs(best)))
+    return np.maximum(values, max(worst, median - TAIL * (best - median)))

@@ -1,5 +1,6 @@
 """What a search knows before its first suggestion: starts, values measured elsewhere, rows of the results table."""
 
+import json
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,7 +14,9 @@ from tune_cd import results
 from tune_cd.results.attempts import to_retry
 from tune_cd.results.merging import merge
 from tune_cd.results.reading import check_whole
+from tune_cd.results.redaction import as_json
 from tune_cd.results.rows import finite, searched_in
+from tune_cd.search.category import is_plain
 from tune_cd.search.search import CoordinateDescent, Start
 from tune_cd.search.space import Space
 from tune_cd.search.training import Proposal, Training
@@ -101,6 +104,16 @@ class Earlier:
         if name != metric:
             said = f"the table's scores are {name!r}, and count as {metric!r}, which is searched for"
             warnings.warn(said, stacklevel=2)
+
+    def check_fixed(self, config: Mapping[str, Any]) -> None:
+        """Warn of a `param_space` with other fixed entries than the last row of the search that goes on."""
+        last = self.rows["config"].tail(1) if self.resumes else ()
+        was, now = (flatten_dict(json.loads(text)) for text in (next(iter(last), "{}"), as_json(config)))
+        fixed = [name for name, value in flatten_dict(dict(config)).items() if is_plain(value) and name in was]
+        differ = [f"{name} was {was[name]!r} and is {now[name]!r}" for name in fixed if was[name] != now[name]]
+        if differ:
+            said = "the scores of this search are of two set-ups"
+            warnings.warn(f"{', '.join(differ)}: {said}", stacklevel=2)
 
     def tell(self, search: CoordinateDescent, full_length: tuple[str, float] | None) -> None:
         """Tell a search what the rows say. Those outside its space are left out with a warning, or refused with

@@ -5,12 +5,13 @@ from typing import Any
 
 from ray.tune.search.sample import Categorical, Domain, Float, Integer, LogUniform, Quantized, Uniform
 from ray.tune.search.variant_generator import parse_spec_vars
+from ray.tune.utils import flatten_dict
 
 from tune_cd.search.category import Category
 from tune_cd.search.space import Axis, Space, choice
 
 SEARCHED = "uniform, loguniform, randint, lograndint, their q-forms and choice"
-HIDDEN = "__ref_ph"  # begins the tuple that Ray Tune puts in the place of an object
+HIDDEN, FUNCTION = "__ref_ph", "__fn_ph"  # begin the tuples that Ray Tune puts in the place of objects, of functions
 
 
 def space_from_tune(config: Mapping[str, Any]) -> Space | None:
@@ -25,6 +26,15 @@ def space_from_tune(config: Mapping[str, Any]) -> Space | None:
             f"{_name(grids[0][0])}: grid_search is not supported; use tune.choice, or list the values in a Space"
         )
     return Space(**{_name(path): _axis(_name(path), domain) for path, domain in domains}) if domains else None
+
+
+def drawn_in(config: Mapping[str, Any]) -> list[str]:
+    """The names of a `param_space`'s entries that a function gives to each trial (`tune.sample_from`)."""
+    return sorted(name for name, value in flatten_dict(dict(config)).items() if _is_drawn(value))
+
+
+def _is_drawn(value: Any) -> bool:
+    return isinstance(value, (list, tuple)) and (value[:1] == (FUNCTION,) or any(map(_is_drawn, value)))
 
 
 def space_of(given: Space | Mapping[str, Any] | None) -> Space | None:

@@ -24,7 +24,7 @@ from tune_cd.search.search import CoordinateDescent, Start
 from tune_cd.search.space import Space
 from tune_cd.tune.callback import ResultsCallback
 from tune_cd.tune.known import Earlier, Known
-from tune_cd.tune.param_space import check_goal, check_ranges, space_from_tune, space_of
+from tune_cd.tune.param_space import check_goal, check_ranges, drawn_in, space_from_tune, space_of
 from tune_cd.tune.reports import Reports
 from tune_cd.tune.scheduler import PausingScheduler
 from tune_cd.tune.state import JsonSearcher
@@ -94,6 +94,7 @@ class CoordinateDescentSearch(JsonSearcher):
             "seed": seed, "lengths": tuple(lengths), "budget": budget,
         }  # fmt: skip
         self._reports = Reports(full_length, use_result)
+        self.drawn: list[str] = []  # entries of param_space that a function gives to each trial
         self._trials: Trials | None = None
         _ = self.trials  # refuses now what does not fit, if all is known
 
@@ -170,7 +171,9 @@ class CoordinateDescentSearch(JsonSearcher):
         other than those that it has.
         """
         check_goal(metric, mode, of_search=(self._metric, self._mode))
-        given = space_from_tune(config)
+        given, self.drawn = space_from_tune(config), drawn_in(config)
+        if self._known.earlier is not None:
+            self._known.earlier.check_fixed(config)
         self._metric, self._mode = metric or self._metric, mode or self._mode
         self._space = self._space or given
         if self.trials is not None:

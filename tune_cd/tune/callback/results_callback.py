@@ -16,7 +16,9 @@ from ray.tune.utils import flatten_dict
 from tune_cd import results as results_table
 from tune_cd.results.merging import merge
 from tune_cd.results.redaction import redact
-from tune_cd.results.rows import FULL_LENGTH, LENGTHS, SPACE, TOLD, searched_in, split, trial_name, trial_row, with_own
+from tune_cd.results.rows import (
+    DRAWN, FULL_LENGTH, LENGTHS, SPACE, TOLD, searched_in, split, trial_name, trial_row, with_own,
+)  # fmt: skip
 from tune_cd.results.schema import CUT
 from tune_cd.tune.callback.curves import Curves
 from tune_cd.tune.callback.row_store import RowStore
@@ -156,12 +158,15 @@ class ResultsCallback(Callback):
             if told["val_score"] is None:
                 return None
             told |= {"status": "stopped", "error": CUT}
-        origin = {} if REPETITION in trial.config else self.searcher.trials.origin_of(trial.trial_id)
+        repetition = trial.config.get(REPETITION)
+        origin = {} if repetition is not None else self.searcher.trials.origin_of(trial.trial_id)
         number = origin.get("trial_index", trials.index(trial))
         identity = {"trial_id": trial_name(self._constants["search"], number), "trial_index": number, "attempt": 0}
         identity |= {name: origin.get(name) for name in ("direction", "line_position")}
+        identity |= {"seed": repetition} if repetition is not None else {}
         known = self._knowledge | ({} if failed else self._told(suggested))  # a failed row keeps what the last one held
-        config, machine = with_own(trial.config, known), {"started_at": started} | machine_of(trial)
+        own = {name: value for name, value in trial.config.items() if name != REPETITION}
+        config, machine = with_own(own, known), {"started_at": started} | machine_of(trial)
         goal = {"metric_name": self._reports.metric, "mode": "min" if self._reports.sign < 0 else "max"}
         return trial_row(identity, params, config, told, machine, goal | self._constants, choices)
 
@@ -183,6 +188,7 @@ class ResultsCallback(Callback):
         """What a row's config says of the search: the space, and the length of a whole training."""
         search, full_length = self.searcher.search, self._reports.full_length
         known: dict[str, Any] = {SPACE: search.space.to_json()}
+        known |= {DRAWN: self.searcher.drawn} if self.searcher.drawn else {}
         known |= {} if full_length is None else {FULL_LENGTH: list(full_length)}
         return known | ({LENGTHS: list(search.lengths)} if self.searcher.pauses else {})
 

@@ -28,7 +28,8 @@ def trainings(
     The earlier runs that a row lists count as well. Several trials of one configuration (with other seeds) give their
     mean at each share, without those that failed there; if all failed, so did the configuration.
     full_length: (name of the length in a row's `scores`, or "images_seen"; its value at the end of a whole training).
-    A completed row of a shorter full length, or that ended below, counts at its own share. Stopped rows without a length are then left out, with a warning; without full_length they count at UNKNOWN_SHARE.
+    A completed row of a shorter full length, or that ended below, counts at its own share. Stopped rows without a
+    length are then left out, with a warning; without full_length they count at UNKNOWN_SHARE.
     again: index of the rows that are run again, of which only the earlier runs count.
     """
     known: dict[tuple[tuple[str, str], ...], Training] = {}

@@ -169,8 +169,8 @@ class Surrogate:
 
 
 def raised(values: Array) -> Array:
-    """Values [n] with a shortened lower tail (`TAIL`); failures get the lowest value that remains, or a lower one if all
-    are equal."""
+    """Values [n] with a shortened lower tail (`TAIL`); failures get the lowest value that remains, or if all
+    are equal a lower one."""
     numbers = values[values > FAILED]
     if not len(numbers):
         return np.zeros(len(values))

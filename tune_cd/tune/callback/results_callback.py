@@ -17,7 +17,16 @@ from tune_cd import results as results_table
 from tune_cd.results.merging import merge
 from tune_cd.results.redaction import redact
 from tune_cd.results.rows import (
-    DRAWN, FULL_LENGTH, LENGTHS, SPACE, TOLD, searched_in, split, trial_name, trial_row, with_own,
+    DRAWN,
+    FULL_LENGTH,
+    LENGTHS,
+    SPACE,
+    TOLD,
+    searched_in,
+    split,
+    trial_name,
+    trial_row,
+    with_own,
 )  # fmt: skip
 from tune_cd.results.schema import CUT
 from tune_cd.tune.callback.curves import Curves

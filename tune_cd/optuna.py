@@ -45,7 +45,8 @@ class CoordinateDescentSampler(BaseSampler):
         known from the second trial on, and the first one is the start. Other parameters, such as conditional ones, are
         left to `independent_sampler`.
     rule, prior, directions, budgets, seed: as of `CoordinateDescent`; directions in the order of `space`.
-    start: the first configuration, name -> value; `study.enqueue_trial` does the same.
+    start: the first configuration, name -> value of each parameter of `space`, which is required too. Without a space,
+        `study.enqueue_trial` sets it.
     independent_sampler: None: Optuna's TPESampler, with the same seed.
 
     A pruned trial counts as a training that was stopped after the share of steps that it reported, a failed one as
@@ -66,8 +67,11 @@ class CoordinateDescentSampler(BaseSampler):
         seed: int = 0,
         independent_sampler: BaseSampler | None = None,
     ):
-        if directions is not None and space is None:
-            raise ValueError(f"directions {directions!r}: space is required too, since they are in its order")
+        if space is None and (directions, start) != (None, None):
+            said = (
+                f"directions {directions!r}, start {start!r}: space is required too; without it the first trial is the"
+            )
+            raise ValueError(f"{said} start, which study.enqueue_trial sets")
         named = isinstance(space, Mapping) and all(isinstance(one, BaseDistribution) for one in space.values())
         if space is not None and not named:
             raise ValueError(f"space {space!r}: a dict is required, name -> distribution of Optuna")
@@ -78,6 +82,8 @@ class CoordinateDescentSampler(BaseSampler):
         self._common = IntersectionSearchSpace(include_pruned=True)
         self._lock, self._said = Lock(), False
         if self._given is not None:
+            if start is not None and (not isinstance(start, Mapping) or not start.keys() >= self._given.keys()):
+                raise ValueError(f"start {start!r}: a dict with a value of each of {list(self._given)}")
             self._search([], self._given, 1.0)
         else:  # what fits no space is refused before the first trial too
             CoordinateDescent(Space(any=Linear(0, 1)), start={"any": 0}, rule=rule, prior=prior, seed=seed)

@@ -241,9 +241,11 @@ def test_studies_of_a_users_own_are_compared_by_their_metric():
 
 def test_categories_are_used_as_what_they_stand_for():
     chosen = [{"bias": "true", "norm": "null", "name": "adam", "digit": '"2"'}] * 2
-    trials = table([row(n, params={"lr": 0.5 + n, "layers": 3.0}, search="cd") for n in (0, 1)]).assign(choices=chosen)
+    trials = table([row(n, params={"opt/lr": 0.5 + n, "layers": 3.0}, search="cd") for n in (0, 1)]).assign(
+        choices=chosen
+    )
     ways = payload(trials, "t")["studies"][0]["use"]
-    expected = {"lr": 0.5, "layers": 3, "bias": True, "norm": None, "name": "adam", "digit": "2"}
+    expected = {"opt": {"lr": 0.5}, "layers": 3, "bias": True, "norm": None, "name": "adam", "digit": "2"}
     assert eval(ways["in your script"].removeprefix("config = ")) == expected
 
 

@@ -151,6 +151,14 @@ def test_scores_of_another_metric_are_said(tmp_path):
     assert known.suggest("a") is not None
 
 
+def test_best_says_why_it_is_none_where_no_trial_is_as_long_as_full_length(caplog):
+    searcher = make(full_length=("epoch", 8))
+    searcher.suggest("a")
+    searcher.on_trial_complete("a", {"acc": 0.5, "epoch": 5})
+    assert searcher.best is None
+    assert "trained to 0.625 of full_length ('epoch', 8.0) with 0.5, and none is whole; full_length may" in caplog.text
+
+
 @pytest.mark.parametrize("full_length, best", [(None, 0.9), (("training_iteration", 10), 0.5)])
 def test_a_paused_trial_that_a_scheduler_ends_counts_as_it_last_reported(full_length, best, caplog):
     """Tune tells no result then, as under HyperBand. Without full_length it counts as whole, with a warning; a trial

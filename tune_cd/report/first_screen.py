@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from functools import reduce
 from math import floor, lcm, log10
 from typing import Any
 
@@ -217,8 +218,21 @@ def _in_a_loop(found: Findings, known: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _as_a_config(known: Mapping[str, Any]) -> dict[str, str]:
-    """The configuration, with whole numbers as int and a category's text as what it stands for, such as True."""
-    plain = {name: value_in(value) if isinstance(value, str) else int(value) if float(value).is_integer()
-             else float(f"{value:.6g}") for name, value in known.items()}  # fmt: skip
-    lines = ",\n".join(f"    {json.dumps(name, ensure_ascii=False)}: {value!r}" for name, value in plain.items())
-    return {"in your script": f"config = {{\n{lines},\n}}"} if known else {}
+    """The configuration, nested as it was searched, with whole numbers as int and a category's text as what it stands
+    for, such as True."""
+    nested: dict[str, Any] = {}
+    for name, value in known.items():
+        *above, own = name.split("/")
+        inner = reduce(lambda outer, key: outer.setdefault(key, {}), above, nested)
+        inner[own] = (value_in(value) if isinstance(value, str) else int(value) if float(value).is_integer()
+                      else float(f"{value:.6g}"))  # fmt: skip
+    return {"in your script": f"config = {_code(nested)}"} if known else {}
+
+
+def _code(value: Any, indent: str = "") -> str:
+    """A value as Python code, a dict with a line for each of its keys."""
+    if not isinstance(value, dict):
+        return repr(value)
+    inner = f"{indent}    "
+    lines = [f"{inner}{json.dumps(name, ensure_ascii=False)}: {_code(one, inner)},\n" for name, one in value.items()]
+    return f"{{\n{''.join(lines)}{indent}}}"

@@ -160,7 +160,7 @@ def _certainty(found: Findings) -> Sentences:
     if is_known(best["test_score"]):
         said.append("The best was chosen by its validation score; the test split had no part in that.")
     else:
-        said.append("There is no test score. The best of many validation scores is biased upwards by the choice.")
+        said.append("There is no test score. The best of many validation scores is too good by the choice.")
     if len(found.alike) > 1:
         spans = ", ".join(filter(None, (_span(axis, found.alike) for axis in found.axes)))
         said.append(f"{len(found.alike)} settings are within {100 * ALIKE:.0f} % of the best ({spans}).")

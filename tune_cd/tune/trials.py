@@ -160,13 +160,15 @@ class Trials:
             )
 
     def warn_of_paused(self) -> None:
-        """Warn, once of each, if a training that is not whole has a better value than every whole one."""
-        whole, paused, sign = self.best(whole=True), self.best(whole=False), self.reports.sign
-        if self.pauses and paused is not None and (whole is None or whole.last < paused.last):
+        """Warn, once of each, if a training that is not whole has a better value than every whole one, or where nothing
+        pauses if none is whole."""
+        whole, ended, sign = self.best(whole=True), self.best(whole=False), self.reports.sign
+        if ended is not None and (whole is None or (self.pauses and whole.last < ended.last)):
             said = "none is whole" if whole is None else f"the best whole training has {sign * whole.last:.6g}"
+            more = "a larger budget would finish it, unless it was stopped there"
             self.say_once(
-                f"the best known is {paused.h}, paused at {paused.share:.3g} of its length with "
-                f"{sign * paused.last:.6g}, and {said}; a larger budget would finish it, unless it was stopped there"
+                f"the best known is {ended.h}, trained to {ended.share:.3g} of full_length {self.reports.full_length} "
+                f"with {sign * ended.last:.6g}, and {said}; {more if self.pauses else 'full_length may be too large'}"
             )
 
     def say_once(self, message: str) -> None:

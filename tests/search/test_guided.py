@@ -14,7 +14,7 @@ from tune_cd.analysis import summary
 from tune_cd.landscapes.formulas import LANDSCAPES, Ridge
 from tune_cd.landscapes.simulation import replay_all
 from tune_cd.search.axis import APART
-from tune_cd.search.guided import ENOUGH, LENGTHS, PAUSING_MARGIN, Guided
+from tune_cd.search.guided import ENOUGH, LENGTHS, MARGIN, Guided
 from tune_cd.search.methods import OPTIMISERS
 from tune_cd.search.prior import BALANCE
 from tune_cd.search.surrogate import MOST
@@ -118,12 +118,12 @@ def test_a_ridge_narrower_than_believed_is_climbed_to_its_top(seed):
 
 def test_many_short_trainings_do_not_use_up_the_margin_of_a_blind_start():
     """The margin falls with the values, 1/n; where trainings pause, of which there are many short ones, to
-    PAUSING_MARGIN at least."""
+    MARGIN at least."""
     plan, axis = descent(PLANE)._plan, np.geomspace(1e-5, 10, 30)
     short = tuple(Training({"Lambda_p": p, "Lambda_e": 1.0}, {1 / 8: 0.5}) for p in axis)
     whole = tuple(replace(one, curve={1.0: 0.5}) for one in short)
     pausing = [Guided(plan, BALANCE, {}, by_key(short[:n]), lengths=LENGTHS)._margin for n in (5, 10, 30)]
-    assert pausing == [1 / 5, 1 / 10, PAUSING_MARGIN]
+    assert pausing == [1 / 5, 1 / 10, MARGIN]
     assert [Guided(plan, BALANCE, {}, by_key(whole[:n]))._margin for n in (5, 12)] == [1 / 5, 1 / 12]
 
 

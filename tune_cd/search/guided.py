@@ -27,7 +27,7 @@ import numpy as np
 from tune_cd.search.bracket import FAILED
 from tune_cd.search.candidates import Candidates
 from tune_cd.search.directions import Plan
-from tune_cd.search.prior import Prior, location_weight
+from tune_cd.search.prior import FADES_FROM, Prior, location_weight
 from tune_cd.search.protocol import Step
 from tune_cd.search.reserve import Reserve
 from tune_cd.search.space import Array, Configuration, Key
@@ -51,9 +51,10 @@ ENOUGH, PROMISE = 24, (1e-3, 1e-2)
 """The search ends, after ENOUGH configurations at least, when no step promises to gain these shares of the range of the
 values: the first for a usual step, the second for a step that exploits."""
 
-PAUSING_MARGIN = 0.1
-"""Least margin after a blind start where trainings pause. Short trainings are many: 1/n of n values would soon keep the
-search to the first promising place."""
+MARGIN = 0.1
+"""An improvement counts from so many standard deviations of the values above the best, or after a blind start from 1/n
+after n values, if that is more: longer steps. With whole trainings from a blind start 1/n is all. Short trainings are
+many: it would soon keep the search to the first promising place."""
 
 FIRST_WEIGHT = 0.25
 """While no value is told (only failures, or none yet), the next configuration is far from all trainings
@@ -163,18 +164,17 @@ class Guided:
 
     @property
     def _margin(self) -> float:
-        """Margin above the best from which an improvement counts, in standard deviations of the values. After a blind
-        start, fewer values give longer steps. See `Prior.margin`."""
+        """See MARGIN."""
         if self._exploits:
             return 0.0
-        least = PAUSING_MARGIN if len(self.lengths) > 1 else 0.0
-        return max(1 / max(1, self._n_told), least) if self.blind else self.prior.margin
+        least = 0.0 if self.blind and len(self.lengths) == 1 else MARGIN
+        return max(1 / max(1, self._n_told), least) if self.blind else least
 
     def _weight(self, x: Array) -> Array:
-        """Prior of the optimum's location at x [n, n_axes], [n], as far as it still counts: see `Prior.fades_from`."""
+        """Prior of the optimum's location at x [n, n_axes], [n], as far as it still counts: see FADES_FROM."""
         start = None if self.blind else self._start
         weight = location_weight(self.plan, x, start, self.prior.starts_are_bests)
-        return weight ** min(1.0, self.prior.fades_from / max(1.0, self._length_told))
+        return weight ** min(1.0, FADES_FROM / max(1.0, self._length_told))
 
     @cached_property
     def _start(self) -> Array | None:

@@ -1,16 +1,15 @@
 """The default search's priors: how similar values are, how noisy they are, and where the best lies.
 
-BALANCE is for (Lambda_p, Lambda_e[, batch_size]), chosen on balance landscapes in the paper's box; BALANCE_KNOWN is the
-same for starts at bests of similar studies (`balance.known`). TERMS, for other weights in boxes as wide, has more lines
-and a weaker prior of where the best lies. GENERAL is for any other parameters, in boxes of any size: all its length
-scales are shares of the box. What each constant is worth is in `tests/benchmarks/RESULTS.md`.
+BALANCE is for two weights of a loss, chosen on balance landscapes in the paper's box; BALANCE_KNOWN is the same for
+starts at bests of similar studies (`balance.known`), and TERMS, with more lines, for three weights or more. GENERAL is
+for any other parameters, in boxes of any size: all its length scales are shares of the box. What each constant is worth
+is in `tests/benchmarks/RESULTS.md`.
 """
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import cycle
-from math import inf
 from typing import Any
 
 import numpy as np
@@ -51,6 +50,9 @@ CENTRE = 2.0
 """The expected gain is weighted by exp(-CENTRE·(|u|² + Σ(a·u)²)/2), with u = ±1 at the ends of each axis, and a the
 directions that trade parameters. A box is drawn around likely values, extreme balances being least likely, while a
 Gaussian process prefers the corners, of which it knows least."""
+
+FADES_FROM = 5.0
+"""From so many full trainings' worth on, the prior of where the best lies fades (piBO, Hvarfner et al. 2022)."""
 
 AROUND_TRADING, AROUND_SCALING = 6.0, 4.0
 """Where a start is given, half the weight is a Gaussian around it. Its standard deviation in octaves is AROUND_TRADING
@@ -179,26 +181,20 @@ class Prior:
         exploits.
     alike: length scales along the training length, in octaves of it, each as likely. With 4, an eighth of the length
         tells something about the end, with 8 much, with 32 nearly all.
-    fades_from: from so many full trainings' worth on, the prior of where the best lies fades (CENTRE; piBO, Hvarfner
-        et al. 2022).
     random: lines also run in random directions (`lines.RANDOM`).
     starts_are_bests: of similar studies, see KNOWN.
-    margin: after a start that the user chose, an improvement counts from this many standard deviations of the values
-        above the best. With 0 the search looks near the start first.
     """
 
     draws: Callable[[Plan, bool], Draws]
     alike: tuple[float, ...]
-    fades_from: float
     random: bool
-    margin: float
     starts_are_bests: bool = False
 
 
-BALANCE = Prior(_fixed, alike=(8.0, 32.0), fades_from=inf, random=False, margin=0.03)
-TERMS = Prior(_fixed, alike=(8.0, 32.0), fades_from=2, random=True, margin=0.1)
+BALANCE = Prior(_fixed, alike=(8.0, 32.0), random=False)
 BALANCE_KNOWN = replace(BALANCE, starts_are_bests=True)
-GENERAL = Prior(_drawn, alike=(4.0,), fades_from=2, random=True, margin=0.0)
+TERMS = replace(BALANCE, random=True)
+GENERAL = Prior(_drawn, alike=(4.0,), random=True)
 
 
 @lru_cache(maxsize=64)  # every step of a search asks for one of the same two

@@ -21,7 +21,6 @@ from numpy.lib.format import open_memmap
 
 from trainables.datasets.structure import (
     Dataset,
-    Plan,
     Recipe,
     Render,
     Split,
@@ -33,7 +32,7 @@ from trainables.datasets.structure import (
     preview,
 )
 
-FORMAT = 2  # raise it when the same source would give other arrays
+FORMAT = 3  # raise it when the same source would give other arrays
 MAX_UNDECODABLE = 0.01  # of a dataset's images; more than a few stray files means damaged data
 AHEAD = 4  # decoded images per thread that may wait for an earlier one, at most 3 MB each at 1024 px
 
@@ -102,28 +101,26 @@ def _decode(recipe: Recipe, image_size: int, folder: Path) -> None:
         raise ValueError(
             f"{recipe.location}: {len(undecodable)} of {total} images do not decode, at most 1 % may: {listed}"
         )
-    small = _too_small(plan, decoded)
-    class_names = {}
+    small = {split: _too_small(chosen, decoded[split]) for split, chosen in plan.splits.items()}
+    same = len({chosen.class_names for chosen in plan.splits.values()}) == 1  # a label means the same in all
+    class_names, gone = {}, set()
     for split, chosen in plan.splits.items():
-        names = class_names[split] = _keep(chosen, decoded[split], small[split], folder / split)
-        if len(names) < min(2, len(chosen.class_names)):
-            few = f"{split} is left with {len(names)} classes of enough images, at least 2 are needed"
+        absent = small["train" if same else split]  # a class of ssl that is learned stays, if no image tests it too
+        left = len(chosen.class_names) - len(small[split] | absent)
+        if left < min(2, len(chosen.class_names)):
+            few = f"{split} is left with {left} classes of enough images, at least 2 are needed"
             raise ValueError(f"{recipe.location}: {few}; {listed}")
-    gone = {plan.splits[split].class_names[label] for split, labels in small.items() for label in labels}
+        class_names[split] = _keep(chosen, decoded[split], absent, folder / split)
+        gone |= {chosen.class_names[label] for label in absent}
     meta = {"name": plan.name, "class_names": class_names}
     meta |= {"undecodable": list(undecodable), "too_small": sorted(gone)}
     (folder / "meta.json").write_text(json.dumps(meta))
 
 
-def _too_small(plan: Plan, decoded: dict[str, np.ndarray]) -> dict[str, set[int]]:
-    """Split -> the labels of which too few images have decoded. Where a label means the same in all splits, as in ssl,
-    it is left out of all."""
-    small = {}
-    for split, chosen in plan.splits.items():
-        count = np.bincount(np.array(chosen.labels)[decoded[split]], minlength=len(chosen.class_names))
-        small[split] = {int(label) for label in np.flatnonzero(count < chosen.images_per_class)}
-    same = len({chosen.class_names for chosen in plan.splits.values()}) == 1
-    return dict.fromkeys(small, set().union(*small.values())) if same else small
+def _too_small(chosen: SplitPlan, decoded: np.ndarray) -> set[int]:
+    """The labels of which too few images have decoded."""
+    count = np.bincount(np.array(chosen.labels)[decoded], minlength=len(chosen.class_names))
+    return {int(label) for label in np.flatnonzero(count < chosen.images_per_class)}
 
 
 def _keep(chosen: SplitPlan, decoded: np.ndarray, small: set[int], place: Path) -> list[str]:
@@ -135,8 +132,9 @@ def _keep(chosen: SplitPlan, decoded: np.ndarray, small: set[int], place: Path) 
         shorter = images.with_suffix(".shorter.npy")
         np.save(shorter, np.load(images, mmap_mode="r")[kept])
         os.replace(shorter, images)
-    np.save(f"{place}_labels.npy", np.unique(labels[kept], return_inverse=True)[1].astype(np.int64))
-    return [name for label, name in enumerate(chosen.class_names) if label not in small]
+    left = [label for label in range(len(chosen.class_names)) if label not in small]
+    np.save(f"{place}_labels.npy", np.searchsorted(left, labels[kept]))
+    return [chosen.class_names[label] for label in left]
 
 
 def _decode_images(

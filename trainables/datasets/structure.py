@@ -38,7 +38,7 @@ class Split:
     """One part of a dataset.
 
     images: uint8 [n, c, h, w], 0..255, usually a copy-on-write memory map: writing to it changes no file.
-    labels: int64 [n], 0..n_classes-1, every class present.
+    labels: int64 [n], 0..n_classes-1, every class present; after damage in ssl, every class in training alone.
     class_names: the name of each label.
     """
 

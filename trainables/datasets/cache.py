@@ -50,14 +50,9 @@ def load(recipe: Recipe, image_size: int) -> Dataset:
     Warns of images that were left out because they do not decode; raises ValueError if these are more than 1 %.
     """
     folder = entry(recipe, image_size)
-    dataset, meta = made_once(folder, _read, lambda place: _decode(recipe, image_size, place))
-    if left_out := meta["undecodable"]:
-        small = meta["too_small"]
-        with_them = f", and with them the classes that they leave too small: {preview(small)}" if small else ""
-        warnings.warn(
-            f"{recipe.location}: {len(left_out)} images do not decode and are left out: {preview(left_out)}{with_them}",
-            stacklevel=3,
-        )
+    dataset = made_once(folder, _read, lambda place: _decode(recipe, image_size, place))
+    if dataset.left_out:
+        warnings.warn(f"{recipe.location}: {dataset.left_out}", stacklevel=3)
     return dataset
 
 
@@ -69,9 +64,8 @@ def entry(recipe: Recipe, image_size: int) -> Path:
     )
 
 
-def _read(folder: Path) -> tuple[Dataset, dict]:
-    """The arrays in the folder, memory-mapped, and what is known of them. Raises one of `structure.DAMAGED` where they
-    are absent or not whole."""
+def _read(folder: Path) -> Dataset:
+    """The arrays in the folder, memory-mapped. Raises one of `structure.DAMAGED` where they are absent or not whole."""
     meta = json.loads((folder / "meta.json").read_text())
     splits = {}
     for split, names in meta["class_names"].items():
@@ -80,7 +74,7 @@ def _read(folder: Path) -> tuple[Dataset, dict]:
         if len(images) != len(labels):
             raise ValueError(f"{len(images)} images and {len(labels)} labels of {split}")
         splits[split] = Split(images, labels, tuple(names))
-    return Dataset(meta["name"], splits["train"], splits["validation"], splits.get("test")), meta
+    return Dataset(meta["name"], splits["train"], splits["validation"], splits.get("test"), meta["left_out"])
 
 
 def _decode(recipe: Recipe, image_size: int, folder: Path) -> None:
@@ -112,9 +106,9 @@ def _decode(recipe: Recipe, image_size: int, folder: Path) -> None:
             raise ValueError(f"{recipe.location}: {few}; {listed}")
         class_names[split] = _keep(chosen, decoded[split], absent, folder / split)
         gone |= {chosen.class_names[label] for label in absent}
-    meta = {"name": plan.name, "class_names": class_names}
-    meta |= {"undecodable": list(undecodable), "too_small": sorted(gone)}
-    (folder / "meta.json").write_text(json.dumps(meta))
+    said = f"{len(undecodable)} images do not decode and are left out: {preview(undecodable)}" if undecodable else ""
+    said += f", and with them the classes that they leave too small: {preview(sorted(gone))}" if gone else ""
+    (folder / "meta.json").write_text(json.dumps({"name": plan.name, "class_names": class_names, "left_out": said}))
 
 
 def _too_small(chosen: SplitPlan, decoded: np.ndarray) -> set[int]:

@@ -51,13 +51,15 @@ class Split:
 class Dataset:
     """The splits, and the name for results: the published name only for the published number of classes.
 
-    test: None if the dataset has no test split and is tested on another dataset (landmarks).
+    test: None if the dataset has no test split and is tested on another dataset (landmarks).  left_out: the images that
+    do not decode, in words, if there are any.
     """
 
     name: str
     train: Split
     validation: Split
     test: Split | None
+    left_out: str = ""
 
 
 @dataclass(frozen=True)

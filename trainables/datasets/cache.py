@@ -99,7 +99,7 @@ def _decode(recipe: Recipe, image_size: int, folder: Path) -> None:
     same = len({chosen.class_names for chosen in plan.splits.values()}) == 1  # a label means the same in all
     class_names, gone = {}, set()
     for split, chosen in plan.splits.items():
-        absent = small["train" if same else split]  # a class of ssl that is learned stays, if no image tests it too
+        absent = small["train" if same else split]  # in ssl a class that is trained on stays, tested or not
         left = len(chosen.class_names) - len(small[split] | absent)
         if left < min(2, len(chosen.class_names)):
             few = f"{split} is left with {left} classes of enough images, at least 2 are needed"
@@ -112,7 +112,7 @@ def _decode(recipe: Recipe, image_size: int, folder: Path) -> None:
 
 
 def _too_small(chosen: SplitPlan, decoded: np.ndarray) -> set[int]:
-    """The labels of which too few images have decoded."""
+    """The labels of a split of which too few images have decoded."""
     count = np.bincount(np.array(chosen.labels)[decoded], minlength=len(chosen.class_names))
     return {int(label) for label in np.flatnonzero(count < chosen.images_per_class)}
 

@@ -7,6 +7,7 @@ import argparse
 import os
 import signal
 import sys
+import warnings
 
 if __name__ == "__main__" and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends the imports without a traceback
@@ -24,7 +25,7 @@ from tqdm import tqdm
 from trainables import trained
 from trainables.console import chosen_device, run
 from trainables.datasets.cache import AHEAD, MAX_UNDECODABLE
-from trainables.datasets.folder import IMAGES
+from trainables.datasets.folder import IMAGES, unread
 from trainables.datasets.source import Source
 from trainables.datasets.structure import in_order, local_path, preview
 from trainables.training.cuda_graphs import open_queues
@@ -66,6 +67,8 @@ def embed(
         raise ValueError(f"{root}: there is no such folder or zip archive")
     source = Source((root,), IMAGES)
     names = sorted(source.members)
+    if others := unread(source):
+        warnings.warn(f"{root}: {others} files are not read and are left out", stacklevel=2)
     if not names:
         raise ValueError(f"{root}: no image is in it")
     damaged: dict[str, str] = {}

@@ -48,7 +48,8 @@ class TrainedNetwork(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         """Embeddings [n, d] of images [n, c, h, w], uint8 or float in [0, 1]; unit vectors if the loss takes those.
-        Only the central `setup.input_size` x `setup.input_size` px are used. ValueError for smaller images."""
+        h = w = `setup.image_size`, to which the training decoded them; ValueError for other sizes. Of these the central
+        `setup.input_size` px are used."""
         return self.embedder(self._prepared(images))
 
     def features(self, images: Tensor) -> Tensor:
@@ -77,6 +78,10 @@ class TrainedNetwork(nn.Module):
     def _prepared(self, images: Tensor) -> Tensor:
         if images.ndim != 4 or images.shape[1] != self.channels:
             raise ValueError(f"images {list(images.shape)}: [n, {self.channels}, height, width] is required")
+        (height, width), size = images.shape[2:], self.setup.image_size
+        if (height, width) != (size, size):
+            said = f"the training decoded them to {size} x {size}: crop and resize them, or take network.photo(FILE)"
+            raise ValueError(f"images of {height} x {width} pixels: {said}")
         return normalise(centre(images, self.setup.input_size))
 
 
@@ -116,7 +121,8 @@ def load(file: str | Path | BinaryIO, network: str | None = None) -> TrainedNetw
     name = saved["setup"]["network"]
     own = name if ":" in name and not is_librarys(name) else None
     if own != network:
-        raise ValueError(f"{where}: its network is {name!r}, asked for was network={network!r}")
+        hint = f"; your own is named by network={own!r} (--own-network {own})" if own else ""
+        raise ValueError(f"{where}: its network is {name!r}, asked for was network={network!r}{hint}")
     try:
         return TrainedNetwork(saved)
     except (AttributeError, KeyError, TypeError) as error:

@@ -86,6 +86,7 @@ class TrainTrial(tune.Trainable):
             data = DeviceData.load(setup, data_root, device, download)
         except ValueError as error:
             raise UnusableData(str(error)) from error
+        self._left_out = data.left_out
         self._pack = Pack(setup, data, device, at_once=at_once, begun=self._resume)
         self._begin(config)
 
@@ -98,7 +99,7 @@ class TrainTrial(tune.Trainable):
         shared = {name: value for name, value in config.items() if name != PACK}
         configurations = [shared | own for own in config[PACK]] if PACK in config else [config]
         now = datetime.now(UTC)
-        self._members = [Member(configuration, now) for configuration in configurations]
+        self._members = [Member(configuration, now, self._left_out) for configuration in configurations]
         self._pack.begin(configurations)
         for index, member in enumerate(self._members):
             try:

@@ -300,6 +300,12 @@ def test_a_file_that_cannot_be_read_is_named_beside_findings_in_others(check, tm
     assert lines and all("autoDelete: true is missing" in line for line in lines)
 
 
+@pytest.mark.parametrize("start", ["# ours\n", '{\n  "Description": "ours",\n  "'])
+def test_a_template_of_another_kind_is_passed_over(check, tmp_path, start):
+    path = written(tmp_path, f"{start}AWSTemplateFormatVersion: x\nA: !Equals [!Ref B, '']\n")
+    assert check(path) == (0, [f"{path}: not checked: an AWS CloudFormation template"], [])
+
+
 @pytest.mark.parametrize(
     "absent, file", [("jsonschema", "clusters/gcp.yaml"), ("botocore.validate", "clusters/gpu.yaml")]
 )

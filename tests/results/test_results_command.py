@@ -4,6 +4,7 @@ import math
 import os
 import tempfile
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from rows import evaluation, full, minimal
@@ -142,6 +143,11 @@ def test_clean_lists_and_asks_and_removes_no_more_than_it_listed(folder, leftove
         *listed, answer = said(capsys, "clean", folder, "demo", status=1)
         assert len(listed) == 2 and answer == "nothing is removed"
         assert "demo/checkpoints/a.pt" in listed[0] and tune_prefix(folder, "demo") in listed[1]
+        assert leftovers() == before
+    for nobody in (EOFError, RuntimeError):
+        monkeypatch.setattr("builtins.input", Mock(side_effect=nobody))
+        [error] = said(capsys, "clean", folder, "demo", status=2)
+        assert error.startswith("error: nobody answers here: nothing is removed; --yes")
         assert leftovers() == before
     monkeypatch.setattr("builtins.input", lambda question: "y")
     assert main(["clean", str(folder), "demo"]) == 0

@@ -11,6 +11,7 @@ import pytest
 from fake_trials import FakeTrial
 from studies import empty
 
+from trainables.training.member import LEFT_OUT
 from trainables.trial import ANEW, TROUBLES, UNKEPT, UNSAVED
 from tune_cd.run.failures import StudyStopper
 from tune_cd.run.portfolio import ORIGIN
@@ -128,15 +129,16 @@ def test_troubles_of_trainings_are_said_once_and_each_new_beginning(monkeypatch,
     progress = progress_of()
     reason = "No space left\non hunter2hunter2"
     for number in (0, 1):
-        troubles = {UNSAVED: reason, UNKEPT: reason, ANEW: "it is damaged"}
+        troubles = {UNSAVED: reason, UNKEPT: reason, ANEW: "it is damaged", LEFT_OUT: "1 images do not decode"}
         progress.ended(config_of(number), {"val_score": 0.5, TROUBLES: troubles}, 1.0)
     told = capsys.readouterr().out.splitlines()
     assert sum("a state cannot be saved" in line for line in told) == 1
     assert sum("a trained network was not kept: No space left on ***" in line for line in told) == 1
+    assert told.count("warning: not all data are used: 1 images do not decode") == 1
     assert [line for line in told if "again at" in line] == [
         f"warning: cd-0000{n} began again at image 0: it is damaged" for n in (0, 1)
     ]
-    assert sum(line.startswith("warning: ") for line in told) == 4 and not any("hunter2" in line for line in told)
+    assert sum(line.startswith("warning: ") for line in told) == 5 and not any("hunter2" in line for line in told)
 
 
 DATA = """The actor died because of an error raised in its creation task, ray::TrainTrial.__init__() (pid=1)

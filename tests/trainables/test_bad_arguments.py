@@ -27,6 +27,8 @@ LOSSES = [
     *((partial(terms, *wrong), words) for terms in (margin_terms, infonce_terms) for wrong, words in (
         ((EYE[0], FEW), r"shape \(4,\).*\[b, d\]"),
         ((EYE.long(), FEW), "z is torch.int64"),
+        ((EYE.numpy(), FEW), "z is of type ndarray; a tensor is required"),
+        ((EYE, [0, 0, 1, 1]), "labels is of type list; a tensor is required"),
         ((EYE, FEW[:3]), r"labels have shape \(3,\); \[4\]"),
         ((EYE, FEW.float()), "labels are torch.float32"),
         ((EYE, FEW, 0.5, "l1"), "distance is 'l1'; one of euclidean, cosine"),
@@ -35,6 +37,7 @@ LOSSES = [
       for terms in (alignment_uniformity_terms, barlow_twins_terms, siglip_terms, vicreg_terms) for wrong, words in (
         ((torch.ones(4), torch.ones(4, 2)), r"z is torch.float32 of shape \(4,\); .* \[n, d\]"),
         ((torch.ones(4, 2), torch.ones(4, 2).long()), "other is torch.int64"),
+        ((torch.ones(4, 2), [[1.0, 1.0]] * 4), "other is of type list; a tensor is required"),
         ((torch.ones(4, 2), torch.ones(4, 3)), r"z has shape \(4, 2\), other \(4, 3\)"),
         ((torch.ones(1, 2), torch.ones(1, 2)), r"\(1, 2\); equal shapes \[n, d\] of 2 images or more"),
     )),
@@ -78,7 +81,9 @@ PROBE = [
         ((X, Y[:3]), r"train_labels are torch.int64 of shape \(3,\); integers of shape \[4\]"),
         ((X, Y.float()), "train_labels are torch.float32"),
         ((X, Y - 1), "train_labels reach down to -1"),
+        ((X, ["a", "b", "a", "b"]), "labels are of several kinds"),
     )),
+    (partial(linear_probe, X, [*"bccb"], X, [*"aabc"]), "test_labels reach 2; the training labels reach 1 only"),
     (partial(linear_probe, X, Y, X, Y + 1), "test_labels reach 2; the training labels reach 1 only"),
     (partial(linear_probe, X, Y, torch.ones(4, 3), Y), "train_features have 2 dimensions, test_features 3"),
     (partial(linear_probe, X, Y, X * math.nan, Y), "test_features are not finite"),

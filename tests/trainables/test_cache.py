@@ -155,15 +155,18 @@ def test_a_class_that_damage_leaves_too_small_is_left_out_and_named(tmp_path):
         assert np.array_equal(rest.images, before.images) and np.array_equal(rest.labels, before.labels)
 
 
-def test_in_ssl_a_class_that_one_split_lost_is_left_out_of_all(tmp_path):
+@pytest.mark.parametrize("lost, kept, tested", [("test/class 1/0.png", [0, 1, 2], [0, 2]),
+                                                ("train/class 0/0.png", [1, 2], [0, 1])])  # fmt: skip
+def test_in_ssl_a_class_stays_while_training_has_it(tmp_path, lost, kept, tested):
     """A label means the same in all splits: the probe learns it in one and is scored in another."""
     image = [encoded(np.full((8, 8, 3), 50 * n, np.uint8), "PNG") for n in range(3)]
-    counts = {"train": 40, "val": 4, "test": 1}
-    names = ((split, n, i) for split, count in counts.items() for n in range(3) for i in range(count))
+    counts = {"train": (1, 60, 60), "val": (4, 4, 4), "test": (1, 1, 1)}
+    names = ((split, n, i) for split, count in counts.items() for n in range(3) for i in range(count[n]))
     files = {f"{split}/class {n}/{i}.png": image[n] for split, n, i in names}
-    root = write_folder(tmp_path / "own", files | {"test/class 1/0.png": b"?"})
-    with pytest.warns(UserWarning, match="own/test/class 1/0.png, and with them .* class 1$"):
+    root = write_folder(tmp_path / "own", files | {lost: b"?"})
+    with pytest.warns(UserWarning, match=f"own/{lost}{'' if 0 in kept else ', and with them .* class 0'}$"):
         dataset = cache.load(folder.recipe([root], "ssl"), 8)
     for split in splits(dataset):
-        assert split.class_names == ("class 0", "class 2")
-        assert np.array_equal(split.images.mean(axis=(1, 2, 3)), 100 * split.labels)
+        assert split.class_names == tuple(f"class {n}" for n in kept)
+        assert np.array_equal(split.images.mean(axis=(1, 2, 3)), 50 * np.array(kept)[split.labels])
+    assert np.unique(dataset.test.labels).tolist() == tested

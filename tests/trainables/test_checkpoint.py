@@ -50,10 +50,10 @@ def test_the_state_of_another_training_is_refused(tmp_path):
     checkpoint.save(begun(), tmp_path / "training.pt")
     for other, said in (
         (begun(seed=1), "seed 0, not 1"),
-        (begun(SETUP, DATA, H | {"Lambda_p": 0.4}), "'Lambda_p': 0.3"),
-        (begun(replace(SETUP, margin=0.4)), "'margin': 0.5"),
+        (begun(SETUP, DATA, H | {"Lambda_p": 0.4}), "Lambda_p 0.3, not 0.4"),
+        (begun(replace(SETUP, margin=0.4)), "margin 0.5, not 0.4"),
     ):
-        with pytest.raises(ValueError, match=said):
+        with pytest.raises(ValueError, match=f"another training: {said}$"):
             checkpoint.load(other, tmp_path / "training.pt")
 
 

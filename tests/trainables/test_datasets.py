@@ -151,7 +151,7 @@ def test_missing_data_says_what_was_tried_and_where_to_get_it(tmp_path, monkeypa
     with pytest.raises(FileNotFoundError) as error:
         check_source(name)
     tried = (str(tmp_path / "shelf"), str(tmp_path / "home/.cache/tune_cd"))
-    for expected in (*tried, "Expected: ", origin, "or add --download"):
+    for expected in (*tried, "--data-root or $TUNE_CD_DATA", "Expected: ", origin, "or add --download"):
         assert expected in str(error.value)
     with pytest.raises(FileNotFoundError, match="nowhere"):
         check_source(name, tmp_path / "nowhere")

@@ -46,9 +46,11 @@ def test_vectors_are_those_of_one_image_at_a_time(tmp_path, network, capsys):
 
 
 def test_an_archive_is_embedded_as_its_folder(tmp_path, network):
-    files = {f"deep/{n}.jpg": photo(n, 0) for n in range(3)} | {"notes.txt": b"no image"}
+    files = {f"deep/{n}.jpg": photo(n, 0) for n in range(3)} | {"notes.txt": b"no image", "deep/3.heic": b""}
     folder, archive = write_folder(tmp_path / "folder", files), write_zip(tmp_path / "some.zip", files)
-    one, other = (embedded(network, place, tmp_path / "v.parquet") for place in (folder, archive))
+    with pytest.warns(UserWarning, match="1 .heic files are not read") as warned:
+        one, other = (embedded(network, place, tmp_path / "v.parquet") for place in (folder, archive))
+    assert len(warned) == 2
     assert one[0] == other[0] == [f"deep/{n}.jpg" for n in range(3)] and np.array_equal(one[1], other[1])
 
 

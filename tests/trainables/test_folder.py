@@ -237,7 +237,7 @@ def test_classes_of_too_few_images_are_left_out_and_named(tmp_path, task, few, l
     assert every(plan, "data/") == set(files())
 
 
-CLASS_FOLDERS, SHARE = "Expected: .* sub-folder a class", "images to share with a split, but"
+CLASS_FOLDERS, SHARE = "Expected: as --data-root, .* sub-folder a class", "images to share with a split, but"
 REFUSED = [
     ("dml", {"readme.txt": b""}, f"no images found. {CLASS_FOLDERS}"),
     ("dml", files() | {"a.png": b"", "b.JPG": b""}, f"in no class folder: a.png, b.JPG. {CLASS_FOLDERS}"),

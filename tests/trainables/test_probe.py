@@ -43,6 +43,16 @@ def test_probes_trained_together_are_those_trained_alone(standardised):
     assert linear_probe(x[3], y, x_test[3], y_test, **settings | {"seed": 4}) != alone[3], "the seed decides"
 
 
+def test_arrays_lists_and_names_are_taken_as_tensors_are():
+    (x, y), (x_test, y_test) = clusters(200, 5, seed=2, spread=2.0), clusters(200, 5, seed=3, spread=2.0)
+    expected = linear_probe(x, y, x_test, y_test, epochs=3)
+    assert linear_probe(x.numpy(), y.tolist(), x_test.numpy(), y_test.numpy(), epochs=3) == expected
+    order = list(dict.fromkeys(y.tolist()))  # names are numbered as they appear
+    y, y_test = ([order.index(label) for label in labels.tolist()] for labels in (y, y_test))
+    named, named_test = ([f"class {order[number]}" for number in numbers] for numbers in (y, y_test))
+    assert linear_probe(x, named, x_test, named_test, epochs=3) == linear_probe(x, y, x_test, y_test, epochs=3)
+
+
 @pytest.mark.parametrize("where", ["train", "test"])
 def test_a_member_that_is_not_finite_has_no_accuracy_and_changes_no_other(where):
     (x, y), (x_test, y_test) = stacked(3, 300, seed=8), stacked(3, 200, seed=9)

@@ -15,6 +15,7 @@ from trainings import SETUP as USUAL
 from trainables import trained
 from trainables import trial as module
 from trainables.training.loop import Training
+from trainables.training.member import LEFT_OUT
 from trainables.training.watchdog import OVERDUE
 from trainables.trial import ANEW, PACK, TROUBLES, UNKEPT, UNSAVED, UNSTORED, TrainTrial
 
@@ -211,6 +212,15 @@ def test_a_network_is_kept_before_its_training_is_on_record(make):
     network = trained.load(io.BytesIO(file))
     assert config == SETTINGS[0] and network.h == {name: config[name] for name in network.h}
     assert score == recorder.ended[0][1].val_score == network.val_score
+
+
+def test_images_that_do_not_decode_are_said_with_each_report(make, monkeypatch):
+    """The warning of the process itself is not shown where it is driven from."""
+    monkeypatch.setattr(module.DeviceData, "load", lambda *_: replace(DATA, left_out="a.jpg does not decode"))
+    trial = make(SETTINGS[0], InMemory())
+    reports = driven(trial)
+    trial.reset_config(SETTINGS[1])
+    assert all(report[TROUBLES] == {LEFT_OUT: "a.jpg does not decode"} for report in reports + driven(trial))
 
 
 def test_a_network_that_cannot_be_kept_costs_nothing_else(make):

@@ -18,7 +18,7 @@ class DeviceData:
 
     Each split is (images uint8 [n, c, h, w], labels int64 [n] on the device). Images are on the device too, unless they
     would fill it; then, and on the CPU, they are the memory map that all processes of a machine share.
-    test: None for a dataset that is tested on a benchmark.
+    test: None for a dataset that is tested on a benchmark.  left_out: as in `Dataset`.
     """
 
     name: str
@@ -26,6 +26,7 @@ class DeviceData:
     validation: tuple[Tensor, Tensor]
     test: tuple[Tensor, Tensor] | None = None
     benchmark: Benchmark | None = None
+    left_out: str = ""
 
     @classmethod
     def load(cls, setup: Setup, data_root: str | None, device: torch.device, download: bool = False) -> "DeviceData":
@@ -43,7 +44,7 @@ class DeviceData:
         tensors = {name: _tensors(split, device, resident) for name, split in splits.items()}
         if device.type == "cuda":
             torch.cuda.synchronize(device)  # trainings read them on streams of their own
-        return cls(data.name, **tensors, benchmark=benchmark)
+        return cls(data.name, **tensors, benchmark=benchmark, left_out=data.left_out)
 
 
 def take(images: Tensor, indices: Tensor) -> Tensor:

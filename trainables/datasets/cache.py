@@ -21,7 +21,6 @@ from numpy.lib.format import open_memmap
 
 from trainables.datasets.structure import (
     Dataset,
-    Plan,
     Recipe,
     Render,
     Split,
@@ -33,7 +32,7 @@ from trainables.datasets.structure import (
     preview,
 )
 
-FORMAT = 2  # raise it when the same source would give other arrays
+FORMAT = 3  # raise it when the same source would give other arrays
 MAX_UNDECODABLE = 0.01  # of a dataset's images; more than a few stray files means damaged data
 AHEAD = 4  # decoded images per thread that may wait for an earlier one, at most 3 MB each at 1024 px
 
@@ -51,14 +50,9 @@ def load(recipe: Recipe, image_size: int) -> Dataset:
     Warns of images that were left out because they do not decode; raises ValueError if these are more than 1 %.
     """
     folder = entry(recipe, image_size)
-    dataset, meta = made_once(folder, _read, lambda place: _decode(recipe, image_size, place))
-    if left_out := meta["undecodable"]:
-        small = meta["too_small"]
-        with_them = f", and with them the classes that they leave too small: {preview(small)}" if small else ""
-        warnings.warn(
-            f"{recipe.location}: {len(left_out)} images do not decode and are left out: {preview(left_out)}{with_them}",
-            stacklevel=3,
-        )
+    dataset = made_once(folder, _read, lambda place: _decode(recipe, image_size, place))
+    if dataset.left_out:
+        warnings.warn(f"{recipe.location}: {dataset.left_out}", stacklevel=3)
     return dataset
 
 
@@ -70,9 +64,8 @@ def entry(recipe: Recipe, image_size: int) -> Path:
     )
 
 
-def _read(folder: Path) -> tuple[Dataset, dict]:
-    """The arrays in the folder, memory-mapped, and what is known of them. Raises one of `structure.DAMAGED` where they
-    are absent or not whole."""
+def _read(folder: Path) -> Dataset:
+    """The arrays in the folder, memory-mapped. Raises one of `structure.DAMAGED` where they are absent or not whole."""
     meta = json.loads((folder / "meta.json").read_text())
     splits = {}
     for split, names in meta["class_names"].items():
@@ -81,7 +74,7 @@ def _read(folder: Path) -> tuple[Dataset, dict]:
         if len(images) != len(labels):
             raise ValueError(f"{len(images)} images and {len(labels)} labels of {split}")
         splits[split] = Split(images, labels, tuple(names))
-    return Dataset(meta["name"], splits["train"], splits["validation"], splits.get("test")), meta
+    return Dataset(meta["name"], splits["train"], splits["validation"], splits.get("test"), meta["left_out"])
 
 
 def _decode(recipe: Recipe, image_size: int, folder: Path) -> None:
@@ -102,28 +95,26 @@ def _decode(recipe: Recipe, image_size: int, folder: Path) -> None:
         raise ValueError(
             f"{recipe.location}: {len(undecodable)} of {total} images do not decode, at most 1 % may: {listed}"
         )
-    small = _too_small(plan, decoded)
-    class_names = {}
+    small = {split: _too_small(chosen, decoded[split]) for split, chosen in plan.splits.items()}
+    same = len({chosen.class_names for chosen in plan.splits.values()}) == 1  # a label means the same in all
+    class_names, gone = {}, set()
     for split, chosen in plan.splits.items():
-        names = class_names[split] = _keep(chosen, decoded[split], small[split], folder / split)
-        if len(names) < min(2, len(chosen.class_names)):
-            few = f"{split} is left with {len(names)} classes of enough images, at least 2 are needed"
+        absent = small["train" if same else split]  # in ssl a class that is trained on stays, tested or not
+        left = len(chosen.class_names) - len(small[split] | absent)
+        if left < min(2, len(chosen.class_names)):
+            few = f"{split} is left with {left} classes of enough images, at least 2 are needed"
             raise ValueError(f"{recipe.location}: {few}; {listed}")
-    gone = {plan.splits[split].class_names[label] for split, labels in small.items() for label in labels}
-    meta = {"name": plan.name, "class_names": class_names}
-    meta |= {"undecodable": list(undecodable), "too_small": sorted(gone)}
-    (folder / "meta.json").write_text(json.dumps(meta))
+        class_names[split] = _keep(chosen, decoded[split], absent, folder / split)
+        gone |= {chosen.class_names[label] for label in absent}
+    said = f"{len(undecodable)} images do not decode and are left out: {preview(undecodable)}" if undecodable else ""
+    said += f", and with them the classes that they leave too small: {preview(sorted(gone))}" if gone else ""
+    (folder / "meta.json").write_text(json.dumps({"name": plan.name, "class_names": class_names, "left_out": said}))
 
 
-def _too_small(plan: Plan, decoded: dict[str, np.ndarray]) -> dict[str, set[int]]:
-    """Split -> the labels of which too few images have decoded. Where a label means the same in all splits, as in ssl,
-    it is left out of all."""
-    small = {}
-    for split, chosen in plan.splits.items():
-        count = np.bincount(np.array(chosen.labels)[decoded[split]], minlength=len(chosen.class_names))
-        small[split] = {int(label) for label in np.flatnonzero(count < chosen.images_per_class)}
-    same = len({chosen.class_names for chosen in plan.splits.values()}) == 1
-    return dict.fromkeys(small, set().union(*small.values())) if same else small
+def _too_small(chosen: SplitPlan, decoded: np.ndarray) -> set[int]:
+    """The labels of a split of which too few images have decoded."""
+    count = np.bincount(np.array(chosen.labels)[decoded], minlength=len(chosen.class_names))
+    return {int(label) for label in np.flatnonzero(count < chosen.images_per_class)}
 
 
 def _keep(chosen: SplitPlan, decoded: np.ndarray, small: set[int], place: Path) -> list[str]:
@@ -135,8 +126,9 @@ def _keep(chosen: SplitPlan, decoded: np.ndarray, small: set[int], place: Path) 
         shorter = images.with_suffix(".shorter.npy")
         np.save(shorter, np.load(images, mmap_mode="r")[kept])
         os.replace(shorter, images)
-    np.save(f"{place}_labels.npy", np.unique(labels[kept], return_inverse=True)[1].astype(np.int64))
-    return [name for label, name in enumerate(chosen.class_names) if label not in small]
+    left = [label for label in range(len(chosen.class_names)) if label not in small]
+    np.save(f"{place}_labels.npy", np.searchsorted(left, labels[kept]))
+    return [chosen.class_names[label] for label in left]
 
 
 def _decode_images(

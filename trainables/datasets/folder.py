@@ -33,9 +33,9 @@ SPLIT_FOLDERS = {
 """Name of a top folder, in small letters -> its split."""
 
 LAYOUT = (
-    "a directory or a zip archive with one sub-folder a class and its .jpg, .jpeg, .jfif, .png, .webp, .bmp, .tif, "
-    ".tiff or .gif images in it, at any depth; or sub-folders train, and test, val or both, with one sub-folder a "
-    "class in each; for task ssl without classes the images alone"
+    "as --data-root, a directory or a zip archive with one sub-folder a class and its .jpg, .jpeg, .jfif, .png, .webp, "
+    ".bmp, .tif, .tiff or .gif images in it, at any depth; or sub-folders train, and test, val or both, with one "
+    "sub-folder a class in each; for task ssl without classes the images alone"
 )
 NO_CLASS = "none"
 """The class of all images that have none."""
@@ -71,8 +71,7 @@ def recipe(roots: list[Path], task: str | None = None) -> Recipe:
 def _plan(source: Source, task: str, name: str) -> Plan:
     prefix = _prefix(source)
     images = sorted(member.removeprefix(prefix) for member in source.members)
-    unread = Counter(PurePosixPath(name).suffix.lower() for name, _ in sorted(source.listing) if _UNREAD.search(name))
-    others = ", ".join(f"{count:,} {ending or 'without an ending'}" for ending, count in unread.most_common())
+    others = unread(source)
     if not images:
         found = f", but {others}" if others else ""
         raise ValueError(f"{source.location}: no images found{found}. Expected: {LAYOUT}")
@@ -91,6 +90,12 @@ def _plan(source: Source, task: str, name: str) -> Plan:
         plans[split] = SplitPlan.of(members, images_per_class=2 if task == "dml" else 1)
     content = f"{len(sizes):,} images of {sum(size for _, size in sizes):,} bytes, digest {digest}"
     return Plan(f"{name}-{digest[:DIGITS]}", 3, plans, content)
+
+
+def unread(source: Source) -> str:
+    """Numbers of files that may be images of kinds that are not read, as "2 .heic, 1 .avif"; "" without any."""
+    found = Counter(PurePosixPath(name).suffix.lower() for name, _ in sorted(source.listing) if _UNREAD.search(name))
+    return ", ".join(f"{count:,} {ending or 'without an ending'}" for ending, count in found.most_common())
 
 
 def _prefix(source: Source) -> str:

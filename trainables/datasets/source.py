@@ -209,7 +209,10 @@ def missing_data(
 ) -> FileNotFoundError:
     """The error for data that is not found: places tried, expected layout, origin. download: suggest --download."""
     places, hint = ", ".join(map(str, tried)), ", or add --download" if download else ""
-    return FileNotFoundError(f"no {dataset} data found in {places}\nExpected: {layout}\nGet it from: {origin}{hint}")
+    elsewhere = "; another place is named by --data-root or $TUNE_CD_DATA" if download else ""  # else `layout` names it
+    return FileNotFoundError(
+        f"no {dataset} data found in {places}{elsewhere}\nExpected: {layout}\nGet it from: {origin}{hint}"
+    )
 
 
 def _open_zip(path: Path) -> zipfile.ZipFile:

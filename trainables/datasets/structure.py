@@ -38,7 +38,7 @@ class Split:
     """One part of a dataset.
 
     images: uint8 [n, c, h, w], 0..255, usually a copy-on-write memory map: writing to it changes no file.
-    labels: int64 [n], 0..n_classes-1, every class present.
+    labels: int64 [n], 0..n_classes-1, every class present; after damage in ssl, every class in training alone.
     class_names: the name of each label.
     """
 
@@ -51,13 +51,15 @@ class Split:
 class Dataset:
     """The splits, and the name for results: the published name only for the published number of classes.
 
-    test: None if the dataset has no test split and is tested on another dataset (landmarks).
+    test: None if the dataset has no test split and is tested on another dataset (landmarks).  left_out: the images that
+    do not decode, in words, if there are any.
     """
 
     name: str
     train: Split
     validation: Split
     test: Split | None
+    left_out: str = ""
 
 
 @dataclass(frozen=True)

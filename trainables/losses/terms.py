@@ -132,12 +132,20 @@ def pair_statistics(z: Tensor, labels: Tensor) -> dict[str, Tensor]:
 
 def check_batch(z: Tensor, labels: Tensor) -> None:
     """Raise ValueError unless z is [b, d] floating point and labels are [b] integers. Reads no values."""
+    check_tensors(z=z, labels=labels)
     if z.ndim != 2 or not z.is_floating_point():
         raise ValueError(f"z is {z.dtype} of shape {tuple(z.shape)}; floating point of shape [b, d] is expected")
     if labels.shape != z.shape[:1]:
         raise ValueError(f"labels have shape {tuple(labels.shape)}; [{z.shape[0]}] is expected, one label a row of z")
     if labels.is_floating_point() or labels.is_complex():
         raise ValueError(f"labels are {labels.dtype}; integers are expected")
+
+
+def check_tensors(**arguments: Tensor) -> None:
+    """Raise ValueError for arguments of other types."""
+    for name, value in arguments.items():
+        if not isinstance(value, Tensor):
+            raise ValueError(f"{name} is of type {type(value).__name__}; a tensor is required, for the gradients")
 
 
 def cosines(z: Tensor, others: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from trainables.losses.terms import check_batch, cosines
+from trainables.losses.terms import check_batch, check_tensors, cosines
 
 BATCH_NORM_EPSILON = 1e-5  # torch.nn.BatchNorm1d's default, in the authors' code of Barlow Twins
 VARIANCE_EPSILON = 1e-4  # VICReg, sec. 4.1
@@ -91,6 +91,7 @@ def siglip_terms(z: Tensor, other: Tensor, t: float = 10.0, beta: float = -10.0)
 
 def _checked(z: Tensor, other: Tensor) -> tuple[Tensor, Tensor]:
     """Both views in a common type, at least float32. Raises ValueError for other shapes or kinds."""
+    check_tensors(z=z, other=other)
     for name, view in {"z": z, "other": other}.items():
         if view.ndim != 2 or not view.is_floating_point():
             raise ValueError(

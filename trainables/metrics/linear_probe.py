@@ -12,8 +12,11 @@ For the same reason several networks' features are classified side by side: a st
 
 import math
 
+import numpy as np
 import torch
 from torch import Tensor
+
+from trainables.metrics.retrieval import Labels, as_numbers
 
 ADAM_BETAS = (0.9, 0.999)  # torch.optim.Adam's defaults, which the protocol uses
 ADAM_EPSILON = 1e-8
@@ -22,24 +25,28 @@ FLAT = 1e-5  # of a dimension's largest value: a smaller standard deviation is r
 
 @torch.no_grad()
 def linear_probe(
-    train_features: Tensor, train_labels: Tensor, test_features: Tensor, test_labels: Tensor, *, epochs: int = 100,
-    steps: int = 0, batch_size: int = 128, learning_rate: float = 1e-3, standardised: bool = False, seed: int = 0,
+    train_features: Tensor | np.ndarray, train_labels: Labels, test_features: Tensor | np.ndarray, test_labels: Labels,
+    *, epochs: int = 100, steps: int = 0, batch_size: int = 128, learning_rate: float = 1e-3,
+    standardised: bool = False, seed: int = 0,
 ) -> float:  # fmt: skip
     """Accuracy in [0, 1] on the test features of a linear classifier trained on the training features.
 
     Everything happens on the training features' device. Equal seeds give equal results on the CPU; the global random
     state is neither used nor changed.
-    train_features, test_features: [n, d] floating point, computed in float32.  train_labels, test_labels: [n] integers
-    from 0 on; the largest training label sets the number of classes.  epochs: passes over the training features.
+    train_features, test_features: [n, d] floating point (tensors or arrays), computed in float32.  train_labels,
+    test_labels: [n] strings, or integers from 0 on, of which the largest in training sets the number of classes
+    (tensors, arrays or lists).  epochs: passes over the training features.
     steps: the least number of steps; if `epochs` have fewer, more epochs are run.  batch_size: features per step; the
     last batch of an epoch may be smaller.  learning_rate: Adam's.  standardised: whether each dimension is first given
     mean 0 and standard deviation 1 over the training features, as MAE's probe does (He et al. 2022, appendix A); one
     without spread becomes 0.  seed: of the initial weights and of the shuffling.
     Raises ValueError for other shapes, features that are not finite, labels out of range, settings not positive.
     """
-    check_features(train_features, test_features)
+    train, test = torch.as_tensor(train_features), torch.as_tensor(test_features)
+    check_features(train, test)
+    y, y_test = as_numbers(train_labels, test_labels)
     accuracies = linear_probes(
-        train_features[None], train_labels, test_features[None], test_labels,
+        train[None], y, test[None], y_test,
         epochs=epochs, steps=steps, batch_size=batch_size, learning_rate=learning_rate, standardised=standardised,
         seed=seed,
     )  # fmt: skip

@@ -202,11 +202,8 @@ def _unit_rows(embeddings: Tensor) -> Tensor:
 
 def _classes(labels: Labels, images: int, device: torch.device) -> tuple[Tensor, Tensor]:
     """Class numbers [N] from 0 on, and the number R of relevant images [N], both on the device."""
-    if not isinstance(labels, Tensor) and (given := np.asarray(labels)).dtype.kind in "USO":
-        if not all(isinstance(label, (str, bytes)) for label in given.flat):
-            raise ValueError("labels are of several kinds; integers or strings are expected")
-        labels = np.unique(given, return_inverse=True)[1].reshape(given.shape)
-    labels = torch.as_tensor(labels, device=device)
+    [labels] = as_numbers(labels)
+    labels = labels.to(device)
     if labels.shape != (images,) or labels.is_floating_point() or labels.is_complex():
         raise ValueError(
             f"labels are {labels.dtype} of shape {tuple(labels.shape)}; "
@@ -214,6 +211,20 @@ def _classes(labels: Labels, images: int, device: torch.device) -> tuple[Tensor,
         )
     _, classes, sizes = labels.unique(return_inverse=True, return_counts=True)
     return classes, sizes[classes] - 1
+
+
+def as_numbers(*several: Labels) -> list[Tensor]:
+    """Labels as tensors. Strings are numbered from 0 on, alike in all, as they appear. Raises ValueError for labels of
+    several kinds."""
+    arrays = (np.asarray(labels) for labels in several if not isinstance(labels, Tensor))
+    named = [labels for labels in arrays if labels.dtype.kind in "USO"]
+    if not named:
+        return [torch.as_tensor(labels) for labels in several]
+    if len(named) < len(several) or not all(isinstance(one, (str, bytes)) for labels in named for one in labels.flat):
+        raise ValueError("labels are of several kinds; integers or strings are expected")
+    names, first = np.unique(np.concatenate([labels.ravel() for labels in named]), return_index=True)
+    numbers = first.argsort().argsort()
+    return [torch.as_tensor(numbers[np.searchsorted(names, labels)]) for labels in named]
 
 
 def _ranked(z: Tensor, queries: Tensor, depths: list[int], block_bytes: int) -> Iterator[tuple[Tensor, Tensor, int]]:

@@ -196,11 +196,13 @@ class Training:
 
     def load_state(self, state: dict) -> None:
         """Resume from `state()`. Raises ValueError for the state of another training, naming what differs."""
-        identity = self._identity()
-        differs = [name for name in identity if state.get(name) != identity[name]]
-        if differs:
-            listed = ", ".join(f"{name} {state.get(name)!r}, not {identity[name]!r}" for name in differs)
-            raise ValueError(f"the state of another training: {listed}")
+        told, own = (
+            {name: one.get(name) for name in ("data", "seed")} | one.get("setup", {}) | one.get("h", {})
+            for one in (state, self._identity())
+        )
+        pairs = {name: (told.get(name, "absent"), own.get(name, "absent")) for name in own | told}
+        if differs := [f"{name} {was!r}, not {is_now!r}" for name, (was, is_now) in pairs.items() if was != is_now]:
+            raise ValueError(f"the state of another training: {', '.join(differs)}")
         self.generator.set_state(state["generator"].cpu())  # first: a GPU's and a CPU's do not fit each other
         with aside([self]):
             self.model.load_state_dict(state["model"])

@@ -17,10 +17,11 @@ UNTIL = "until"  # the share of its full length at which a training pauses; with
 # keys of a report
 LOOKS = "looks"  # [images seen, score] of the latest evaluation; of all, once the training has ended or paused
 UNSTORED = "unstored"  # the row and curve that the recorder could not store; the reader of the report stores them
-TROUBLES = "troubles"  # what went wrong beside the training, {UNSAVED, ANEW or UNKEPT: the reason}
+TROUBLES = "troubles"  # what went wrong beside the training, {one of the following: the reason}
 UNSAVED = "unsaved"  # its latest state could not be saved
 ANEW = "anew"  # it began again at image 0
 UNKEPT = "unkept"  # its network was not kept
+LEFT_OUT = "left out"  # images of the data do not decode
 
 ROUNDING = 1e-9  # tolerance of a share
 
@@ -56,6 +57,7 @@ class Member:
 
     config: dict
     started_at: datetime  # of the trial, until the training starts; it may fail before
+    left_out: str = ""  # the images of its data that do not decode, in words
     began: float = math.nan  # the start on the monotonic clock
     due: float = math.inf  # when the next state is saved
     arrived: bool = False  # its saved state is already where it is to pause
@@ -91,4 +93,5 @@ class Member:
 
     def told(self) -> dict:
         """Its latest report, with its troubles."""
-        return self.report | ({TROUBLES: dict(self.troubles)} if self.troubles else {})
+        troubles = self.troubles | ({LEFT_OUT: self.left_out} if self.left_out else {})
+        return self.report | ({TROUBLES: troubles} if troubles else {})

@@ -45,7 +45,7 @@ def main(argv: list[str] | None = None) -> int:
         warnings.showwarning = lambda message, *_: print(f"warning: {message}", file=sys.stderr)
         try:
             return int(options.command(options))
-        except (ValueError, OSError, EOFError) as error:  # nobody answers `clean`
+        except (ValueError, OSError) as error:
             print(f"error: {error}", file=sys.stderr)
             return BAD_INPUT
 
@@ -107,7 +107,11 @@ def _clean(options: argparse.Namespace) -> int:
     if not (states or folders):
         return 0
     said = "trainings that are paused begin again if the study goes on" if states else "the study needs none"
-    if not (options.yes or input(f"{said}. Remove all of these? [y/N] ").strip().lower() in ("y", "yes")):
+    try:
+        agreed = options.yes or input(f"{said}. Remove all of these? [y/N] ").strip().lower() in ("y", "yes")
+    except (EOFError, RuntimeError):  # the input is at its end, or closed
+        raise ValueError("nobody answers here: nothing is removed; --yes removes without asking") from None
+    if not agreed:
         print("nothing is removed")
         return FOUND
     remove(options.results, options.study, states, folders)

@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 from tqdm import tqdm
 
+from trainables.training.member import LEFT_OUT
 from trainables.trial import ANEW, TROUBLES, UNKEPT, UNSAVED
 from tune_cd.results.redaction import redact
 from tune_cd.results.rows import trial_name
@@ -21,6 +22,7 @@ SAID = {
     UNSAVED: "a state cannot be saved; a training that pauses without one goes on from an earlier state, or anew",
     UNKEPT: "a trained network was not kept",
     ANEW: "began again at image 0",
+    LEFT_OUT: "not all data are used",
 }
 STATUS = "{bar:8} {desc}, {elapsed}, about {remaining} left"
 

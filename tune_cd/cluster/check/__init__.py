@@ -45,6 +45,9 @@ def check(file: str, template: bool = False) -> int:
         missing = f"{error.name} is not installed, and the check needs it: pip install 'tune_cd[cluster]'"
         print(f"{file}: {missing}", file=sys.stderr)
         return UNREADABLE
+    if not documents:
+        print(f"{file}: not checked: an AWS CloudFormation template")
+        return GOOD
     shown = [finding for finding in found if not (finding.edit and template)]
     for finding in shown:
         place = f"{written(finding.place)}: " if finding.place else ""

@@ -1,5 +1,6 @@
 """Cluster files as documents: YAML that is small once its aliases are written out, and places in it."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -31,12 +32,14 @@ class Document(NamedTuple):
 
 
 def load(path: str) -> list[Document]:
-    """The documents of a file in order, without empty ones.
+    """The documents of a file in order, without empty ones; none of an AWS CloudFormation template.
 
     Raises ValueError, without the file's name, for a file that cannot be read or is not a cluster file.
     """
     try:
         text = Path(path).read_text(encoding="utf-8")
+        if re.search(r'^[{\s"]*AWSTemplateFormatVersion\b', text, re.MULTILINE):
+            return []
         values = list(yaml.load_all(text, Loader))
         large = size_of(values, {}) > MOST_VALUES
     except (OSError, UnicodeDecodeError) as error:

@@ -3,6 +3,7 @@
     python tests/benchmarks/law.py OUT glyphs margin
     python tests/benchmarks/law.py OUT omniglot margin --data-root ZIP
     python tests/benchmarks/law.py OUT --print
+    python tests/benchmarks/law.py OUT --figure law.png
 
 One factor at a time, all else as in the small set-up. Each is 15 settings with two seeds each: five balances at three
 joint rates around the best known (of another dataset). While the best lies outside of them, those that are next are
@@ -24,6 +25,7 @@ import numpy as np
 import pandas as pd
 import torch
 from contrastive_landscapes import LOWEST, Cell, Worker, stored, train
+from matplotlib.figure import Figure
 from torch import nn
 
 from trainables.models.networks import small_conv
@@ -31,6 +33,7 @@ from trainables.training.setup import Setup
 from trainables.training.setups import find_setup
 from tune_cd import balance
 from tune_cd.analysis.tables import markdown
+from tune_cd.plots.style import BLUE, GREEN, GREY, ORANGE, PURPLE
 
 LOSSES = ("margin", "infonce")
 FACTORS: dict[str, dict[str, Any]] = {
@@ -205,17 +208,44 @@ def measure(dataset: str, loss: str, options: argparse.Namespace) -> None:
         print(f"{level.study}: {len(trained)} trainings", flush=True)
 
 
-def table_of(out: Path) -> pd.DataFrame:
-    """One row a level that is whole: its best and how far it is from that with all as it is."""
-    rows = []
+def moves(out: Path) -> Iterator[tuple[Level, dict[Cell, float], np.ndarray]]:
+    """Each level that is whole, its trainings, and how far its best is from that with all as it is: of the surface and
+    of its refits, [1 + REFITS, 2] octaves of balance and joint rate."""
     for dataset, loss in product(("glyphs", "omniglot"), LOSSES):
         usual = None
         for level in levels(dataset, loss):
             trained = stored(out, level.study, loss)
             if trained and not asked(level, trained):
-                usual = usual if usual is not None else bests(level, trained)
-                rows.append(_row(level, trained, usual))
-    return pd.DataFrame(rows)
+                found = bests(level, trained)
+                usual = found if usual is None else usual
+                yield level, trained, found - usual
+
+
+def figure_of(out: Path) -> Figure:
+    """By factor, how far the best balance and the best joint rate move, with 95 % intervals of refits."""
+    figure = Figure((8, 4.2), layout="constrained")
+    panels = figure.subplots(1, 2, sharey=True)
+    factors = {factor: -at for at, factor in enumerate(name for name in FACTORS if name != "all as it is")}
+    drawn = [(level, moved) for level, _, moved in moves(out) if level.factor in factors]
+    kinds = list(dict.fromkeys((level.dataset, level.loss) for level, _ in drawn))
+    for at, (kind, colour, marker) in enumerate(zip(kinds, (BLUE, ORANGE, GREEN, PURPLE), "osD^")):
+        of_kind = [(factors[level.factor], moved) for level, moved in drawn if (level.dataset, level.loss) == kind]
+        y = np.array([place for place, _ in of_kind]) - 0.22 * (at - (len(kinds) - 1) / 2)
+        for axis, panel in enumerate(panels):
+            x = np.array([moved[0, axis] for _, moved in of_kind])
+            ends = np.array([np.quantile(moved[1:, axis], (0.025, 0.975)) for _, moved in of_kind]).T
+            away = np.maximum([x - ends[0], ends[1] - x], 0)
+            panel.errorbar(x, y, xerr=away, fmt=marker, color=colour, ms=5, lw=1, label=", ".join(kind))
+    for panel, name in zip(panels, ("balance", "joint rate")):
+        panel.axvline(0, color=GREY, lw=0.8, zorder=0)
+        panel.set(xlabel=f"the best {name} moves by (octaves)", yticks=[*factors.values()], yticklabels=[*factors])
+    panels[0].legend()
+    return figure
+
+
+def table_of(out: Path) -> pd.DataFrame:
+    """One row a level that is whole."""
+    return pd.DataFrame([_row(*one) for one in moves(out)])
 
 
 def bests(level: Level, trained: dict[Cell, float]) -> np.ndarray:
@@ -226,10 +256,9 @@ def bests(level: Level, trained: dict[Cell, float]) -> np.ndarray:
     return octaves
 
 
-def _row(level: Level, trained: dict[Cell, float], usual: np.ndarray) -> dict[str, Any]:
-    fit, found = fit_of(level, trained), bests(level, trained)
-    ratio, joint = found[0]
-    moved = found - usual
+def _row(level: Level, trained: dict[Cell, float], moved: np.ndarray) -> dict[str, Any]:
+    fit = fit_of(level, trained)
+    ratio, joint = np.array(level.centre) + fit.best * level.steps
     named = zip(("balance moves", "joint rate moves"), moved[0], *np.quantile(moved[1:], (0.025, 0.975), axis=0))
     return {
         **asdict(level), "trainings": len(trained),
@@ -247,8 +276,11 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--data-root", metavar="ZIP")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--print", action="store_true", help="the table of what is there")
+    parser.add_argument("--figure", type=Path, metavar="PNG", help="a figure of what is there")
     options = parser.parse_args(argv)
-    if options.print:
+    if options.figure:
+        figure_of(options.out).savefig(options.figure, dpi=110)
+    elif options.print:
         print(markdown(table_of(options.out)))
     else:
         measure(options.dataset, options.loss, options)

@@ -83,11 +83,11 @@ def _of_rate(start: str, loss: Loss, batch_size: int, setup: Setup) -> dict[str,
     if setup.optimizer != "sgd":
         said = "the learning rate is no part of the weights: --set learning_rate=..., and --start with weights"
         raise ValueError(f"under {setup.optimizer} {said}")
-    published = [f",lambda_{term}={loss.coefficients[f'{balance.WEIGHT}{term}']}" for term in _terms(loss)]
-    text = start if loss.pairwise else start + "".join(published)
-    if (named := balance.assignments(text, _terms(loss)).get("k", setup.k)) != setup.k:
+    published = {f"lambda_{term}": loss.coefficients[f"{balance.WEIGHT}{term}"] for term in _terms(loss)}
+    usual = {} if loss.pairwise else published
+    if (named := balance.assignments(start, _terms(loss), usual).get("k", setup.k)) != setup.k:
         raise ValueError(f"k = {named}, and the set-up's batches have k = {setup.k}; --set k={named}")
-    return balance.parse_recipe(text, batch_size, setup.k, _terms(loss))
+    return balance.parse_recipe(start, batch_size, setup.k, _terms(loss), usual)
 
 
 def _terms(loss: Loss) -> tuple[str, ...]:

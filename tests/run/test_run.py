@@ -108,6 +108,7 @@ STARTS = {  # options -> the first setting of the search; None: a random one
     f"--start {GLOBAL} --tune-batch-size": {"Lambda_p": 0.1 / 127, "Lambda_e": 0.1 * 126 / 127, "batch_size": 128},
     "--start lr=0.1,average=global,k=4 --set k=4": {"Lambda_p": 0.1 * 3 / 63, "Lambda_e": 0.1 * 60 / 63},
     "--tune-batch-size": OMNIGLOTS | {"batch_size": 64},
+    "--tune-batch-size --batch-sizes 16,32": {"Lambda_p": 0.19, "Lambda_e": 2.1, "batch_size": 32},
     "--search grid --range 1e-6,17": None,
     "--range 0.5,17 --start Lambda_p=1,Lambda_e=5 --no-baseline": {"Lambda_p": 1.0, "Lambda_e": 5.0},
 }
@@ -118,7 +119,8 @@ def test_the_search_starts_where_it_is_told_else_at_what_others_found_else_at_th
     made = study(tmp_path, *argv.split())
     search, start = made.searches[0], STARTS[argv]
     assert search.starts == ([] if start is None else [pytest.approx(start)])
-    assert made.config.batch_size == {f"--start {GLOBAL}": 128, "--batch-size 256": 256}.get(argv, 64)
+    sizes = {f"--start {GLOBAL}": 128, "--batch-size 256": 256, "--tune-batch-size --batch-sizes 16,32": 32}
+    assert made.config.batch_size == sizes.get(argv, 64)
 
 
 def test_what_others_found_has_a_prior_and_a_smaller_budget_of_its_own(tmp_path):
@@ -316,8 +318,9 @@ BAD_INPUT = {
     "--start Lambda_p=9e9,Lambda_e=1": "9000000000.0", "--start somewhere": "'somewhere'",
     "--start Lambda_p=a,Lambda_e=1": "'a'", "--start Lambda_p=1": "Lambda_e", "--study ../escape": "../escape",
     "--resume": "--study", "--resume --study never-started": "never-started", "--weights absent.pt": "absent.pt",
-    "--tune-batch-size --batch-sizes 32,4096": "4096", "--tune-batch-size --batch-sizes 16,32": "64",
-    "--dataset sop --task ssl": "dml", "--images-seen 0": "images_seen", "--loss triplet": "'triplet'",
+    "--tune-batch-size --batch-sizes 32,4096": "4096", "--loss triplet": "'triplet'",
+    "--tune-batch-size --batch-sizes 16,32 --batch-size 64": "--batch-size 64: with --tune-batch-size one of [16, 32]",
+    "--dataset sop --task ssl": "dml", "--images-seen 0": "images_seen",
     "--images-seen 63": "63: less than one batch of 64", "--weights=": "''", "--data-root=": "''", "--tune-dir=": "''",
     "--search grid --grid-step 1.001": "step 1.001: a grid of 260,080,129 cells", "--budget 0h": "'0h'",
     "--trial-timeout 1e10": "--trial-timeout 10000000000.0: at least 0.001 and at most 1,000,000,000",
@@ -365,9 +368,14 @@ def test_an_existing_study_needs_resume_and_stays_what_it_was(tmp_path):
     again = study(tmp_path, *resumed, "--num-samples", "31", "--no-baseline", "--set", *reversed(given[1:]))
     assert again.searches[0].start is None and again.config.seed == 3
     assert [(search.name, search.num_samples) for search in again.searches] == [("cd", 31)]
-    for other, said in ((("--seed", "4"), "--seed 3.*4"), (("--set", "evaluations=4"), "--set .*; --resume cannot")):
-        with pytest.raises(ValueError, match=f"'mine' was started with {said}"):
-            study(tmp_path, *resumed, *other)
+    same = ("--loss", "margin", "--task", "dml", "--weights", "none", "--set", "k=2", *given[1:])
+    assert study(tmp_path, *resumed, *same).config == study(tmp_path, *resumed).config, "what was meant without them"
+    for other, said in {
+        "--seed 4": "with --seed 3; --resume cannot change it to 4", "--set evaluations=4": "with --set .*; --resume",
+        "--loss infonce": "without --loss; ", "--range 1e-4,1e3": "without --range; ", "--full-length": "without ",
+    }.items():  # fmt: skip
+        with pytest.raises(ValueError, match=f"'mine' was started {said}"):
+            study(tmp_path, *resumed, *other.split())
     rows = tmp_path / "results" / "trials" / "rows"
     rows.mkdir(parents=True)
     (rows / "cd-00000.parquet").touch()

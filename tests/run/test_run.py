@@ -56,7 +56,8 @@ def test_confirming_comes_after_all_searches_with_seeds_that_none_of_them_saw(tm
 
 def test_the_summary_tells_of_the_searchs_choice_where_a_baseline_is_better_by_validation(tmp_path):
     """And how many trainings there are, whatever became of them."""
-    made = study(tmp_path, "--loss", "infonce", "--confirm", "3", "--study", "s", "--range", "0.01,4")
+    sizes = "--tune-batch-size", "--batch-sizes", "64,128"
+    made = study(tmp_path, "--loss", "infonce", "--confirm", "3", "--study", "s", "--range", "0.01,4", *sizes)
     best, ahead = {"Lambda_p": 1.0, "Lambda_e": 4.0}, {"Lambda_p": 2.0, "Lambda_e": 2.0}
     common = {"loss": "infonce", "batch_size": 64, "config": {"space": made.space.to_json()}}
     rows = [row(0, val=0.8, test_score=0.8, params=best, search="cd", **common),
@@ -74,7 +75,8 @@ def test_the_summary_tells_of_the_searchs_choice_where_a_baseline_is_better_by_v
     assert said[3].split()[-2:] == ["0.9000", "0.9000"]
     own, gain = re.findall(r"with fresh seeds, .*?(?=with fresh seeds|$)", " ".join(" ".join(said).split()))
     assert "test 0.7800" in own and "test 0.7500" in gain and "gain +0.0300 (95 % interval +0.0" in gain
-    assert "best balance: Λe is at the upper end of its range; a wider --range may hold better." in gain
+    ends = "Λe is at the upper end of its range and b is at the lower end of its range"
+    assert f"best balance: {ends}; a wider --batch-sizes or --range may hold better." in gain
     assert max(map(len, said[: said.index("scores are r_map")])) <= 80
     assert "12 trainings: 8 completed, 2 paused, 1 diverged, 1 failed" in said
 

@@ -31,7 +31,7 @@ WORTH_FROM_KNOWN = 5
 BELOW, ABOVE = 1000.0, 100.0
 GROWTH = 10.0  # octaves by which a usual range may grow at either end, in searches that grow it (`Axis.growth`)
 EXTENSIBLE = ("num_samples", "baseline", "baseline_trials", "confirm")  # by --resume; all else stays as the study began
-OF_SETUP = ("task", "loss", "assignments", "weights", "images_seen")  # which two texts may lead to
+OF_SETUP = ("task", "loss", "assignments", "weights", "images_seen")  # compared by the set-up that they lead to
 MANY = 10**6
 trained = partial(option, "what is trained")
 searched = partial(option, "how it is searched")
@@ -193,8 +193,7 @@ class StudyConfig:
         """--batch-size, else that of `--start`, else the usual; with --tune-batch-size the start's default, the allowed
         one that is nearest to the usual."""
         allowed = sorted(self.batch_sizes) if self.tune_batch_size else [self.batch_size or USUAL_BATCH_SIZE]
-        nearest = min(allowed, key=lambda size: abs(log2(size / USUAL_BATCH_SIZE)))
-        size = nearest if self.batch_size is None else self.batch_size
+        size = self.batch_size or min(allowed, key=lambda size: abs(log2(size / USUAL_BATCH_SIZE)))
         if size not in allowed:
             raise ValueError(f"--batch-size {size}: with --tune-batch-size one of {allowed}")
         named = re.search(r"(?:^|,)\s*(?:b|batch_size)\s*=\s*(\d+)\s*(?:,|$)", self.start)

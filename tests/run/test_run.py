@@ -133,8 +133,12 @@ def test_what_others_found_has_a_prior_and_a_smaller_budget_of_its_own(tmp_path)
         assert search.make.keywords["prior"] != "known" and search.num_samples == 10
     pretrained = known(StudyConfig(setup="paper"), find_setup("folder", "paper"))
     assert [row.dataset for row in pretrained] == ["omniglot", "landmarks"], "those of the paper that differ"
-    for other in ({"optimizer": "adam"}, {"mining": "hard"}):
+    for other in ({"optimizer": "adam"}, {"mining": "hard"}, {"distance": "cosine"}, {"q": 2}):
         assert not known(StudyConfig(), replace(find_setup("folder", "paper"), **other))
+    for alike in ({"distance": "euclidean"}, {"temperature": 1.0}, {"margin": 0.3}):
+        assert known(StudyConfig(), replace(find_setup("folder", "paper"), **alike))
+    infonce = find_setup("folder", "paper", "ssl")
+    assert known(StudyConfig(), infonce) and not known(StudyConfig(), replace(infonce, temperature=1.0))
 
 
 def test_omniglots_own_best_and_the_papers_are_starts(tmp_path, test_data):
@@ -211,6 +215,7 @@ FIRST_LINES = {  # options -> what the first lines say
     "--start blind": "start: a random point ",
     "--experiment xbm": "without (1 training) + without-tuned (up to 20 trainings) + S1 (1 training)",
     "--setup small": "a full training sees 25,600 images",
+    "--search grid": "from 0.0001 to 1000; for the averages each may grow by 10 octaves running: ",
     "--set optimizer=adam": "no baselines: under Adam the joint scale of the weights has no effect",
 }
 

@@ -43,6 +43,7 @@ def test_impossible_recipes(arguments):
     "text, expected",
     [
         ("lr=0.1,average=global,b=128", balance.from_recipe(0.1, "global", 128) | {"batch_size": 128}),
+        ("lr=0.1,average=global,batch_size=128", balance.from_recipe(0.1, "global", 128) | {"batch_size": 128}),
         ("lr=0.1, average=separate", {"Lambda_p": 0.1, "Lambda_e": 0.1, "batch_size": 64}),
         ("average=global,lr=2,b=32,k=4", balance.from_recipe(2.0, "global", 32, 4) | {"batch_size": 32}),
         ("lr=63,average=global,lambda_p=2,lambda_e=1,b=64", {"Lambda_p": 2.0, "Lambda_e": 62.0, "batch_size": 64}),
@@ -145,7 +146,8 @@ def test_the_command_explains_itself(capsys):
     [
         ("Lambda_p=0.7", "Lambda_p=...,Lambda_e=..."), ("Lambda_p=0.7,Lambda_e=0", "finite numbers > 0"),
         ("Lambda_p=0.7,Lambda_e=inf", "finite numbers > 0"), ("Lambda_p=0.7,Lambda_e=1,b=63", "batch_size 63"),
-        ("Lambda_p=0.7,Lambda_e=1,b=64,batch_size=64", "is needed"),
+        ("Lambda_p=0.7,Lambda_e=1,b=64,batch_size=64", "'batch_size=64' is not one of"),
+        ("lr=0.1,b=65", "is needed with average=separate|global, with lambda_p"), ("lr=-1", "lr=-1: a finite number"),
         ("Lambda_p=0.7,Lambda_x=1", "vicreg: sim, std, cov"), ("Lambda_p=0.7,Lambda_e=1,lr=3", "'lr=3' is not one of"),
     ],
 )  # fmt: skip

@@ -99,6 +99,7 @@ def test_starts(tmp_path, text):
 
 REFUSED = {
     **dict.fromkeys(("lr=0", "lr=x", "lr=0.1,average=global", "Lambda_p=1,Lambda_e=1", "Lambda_sim=1"), "Lambda_cov"),
+    "lr=1,average=global": "^--start 'lr=1,average=global': 'lr=1,average=global': 'average=global' is not one of",
     "paper": "no best balance",
     "lr=1000": r"--start lr=1000: Lambda_sim = 25000.0 is outside .*; --range LO,HI is that of",
 }

@@ -141,12 +141,19 @@ def test_each_search_says_what_it_trained_and_why_it_ended(capsys):
     said = capsys.readouterr().out
     assert max(map(len, said.splitlines())) <= 80
     spent, one = re.match(
-        r"cd: ([\d.]+) of 2 full trainings' worth; its budget of 2 full trainings is spent; a larger one goes on (.*)",
+        r"cd: ([\d.]+) of 2 full trainings' worth; its budget of 2 full trainings allows no more; a larger .* on (.*)",
         " ".join(said.split()),
     ).groups()
     trained = [one for one in asking.searches["cd"].trainings if one.curve]
     assert float(spent) == pytest.approx(sum(one.share for one in trained), abs=0.005)
     assert one.startswith("one: 2 of 2 full trainings' worth")
+    short = pausing(budget=9)
+    asking = portfolio(1, cd=short)
+    asking.allow(1.0)
+    run(asking)
+    asking.allow(math.inf)
+    say_ended({"cd": short}, "20s")
+    assert "of 9 full trainings' worth; --budget 20s is spent" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("first, mean", [({0.125: 0.2}, 0.3), ({0.05: -math.inf}, 0.4)], ids=["both", "one failed"])

@@ -101,7 +101,7 @@ TERMS = {
 @pytest.mark.parametrize("search", ["cd", "confirm"])
 def test_rows_fit_into_80_columns(weights, search, capsys):
     """Columns stand under their titles, and a long message goes below."""
-    progress = progress_of(full=None if search == "confirm" else 512)
+    progress = progress_of(full=None if search == "confirm" else 530)  # a whole training has whole batches alone
     origin = {"search": search, "direction": "sim*std/cov", "trial_index": 0, "line_position": 1.5}
     config = {ORIGIN: origin, **weights, "batch_size": 512, "seed": 4}
     reports = (

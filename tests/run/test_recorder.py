@@ -182,3 +182,5 @@ def test_the_summary_names_the_best_network_that_was_kept(made, tmp_path):
     assert "network: " not in summarise(mine)
     recorder.keep(CONFIG, DONE.val_score, lambda: b"network")
     assert f"network: {tmp_path}/results/studies/mine/networks/cd~0.700000000~cd-00004.pt" in summarise(mine)
+    seeds = replace(mine, config=replace(mine.config, replicates=2))  # of which the best mean may be another's
+    assert summarise(seeds).endswith(".pt\n  of the best single training, which has Lambda_p=0.5, Lambda_e=2")

@@ -56,7 +56,8 @@ def test_confirming_comes_after_all_searches_with_seeds_that_none_of_them_saw(tm
 
 def test_the_summary_tells_of_the_searchs_choice_where_a_baseline_is_better_by_validation(tmp_path):
     """And how many trainings there are, whatever became of them."""
-    made = study(tmp_path, "--loss", "infonce", "--confirm", "3", "--study", "s", "--range", "0.01,4")
+    sizes = "--tune-batch-size", "--batch-sizes", "64,128"
+    made = study(tmp_path, "--loss", "infonce", "--confirm", "3", "--study", "s", "--range", "0.01,4", *sizes)
     best, ahead = {"Lambda_p": 1.0, "Lambda_e": 4.0}, {"Lambda_p": 2.0, "Lambda_e": 2.0}
     common = {"loss": "infonce", "batch_size": 64, "config": {"space": made.space.to_json()}}
     rows = [row(0, val=0.8, test_score=0.8, params=best, search="cd", **common),
@@ -74,7 +75,8 @@ def test_the_summary_tells_of_the_searchs_choice_where_a_baseline_is_better_by_v
     assert said[3].split()[-2:] == ["0.9000", "0.9000"]
     own, gain = re.findall(r"with fresh seeds, .*?(?=with fresh seeds|$)", " ".join(" ".join(said).split()))
     assert "test 0.7800" in own and "test 0.7500" in gain and "gain +0.0300 (95 % interval +0.0" in gain
-    assert "best balance: Λe is at the upper end of its range; a wider --range may hold better." in gain
+    ends = "Λe is at the upper end of its range and b is at the lower end of its range"
+    assert f"best balance: {ends}; a wider --batch-sizes or --range may hold better." in gain
     assert max(map(len, said[: said.index("scores are r_map")])) <= 80
     assert "12 trainings: 8 completed, 2 paused, 1 diverged, 1 failed" in said
 
@@ -108,6 +110,7 @@ STARTS = {  # options -> the first setting of the search; None: a random one
     f"--start {GLOBAL} --tune-batch-size": {"Lambda_p": 0.1 / 127, "Lambda_e": 0.1 * 126 / 127, "batch_size": 128},
     "--start lr=0.1,average=global,k=4 --set k=4": {"Lambda_p": 0.1 * 3 / 63, "Lambda_e": 0.1 * 60 / 63},
     "--tune-batch-size": OMNIGLOTS | {"batch_size": 64},
+    "--tune-batch-size --batch-sizes 16,32": {"Lambda_p": 0.19, "Lambda_e": 2.1, "batch_size": 32},
     "--search grid --range 1e-6,17": None,
     "--range 0.5,17 --start Lambda_p=1,Lambda_e=5 --no-baseline": {"Lambda_p": 1.0, "Lambda_e": 5.0},
 }
@@ -118,7 +121,8 @@ def test_the_search_starts_where_it_is_told_else_at_what_others_found_else_at_th
     made = study(tmp_path, *argv.split())
     search, start = made.searches[0], STARTS[argv]
     assert search.starts == ([] if start is None else [pytest.approx(start)])
-    assert made.config.batch_size == {f"--start {GLOBAL}": 128, "--batch-size 256": 256}.get(argv, 64)
+    sizes = {f"--start {GLOBAL}": 128, "--batch-size 256": 256, "--tune-batch-size --batch-sizes 16,32": 32}
+    assert made.config.batch_size == sizes.get(argv, 64)
 
 
 def test_what_others_found_has_a_prior_and_a_smaller_budget_of_its_own(tmp_path):
@@ -129,8 +133,12 @@ def test_what_others_found_has_a_prior_and_a_smaller_budget_of_its_own(tmp_path)
         assert search.make.keywords["prior"] != "known" and search.num_samples == 10
     pretrained = known(StudyConfig(setup="paper"), find_setup("folder", "paper"))
     assert [row.dataset for row in pretrained] == ["omniglot", "landmarks"], "those of the paper that differ"
-    for other in ({"optimizer": "adam"}, {"mining": "hard"}):
+    for other in ({"optimizer": "adam"}, {"mining": "hard"}, {"distance": "cosine"}, {"q": 2}):
         assert not known(StudyConfig(), replace(find_setup("folder", "paper"), **other))
+    for alike in ({"distance": "euclidean"}, {"temperature": 1.0}, {"margin": 0.3}):
+        assert known(StudyConfig(), replace(find_setup("folder", "paper"), **alike))
+    infonce = find_setup("folder", "paper", "ssl")
+    assert known(StudyConfig(), infonce) and not known(StudyConfig(), replace(infonce, temperature=1.0))
 
 
 def test_omniglots_own_best_and_the_papers_are_starts(tmp_path, test_data):
@@ -207,6 +215,7 @@ FIRST_LINES = {  # options -> what the first lines say
     "--start blind": "start: a random point ",
     "--experiment xbm": "without (1 training) + without-tuned (up to 20 trainings) + S1 (1 training)",
     "--setup small": "a full training sees 25,600 images",
+    "--search grid": "from 0.0001 to 1000; for the averages each may grow by 10 octaves running: ",
     "--set optimizer=adam": "no baselines: under Adam the joint scale of the weights has no effect",
 }
 
@@ -316,8 +325,9 @@ BAD_INPUT = {
     "--start Lambda_p=9e9,Lambda_e=1": "9000000000.0", "--start somewhere": "'somewhere'",
     "--start Lambda_p=a,Lambda_e=1": "'a'", "--start Lambda_p=1": "Lambda_e", "--study ../escape": "../escape",
     "--resume": "--study", "--resume --study never-started": "never-started", "--weights absent.pt": "absent.pt",
-    "--tune-batch-size --batch-sizes 32,4096": "4096", "--tune-batch-size --batch-sizes 16,32": "64",
-    "--dataset sop --task ssl": "dml", "--images-seen 0": "images_seen", "--loss triplet": "'triplet'",
+    "--tune-batch-size --batch-sizes 32,4096": "4096", "--loss triplet": "'triplet'",
+    "--tune-batch-size --batch-sizes 16,32 --batch-size 64": "--batch-size 64: with --tune-batch-size one of [16, 32]",
+    "--dataset sop --task ssl": "dml", "--images-seen 0": "images_seen",
     "--images-seen 63": "63: less than one batch of 64", "--weights=": "''", "--data-root=": "''", "--tune-dir=": "''",
     "--search grid --grid-step 1.001": "step 1.001: a grid of 260,080,129 cells", "--budget 0h": "'0h'",
     "--trial-timeout 1e10": "--trial-timeout 10000000000.0: at least 0.001 and at most 1,000,000,000",
@@ -365,9 +375,14 @@ def test_an_existing_study_needs_resume_and_stays_what_it_was(tmp_path):
     again = study(tmp_path, *resumed, "--num-samples", "31", "--no-baseline", "--set", *reversed(given[1:]))
     assert again.searches[0].start is None and again.config.seed == 3
     assert [(search.name, search.num_samples) for search in again.searches] == [("cd", 31)]
-    for other, said in ((("--seed", "4"), "--seed 3.*4"), (("--set", "evaluations=4"), "--set .*; --resume cannot")):
-        with pytest.raises(ValueError, match=f"'mine' was started with {said}"):
-            study(tmp_path, *resumed, *other)
+    same = ("--loss", "margin", "--task", "dml", "--weights", "none", "--set", "k=2", *given[1:])
+    assert study(tmp_path, *resumed, *same).config == study(tmp_path, *resumed).config, "what was meant without them"
+    for other, said in {
+        "--seed 4": "with --seed 3; --resume cannot change it to 4", "--set evaluations=4": "with --set .*; --resume",
+        "--loss infonce": "without --loss; ", "--range 1e-4,1e3": "without --range; ", "--full-length": "without ",
+    }.items():  # fmt: skip
+        with pytest.raises(ValueError, match=f"'mine' was started {said}"):
+            study(tmp_path, *resumed, *other.split())
     rows = tmp_path / "results" / "trials" / "rows"
     rows.mkdir(parents=True)
     (rows / "cd-00000.parquet").touch()

@@ -150,7 +150,7 @@ def test_what_was_lost_is_run_again_first_under_its_own_number_from_where_it_was
     assert argv != WHOLE or len(runs.rows) == 8, "it had counted as one of its eight"
 
 
-def test_fresh_seeds_are_trained_of_what_each_search_chose(tmp_path):
+def test_fresh_seeds_are_trained_of_what_each_search_chose(tmp_path, capsys):
     """Of those that have it in common once; and once they are on record there is nothing left."""
     made = study(tmp_path, *WHOLE, "--confirm", "2")
     runs = Runs(made)
@@ -162,7 +162,9 @@ def test_fresh_seeds_are_trained_of_what_each_search_chose(tmp_path):
     assert len(last.rows) - before == 2 * len(chosen) and {r["seed"] for r in last.rows[before:]} == {1, 2}
     best = max(runs.rows[:before], key=lambda r: (r["search"] == "cd", r["val_score"]))
     assert tuple(best["params"].values()) in chosen
+    capsys.readouterr()
     assert not last.portfolio().searches
+    assert f"confirm: {len(chosen)} of {len(chosen)} full trainings' worth; all" in capsys.readouterr().out
 
 
 def test_a_choice_that_has_changed_is_trained_with_fresh_seeds_too(tmp_path):

@@ -123,6 +123,19 @@ def test_late_the_neighbours_of_the_best_are_tried_at_the_shortest_length():
     assert ended.finished and ended.spent < ended.budget and around == {0.125}
 
 
+@pytest.mark.parametrize("known", [[-0.33385], [-0.3333, 0.33385], [0.41, -0.42], [-0.45, 0.49], [0.6, -0.61], [-0.1]])
+def test_no_neighbour_is_tried_beside_one_that_is_known(known):
+    """As where another search trained it."""
+    ours, value = search(budget=6), peak_at(0.0)
+    tried = [0.0, *known]
+    for octaves in tried:
+        ours.tell(h := dict.fromkeys(START, 0.1 * 2**octaves), value(h))
+    for h, _ in advance(ours, value):
+        assert min(abs(rate(h) - one) for one in tried) > RESOLUTION / 4 - 1e-6
+        tried.append(rate(h))
+    assert ours.bracketed
+
+
 def test_failures_are_left_behind():
     ended = search(start={"Lambda_p": 10.0, "Lambda_e": 10.0})
     advance(ended, lambda h: None if h["Lambda_p"] > 0.5 else peak_at(0.0)(h))

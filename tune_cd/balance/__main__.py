@@ -31,9 +31,10 @@ RECIPE   lr=...[,average=separate|global][,lambda_p=...,lambda_e=...]
          [,b=...][,k=...]
          lr: the learning rate. average: separate averages each term over its
          own pairs, global averages all pairs alike (not for InfoNCE).
-         lambda_p, lambda_e: factors on the terms, 1 if absent. b: batch size
-         (64). k: items of each class in a batch (2). Prints the weights, and
-         how far the weight of the entropy term is from that of each average.
+         lambda_p, lambda_e: factors on the terms, both or none. An average,
+         factors or both are needed. b: batch size (64). k: items of each
+         class in a batch (2). Prints the weights, and how far the weight of
+         the entropy term is from that of each average.
 WEIGHTS  Lambda_p=...,Lambda_e=...[,b=...][,k=...]
          as a search reports them, times the learning rate. Prints the recipes
          that train alike, and what the learning rate alone does not reach.

@@ -23,10 +23,9 @@ PAIRWISE = tuple(f"{WEIGHT}{name}" for name in PAIR)
 
 def recipe_form(names: Sequence[str] = PAIR) -> str:
     """The form of a recipe of a loss with these terms."""
-    factors = "".join(f",lambda_{name}=..." for name in names)
-    return (
-        f"lr=...[,average=separate|global][{factors}][,b=...][,k=...]" if tuple(names) == PAIR else f"lr=...{factors}"
-    )
+    factors = ",".join(f"lambda_{name}=..." for name in names)
+    beside = f"average=separate|global, with {factors}, or with all of these" if tuple(names) == PAIR else factors
+    return f"lr=... is needed with {beside}; b=... and k=... may follow"
 
 
 def weights_form(names: Sequence[str] = PAIR) -> str:
@@ -87,33 +86,38 @@ def off_diagonal(h: dict, average: str, batch_size: int, k: int = 2) -> float:
     return log2(h["Lambda_e"] / h["Lambda_p"]) - log2(ratio(average, batch_size, k))
 
 
-def parse_recipe(text: str, batch_size: int = 64, k: int = 2, names: Sequence[str] = PAIR) -> dict:
+def parse_recipe(
+    text: str, batch_size: int = 64, k: int = 2, names: Sequence[str] = PAIR, usual: Mapping[str, float] | None = None
+) -> dict:
     """Parse a recipe such as "lr=0.1,average=global,b=128" into {"Lambda_p", "Lambda_e", "batch_size"}.
 
     names: of the loss's terms. Factors lambda_<term> of all terms multiply the weights of the average, if there is one.
-    b and k (items per class) default to batch_size and k. Raises ValueError naming the fault and the allowed form.
+    usual: the factors where the text has none. b and k (items per class) default to batch_size and k. Raises ValueError
+    naming the fault and the allowed form.
     """
-    recipe = {"b": batch_size, "k": k} | assignments(text, names)
+    recipe = {"b": batch_size, "k": k} | assignments(text, names, usual)
     weights = {f"{WEIGHT}{name}": recipe["lr"] * recipe.get(f"lambda_{name}", 1.0) for name in names}
     if "average" in recipe:
         factors = average_weights(recipe["average"], recipe["b"], recipe["k"])
         weights = {name: weight * factor for (name, weight), factor in zip(weights.items(), factors, strict=True)}
-    given = [value for name, value in recipe.items() if name == "lr" or name.startswith("lambda_")]
-    if not all(map(is_positive, (*given, *weights.values()))):
-        raise ValueError(f"recipe {text!r}: learning rate and weights are finite numbers > 0")
+    if not all(map(is_positive, weights.values())):
+        raise ValueError(f"recipe {text!r}: weights are finite numbers > 0")
     return weights | {"batch_size": recipe["b"]}
 
 
-def assignments(text: str, names: Sequence[str] = PAIR) -> dict:
-    """Name -> value in the text of a recipe: the learning rate, an average, all weights or both, b and k if given.
-    Raises ValueError as `parse_recipe`."""
-    weights = {f"lambda_{name}" for name in names}
-    given = _parsed(text, {"lr": float, "average": str, "b": int, "k": int} | dict.fromkeys(weights, float))
+def assignments(text: str, names: Sequence[str] = PAIR, usual: Mapping[str, float] | None = None) -> dict:
+    """Name -> value in the text of a recipe: the learning rate, an average, all weights (`usual` where it has none) or
+    both, b and k if given. Raises ValueError as `parse_recipe`."""
+    weights = {f"lambda_{name}": float for name in names}
+    average = {"average": str} if tuple(names) == PAIR else {}
+    given = _parsed(text, {"lr": float, **average, "b": int, "k": int, **weights})
+    for name, value in given.items():
+        if name in {"lr", *weights} and not is_positive(value):
+            raise ValueError(f"recipe {text!r}: {name}={value:g}: a finite number > 0 is needed")
+    given |= (usual or {}) if weights.keys().isdisjoint(given) else {}
     named = set(given) - {"b", "k"}
-    if named not in ({"lr", "average"}, {"lr", *weights}, {"lr", "average", *weights}) or (
-        "average" in named and tuple(names) != PAIR
-    ):
-        raise ValueError(f"recipe {text!r}: {recipe_form(names)} is needed")
+    if named not in ({"lr", "average"}, {"lr", *weights}, {"lr", "average", *weights}):
+        raise ValueError(f"recipe {text!r}: {recipe_form(names)}")
     return given
 
 
@@ -123,20 +127,21 @@ def parse_h(text: str, names: Sequence[str] = PAIR) -> dict:
     b (or batch_size) defaults to 64, k to 2. Raises ValueError naming the fault and the allowed form.
     """
     weights = [f"{WEIGHT}{name}" for name in names]
-    given = _parsed(text, dict.fromkeys(weights, float) | {"b": int, "batch_size": int, "k": int})
-    if not {*weights} <= {*given} or {"b", "batch_size"} <= {*given}:
+    given = _parsed(text, dict.fromkeys(weights, float) | {"b": int, "k": int})
+    if not {*weights} <= {*given}:
         raise ValueError(f"{text!r}: {weights_form(names)} is needed")
     if not all(is_positive(given[name]) for name in weights):
         raise ValueError(f"{text!r}: weights are finite numbers > 0")
-    size = given.get("b", given.get("batch_size", 64))
-    return {name: given[name] for name in weights} | {"batch_size": size, "k": given.get("k", 2)}
+    return {name: given[name] for name in weights} | {"batch_size": given.get("b", 64), "k": given.get("k", 2)}
 
 
 def _parsed(text: str, read: Mapping[str, Callable]) -> dict:
-    """Name -> value of assignments between commas, each read by its function of `read`. Raises ValueError."""
+    """Name -> value of assignments between commas, each read by its function of `read`; batch_size is b. Raises
+    ValueError."""
     given: dict[str, Any] = {}
     for assignment in text.split(","):
         name, equals, value = (part.strip() for part in assignment.partition("="))
+        name = "b" if name == "batch_size" else name
         if not equals or name in given or name not in read:
             raise ValueError(f"{text!r}: {assignment!r} is not one of {', '.join(f'{one}=...' for one in read)}, once")
         try:

@@ -49,7 +49,9 @@ def _announced(study: Study, resources: Resources) -> Iterator[str]:
     yield f"searches: {' + '.join(map(_search, study.searches))}"
     if config.baseline and config.experiment == "balance" and setup.optimizer == "adam":
         yield "no baselines: under Adam the joint scale of the weights has no effect, and Adam's own rate is fixed"
-    grows = f"; each range may grow by {axes[0].growth:g} octaves" if study.space.grows else ""
+    own = config.search == "cd" or study.searches[0].line
+    grows = f"; {'each range' if own else 'for the averages each'} may grow by {axes[0].growth:g} octaves"
+    grows *= study.space.grows and (own or any(search.line for search in study.searches))
     yield f"searched: {', '.join(map(_axis, axes))}{grows}"
     for row in (bests := known(config, setup)):
         yield f"start: {_weights(row.weights)}, the best known of {row}"

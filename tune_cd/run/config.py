@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cached_property, partial
-from math import inf
+from math import inf, log2
 from typing import Any, Self, TypeVar
 
 from trainables.losses import LOSSES, Loss, find_loss
@@ -31,6 +31,7 @@ WORTH_FROM_KNOWN = 5
 BELOW, ABOVE = 1000.0, 100.0
 GROWTH = 10.0  # octaves by which a usual range may grow at either end, in searches that grow it (`Axis.growth`)
 EXTENSIBLE = ("num_samples", "baseline", "baseline_trials", "confirm")  # by --resume; all else stays as the study began
+OF_SETUP = ("task", "loss", "assignments", "weights", "images_seen")  # compared by the set-up that they lead to
 MANY = 10**6
 trained = partial(option, "what is trained")
 searched = partial(option, "how it is searched")
@@ -87,7 +88,8 @@ class StudyConfig:
         metavar="LO,HI", type=read.two_numbers)
     range_grows: bool = False  # without --range
     batch_size: int | None = searched(None,
-        f"fixed batch size, and the start's; default: {USUAL_BATCH_SIZE}, or as --start says", limits=(1, MANY))
+        f"fixed batch size, and the start's; default: {USUAL_BATCH_SIZE}, the nearest of --batch-sizes, or as --start "
+        "says", limits=(1, MANY))
     tune_batch_size: bool = searched(False, "search over batch sizes as well")
     batch_sizes: tuple[int, ...] = searched(BATCH_SIZES,
         f"those allowed with --tune-batch-size; default: {','.join(map(str, BATCH_SIZES))}",
@@ -176,16 +178,24 @@ class StudyConfig:
     def continued(self, written: Mapping[str, Any], study: str) -> Self:
         """This study with the EXTENSIBLE options among `written`, those that a new command line names.
         Raises ValueError naming another one that differs."""
+        form = self.setup or "small"
         for name, value in written.items():
-            was = getattr(self, name)
-            if name not in EXTENSIBLE and (sorted(value) != sorted(was) if name == "assignments" else value != was):
-                said = f"was started with {option_of(name)} {was!r}; --resume cannot change it to {value!r}"
-                raise ValueError(f"study {study!r} {said}")
+            was = None if name == "range" and self.range_grows else getattr(self, name)
+            if name in EXTENSIBLE or value == was:
+                continue
+            if name not in OF_SETUP or replace(self, **{name: value}).setup_for(form) != self.setup_for(form):
+                absent = was in (None, ()) or was is False
+                said = f"without {option_of(name)}" if absent else f"with {option_of(name)} {was!r}"
+                raise ValueError(f"study {study!r} was started {said}; --resume cannot change it to {value!r}")
         return replace(self, **{name: value for name, value in written.items() if name in EXTENSIBLE})
 
     def _fixed_batch_size(self) -> int:
-        """--batch-size, else that of `--start`, else the usual; with --tune-batch-size the start's default."""
-        size = USUAL_BATCH_SIZE if self.batch_size is None else self.batch_size
+        """--batch-size, else that of `--start`, else the usual; with --tune-batch-size the start's default, the allowed
+        one that is nearest to the usual."""
+        allowed = sorted(self.batch_sizes) if self.tune_batch_size else [self.batch_size or USUAL_BATCH_SIZE]
+        size = self.batch_size or min(allowed, key=lambda size: abs(log2(size / USUAL_BATCH_SIZE)))
+        if size not in allowed:
+            raise ValueError(f"--batch-size {size}: with --tune-batch-size one of {allowed}")
         named = re.search(r"(?:^|,)\s*(?:b|batch_size)\s*=\s*(\d+)\s*(?:,|$)", self.start)
         if named is None or self.tune_batch_size:
             return size

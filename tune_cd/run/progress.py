@@ -90,7 +90,8 @@ class Progress(Listener):
     def _row(self, config: Mapping, images: int, outcome: str) -> None:
         """Print a row, the first one below titles. Its columns are those that tell trainings apart."""
         cells = {"search   ": f"{config[ORIGIN]['search']:<9}"}
-        cells |= {"length": f"{images / self._full:>6.0%}"} if self._full else {}
+        if self._full:
+            cells["length"] = f"{images / (self._full - self._full % config['batch_size']):>6.0%}"
         cells |= {name: f"{config[name]:>{max(10, len(name) + 1)}.4g}" for name in weights_in(config)}
         cells["b"] = f"{config['batch_size']:>5}"
         if len(self._portfolio.seeds) > 1 or config[ORIGIN]["search"] == CONFIRM:

@@ -45,11 +45,12 @@ def portfolio_of(
     begun: dict[str, Optimiser] = {}
     for search in searches:
         if search.retrains_best_of:
-            search = replace(search, start=_chosen(study, search, ended))
-            if search.start is None:
+            chosen = _chosen(study, search, ended)
+            if chosen is None:
                 none = f"no trial of {' or '.join(search.retrains_best_of)} has completed"
                 print(fold(f"{search.name}: nothing to train: {none}"), flush=True)
                 continue
+            search = replace(search, start=chosen, num_samples=len(chosen))
         cut_off = [one for one in running if one["search"] == search.name]
         begun[search.name] = _rebuilt(study, search, table, ended, settings, resources.workers, cut_off)
     left = {name: search for name, search in begun.items() if search.live or not search.finished}
@@ -69,10 +70,11 @@ def reported_by(study: Study, setup: Setup) -> Callable[[Asked, Mapping[str, Any
     return curve
 
 
-def say_ended(searches: Mapping[str, Optimiser]) -> None:
-    """Print how much each search has trained, and why it ended if it has."""
+def say_ended(searches: Mapping[str, Optimiser], budget: str | None = None) -> None:
+    """Print how much each search has trained, and why it ended if it has. budget: what ended the others."""
     for name, search in searches.items():
-        why = search.ending if search.finished else "it goes on"
+        goes_on = f"--budget {budget} is spent; --resume goes on" if budget else "it goes on"
+        why = search.ending if search.finished else goes_on
         print(fold(f"{name}: {search.spent:.3g} of {search.budget:.3g} full trainings' worth; {why}"), flush=True)
 
 

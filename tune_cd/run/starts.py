@@ -2,6 +2,7 @@
 recipe, or weights."""
 
 import re
+from dataclasses import replace
 
 from trainables.losses import Loss, find_loss
 from trainables.training.setup import Setup
@@ -12,6 +13,8 @@ from tune_cd.run.config import StudyConfig, usual_rate, usual_weights
 from tune_cd.search.space import Space
 
 SMALL_NETWORK = "small_conv"
+OF_SCALE = ("temperature", "distance", "q")
+"""Fields of a set-up on which the sizes of the terms' gradients depend."""
 LEFT_OUT = "glyphs"
 """A dataset that does not start from its own bests: it stands for data of which nothing is known yet."""
 
@@ -33,9 +36,13 @@ def start_of(config: StudyConfig, setup: Setup, space: Space) -> dict | list[dic
 
 def known(config: StudyConfig, setup: Setup) -> list[balance.Known]:
     """Where `--start known` begins: what others found for the set-up's loss, task and kind of network, inside the
-    range. [] where nothing is known, or another start is asked for; under Adam, whose learning rate is no part of the
-    weights; and with hard mining, which keeps as many negatives as positives, and so has another best balance."""
-    if config.start != "known" or config.experiment != "balance" or setup.optimizer != "sgd" or setup.mining == "hard":
+    range. [] where nothing is known, or another start or none is asked for; under Adam, whose learning rate is no part
+    of the weights; with hard mining, which keeps as many negatives as positives, and so has another best balance; and
+    where a field OF_SCALE has an effect and is not the usual one, with which these bests were found."""
+    if config.start != "known" or config.experiment != "balance" or config.search == "grid":
+        return []
+    usual = replace(setup, **{name: getattr(Setup, name) for name in OF_SCALE})
+    if setup.optimizer != "sgd" or setup.mining == "hard" or setup.digest != usual.digest:
         return []
     found = balance.known(
         setup.loss, setup.task, network="small" if setup.network == SMALL_NETWORK else "large",
@@ -83,11 +90,11 @@ def _of_rate(start: str, loss: Loss, batch_size: int, setup: Setup) -> dict[str,
     if setup.optimizer != "sgd":
         said = "the learning rate is no part of the weights: --set learning_rate=..., and --start with weights"
         raise ValueError(f"under {setup.optimizer} {said}")
-    published = [f",lambda_{term}={loss.coefficients[f'{balance.WEIGHT}{term}']}" for term in _terms(loss)]
-    text = start if loss.pairwise else start + "".join(published)
-    if (named := balance.assignments(text, _terms(loss)).get("k", setup.k)) != setup.k:
+    published = {f"lambda_{term}": loss.coefficients[f"{balance.WEIGHT}{term}"] for term in _terms(loss)}
+    usual = {} if loss.pairwise else published
+    if (named := balance.assignments(start, _terms(loss), usual).get("k", setup.k)) != setup.k:
         raise ValueError(f"k = {named}, and the set-up's batches have k = {setup.k}; --set k={named}")
-    return balance.parse_recipe(text, batch_size, setup.k, _terms(loss))
+    return balance.parse_recipe(start, batch_size, setup.k, _terms(loss), usual)
 
 
 def _terms(loss: Loss) -> tuple[str, ...]:

@@ -35,6 +35,10 @@ def summarise(study: Study) -> str:
     lines = [line if "  " in line else fold(line) for line in lines]
     network = Networks(study.results, study.name).best().get(study.config.search)
     kept = [f"network: {study.store.where(network)}"] if network is not None else []
+    if network is not None and replicates > 1:  # another setting may have the best mean
+        for params in table["params"][table["trial_id"] + ".pt" == network.rpartition("~")[2]]:
+            setting = ", ".join(f"{name}={value:.4g}" for name, value in dict(params).items())
+            kept.append(fold(f"  of the best single training, which has {setting}"))
     return "\n".join([*lines, f"table:   {where}", *kept])
 
 
@@ -55,7 +59,8 @@ def _balance_table(trials: pd.DataFrame, study: Study) -> list[str]:
     lines = _fresh(found) if best is not None else []
     lines += [f"{recipe_words(recipe.average)}: {tuned(recipe)}" for recipe in recipes]
     if found.edges and best is not None:
-        lines.append(f"best balance: {edges(found)}; a wider --range may hold better.")
+        options = {"--batch-sizes" if name == "batch_size" else "--range" for name in found.edges}
+        lines.append(f"best balance: {edges(found)}; a wider {' or '.join(sorted(options))} may hold better.")
     return ["", *_table(names, rows).splitlines(), *([""] if lines else []), *lines]
 
 

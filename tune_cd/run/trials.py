@@ -6,6 +6,7 @@ import tempfile
 import threading
 from collections.abc import Callable
 from dataclasses import asdict
+from math import inf
 from typing import Any
 
 from ray import tune
@@ -68,7 +69,8 @@ def run_searches(
     if stopper.broken is not None:
         raise OSError(stopper.broken)
     print(flush=True)
-    say_ended(portfolio.searches)
+    portfolio.allow(inf)  # so that each tells of its own budget
+    say_ended(portfolio.searches, study.call.budget)
 
 
 def _tuner(

@@ -113,9 +113,8 @@ class CoordinateDescent(Optimiser):
         if self.bracketed:
             return "the best on its line is bracketed"
         if self.budget < inf and self._step(inf) is not None:
-            return (
-                f"its budget of {self.budget:g} full training{'s' * (self.budget != 1)} is spent; a larger one goes on"
-            )
+            budget = f"its budget of {self.budget:g} full training{'s' * (self.budget != 1)}"
+            return f"{budget} allows no more; a larger one goes on"
         if self.rule == "line":
             return "the best lies at an end of its line; a wider range goes on"
         if self.rule in NEIGHBOURHOOD:

@@ -47,6 +47,13 @@ def check_line(space: Space, starts: Sequence[Configuration], direction: Array) 
         raise ValueError(f"the line through {starts[0]} along {direction.tolist()} leaves {space} at once")
 
 
+def _away(near: float, far: float) -> float:
+    """Octaves from the best to the next neighbour, on the farther side: a quarter of RATE_RESOLUTION at least, as to
+    the far neighbour. It brackets the best if the near one is within three quarters."""
+    octaves = RATE_RESOLUTION - near if 1 / 2 < near / RATE_RESOLUTION <= 3 / 4 else RATE_RESOLUTION / 2
+    return far / 2 if far - octaves < RATE_RESOLUTION / 4 else octaves
+
+
 @dataclass(frozen=True)
 class OnLine:
     """A state of the search, as seen from the best whole training along the plan's first direction.
@@ -75,7 +82,7 @@ class OnLine:
             return None
         if not self._is_due(idle):
             return self.now.step
-        octaves = min(RATE_RESOLUTION / 2, max(below, above)) * (-1 if below > above else 1)
+        octaves = _away(*sorted((below, above))) * (-1 if below > above else 1)
         h = self.now.plan.space.along(self.now.trainings[self._best].h, self._direction, octaves / self._octaves)
         return Step(Proposal(h, self.now.plan.names[0], octaves / self._octaves), self.now.lengths[0])
 

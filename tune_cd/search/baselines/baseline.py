@@ -73,12 +73,12 @@ class Baseline(Optimiser):
 
     @property
     def finished(self) -> bool:
-        return not self._affords or (self._missing is None and self._rule.exhausted(self._trainings))
+        return not self._affords or self._exhausted
 
     @property
     def ending(self) -> str:
-        budget = f"its budget of {self.budget:g} full training{'s' * (self.budget != 1)} is spent; a larger one goes on"
-        return budget if not self._affords else "all its configurations are known"
+        budget = f"its budget of {self.budget:g} full training{'s' * (self.budget != 1)} allows no more"
+        return "all its configurations are known" if self._exhausted else f"{budget}; a larger one goes on"
 
     def _step(self) -> Step | None:
         if not self._affords:
@@ -93,6 +93,10 @@ class Baseline(Optimiser):
     def _missing(self) -> Configuration | None:
         """The first start that is not known."""
         return next((h for h in self._starts if self.space.key(h) not in self._trainings), None)
+
+    @property
+    def _exhausted(self) -> bool:
+        return self._missing is None and self._rule.exhausted(self._trainings)
 
     @property
     def _affords(self) -> bool:

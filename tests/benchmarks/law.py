@@ -239,7 +239,7 @@ def figure_of(out: Path) -> Figure:
     for panel, name in zip(panels, ("balance", "joint rate")):
         panel.axvline(0, color=GREY, lw=0.8, zorder=0)
         panel.set(xlabel=f"the best {name} moves by (octaves)", yticks=[*factors.values()], yticklabels=[*factors])
-    panels[0].legend()
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside upper center", ncols=2)
     return figure
 
 

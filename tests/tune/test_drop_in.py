@@ -207,9 +207,9 @@ WIDTHS, RATES = {"b": tune.choice([16, 32, 64])}, {"lr": tune.loguniform(1e-3, 1
 ENDINGS = {
     "a small space": ({}, WIDTHS, "all 3 configurations of .* are known; a larger space has more"),
     "a small space, pausing": (PAUSING, WIDTHS, "all 3 configurations of .* are known; a larger space has more"),
-    "a budget": ({"budget": 3}, USUAL, ".*budget.* spent"),
-    "the paper's": ({"budget": 3, "rule": "paper"}, USUAL, ".*budget.* spent"),
-    "local": ({"budget": 3, "rule": "local"}, USUAL, ".*budget.* spent"),
+    "a budget": ({"budget": 3}, USUAL, ".*budget.* allows no more"),
+    "the paper's": ({"budget": 3, "rule": "paper"}, USUAL, ".*budget.* allows no more"),
+    "local": ({"budget": 3, "rule": "local"}, USUAL, ".*budget.* allows no more"),
     "nothing to gain": ({}, RATES, r"after \d+ configurations no step promises more than"),
 }
 

@@ -166,6 +166,7 @@ def test_a_start_near_the_optimum_is_so_far_away(name, octaves):
 
 @pytest.mark.parametrize("text, message", [
     ("somewhere", "start 'somewhere': blind, conventional, near:OCTAVES or NAME=VALUE"),
+    ("near:1.2.3", "start 'near:1.2.3': blind"), ("Lambda_p=abc", "start 'Lambda_p=abc': blind"),
     ("Lambda_p=0.5", "lacks"), ("Lambda_p=99,Lambda_e=1", "Lambda_p = 99 is outside"), ("near:99", "nothing in Space"),
 ])  # fmt: skip
 def test_other_starts_are_refused(text, message):
@@ -213,6 +214,7 @@ def test_a_stored_grid_search_is_a_measured_grid(tmp_path):
     (["--failures", "nan"], "--failures nan"),
     (["--seed", str(2**63)], f"--seed {2**63}"),
     (["--landscapes", "nowhere"], "landscape 'nowhere': one of .*'omniglot'"),
+    (["--landscapes", "omniglot", "sop", "omniglot"], r"landscapes \['omniglot'\]: each name once"),
     (["--trajectories", "0"], "--trajectories 0"),
     (["--trials", "0"], "trials 0"),
     (["--noise", "-1"], "noise -1.0"),

@@ -108,7 +108,7 @@ def test_holes_and_lost_trials_are_told_apart_and_from_low_values(ridge):
         hole, failed = one(axes, PolyCollection, "not tried"), one(axes, PolyCollection, "did not complete")
         near, tried = ridge.values[..., place].copy(), ~(missing & ~lost)
         for cell in np.argwhere(~tried):  # the nearest that was tried, in octaves
-            away = np.abs(middles - middles[tuple(cell)]).max(-1)
+            away = np.linalg.norm(middles - middles[tuple(cell)], axis=-1).round(6)
             among = near[tried & (away == away[tried].min())]
             found = one(axes, QuadMesh, "nearest").get_array().T[tuple(cell)]
             assert found in among or (np.ma.is_masked(found) and np.isnan(among).any())

@@ -149,17 +149,25 @@ def tabled(options: argparse.Namespace) -> Iterable[str]:
         )
     trajectories: list[Trajectory] = []
     for many in (False, True):
-        group = [landscape for landscape in landscapes if (landscape.name in MEASURED) == many]
+        group = [
+            landscape for landscape in landscapes if (landscape.curves is not None) == many
+        ]  # with curves: measured
         trajectories += _replayed(table.methods, group, _seeds(options, OF_MEASURED if many else TRAJECTORIES), options)
     yield from paper_tables.sections(table, trajectories, options.start)
     _store(trajectories, landscapes, options)
 
 
 def _landscapes(options: argparse.Namespace, default: Iterable[str]) -> list[Landscape]:
-    names = options.landscapes or default
-    return [
-        with_noise(find(name), noise, options.durations, options.failures) for name in names for noise in options.noise
+    """Raises ValueError for two of one name, whose trajectories would be taken for those of one landscape."""
+    found = [
+        with_noise(find(name), noise, options.durations, options.failures)
+        for name in options.landscapes or default
+        for noise in options.noise
     ]
+    names = [landscape.name for landscape in found]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise ValueError(f"landscapes {twice}: each name once, with each noise once; rename one of two files")
+    return found
 
 
 def _seeds(options: argparse.Namespace, default: int = TRAJECTORIES) -> range:

@@ -158,12 +158,15 @@ def start_of(text: str, landscape: Landscape, seed: int) -> dict | None:
         return None
     if text == "conventional":
         return landscape.space.check(CONVENTIONAL)
-    if re.fullmatch(r"near:[\d.]+", text):
+    if re.fullmatch(r"near:\d+\.?\d*", text):
         return _near(landscape, float(text.removeprefix("near:")), seed)
-    if not re.fullmatch(r"[^=,]+=[^=,]+(,[^=,]+=[^=,]+)*", text):
-        raise ValueError(f"start {text!r}: blind, conventional, near:OCTAVES or NAME=VALUE,... is required")
-    pairs = (pair.split("=") for pair in text.split(","))
-    return landscape.space.check({name: int(value) if value.isdigit() else float(value) for name, value in pairs})
+    try:
+        pairs = [pair.split("=") for pair in text.split(",")]
+        h = {name: int(value) if value.isdigit() else float(value) for name, value in pairs}
+    except ValueError:
+        said = f"start {text!r}: blind, conventional, near:OCTAVES or NAME=VALUE,... is required"
+        raise ValueError(said) from None
+    return landscape.space.check(h)
 
 
 def _run(job: tuple[Landscape, tuple[str, Method], int], *, trials: int, workers: int, start: str) -> Trajectory:

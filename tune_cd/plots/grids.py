@@ -224,15 +224,15 @@ def _without_colour(grid: Grid, place: tuple, near: np.ndarray) -> list[tuple[st
 
 
 def _nearest(grid: Grid, place: tuple) -> np.ndarray:
-    """Of settings that were not tried, the value of the nearest one that was, in octaves along either axis; NaN of
-    others, and where that one did not complete. [n_p, n_e], or all slices."""
+    """Of settings that were not tried, the value of the nearest one that was, in octaves; NaN of others, and where that
+    one did not complete. [n_p, n_e], or all slices."""
     at = np.stack(np.meshgrid(*map(np.log2, grid.ticks[:2]), indexing="ij"), axis=-1)
     values, found = grid.values[place], np.full(grid.values[place].shape, np.nan)
     untried = np.isnan(values) & (grid.lost[place] == 0)
     for one in np.ndindex(values.shape[2:]):
         part = (slice(None), slice(None), *one)
         if untried[part].any() and not untried[part].all():
-            _, nearest = KDTree(at[~untried[part]]).query(at[untried[part]], p=np.inf)
+            _, nearest = KDTree(at[~untried[part]]).query(at[untried[part]])
             found[part][untried[part]] = values[part][~untried[part]][nearest]
     return found
 

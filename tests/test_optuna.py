@@ -163,6 +163,7 @@ def test_the_end_of_a_search_is_said_once(monkeypatch):
         ({"space": {"lr": (1e-5, 1.0)}}, r"'lr': \(1e-05, 1.0\)}: a dict is required, name -> distribution"),
         ({"start": {"lr": 7.0, "momentum": 0.1}, "space": SPACE}, "lr = 7.0 is outside"),
         ({"directions": [[1, -1]]}, "space is required too"),
+        ({"directions": np.eye(2)}, "space is required too"),
         ({"start": {"lr": 1e-3}}, "space is required too; .* study.enqueue_trial"),
         ({"start": {"lr": 1e-3, "momenta": 0.1}, "space": SPACE}, r"each of \['lr', 'momentum'\]"),
         ({"start": [1e-3, 0.1], "space": SPACE}, r"start \[0.001, 0.1\]: a dict"),

@@ -67,11 +67,9 @@ class CoordinateDescentSampler(BaseSampler):
         seed: int = 0,
         independent_sampler: BaseSampler | None = None,
     ):
-        if space is None and (directions, start) != (None, None):
-            said = (
-                f"directions {directions!r}, start {start!r}: space is required too; without it the first trial is the"
-            )
-            raise ValueError(f"{said} start, which study.enqueue_trial sets")
+        if space is None and not (directions is None and start is None):
+            said = f"directions {directions!r}, start {start!r}: space is required too"
+            raise ValueError(f"{said}; without it study.enqueue_trial sets the start")
         named = isinstance(space, Mapping) and all(isinstance(one, BaseDistribution) for one in space.values())
         if space is not None and not named:
             raise ValueError(f"space {space!r}: a dict is required, name -> distribution of Optuna")

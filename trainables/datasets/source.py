@@ -116,8 +116,7 @@ class Source:
                     return _read_file(root.parent / name)
                 try:
                     return _read_member(archives[root], name)
-                except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, NotImplementedError) as error:
-                    # zipfile raises RuntimeError where a password is needed, NotImplementedError for strong encryption
+                except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError) as error:  # the last: it is encrypted
                     raise UndecodableImage(f"{root}: {name}: {error}") from error
 
             yield read

@@ -39,11 +39,10 @@ def trainings(
         h, sign = searched_in(row), sign_of(row.get("mode"))
         config = row.get("config", "{}")
         told = told_in(config) if full_length else []
+        own = _full_length_of(config, full_length[0]) if full_length else None
         # share -> the score of the last run that ended there; [] if it failed
         values = {min(1.0, length / full_length[1]): [sign * value] for length, value in told} if full_length else {}
-        own = _full_length_of(config, full_length)
-        paused = [{"status": "stopped", "scores": {}} | run for run in runs_in(config)]
-        for run in [*paused, row]:
+        for run in [*({"status": "stopped", "scores": {}} | run for run in runs_in(config)), row]:
             if told and run["status"] == "stopped":
                 continue
             share = _share(run, full_length, own)
@@ -88,9 +87,9 @@ def _length(run: Mapping[str, Any], full_length: tuple[str, float] | None) -> fl
     return None if pd.isna(seen) or seen <= 0 else float(seen)
 
 
-def _full_length_of(config: str, full_length: tuple[str, float] | None) -> float | None:
-    """The length of a whole training by a row's own config, in the unit of full_length; None: it does not say."""
-    said, name = json.loads(config), full_length and full_length[0]
+def _full_length_of(config: str, name: str) -> float | None:
+    """The length `name` of a whole training by a row's own config; None: it does not say."""
+    said = json.loads(config)
     match said.get(FULL_LENGTH):
         case [own_name, own] if own_name == name:
             return finite(own)
@@ -100,9 +99,7 @@ def _full_length_of(config: str, full_length: tuple[str, float] | None) -> float
 def _share(run: Mapping[str, Any], full_length: tuple[str, float] | None, own: float | None) -> float | None:
     """The share of a whole training at which a run ended; None: it was stopped, nobody knows where. own: see
     `_full_length_of`."""
-    length = _length(run, full_length)
-    if run["status"] == "completed" and own:
-        length = own
+    length = own if own and run["status"] == "completed" else _length(run, full_length)
     if full_length is not None and length is not None:
         share = length / full_length[1]
         return 1.0 if share >= 1 - ROUNDING else share

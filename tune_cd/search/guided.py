@@ -167,8 +167,9 @@ class Guided:
         """See MARGIN."""
         if self._exploits:
             return 0.0
-        least = 0.0 if self.blind and len(self.lengths) == 1 else MARGIN
-        return max(1 / max(1, self._n_told), least) if self.blind else least
+        if not self.blind:
+            return MARGIN
+        return max(1 / max(1, self._n_told), MARGIN if len(self.lengths) > 1 else 0.0)
 
     def _weight(self, x: Array) -> Array:
         """Prior of the optimum's location at x [n, n_axes], [n], as far as it still counts: see FADES_FROM."""

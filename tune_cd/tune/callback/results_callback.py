@@ -27,7 +27,7 @@ from tune_cd.results.rows import (
     trial_name,
     trial_row,
     with_own,
-)  # fmt: skip
+)
 from tune_cd.results.schema import CUT
 from tune_cd.tune.callback.curves import Curves
 from tune_cd.tune.callback.row_store import RowStore

@@ -29,6 +29,7 @@ MEANINGS = {0: "finished", 1: "broke off, or no trial completed", 2: "refused be
 """Of the exit statuses of `tune_cd.run`."""
 PREFIX, ALIVE = "tune_cd~", ("PENDING", "RUNNING")
 PATHS = ("--results", "--data-root", "--weights", "--tune-dir")
+AGENT_SECONDS = 60  # that a head may take after its start until it accepts jobs; Ray itself waits 10 s for it
 STOP_SECONDS = 120  # for a study to end in good order; Ray's 3 s are too short for its last rows and its report
 ADDRESS, VARIABLES = "http://127.0.0.1:8265", ("RAY_API_SERVER_ADDRESS", "RAY_ADDRESS")
 CONNECT = "`ray dashboard clusters/gpu.yaml`, left running elsewhere, opens the way from a laptop; on the head itself "
@@ -121,7 +122,13 @@ def submit(client, request: dict):
         follow = f"`python -m tune_cd.submit logs {study} -f` follows it, `stop` ends it"
         raise ValueError(f"study {study!r} is running ({owner}, {job.status}): {follow}")
     attempt = int(job.submission_id.rpartition("~")[2]) + 1 if job else 1
-    return client.get_job_info(client.submit_job(submission_id=f"{PREFIX}{study}~{attempt}", **request))
+    deadline = time.monotonic() + AGENT_SECONDS
+    while True:
+        try:
+            return client.get_job_info(client.submit_job(submission_id=f"{PREFIX}{study}~{attempt}", **request))
+        except RuntimeError as error:
+            if "No available agent" not in str(error) or time.monotonic() > deadline:
+                raise
 
 
 def ending(job) -> tuple[int | None, str]:

@@ -98,6 +98,37 @@ def test_the_command_that_goes_on_is_a_whole_one(tmp_path):
     assert again["entrypoint"] == made["entrypoint"] + " --resume"
 
 
+class YoungHead:
+    """A client of a head that refuses its first jobs with these words."""
+
+    def __init__(self, words: str, refusals: int):
+        self.words, self.refusals, self.accepted = words, refusals, []
+
+    def list_jobs(self) -> list:
+        return []
+
+    def submit_job(self, submission_id: str, **_) -> str:
+        self.refusals -= 1
+        if self.refusals >= 0:
+            raise RuntimeError(f"Request failed with status code 500: {self.words}.")
+        self.accepted.append(submission_id)
+        return submission_id
+
+    def get_job_info(self, name: str) -> str:
+        return name
+
+
+def test_a_head_that_has_just_started_is_waited_for(monkeypatch):
+    head = YoungHead("No available agent to submit job, please try again later", refusals=2)
+    assert submit.submit(head, request("--study", "mine")) == "tune_cd~mine~1" and len(head.accepted) == 1
+    with pytest.raises(RuntimeError, match="No space left"):
+        submit.submit(other := YoungHead("No space left", refusals=2), request("--study", "mine"))
+    monkeypatch.setattr(submit, "AGENT_SECONDS", 0)
+    with pytest.raises(RuntimeError, match="No available agent"):
+        submit.submit(YoungHead(head.words, refusals=99), request("--study", "mine"))
+    assert other.refusals == 1, "what is no matter of time is said at once"
+
+
 # The study in Ray's shell
 
 

@@ -63,7 +63,7 @@ WIDE = (1e-6, 17.0)
         (Space(Lambda_p=WIDE, Lambda_e=WIDE, batch_size=[16, 64]), "balance"),
         (Space(Lambda_a=WIDE, Lambda_b=WIDE), "balance"),
         (Space(Lambda_a=WIDE, Lambda_b=WIDE, batch_size=[16, 64]), "balance"),
-        (Space(Lambda_a=WIDE, Lambda_b=WIDE, Lambda_c=WIDE, batch_size=[16, 64]), "terms"),
+        (Space(Lambda_a=WIDE, Lambda_b=WIDE, Lambda_c=WIDE, batch_size=[16, 64]), "balance"),
         (Space(Lambda_a=WIDE, Lambda_b=BOX), "general"),
         (Space(Lambda_a=WIDE, Lambda_b=WIDE, decay=BOX), "general"),
     ],

@@ -31,7 +31,7 @@ def test_under_sgd_the_axes_are_weights_times_the_rate():
     assert found.space.axes[0].low == pytest.approx(25 * 0.05 / WEIGHT_FACTOR)
     contrasts = np.array(list(found.search["directions"].values())) @ np.ones(3)
     assert contrasts.tolist() == [0, 0, 3], "the last is the joint direction: the learning rate"
-    assert found.search["prior"] == "terms"
+    assert found.search["prior"] == "balance"
 
 
 @pytest.mark.parametrize("optimizer", SCALE_FREE)

@@ -76,12 +76,8 @@ VARIED: dict[str, dict[str, tuple[tuple[str, ...], Mapping[str, Any]]]] = {
         "PRIOR_POINTS = .1": (BLIND, {"process.PRIOR_POINTS": 0.1}),
         "STEP = 1": (BLIND, {"lines.STEP": 1.0}),
         "STEP = 1/4": (BLIND, {"lines.STEP": 0.25}),
-        "AROUND_TRADING, _SCALING = 5, 5": (GIVEN, {"prior.AROUND_TRADING": 5.0, "prior.AROUND_SCALING": 5.0}),
-        "AROUND_TRADING, _SCALING = 3, 2": (GIVEN, {"prior.AROUND_TRADING": 3.0, "prior.AROUND_SCALING": 2.0}),
-        "KNOWN = 1.5": (("pausing, known",), {"prior.KNOWN": 1.5}),
-        "KNOWN = 5": (("pausing, known",), {"prior.KNOWN": 5.0}),
-        "FLOOR = .02": (("pausing, known",), {"prior.FLOOR": 0.02}),
-        "FLOOR = .3": (("pausing, known",), {"prior.FLOOR": 0.3}),
+        "AROUND = 3": ((*GIVEN, "pausing, known"), {"prior.AROUND": 3.0}),
+        "AROUND = 6": ((*GIVEN, "pausing, known"), {"prior.AROUND": 6.0}),
     },
     "general": {
         name: (("others",), changes)
@@ -99,7 +95,7 @@ VARIED: dict[str, dict[str, tuple[tuple[str, ...], Mapping[str, Any]]]] = {
             "CENTRE = 4": {"prior.CENTRE": 4.0},
             "FADES_FROM = 2.5": {"guided.FADES_FROM": 2.5},
             "FADES_FROM = inf": {"guided.FADES_FROM": np.inf},
-            "no random lines": {"general.random": False},
+            "no random lines": {"lines.RANDOM": 0},
             "RANDOM = 1": {"lines.RANDOM": 1},
             "CLOSER = 1/2": {"prior.CLOSER": 0.5},
             "EXPLOIT_FROM = 8": {"guided.EXPLOIT_FROM": 8},
@@ -123,9 +119,8 @@ def changed(changes: Mapping[str, Any]) -> Iterator[None]:
         for name, value in changes.items():
             owner, attribute = name.split(".")
             if owner in prior.PRIORS:
-                for own in {owner, "known"} if owner == "balance" else {owner}:
-                    other = replace(prior.PRIORS[own], **{attribute: value})
-                    stack.enter_context(patch.dict(prior.PRIORS, {own: other}))
+                other = replace(prior.PRIORS[owner], **{attribute: value})
+                stack.enter_context(patch.dict(prior.PRIORS, {owner: other}))
             else:
                 stack.enter_context(patch(f"tune_cd.search.{name}", value))
         prior.draws_of.cache_clear()

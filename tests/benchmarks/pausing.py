@@ -8,7 +8,7 @@
 A method is one of `tune_cd.replay` at full length, or "METHOD, RULE": a rule decides how long its proposals are trained
 (ASHA, ASHA (Ray), best to its end; for tpe and gp with one worker also Optuna's pruners Hyperband, halving and median).
 All begin at the same starts, blind unless `--start` says otherwise; `known`: the best that `balance.known` has from
-other datasets, which our methods are told with the prior "known". Printed by landscape and method: the mean over
+other datasets. Printed by landscape and method: the mean over
 searches after 1, 2, 5, 10 and 20 full trainings' worth, as a share of the best; how many searches end below 95 %; after
 10 the difference to the last method in pairs; trainings' worth until the mean is at 90 and 95 %, and their ratio to the
 last method's, with 95 % intervals.
@@ -66,12 +66,9 @@ def known_elsewhere(name: str) -> Configuration:
     return rows[0].weights
 
 
-def made(
-    name: str, space: Space, start: Configuration | None, seed: int, workers: int, budget: float, known: bool = False
-) -> Pausing:
-    """A search by its name. known: the start is the best of another dataset. Raises ValueError for an unknown one, and
-    ImportError where a rival is missing."""
-    ours = knowledge(space) | ({"prior": "known"} if known else {})
+def made(name: str, space: Space, start: Configuration | None, seed: int, workers: int, budget: float) -> Pausing:
+    """A search by its name. Raises ValueError for an unknown one, and ImportError where a rival is missing."""
+    ours = knowledge(space)
     if name == OURS:
         how = {"seed": seed, "start": start, "workers": workers, "lengths": LENGTHS, "budget": budget}
         return CoordinateDescent(space, **ours, **how)
@@ -90,9 +87,8 @@ def searched(job: tuple) -> list[float]:
     budget, workers, start, seed)."""
     method, name, budget, workers, start, seed = job
     landscape = found(name)
-    known = start == "known"
-    begin = known_elsewhere(name) if known else start_of(start, landscape, seed)
-    search = made(method, landscape.space, begin, seed, workers, budget, known)
+    begin = known_elsewhere(name) if start == "known" else start_of(start, landscape, seed)
+    search = made(method, landscape.space, begin, seed, workers, budget)
     reached = spend(search, landscape, budget=budget, workers=workers, seed=seed)
     reached = np.where(np.isfinite(reached), reached, landscape.low)
     wanted = np.minimum(np.arange(round(LOOKS * budget)), len(reached) - 1)  # a search that has ended keeps what it has

@@ -60,7 +60,7 @@ def test_the_first_round_leaves_no_quarter_of_the_box_unseen():
     x = Search().ask(8).x
     middle = np.log2([1e-6 * 17.0] * 2) / 2
     assert {tuple(row) for row in x > middle} == {(False, False), (False, True), (True, False), (True, True)}
-    assert smallest_gap(x) > 4
+    assert smallest_gap(x) > 1.5
 
 
 @pytest.mark.parametrize("n_axes", [2, 8])

@@ -20,38 +20,32 @@ TERM = "term_"
 """Prefix of the terms' values among a trial's scores."""
 
 WIDE = 16.0
-"""Octaves. The priors "balance" and "terms" are for ranges at least this wide: their length scales are for ranges like
-the paper's, 24 octaves."""
+"""Octaves. The prior "balance" is for ranges at least this wide: its length scales are for ranges like the paper's, 24
+octaves."""
 
 A_TH = {"C_p": (1.0, 0.0, -1.0), "C_e": (0.0, 1.0, -2.0), "C_eq": (1.0, -1.0, 0.0)}
 """`eq:linear_system`: rows over log (Lambda_p, Lambda_e, b). Each is the combination that one constraint holds
 constant: the constraint on the positive term, on the entropy term, and on the balance of both."""
 
 
-def of(space: Space, known: bool = False) -> dict[str, Any]:
+def of(space: Space) -> dict[str, Any]:
     """The arguments `directions` and `prior` of a search over the weights of a loss, and over what else the space has.
 
-    known: the starts are those of `balance.known`, weights that were best for others; the recipe in use is none.
-
-    Directions: `directions_over` the names. Prior: "balance" for (Lambda_p, Lambda_e[, batch_size]); for other weights,
-    and a batch size, if every weight's range is WIDE, "balance" of two and "terms" of more; else "general". Weights on
-    linear axes are searched one by one: an equal step is no common factor there. Raises ValueError for a space with
-    less than two weights, and for known bests of other axes.
+    Directions: `directions_over` the names. Prior: "balance" for (Lambda_p, Lambda_e[, batch_size]), and for other
+    weights, and a batch size, if every weight's range is WIDE; else "general". Weights on linear axes are searched one
+    by one: an equal step is no common factor there. Raises ValueError for a space with less than two weights.
     """
     weights = [axis for axis in space.axes if axis.name.startswith(WEIGHT) and axis.name in space.numeric]
     if len(weights) < 2:
         raise ValueError(f"{space}: two weights {WEIGHT}<term> at least make a balance")
     names = space.numeric
     if names in SPACES:
-        return {"directions": directions_over(names), "prior": "known" if known else "balance"}
-    if known:
-        raise ValueError(f"{space}: bests are known of Lambda_p and Lambda_e, with or without batch_size, alone")
+        return {"directions": directions_over(names), "prior": "balance"}
     others = set(names) - {axis.name for axis in weights} - {"batch_size"}
     log = all(axis.scale == "log" for axis in weights)
     wide = log and all(axis.ends[1] - axis.ends[0] >= WIDE for axis in weights)
     directions = directions_over(names) if log else None
-    of_loss = "balance" if len(weights) == 2 else "terms"
-    return {"directions": directions, "prior": of_loss if wide and not others else "general"}
+    return {"directions": directions, "prior": "balance" if wide and not others else "general"}
 
 
 def directions_over(names: Sequence[str]) -> dict[str, tuple[float, ...]]:

@@ -55,7 +55,7 @@ def searches_of(config: StudyConfig, setup: Setup) -> list[Search]:
     worth = WORTH_FROM_KNOWN if from_known else DEFAULT_WORTH
     samples = (worth if config.pauses else DEFAULT_TRIALS) if samples is None else samples
     if config.search in CONFIGURED:
-        make = partial(make, **_knowledge(config, from_known), lengths=lengths_of(setup) if config.pauses else (1.0,))
+        make = partial(make, **_knowledge(config), lengths=lengths_of(setup) if config.pauses else (1.0,))
     box = space if config.search == "cd" else space.fixed  # of the other searches only the averages' lines grow
     start = None if config.search == "grid" else start_of(config, setup, box)
     asked = Search(config.search, samples, make, start, setup, pauses=config.pauses)
@@ -123,9 +123,9 @@ def _along(directions: dict[str, list[float]], config: StudyConfig, setup: Setup
     return partial(CoordinateDescent, rule="line", **how, lengths=lengths_of(setup) if config.pauses else (1.0,))
 
 
-def _knowledge(config: StudyConfig, known: bool = False) -> dict[str, Any]:
+def _knowledge(config: StudyConfig) -> dict[str, Any]:
     """Directions and prior of the balance, where several weights are searched."""
-    return balance.of(config.space, known=known) if len(config.weighted.weights) > 1 else {}
+    return balance.of(config.space) if len(config.weighted.weights) > 1 else {}
 
 
 def _xbm(asked: Search, config: StudyConfig, space: Space) -> list[Search]:

@@ -20,8 +20,8 @@ class Plan:
     """The constants of a search. Hashable by identity: no two plans are equal.
 
     names [n_directions], directions [n_directions, n_axes]: in the axes' coordinates; each moves numeric axes, or from
-    one value of a category to another. axes: whether the model may move along other lines too: single axes, and random
-    ones.
+    one value of a category to another. axes: whether the model may move along other lines too: single axes, and where
+    `is_random` random ones.
     """
 
     space: Space
@@ -35,6 +35,16 @@ class Plan:
         ordered = self.space.ordered
         rows: Array = self.directions[~self.directions[:, ~ordered].any(axis=1)][:, ordered]
         return rows
+
+    @cached_property
+    def is_along_axes(self) -> bool:
+        """Whether its directions are the numeric axes."""
+        return self.rows.shape[0] == self.rows.shape[1] and np.allclose(self.rows, np.eye(len(self.rows)))
+
+    @property
+    def is_random(self) -> bool:
+        """Whether lines in random directions are needed: a plane's own directions and its axes do without."""
+        return self.axes and (self.is_along_axes or self.rows.shape[1] > 2)
 
     def others(self, h: Configuration, direction: Array) -> tuple[float, ...] | None:
         """The positions of the other values of the category that a direction moves, from that of h on; None: it moves

@@ -56,10 +56,6 @@ MARGIN = 0.1
 after n values, if that is more: longer steps. With whole trainings from a blind start 1/n is all. Short trainings are
 many: it would soon keep the search to the first promising place."""
 
-FIRST_WEIGHT = 0.25
-"""While no value is told (only failures, or none yet), the next configuration is far from all trainings
-(`Candidates.farthest`), where the weight to the power FIRST_WEIGHT (1 after known starts) is high."""
-
 
 @dataclass(frozen=True)
 class Guided:
@@ -146,9 +142,9 @@ class Guided:
         return Candidates(model, space.grown(model.points, model.points[self.incumbent]) if grows else space)
 
     def _first(self) -> Proposal | None:
-        """A new configuration while no value is told: see FIRST_WEIGHT. None if none is new."""
-        power = 1.0 if self.prior.starts_are_bests else FIRST_WEIGHT
-        return self.candidates.farthest(next(iter(self.starts.values()), None), lambda x: self._weight(x) ** power)
+        """A new configuration while no value is told (only failures, or none yet): far from all trainings, where the
+        weight is high. None if none is new."""
+        return self.candidates.farthest(next(iter(self.starts.values()), None), self._weight)
 
     # What a step is worth ------------------------------------------------------------------------------------------
 
@@ -173,8 +169,7 @@ class Guided:
 
     def _weight(self, x: Array) -> Array:
         """Prior of the optimum's location at x [n, n_axes], [n], as far as it still counts: see FADES_FROM."""
-        start = None if self.blind else self._start
-        weight = location_weight(self.plan, x, start, self.prior.starts_are_bests)
+        weight = location_weight(self.plan, x, None if self.blind else self._start)
         return weight ** min(1.0, FADES_FROM / max(1.0, self._length_told))
 
     @cached_property
@@ -260,6 +255,7 @@ class Guided:
 
     @property
     def _starts_are_compared(self) -> bool:
-        """Whether a value of every known start is told, and nothing is whole yet."""
+        """Whether a value of every start that someone chose is told, and nothing is whole yet. A line is not descended
+        from its start."""
         told = all(key in self.known and self.known[key].curve for key in self.starts)
-        return self.prior.starts_are_bests and told and not self._reserve.whole
+        return not self.blind and self.plan.axes and told and not self._reserve.whole

@@ -1,9 +1,8 @@
 """The default search's priors: how similar values are, how noisy they are, and where the best lies.
 
-BALANCE is for two weights of a loss, chosen on balance landscapes in the paper's box; BALANCE_KNOWN is the same for
-starts at bests of similar studies (`balance.known`), and TERMS, with more lines, for three weights or more. GENERAL is
-for any other parameters, in boxes of any size: all its length scales are shares of the box. What each constant is worth
-is in `tests/benchmarks/RESULTS.md`.
+BALANCE is for the weights of a loss, chosen on balance landscapes in the paper's box. GENERAL is for any other
+parameters, in boxes of any size: all its length scales are shares of the box. What each constant is worth is in
+`tests/benchmarks/RESULTS.md`.
 """
 
 from collections.abc import Callable, Iterator
@@ -54,14 +53,9 @@ Gaussian process prefers the corners, of which it knows least."""
 FADES_FROM = 5.0
 """From so many full trainings' worth on, the prior of where the best lies fades (piBO, Hvarfner et al. 2022)."""
 
-AROUND_TRADING, AROUND_SCALING = 6.0, 4.0
-"""Where a start is given, half the weight is a Gaussian around it. Its standard deviation in octaves is AROUND_TRADING
-along directions that trade, AROUND_SCALING along all others: a recipe in use has a tuned learning rate more often than
-a tuned balance. The other half insures against an uninformative start."""
-
-KNOWN, FLOOR = 3.0, 0.1
-"""Where the start is a best of a similar study, the weight is a Gaussian around it with this standard deviation in
-octaves, along all directions, and nowhere below FLOOR: its balance is tuned as well."""
+AROUND = 4.0
+"""Where a start is given, half the weight is a Gaussian around it, of this standard deviation in octaves. The other
+half insures against an uninformative start."""
 
 
 def along_rows(plan: Plan, trading: float, scaling: float) -> Array:
@@ -79,28 +73,21 @@ def trades(direction: Array) -> bool:
     return bool(direction.min() < 0 < direction.max())
 
 
-def location_weight(plan: Plan, x: Array, start: Array | None, is_best: bool = False) -> Array:
-    """Prior of the optimum's location at x [n, n_axes], unnormalised, [n]: see CENTRE, AROUND_TRADING and KNOWN. All
-    values of a category are alike to it.
+def location_weight(plan: Plan, x: Array, start: Array | None) -> Array:
+    """Prior of the optimum's location at x [n, n_axes], unnormalised, [n]: see CENTRE and AROUND. All values of a
+    category are alike to it.
 
-    start: coordinates [n_axes] of a start that someone chose, or None. is_best: of a similar study.
+    start: coordinates [n_axes] of a start that someone chose, or None.
     """
     low, high, x, start = (_numeric(plan, at) for at in (plan.space.low, plan.space.high, x, start))
-    if start is not None and is_best:
-        around = _gaussian((x - start) @ along_rows(plan, KNOWN, KNOWN).T)
-        return FLOOR + (1 - FLOOR) * around
     u = (2 * x - low - high) / np.maximum(high - low, NEGLIGIBLE)
     trading = [row / np.abs(row).max() for row in plan.rows if trades(row)]
     unbalance = u @ np.reshape(trading, (len(trading), x.shape[1])).T  # [n, trading directions]
     central: Array = np.exp(-CENTRE * ((u**2).sum(-1) + (unbalance**2).sum(-1)) / 2)
     if start is None:
         return central
-    return (central + _gaussian((x - start) @ along_rows(plan, AROUND_TRADING, AROUND_SCALING).T)) / 2
-
-
-def _gaussian(away: Array) -> Array:
-    density: Array = np.exp(-(away**2).sum(-1) / 2)
-    return density
+    around: Array = np.exp(-(((x - start) / AROUND) ** 2).sum(-1) / 2)
+    return (central + around) / 2
 
 
 def _numeric(plan: Plan, x: Array | None) -> Any:
@@ -139,7 +126,7 @@ def _frames(plan: Plan) -> Iterator[tuple[Array, Array]]:
     degrees. From nine axes on there are more pairs than DRAWS, and the last pairs are not turned.
     """
     n_axes = len(plan.space.numeric)
-    if _is_basis(plan.rows) and not np.allclose(plan.rows, np.eye(n_axes)):
+    if _is_basis(plan.rows) and not plan.is_along_axes:
         yield _frame(plan, plan.rows)
         return
     yield _frame(plan, np.eye(n_axes))
@@ -181,20 +168,14 @@ class Prior:
         exploits.
     alike: length scales along the training length, in octaves of it, each as likely. With 4, an eighth of the length
         tells something about the end, with 8 much, with 32 nearly all.
-    random: lines also run in random directions (`lines.RANDOM`).
-    starts_are_bests: of similar studies, see KNOWN.
     """
 
     draws: Callable[[Plan, bool], Draws]
     alike: tuple[float, ...]
-    random: bool
-    starts_are_bests: bool = False
 
 
-BALANCE = Prior(_fixed, alike=(8.0, 32.0), random=False)
-BALANCE_KNOWN = replace(BALANCE, starts_are_bests=True)
-TERMS = replace(BALANCE, random=True)
-GENERAL = Prior(_drawn, alike=(4.0,), random=True)
+BALANCE = Prior(_fixed, alike=(8.0, 32.0))
+GENERAL = Prior(_drawn, alike=(4.0,))
 
 
 @lru_cache(maxsize=64)  # every step of a search asks for one of the same two
@@ -209,5 +190,5 @@ def draws_of(prior: Prior, plan: Plan, exploits: bool, lengths: tuple[float, ...
     return replace(drawn, maps=maps, noises=np.repeat(drawn.noises, len(alike)))
 
 
-PRIORS = {"balance": BALANCE, "known": BALANCE_KNOWN, "terms": TERMS, "general": GENERAL}
+PRIORS = {"balance": BALANCE, "general": GENERAL}
 """The priors by name; `tune_cd.balance.of` says which fits the weights of a loss."""

@@ -44,7 +44,7 @@ class CoordinateDescent(Optimiser):
         "paper": Algorithms 1 and 2, golden-section searches along each direction in turn, with growing budgets.
         "local": the same, with line searches that begin within 4 octaves of the best point.
         "line": as "default" along the first direction alone, until its best is bracketed (`single_line`).
-    prior: of the model: "general", or "balance", "known" or "terms", as `balance.of` says for the weights of a loss.
+    prior: of the model: "general", or "balance", as `balance.of` says for the weights of a loss.
     directions: array [n_directions, n_axes], or name -> row, in the coordinates of the numeric axes; None: each axis.
         The line of each category, which leads to its other values, comes behind them; "paper" and "local" try them all.
     budgets: steps of a line search, one int or one per direction (c_i of `algo:cd`), of "paper" and "local".

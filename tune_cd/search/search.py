@@ -107,9 +107,9 @@ class CoordinateDescent(Optimiser):
     @property
     def ending(self) -> str:
         """Why it asks for nothing more, and what it would take to go on; for a search that is `finished`."""
-        n = len(self._trainings)
-        if n >= prod(axis.size for axis in self.space.axes):
-            return f"all {n} configurations of {self.space} are known; a larger space has more"
+        n = f"{len(self._trainings)} configuration{'s' * (len(self._trainings) != 1)}"
+        if len(self._trainings) >= prod(axis.size for axis in self.space.axes):
+            return f"{self.space} has no more than {n}; a larger one has"
         if self.bracketed:
             return "the best on its line is bracketed"
         if self.budget < inf and self._step(inf) is not None:
@@ -118,9 +118,9 @@ class CoordinateDescent(Optimiser):
         if self.rule == "line":
             return "the best lies at an end of its line; a wider range goes on"
         if self.rule in NEIGHBOURHOOD:
-            return f"after {n} configurations every line is searched to its resolution; another start goes on"
+            return f"after {n} no line search leads any further; another start may"
         return (
-            f"after {n} configurations no step promises more than a thousandth of the range of values; another start, "
+            f"after {n} no step promises more than a thousandth of the range of values; another start, "
             "or a wider space, may"
         )
 

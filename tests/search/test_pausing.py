@@ -244,6 +244,8 @@ def test_until_is_of_what_is_being_trained():
     search = pausing(SPACE)
     h = search.ask()
     search.tell(h, 0.5, search.until(h))
+    with pytest.raises(KeyError, match="neither asked for nor told"):
+        search.withdraw(SPACE.sample(np.random.default_rng(9)))
     with pytest.raises(KeyError, match="is not being trained"):
         search.until(h)
 

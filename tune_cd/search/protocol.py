@@ -87,7 +87,7 @@ class Optimiser(ABC):
     def withdraw(self, h: Mapping[str, Any]) -> None:
         """Withdraw an asked configuration: it is not trained after all, or not further. KeyError if it is unknown."""
         key = self.space.key(h)
-        training = replace(self._trainings[key], until=None)
+        training = replace(self._known(h), until=None)
         self._put(key, training)
         if not training.curve:
             del self._trainings[key], self._costs[key]
@@ -188,15 +188,20 @@ class Optimiser(ABC):
 
     def origin(self, h: Mapping[str, Any]) -> Proposal:
         """The line on which a configuration was first proposed. Raises KeyError for one never asked for."""
-        origin = self._trainings[self.space.key(h)].origin
+        origin = self._known(h).origin
         if origin is None:
             raise KeyError(f"{dict(h)} was told, but never asked for")
         return origin
 
     def annotation(self, h: Mapping[str, Any]) -> dict[str, Any]:
         """The results table's columns direction, line_position, trial_index. KeyError for one never asked for."""
-        origin, index = self.origin(h), self._trainings[self.space.key(h)].trial_index
+        origin, index = self.origin(h), self._known(h).trial_index
         return {"direction": origin.direction, "line_position": origin.line_position, "trial_index": index}
+
+    def _known(self, h: Mapping[str, Any]) -> Training:
+        if (training := self.training(h)) is None:
+            raise KeyError(f"{dict(h)} was neither asked for nor told")
+        return training
 
     def _index_of(self, key: Key) -> int:
         """The place of a new configuration in the order of asking."""

@@ -48,9 +48,9 @@ class CoordinateDescent(Optimiser):
     directions: array [n_directions, n_axes], or name -> row, in the coordinates of the numeric axes; None: each axis.
         The line of each category, which leads to its other values, comes behind them; "paper" and "local" try them all.
     budgets: steps of a line search, one int or one per direction (c_i of `algo:cd`), of "paper" and "local".
-    start: one configuration or several, of which the best is descended from. None: one drawn by `seed`, uniformly in
-        the box's coordinates, the paper's blind setting. Each start costs a trial. Values told before the first `ask`
-        are starts that cost nothing, and replace the blind one.
+    start: one configuration or several, of which the best is descended from; where trainings pause it is trained to
+        its end first. None: one drawn by `seed`, uniformly in the box's coordinates, the paper's blind setting. Each
+        start costs a trial. Values told before the first `ask` are starts that cost nothing, and replace the blind one.
     workers: the largest number of live trials; None: no limit. The next step depends on what is known of each trial in
         the order of asking, never on the order in which they end. With "paper" and "local" further workers look ahead
         (`descent.needed_next`), with the model they are sent to where least is known.

@@ -162,6 +162,9 @@ def test_the_end_of_a_search_is_said_once(monkeypatch):
         ({"seed": None}, "seed None: a whole number"),
         ({"space": {"lr": (1e-5, 1.0)}}, r"'lr': \(1e-05, 1.0\)}: a dict is required, name -> distribution"),
         ({"start": {"lr": 7.0, "momentum": 0.1}, "space": SPACE}, "lr = 7.0 is outside"),
+        ({"start": {"n": 20}, "space": {"n": IntDistribution(2, 10, step=4)}}, "n = 20 is not in IntDistribution"),
+        ({"start": {"n": 11}, "space": {"n": IntDistribution(2, 10, step=4)}}, "n = 11 is not in"),
+        ({"start": {"x": 0.3}, "space": {"x": FloatDistribution(0, 1, step=0.25)}}, "x = 0.3 is not in"),
         ({"directions": [[1, -1]]}, "space is required too"),
         ({"directions": np.eye(2)}, "space is required too"),
         ({"start": {"lr": 1e-3}}, "space is required too; .* study.enqueue_trial"),
@@ -178,6 +181,14 @@ def test_what_does_not_fit_is_refused_before_the_first_trial(arguments, said):
 def test_a_start_may_name_more_parameters_than_are_searched():
     start = {"lr": 1e-3, "momentum": 0.1}
     assert params(run(CoordinateDescentSampler(SPACE, start=start | {"beta": 0.9}), 1)) == [start]
+
+
+def test_trials_outside_the_space_are_passed_over():
+    study = optuna.create_study(sampler=CoordinateDescentSampler({"c": CategoricalDistribution(["a", "b"])}))
+    wider = {"c": CategoricalDistribution(["a", "b", "z"])}
+    study.add_trial(optuna.trial.create_trial(params={"c": "z"}, distributions=wider, value=1.0))
+    study.optimize(lambda trial: float(trial.suggest_categorical("c", ["a", "b"]) == "a"), 2)
+    assert {trial.params["c"] for trial in study.trials[1:]} == {"a", "b"}
 
 
 def test_a_category_is_searched_with_the_others_as_without_optuna():

@@ -141,8 +141,7 @@ class CoordinateDescentSampler(BaseSampler):
                 ))  # fmt: skip
         start: Configuration | None = None
         if self._start is not None:
-            given = self._start.items()
-            start = {name: _coordinate(distributions[name], value) for name, value in given if name in distributions}
+            start = _coordinates(distributions, self._start)
         elif self._given is None and trainings:
             start = trainings[0].h
         search = CoordinateDescent(space, start=start, **self._how)
@@ -197,9 +196,15 @@ def _value(distribution: Any, searched: Any) -> Any:
     return int(searched) if isinstance(distribution, IntDistribution) else float(min(searched, distribution.high))
 
 
-def _coordinate(distribution: Any, value: Any) -> Any:
-    """The search's value of Optuna's; the inverse of `_value`."""
-    return round((value - distribution.low) / distribution.step) if _indexed(distribution) else value
+def _coordinates(distributions: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    """The search's values of Optuna's; the inverse of `_value`. Raises ValueError for one beside the steps."""
+    found = {name: values[name] for name in distributions}
+    for name, one in distributions.items():
+        if _indexed(one):
+            if not one._contains(one.to_internal_repr(found[name])):
+                raise ValueError(f"{name} = {found[name]!r} is not in {one}")
+            found[name] = round((found[name] - one.low) / one.step)
+    return found
 
 
 def _configuration(
@@ -209,9 +214,10 @@ def _configuration(
     params = trial.system_attrs.get(ASKED, {}) | trial.params
     if trial.state == TrialState.WAITING or not distributions.keys() <= params.keys():
         return None
-    if not all(one._contains(one.to_internal_repr(params[name])) for name, one in distributions.items()):
+    try:
+        return space.check(_coordinates(distributions, params))
+    except ValueError:
         return None
-    return space.check({name: _coordinate(one, params[name]) for name, one in distributions.items()})
 
 
 def _curve(trial: FrozenTrial, sign: float, longest: int) -> Curve:

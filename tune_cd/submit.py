@@ -159,12 +159,17 @@ def watch(client, job, output: bool = False) -> int | None:
     return status
 
 
+def typed(address: str | None) -> str:
+    """The address given, for commands that are printed."""
+    return f" --address {shlex.quote(address)}" if address else ""
+
+
 def start(options: argparse.Namespace, argv: list[str]) -> int:
     request = check_submission(argv, options.python, options.working_dir)
     client, said = connect(options.address), request["metadata"]
     job = submit(client, request)
     print(f"study {said['study']} is submitted as {job.submission_id}; results in {said['results']}")
-    print(f"follow it with: python -m tune_cd.submit logs {said['study']} -f", flush=True)
+    print(f"follow it with: python -m tune_cd.submit logs {said['study']} -f{typed(options.address)}", flush=True)
     return 0
 
 
@@ -199,7 +204,7 @@ def stop(options: argparse.Namespace, _: list[str]) -> int | None:
         print(f"study {options.study}: asked to end; running trainings are dropped, the last rows written", flush=True)
     status = watch(client, job)
     if status not in (0, BAD_INPUT):
-        print(f"continue with: {job.metadata['again']}")
+        print(f"continue with: {job.metadata['again']}{typed(options.address)}")
     return FAILED if asked and status not in (0, STOPPED) else 0
 
 

@@ -106,6 +106,7 @@ COMMON = [
     (f"{JOINS}:6379\n", f"{JOINS}:6380\n", WORKER_START, "port 6380, but the head listens at 6379"),
     (f"{JOINS}:6379\n", "--address='$RAY_HEAD_IP:6379'\n", WORKER_START, "'$RAY_HEAD_IP:6379' is not expanded"),
     (f"ray start {JOINS}:6379", "ray start --head --port=6379", WORKER_START, "each would be a cluster of its own"),
+    (f"ray start {JOINS}:6379", f"ray start {JOINS}", WORKER_START, "--address=$RAY_HEAD_IP:PORT is missing"),
     (f"ray start {JOINS}:6379", "ray start", WORKER_START, "--address=$RAY_HEAD_IP:PORT is missing"),
     ("ray start --head", "ray start", START, "--head is missing"),
     ("ray start --address", "ray start --block --address", WORKER_START, "--block never ends"),
@@ -185,6 +186,7 @@ KUBERAY = [
     (ONDEMAND, "resources: '{ondemand: 1}'", CLUSTER, "Ray's autoscaler cannot read its groups"),
     ("mountPath: /dev/shm", "mountPath: /scratch", WORKER, "no volume in memory at /dev/shm"),
     ("--study mine", "--study 'mine", "spec.entrypoint", "no valid shell"),
+    ('num-cpus: "0"', 'num-cpus: "2"', f"{CLUSTER}.headGroupSpec.rayStartParams", "or trials run on the head"),
     (RESULTS, "--results /home/ray/results", "spec: entrypoint", "lies in a pod and is lost with it"),
     (HEAD_SPEC, f"{HEAD_SPEC}\n      serviceType: LoadBalancer", "serviceType", "opens the dashboard"),
 ]

@@ -214,7 +214,7 @@ def test_a_curve_that_is_not_allowed_is_refused(tmp_path, rows, named):
 def test_a_folder_that_cannot_be_written_is_named_with_the_reason(tmp_path):
     (tmp_path / "file").write_text("in the way")  # works for root too, whom permissions do not bind
     for folder, reason in (("", "File exists"), ("results", "Not a directory")):
-        with pytest.raises(OSError, match=f"cannot write results to .*file.*: {reason}"):
+        with pytest.raises(OSError, match=f"^cannot write results to .*file.*: {reason}"):
             results.check_writable(tmp_path / "file" / folder)
-    with pytest.raises(OSError, match="cannot write results to /proc/results: "):  # a read-only file system
+    with pytest.raises(OSError, match="^cannot write results to /proc/results: "):  # a read-only file system
         results.check_writable("/proc/results")

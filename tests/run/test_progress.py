@@ -152,11 +152,13 @@ def stopper(workers=1, worked=False, outside=lambda: None):
 
 
 @pytest.mark.parametrize("again", [True, False])
-def test_data_that_cannot_be_used_end_the_run_with_what_is_wrong_with_them(tmp_path, again):
+def test_data_that_cannot_be_used_end_the_run_with_what_is_wrong_with_them(tmp_path, again, capsys):
     for text, broken in (("The actor died unexpectedly", None), (DATA, "photos: 2 of 9 images do not decode")):
         failed, stops = FakeTrial(1, {}).fail(tmp_path, text), stopper()
         (stops.on_trial_recover if again else stops.on_trial_error)(0, [], failed)
         assert (stops.broken, stops.stop_all()) == (broken, broken is not None)
+        progress_of().on_trial_recover(0, [], failed)
+        assert ("begun again" in capsys.readouterr().out) == (broken is None)
 
 
 def test_a_reason_from_outside_ends_the_run():

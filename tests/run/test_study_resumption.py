@@ -223,3 +223,6 @@ def test_what_a_set_up_s_searches_had_of_others_stays_noted_while_another_set_up
         while running_of(mine) != noted:
             assert time.monotonic() < deadline, running_of(mine)
             time.sleep(0.02)
+    mine.store.write(mine.file("running.json"), b"[{")
+    with pytest.raises(ValueError, match="running.json cannot be used .*: move it away"):
+        running_of(mine)

@@ -245,13 +245,15 @@ def test_how_a_study_ends_is_its_exit_status_and_is_explained(head):
 
 
 def test_a_study_under_way_is_refused_to_others_listed_followed_and_stopped(head):
-    assert "is submitted as tune_cd~waits~1; results in " in head.run("start", *head.quick("waits"))
+    said = head.run("start", *head.quick("waits"))
+    assert "is submitted as tune_cd~waits~1; results in " in said and said.endswith(f" -f --address {head.url}\n")
     until(lambda: "begun\n" in head.run("logs", "waits"), 60)
     refused = head.run("start", *head.quick("waits", "--resume"), expected=2)
     assert "error: study 'waits' is running (" in refused and "2 workers, RUNNING)" in refused
     assert "RUNNING" in (line := head.listed()["waits"]) and str(head.results) in line
     said = head.run("stop", "waits")
     assert said.index("STOPPED, 143: stopped") < said.index("continue with: python -m tune_cd.submit start ")
+    assert said.endswith(f" --resume --address {head.url}\n")
     assert "last words\n" in head.run("logs", "waits", "-f", expected=143)
     assert "tune_cd~waits~2" in head.run("start", *head.quick("waits", "--resume"))
     head.run("stop", "waits")

@@ -241,9 +241,9 @@ CLASS_FOLDERS, SHARE = "Expected: as --data-root, .* sub-folder a class", "image
 REFUSED = [
     ("dml", {"readme.txt": b""}, f"no images found. {CLASS_FOLDERS}"),
     ("dml", files() | {"a.png": b"", "b.JPG": b""}, f"in no class folder: a.png, b.JPG. {CLASS_FOLDERS}"),
-    ("dml", files(5), "1 classes for train, at least 2 are needed"),
+    ("dml", files(5), "1 classes are left for train, at least 2 are needed; 2 or more go to each split without"),
     ("dml", own_split(["train", "test"]) | {"train/x.png": b""}, "in no class folder: train/x.png"),
-    ("dml", own_split(["train"], classes=3) | own_split(["test"]), "1 classes for train"),
+    ("dml", own_split(["train"], classes=3) | own_split(["test"]), "1 classes are left for train"),
     ("ssl", flat(2), rf"at least 3 {SHARE} 1 have fewer: none \(2\)"),
     ("ssl", own_split(["train"]) | own_split(["test"], classes=9), "class must be in .* these are not: class 09"),
     ("ssl", own_split(["train"], images=1) | own_split(["test"]), rf"at least 2 {SHARE} 10 have .*: class 00 \(1\)"),

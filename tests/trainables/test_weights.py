@@ -216,6 +216,7 @@ def test_a_pickle_that_wants_to_run_code_is_refused_and_not_run(tmp_path, kind):
 
 @pytest.mark.parametrize("content, message", [
     (b"", "refuses it"), (b"<html>404</html>", "refuses it"), (nn.Linear(2, 2), "refuses it"),
+    (b"PK\3\4" + bytes(9_000), "refuses it with OSError"),  # its end is missing
     ({}, "not a state dict"), ([torch.zeros(3)], "it has list"), ({1: torch.zeros(3)}, "it has 1: Tensor"),
     ({"state_dict": {"a": [3]}, "epoch": 3}, "it has 'a': list"),
 ])  # fmt: skip

@@ -154,6 +154,14 @@ def test_with_another_scheduler_the_experiment_ends_at_the_first_report(search):
         search.on_trial_result("t0", {"epoch": 1, "acc": 0.5})
 
 
+def test_the_scheduler_of_another_search_is_refused(search):
+    tuner = tuner_of(search)
+    other = CoordinateDescentSearch(lengths=LENGTHS, full_length=("epoch", 16))
+    tuner.scheduler = other.scheduler()
+    with pytest.raises(ValueError, match="this scheduler is of another search"):
+        tuner.add()
+
+
 def test_a_class_that_cannot_be_saved_is_refused(search):
     class Unsaved(tune.Trainable):
         pass

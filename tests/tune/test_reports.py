@@ -36,6 +36,7 @@ CASES = {  # reports, and (status, the last value, the best) with mode "max"
     "NaN, then none": ([at(4, 0.5), at(7, math.nan), at(8)], "diverged", None, None),
     "infinite": ([at(4, 0.5), at(8, -math.inf)], "diverged", None, None),
     "beyond a float": ([at(8, 10**400)], "diverged", None, None),
+    "beyond a score": ([at(4, 0.5), at(8, -1e150)], "diverged", None, None),
     "text in between": ([at(2, 0.5), at(3, "n/a"), at(8)], "completed", 0.5, 0.5),
     "only text": ([at(8, "0.5")], "failed", None, None),
     "stopped": ([at(2, 0.5), at(4, 0.4)], "stopped", 0.4, 0.5),

@@ -173,8 +173,9 @@ def _completed(splits: dict[str, Classes], task: str) -> dict[str, Classes]:
         rest -= FRACTIONS[task][split]
     for split in ("train", "validation", "test"):
         if len(splits[split]) < MIN_CLASSES and NO_CLASS not in splits[split]:
-            hint = "; without a split of your own 6 are, and with --task ssl none" if task == "dml" else ""
-            raise ValueError(f"{len(splits[split])} classes for {split}, at least {MIN_CLASSES} are needed{hint}")
+            hint = f"; {MIN_CLASSES} or more go to each split without a folder, and --task ssl needs none"
+            said = f"{len(splits[split])} classes are left for {split}, at least {MIN_CLASSES} are needed"
+            raise ValueError(said + hint * (task == "dml"))
     return splits
 
 

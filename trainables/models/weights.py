@@ -6,6 +6,7 @@ a training's checkpoint, and its names may have a common beginning, as within Da
 torch.compile. No file is ever executed: torch.load(weights_only=True) is the only reader.
 """
 
+import errno
 import logging
 import os
 import re
@@ -105,9 +106,9 @@ def load_tensors(file: BinaryIO) -> Any:
     """Read a torch.save of tensors and plain types; runs no code. Raises OSError, and ValueError for other content."""
     try:
         return torch.load(file, map_location="cpu", weights_only=True)
-    except OSError:
-        raise
-    except Exception as error:  # wrong bytes may make the unpickler raise anything
+    except Exception as error:  # wrong bytes may make the unpickler raise anything; EINVAL where the end is missing
+        if isinstance(error, OSError) and error.errno != errno.EINVAL:
+            raise
         raise ValueError(f"torch.load(weights_only=True) refuses it with {type(error).__name__}") from error
 
 

@@ -122,7 +122,7 @@ def check_writable(results: str | Path) -> Path | str:
         store.write(probe, b"probe")
         store.remove(probe)
     except OSError as error:
-        raise OSError(error.errno, f"cannot write results to {store.where()}: {error.strerror or error}") from error
+        raise OSError(f"cannot write results to {store.where()}: {error.strerror or error}") from error
     return check_location(results)
 
 

@@ -133,8 +133,13 @@ class LoadNote(Listener):
 
 
 def running_of(study: Study) -> list[dict[str, Any]]:
-    """What the study trained when it was cut off, as `Portfolio.unrecorded`; [] if nothing is known."""
-    return json_of(text_of(study.store, study.name, RUNNING) or b"[]")
+    """What the study trained when it was cut off, as `Portfolio.unrecorded`; [] if nothing is known. Raises ValueError
+    naming a damaged file."""
+    try:
+        return json_of(text_of(study.store, study.name, RUNNING) or b"[]")
+    except ValueError as error:
+        said = f"{study.store.where(study.file(RUNNING))} cannot be used ({error})"
+        raise ValueError(f"{said}: move it away, and what was under way begins again") from error
 
 
 class RunningFile:

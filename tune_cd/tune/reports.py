@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from math import inf, isfinite
+from math import inf
 from typing import Any
 
 from ray.tune.result import DEFAULT_METRIC, TRAINING_ITERATION
@@ -30,7 +30,7 @@ class Seen:
 
     last, best: the last and the best number reported under the metric; larger is better. None: there was none.
     length: the last number under the key of full_length; without one, under training_iteration.
-    diverged: the last number was NaN or infinite.
+    diverged: the last number was NaN, infinite, or too large for a score (`value_of`).
     refused: the last value under the metric that is no number, and its type.
     """
 
@@ -135,7 +135,7 @@ class Reports:
         if number is None:
             seen.refused = f"{repr(given)[:200]} ({type(given).__name__})"
             self._warn("refused", f"{self.metric} = {seen.refused} is no number; such reports have no value")
-        elif not isfinite(number):
+        elif value_of(number) == FAILED:
             seen.diverged = True
         else:
             seen.last, seen.diverged = self.sign * float(number), False

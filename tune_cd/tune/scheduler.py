@@ -26,8 +26,10 @@ class PausingScheduler(FIFOScheduler):
     def on_trial_add(self, tune_controller, trial: Trial) -> None:
         """Register a trial, and pause it unless the search trains it now; Tune would resume all restored ones at once.
 
-        Raises ValueError for a Repeater and for a trainable class that cannot be saved.
+        Raises ValueError for a Repeater, for a trainable class that cannot be saved, and in another search's Tuner.
         """
+        if self._search.trials is None:
+            raise ValueError("this scheduler is of another search than the Tuner's search_alg")
         if REPETITION in trial.config:
             raise ValueError(
                 "Repeater around a search whose trials pause: only the first repetition of a setting could pause; "

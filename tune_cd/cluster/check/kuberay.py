@@ -43,6 +43,8 @@ CLUSTER: list[Rule] = [
      "must be true: otherwise all replicas are billed from beginning to end"),
     ("autoscalerOptions.idleTimeoutSeconds", lambda seconds: seconds == 0,
      "must be more than 0: pods would end between two trials"),
+    ("headGroupSpec.rayStartParams", lambda given: f"{at(given, 'num-cpus')}" != "0",
+     'num-cpus: "0" is needed here, or trials run on the head'),
     ("headGroupSpec.serviceType|enableIngress", lambda kind: kind in ("LoadBalancer", "NodePort", True),
      "opens the dashboard, which runs anybody's jobs, beyond the cluster: use `kubectl port-forward` to see it"),
     ("workerGroupSpecs.*.template.spec", lambda pod: not shares_memory(pod),

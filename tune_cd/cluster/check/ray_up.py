@@ -31,6 +31,7 @@ HEAD, WORKER = "head_start_ray_commands", "worker_start_ray_commands"
 COMMANDS = f"initialization_commands|setup_commands|head_setup_commands|worker_setup_commands|{HEAD}|{WORKER}.*"
 KINDS, CONFIG = "available_node_types.*", "available_node_types.*.node_config"
 TOKEN, TOKEN_FILE = r"\bRAY_AUTH_MODE=['\"]?token\b", ".ray/auth_token"
+PORTLESS = r"\bRAY_HEAD_IP(?!['\"}]*:)"
 OLD_AUTOSCALER = "RAY_enable_autoscaler_v2=0"
 QUOTED = re.compile(r"\b(?:ba)?sh(?:\s+-\w+)+\s+'[^']*'|\"(?:\\.|[^\"\\])*\"|('[^']*'|\\\$\w+)")
 """Parts of a command. The group: those whose variables no shell expands."""
@@ -198,7 +199,7 @@ def ray_starts(document: Document) -> Iterator[Finding]:
                 "--head on a worker: each would be a cluster of its own, billed and never used":
                     not head and "--head" in options,
                 "--address=$RAY_HEAD_IP:PORT is missing: the worker would never join":
-                    not head and not {"--head", "--address"} & {*options},
+                    not head and (not {"--head", "--address"} & {*options} or re.search(PORTLESS, after)),
                 "--block never ends: `ray up` would wait for it, and no trial would begin": "--block" in options,
                 f"{OLD_AUTOSCALER} is missing before: autoscaler v2 starts no worker here":
                     head and old and OLD_AUTOSCALER not in before,

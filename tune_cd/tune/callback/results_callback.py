@@ -88,7 +88,8 @@ class ResultsCallback(Callback):
 
     def _observe(self) -> None:
         """Begin to observe reports, as the searcher does: within a Repeater it gets only their means."""
-        known = self.searcher.required().reports
+        known, search = self.searcher.required().reports, self.searcher.search
+        self._known = {search.space.key(one.h) for one in search.trainings}  # before it asks
         self._reports = replace(known, seen={}, quiet=True)
         self._curves = Curves(known.metric, known.full_length and known.counter)
 
@@ -185,10 +186,10 @@ class ResultsCallback(Callback):
         return paused is None or paused != (trial.last_result or {}).get(TRAINING_ITERATION)
 
     def _is_known(self, row: Mapping[str, Any]) -> bool:
-        """Whether the search knows the configuration of a row."""
-        search = self.searcher.search
+        """Whether the search knew the configuration of a row when this run began."""
+        space = self.searcher.search.space
         try:
-            return search.training(search.space.check(searched_in(row))) is not None
+            return space.key(space.check(searched_in(row))) in self._known
         except ValueError:
             return False
 

@@ -215,7 +215,10 @@ def test_a_budget_lowered_to_what_is_left_is_saved():
     assert again.budget == 0.5 and again.state() == search.state()
 
 
-@pytest.mark.parametrize("lengths", [[], [0.5], [0.5, 0.25, 1.0], [0.0, 1.0], [0.5, 0.5, 1.0], [0.5, 2.0]])
+@pytest.mark.parametrize(
+    "lengths",
+    [[], [0.5], [0.5, 0.25, 1.0], [0.0, 1.0], [0.5, 0.5, 1.0], [0.5, 2.0], [float("nan"), 1.0], ["1/2", 1.0], None, 1],
+)
 def test_lengths_that_are_none_are_refused(lengths):
     with pytest.raises(ValueError, match="ascending shares of the full length"):
         pausing(SPACE, lengths=lengths)

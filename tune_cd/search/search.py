@@ -8,7 +8,7 @@ Each rule derives the next step from the trainings so far alone. So the history 
 is the same history. What the default does next, and why, is in `guided`; the paper's algorithms are in `descent`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from math import inf, prod
@@ -238,10 +238,11 @@ def _budgets(budgets: int | Sequence[int], plan: Plan) -> tuple[int, ...]:
 
 
 def _lengths(lengths: Sequence[float]) -> tuple[float, ...]:
-    shares = tuple(float(share) for share in lengths)
-    if not shares or shares[-1] != 1 or shares[0] <= 0 or any(b <= a for a, b in pairwise(shares)):
-        raise ValueError(f"lengths {list(lengths)!r}: ascending shares of the full length, above 0, the last 1")
-    return shares
+    given = lengths if isinstance(lengths, Iterable) else ()
+    shares = [number_of(share) or 0.0 for share in given]
+    if not shares or shares[-1] != 1 or not all(a < b for a, b in pairwise([0.0, *shares])):
+        raise ValueError(f"lengths {lengths!r}: ascending shares of the full length, above 0, the last 1")
+    return tuple(map(float, shares))
 
 
 def _budget(budget: float | None) -> float:

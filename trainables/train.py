@@ -22,7 +22,7 @@ from trainables import trained
 from trainables.console import chosen_device, run
 from trainables.data.resident import DeviceData
 from trainables.datasets import pin_source
-from trainables.datasets.structure import local_path
+from trainables.datasets.uri import local_path
 from trainables.losses import LOSSES, find_loss
 from trainables.training import checkpoint
 from trainables.training.checks import check_training

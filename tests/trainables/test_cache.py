@@ -22,7 +22,7 @@ def archive(tmp_path):
 
 def entry_of(archive):
     """The folder of its arrays."""
-    return cache.entry(omniglot.recipe([archive]), 28)
+    return cache.entry("arrays", "omniglot", 28, omniglot.recipe([archive]).identity)
 
 
 @pytest.fixture

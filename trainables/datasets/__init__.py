@@ -9,8 +9,8 @@ from pathlib import Path
 
 from trainables.datasets import cache, folder, glyphs, landmarks, omniglot, sop, tinyimagenet
 from trainables.datasets.remote import materialise, pinned
-from trainables.datasets.structure import Dataset, Plan, Recipe, Split, local_path
-from trainables.datasets.uri import Address, is_uri, parse
+from trainables.datasets.structure import Dataset, Plan, Recipe, Split
+from trainables.datasets.uri import Address, is_uri, local_path, parse
 
 __all__ = [
     "DATASETS", "DOWNLOADS", "Dataset", "Plan", "Split", "check_source", "data_roots", "load_dataset",

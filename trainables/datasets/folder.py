@@ -64,7 +64,6 @@ def recipe(roots: list[Path], task: str | None = None) -> Recipe:
     name = f"folder-{place or 'images'}"
     # Includes the task, because the splits differ, and the name, because an archive's identity does not cover it.
     identity = blake2b(repr((source.identity(), task, name)).encode(), digest_size=16).hexdigest()
-
     return Recipe("folder", source.location, identity, lambda: _plan(source, task, name), source.photographs)
 
 
@@ -87,7 +86,7 @@ def _plan(source: Source, task: str, name: str) -> Plan:
     plans = {}
     for split in ("train", "validation", "test"):
         members = {label: [prefix + image for image in images] for label, images in splits[split].items()}
-        plans[split] = SplitPlan.of(members, images_per_class=2 if task == "dml" else 1)
+        plans[split] = SplitPlan(members, images_per_class=2 if task == "dml" else 1)
     content = f"{len(sizes):,} images of {sum(size for _, size in sizes):,} bytes, digest {digest}"
     return Plan(f"{name}-{digest[:DIGITS]}", 3, plans, content)
 

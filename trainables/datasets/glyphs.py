@@ -162,7 +162,7 @@ def _ssl_plan() -> Plan:
         parts = (faces[2 * SSL_FACES :], faces[:SSL_FACES], faces[SSL_FACES : 2 * SSL_FACES])
         for split, chosen in zip(splits.values(), parts):
             split[name] = [(names[name], face) for face in sorted(chosen)]
-    plans = {split: SplitPlan.of(classes, images_per_class=1) for split, classes in splits.items()}
+    plans = {split: SplitPlan(classes, images_per_class=1) for split, classes in splits.items()}
     return Plan(f"glyphs-{len(splits['train'])}", 1, plans)
 
 
@@ -174,7 +174,7 @@ def _plan() -> Plan:
         upto += fraction
         stop = round(upto * len(shuffled))
         chosen = {name: [(names[name], face) for face in FACES] for name in sorted(shuffled[start:stop])}
-        splits[split], start = SplitPlan.of(chosen, images_per_class=2), stop
+        splits[split], start = SplitPlan(chosen, images_per_class=2), stop
     return Plan("glyphs", 1, splits)
 
 

@@ -27,6 +27,11 @@ class GroundTruth:
     boxes: np.ndarray
     relevant: tuple[dict[str, np.ndarray], ...]
 
+    @property
+    def images(self) -> tuple[str, ...]:
+        """The database's, then the queries'."""
+        return (*self.database, *self.queries)
+
 
 def load_ground_truth(path: Path) -> GroundTruth:
     """Read and check gnd_<name>.pkl, a dict of imlist, qimlist and gnd (a list of {bbx, easy, hard, junk}).

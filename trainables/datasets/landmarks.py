@@ -16,7 +16,7 @@ from filelock import FileLock
 from tqdm import tqdm
 
 from trainables.datasets.download import TIMEOUT, Interrupted, body, opened
-from trainables.datasets.source import MAX_MEMBER_BYTES, Source, decode_image, missing_data
+from trainables.datasets.source import MAX_MEMBER_BYTES, Source, decode_image, find_place
 from trainables.datasets.structure import Plan, Recipe, SplitPlan, in_order, preview, published_name
 
 PUBLISHED_CLASSES = 586  # of 42,410 training and 6,382 validation images
@@ -134,10 +134,8 @@ def _fetch_image(url: str, path: Path) -> tuple[bool, str]:
 
 
 def _find(roots: list[Path]) -> Path:
-    for place in (place for root in roots for place in (root, root / "landmarks", root / "landmarks-clean")):
-        if all((place / file).is_file() for file in LISTS.values()):
-            return place
-    raise missing_data("landmarks", roots, LAYOUT, ORIGIN, download=True)
+    folders, marks = ("landmarks", "landmarks-clean"), tuple(LISTS.values())
+    return find_place("landmarks", roots, folders=folders, marks=marks, layout=LAYOUT, origin=ORIGIN)
 
 
 def image_name(url: str) -> str:
@@ -164,4 +162,4 @@ def _classes(
 def _plan(classes: dict[str, dict[str, list[str]]]) -> Plan:
     count = len(classes["train"])
     name = published_name("landmarks", count, count == PUBLISHED_CLASSES)
-    return Plan(name, 3, {split: SplitPlan.of(found, IMAGES_PER_CLASS) for split, found in classes.items()})
+    return Plan(name, 3, {split: SplitPlan(found, IMAGES_PER_CLASS) for split, found in classes.items()})

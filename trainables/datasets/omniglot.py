@@ -73,7 +73,7 @@ def _find(roots: list[Path]) -> list[Path]:
             found = [there for part in PARTS if (there := _part(place, part)) is not None]
             if len(found) == len(PARTS):
                 return found
-    raise missing_data("omniglot", roots, LAYOUT, ORIGIN, download=True)
+    raise missing_data("omniglot", roots, LAYOUT, f"{ORIGIN}, or add --download")
 
 
 def _part(place: Path, part: str) -> Path | None:
@@ -93,7 +93,7 @@ def _plan(source: Source) -> Plan:
     count = (len(background), len(evaluation))
     splits = {"train": train, "validation": validation, "test": evaluation}
     name = published_name("omniglot", sum(count), count == PUBLISHED_CLASSES)
-    return Plan(name, 1, {split: SplitPlan.of(found, images_per_class=2) for split, found in splits.items()})
+    return Plan(name, 1, {split: SplitPlan(found, images_per_class=2) for split, found in splits.items()})
 
 
 def _images_of_class(source: Source) -> dict[str, dict[str, list[str]]]:

@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 
 from trainables.datasets.download import fetch, of_digest
-from trainables.datasets.source import Source, find_archive
+from trainables.datasets.source import Source, find_place
 from trainables.datasets.structure import Plan, Recipe, SplitPlan, fixed_order, preview, published_name
 
 PUBLISHED_CLASSES = (11_318, 11_316)  # Ebay_train.txt (59,551 images), Ebay_test.txt (60,502)
@@ -28,11 +28,10 @@ _WANTED = re.compile(r"^(.*/)?(?:Ebay_(?:train|test)\.txt|[^/]+/[^/]+\.(?i:jpe?g
 
 def recipe(roots: list[Path], task: str | None = None) -> Recipe:
     """Find SOP below the roots (directories, or the archive itself). Raises FileNotFoundError, ValueError."""
-    found = find_archive(
-        "sop", roots, folder=FOLDER, marks=LISTS, archives=(f"{FOLDER}.zip",), layout=LAYOUT, origin=ORIGIN
+    found = find_place(
+        "sop", roots, folders=(FOLDER,), marks=LISTS, archives=(f"{FOLDER}.zip",), layout=LAYOUT, origin=ORIGIN
     )
     source = Source((found,), _WANTED)
-
     return Recipe("sop", source.location, source.identity(), lambda: _plan(source), source.photographs)
 
 
@@ -61,7 +60,7 @@ def _plan(source: Source) -> Plan:
     }
     count = (len(training), len(test))
     name = published_name("sop", sum(count), count == PUBLISHED_CLASSES)
-    return Plan(name, 3, {split: SplitPlan.of(found, images_per_class=2) for split, found in splits.items()})
+    return Plan(name, 3, {split: SplitPlan(found, images_per_class=2) for split, found in splits.items()})
 
 
 def _read_list(source: Source, prefix: str, file: str, data: bytes) -> dict[str, list[str]]:

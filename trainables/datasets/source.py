@@ -182,35 +182,31 @@ def _upright(image: Image.Image) -> Image.Image:
         return image
 
 
-def find_archive(
-    dataset: str, roots: list[Path], *, folder: str, marks: tuple[str, ...], archives: tuple[str, ...], layout: str,
-    origin: str,
+def find_place(
+    dataset: str, roots: list[Path], *, folders: tuple[str, ...], marks: tuple[str, ...],
+    archives: tuple[str, ...] = (), layout: str, origin: str,
 ) -> Path:  # fmt: skip
-    """The dataset's folder or archive in the first root that has one; a root that is a file is the archive itself.
+    """The dataset's folder or archive in the first root that has one.
 
-    folder: the folder's name below a root; the root itself may be the folder.  marks: files of which the folder has at
-    least one. Raises FileNotFoundError with the layout, the origin and the roots.
+    folders: names of the folder below a root; the root itself may be the folder.  marks: what it holds.  archives:
+    their names below a root; a root that is a file is the archive itself. Raises as `missing_data`.
     """
     for root in roots:
-        if root.is_file():
-            return root
-        for place in (root, root / folder):
-            if any((place / mark).is_file() for mark in marks):
+        for place in (root, *(root / folder for folder in folders)):
+            if all((place / mark).exists() for mark in marks):
                 return place
-        for archive in archives:
-            if (root / archive).is_file():
-                return root / archive
-    raise missing_data(dataset, roots, layout, origin, download=True)
+        for archive in (root, *(root / name for name in archives)) if archives else ():
+            if archive.is_file():
+                return archive
+    raise missing_data(dataset, roots, layout, f"{origin}, or add --download")
 
 
-def missing_data(
-    dataset: str, tried: Iterable[Path], layout: str, origin: str, *, download: bool = False
-) -> FileNotFoundError:
-    """The error for data that is not found: places tried, expected layout, origin. download: suggest --download."""
-    places, hint = ", ".join(map(str, tried)), ", or add --download" if download else ""
-    elsewhere = "; another place is named by --data-root or $TUNE_CD_DATA" if download else ""  # else `layout` names it
+def missing_data(dataset: str, tried: list[Path], layout: str, origin: str) -> FileNotFoundError:
+    """The error for data that is not found: places tried, expected layout, origin."""
+    places = ", ".join(map(str, tried))
     return FileNotFoundError(
-        f"no {dataset} data found in {places}{elsewhere}\nExpected: {layout}\nGet it from: {origin}{hint}"
+        f"no {dataset} data found in {places}; another place is named by --data-root or $TUNE_CD_DATA\n"
+        f"Expected: {layout}\nGet it from: {origin}"
     )
 
 

@@ -9,7 +9,7 @@ from collections import defaultdict
 from pathlib import Path
 
 from trainables.datasets.download import fetch, of_digest
-from trainables.datasets.source import Source, find_archive
+from trainables.datasets.source import Source, find_place
 from trainables.datasets.structure import Plan, Recipe, SplitPlan, fixed_order, preview, published_name
 
 PUBLISHED_CLASSES = 200
@@ -31,12 +31,11 @@ _WANTED = re.compile(
 
 def recipe(roots: list[Path], task: str | None = None) -> Recipe:
     """Find Tiny-ImageNet below the roots (directories, or the archive itself). Raises FileNotFoundError, ValueError."""
-    found = find_archive(
-        "tinyimagenet", roots, folder="tiny-imagenet-200", marks=("wnids.txt",),
+    found = find_place(
+        "tinyimagenet", roots, folders=("tiny-imagenet-200",), marks=("wnids.txt",),
         archives=("tiny-imagenet-200.zip", "tiny-imagenet-20.zip"), layout=LAYOUT, origin=ORIGIN,
     )  # fmt: skip
     source = Source((found,), _WANTED)
-
     return Recipe("tinyimagenet", source.location, source.identity(), lambda: _plan(source), source.photographs)
 
 
@@ -58,7 +57,7 @@ def _plan(source: Source) -> Plan:
         validation[wnid] = sorted(prefix + image for image in shuffled[:held_out])
         train[wnid] = sorted(prefix + image for image in shuffled[held_out:])
     test = _test_images(source, prefix, wnids, annotations)
-    splits = {"train": SplitPlan.of(train, 2), "validation": SplitPlan.of(validation, 1), "test": SplitPlan.of(test, 1)}
+    splits = {"train": SplitPlan(train, 2), "validation": SplitPlan(validation, 1), "test": SplitPlan(test, 1)}
     return Plan(published_name("tinyimagenet", len(wnids), len(wnids) == PUBLISHED_CLASSES), 3, splits)
 
 

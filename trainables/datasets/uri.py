@@ -21,7 +21,7 @@ OPTIONS = {"region": r"[A-Za-z0-9_-]+", "endpoint_override": rf"(https?://)?{_HO
 """Query parameter -> pattern of its decoded value; the names are those of `pyarrow.fs.FileSystem.from_uri`. A web
 address has none: its query could be a signature."""
 
-_ANY = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/.*", re.DOTALL)  # not C:/
+_ANY = re.compile(r"(^|/)[A-Za-z][A-Za-z0-9+.-]+:/")  # not C:/; or one that was made an absolute path
 _PART = r"(?!\.{1,2}(/|$))[A-Za-z0-9._~=+!(),%;&$'* -]+"  # of a path: neither . nor .., and no @
 _BUCKET = r"[a-z0-9][a-z0-9._-]{1,200}[a-z0-9]"
 _DIGEST = r"(#sha256=(?P<sha256>[0-9A-Fa-f]{64}))?"
@@ -85,9 +85,19 @@ class Address:
         return blake2b(repr((self.uri, version)).encode(), digest_size=12).hexdigest()
 
 
+def local_path(place: str | os.PathLike, what: str) -> Path:
+    """The absolute path of `place`, with ~ expanded.
+
+    Raises ValueError for a URI, without repeating it, as it may hold a secret.
+    """
+    if is_uri(place):
+        raise ValueError(f"{what} is a URI, which is not repeated here; a file or directory of this machine is needed")
+    return Path(os.path.expanduser(place)).absolute()
+
+
 def is_uri(place: str | os.PathLike) -> bool:
     """Whether a place is a URI and not a path of this machine."""
-    return _ANY.match(os.fspath(place)) is not None and not Path(place).exists()
+    return _ANY.search(os.fspath(place)) is not None and not Path(place).exists()
 
 
 def parse(uri: str | os.PathLike, what: str = "the data root") -> Address:

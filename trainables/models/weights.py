@@ -19,7 +19,7 @@ from urllib.parse import urlparse
 import torch
 from torch import Tensor, nn
 
-from trainables.datasets.structure import local_path
+from trainables.datasets.uri import local_path
 from trainables.models.libraries import is_librarys, library_network, statistics
 
 if TYPE_CHECKING:

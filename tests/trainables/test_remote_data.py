@@ -15,7 +15,7 @@ from pyarrow import fs
 from s3 import place, proxy, server  # noqa: F401
 from webserver import Page, serve
 
-from trainables.datasets import cache, check_source, data_roots, download, pin_source, servers, source_sha256
+from trainables.datasets import cache, check_source, data_roots, download, pin_source, remote, source_sha256
 from trainables.datasets.uri import parse
 from tune_cd.run.options import parse as parse_options
 from tune_cd.run.study import check_study, store_config, with_form
@@ -260,7 +260,7 @@ def test_a_changed_prefix_is_another_copy_and_what_was_begun_is_continued(store,
         store.put(f"photos/{k}.png", bytes([k]) * 100)
     uri, asked, broken = store.uri("photos/"), [], {"3.png"}
     monkeypatch.setattr(download, "ATTEMPTS", 1)
-    monkeypatch.setattr(servers, "THREADS", 1)
+    monkeypatch.setattr(remote, "THREADS", 1)
 
     def fault(method, path):
         if method == "GET" and path.partition("?")[0].endswith(".png"):

@@ -7,19 +7,32 @@ ETag, Last-Modified): when that changes, the data are fetched again into another
 with another number of bytes than it had, as after a clean-up of the cache, is fetched again.
 """
 
+import errno
+import json
 import os
+import re
 import shutil
 import zipfile
-from hashlib import file_digest, sha256
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from hashlib import blake2b, file_digest, sha256
 from pathlib import Path
+from urllib.parse import urlencode
 
 from filelock import FileLock
+from pyarrow import fs
 
 from trainables.datasets.cache import cache_root
-from trainables.datasets.servers import Survey, bring, survey
+from trainables.datasets.download import Interrupted, append, blocks, opened
+from trainables.datasets.structure import in_order
 from trainables.datasets.uri import Address
 
 KEY = 24  # hexadecimal digits of the SHA-256 in a folder's name
+BLOCK = 16 * 2**20  # bytes of an object per request
+THREADS = 16  # objects of a prefix that are fetched at a time
+AHEAD = 1024  # objects that may wait for a slow one
+GCS_SECONDS = 60  # that a request may be retried; Arrow's default is 15 minutes
 
 
 def materialise(address: Address) -> Path:
@@ -33,14 +46,14 @@ def materialise(address: Address) -> Path:
     return _copy(address, _digest_of(address))
 
 
-def held(address: Address) -> bool:
-    """Whether a copy with the address's digest is on this machine; does not ask the server."""
-    return address.sha256 is not None and _is_whole(_copy(address, address.sha256))
-
-
 def pinned(address: Address) -> str:
     """The URI with the digest of its present content, which is fetched if absent."""
     return address.pinned(_digest_of(address))
+
+
+def held(address: Address) -> bool:
+    """Whether a copy with the address's digest is on this machine; does not ask the server."""
+    return address.sha256 is not None and _is_whole(_copy(address, address.sha256))
 
 
 def content(path: Path) -> str | None:
@@ -49,6 +62,43 @@ def content(path: Path) -> str | None:
         return None
     top, *below = path.relative_to(_shelf()).parts
     return f"{top[-KEY:]} {'/'.join(below)}"
+
+
+@dataclass(frozen=True)
+class Survey:
+    """A server's description of its data, before they are fetched.
+
+    version: changes when the data change; None if the server gives no sign of changes.  sizes: name relative to the
+    address, "" of an archive -> bytes, None if unknown.
+    """
+
+    version: str | None
+    sizes: dict[str, int | None]
+
+
+def survey(address: Address) -> Survey:
+    """Ask the server for its data's description. Raises FileNotFoundError if there are no data, ConnectionError if that
+    is unknown, and ValueError for names of objects that are not plain relative paths."""
+    if address.is_web:
+        with opened(address.uri) as response:  # not HEAD, which some servers do not know
+            stamps, size = [response.headers["ETag"], response.headers["Last-Modified"]], response.length
+        return Survey(json.dumps([size, *stamps]) if any(stamps) else None, {"": size})
+    top = f"{address.bucket}/{address.path}"
+    below = fs.FileSelector(top.rstrip("/"), recursive=True, allow_not_found=True)
+    try:
+        found = _connect(address).get_file_info(below if address.is_prefix else [top])
+    except OSError as error:
+        raise ConnectionError(f"{address.uri}: {_one_line(error)}") from error
+    files = sorted((one.path.removeprefix(top), one.size, one.mtime_ns) for one in found if one.is_file)
+    if not files:
+        raise FileNotFoundError(f"{address.uri}: there is no object, or no bucket {address.bucket}")
+    for name, _, _ in files if address.is_prefix else []:
+        if any(part in ("", ".", "..") for part in name.split("/")) or re.search(r"[\\\x00-\x1f\x7f]", name):
+            raise ValueError(
+                f"{address.uri}: the object's name {name!r} is refused; allowed are relative names without '..', "
+                "backslashes and control characters"
+            )
+    return Survey(sha256(repr(files).encode()).hexdigest(), {name: size for name, size, _ in files})
 
 
 def _shelf() -> Path:
@@ -82,24 +132,23 @@ def _digest_of(address: Address) -> str:
                 f"{address.uri}: its server says neither ETag nor Last-Modified, so that changes would go unnoticed; "
                 "add #sha256=DIGEST to the address"
             )
-        note = _shelf() / f"{address.stem}-{address.key(found.version)}.sha256"
+        version = blake2b(repr((address.uri, found.version)).encode(), digest_size=KEY // 2).hexdigest()
+        note = _shelf() / f"{address.stem}-{version}.sha256"
         known = note.read_text() if note.exists() and address.sha256 is None else ""
-        if known and _is_whole(_copy(address, known)):
-            return known
-        digest = _fetch(address, found)
-        note.write_text(digest)
-        return digest
+        if not known or not _is_whole(_copy(address, known)):
+            known = _fetch(address, found, note.with_suffix(".partial"))
+            note.write_text(known)
+        return known
 
 
-def _fetch(address: Address, found: Survey) -> str:
+def _fetch(address: Address, found: Survey, begun: Path) -> str:
     """Fetch into a partial folder, check it, and rename it; returns the SHA-256. The caller holds the lock."""
-    partial = _shelf() / f"{address.stem}-{address.key(found.version)}.partial"
     for other in _shelf().glob(f"{address.stem}-*.partial"):
-        if other != partial or found.version is None:  # of another version, or perhaps
+        if other != begun or found.version is None:  # of another version, or perhaps
             shutil.rmtree(other)
-    partial.mkdir(exist_ok=True)
-    root = partial / address.name
-    bring(address, found, root)
+    begun.mkdir(exist_ok=True)
+    root = begun / address.name
+    _bring(address, found, root)
     digest = _digest(root)
     wrong = ""
     if address.sha256 not in (None, digest):
@@ -108,15 +157,70 @@ def _fetch(address: Address, found: Survey) -> str:
         wrong = f"what arrived ({root.stat().st_size:,} bytes) is no zip archive"
     elif address.sha256 is None and survey(address).version != found.version:
         wrong = "it changed while it was fetched; try again"
-    if wrong:
-        shutil.rmtree(partial)
-        raise ValueError(f"{address.uri}: {wrong}; it was deleted")
-    if not _is_whole(_copy(address, digest)):
+    if not wrong and not _is_whole(_copy(address, digest)):
         shutil.rmtree(_copy(address, digest).parent, ignore_errors=True)
-        (partial / ".bytes").write_text(str(_bytes(root)))
-        partial.rename(_copy(address, digest).parent)
-    shutil.rmtree(partial, ignore_errors=True)
+        (begun / ".bytes").write_text(str(_bytes(root)))
+        begun.rename(_copy(address, digest).parent)
+    shutil.rmtree(begun, ignore_errors=True)
+    if wrong:
+        raise ValueError(f"{address.uri}: {wrong}; it was deleted")
     return digest
+
+
+def _bring(address: Address, found: Survey, root: Path) -> None:
+    """Fetch all data of the survey to the path `root`, an archive or a folder; partial files are continued.
+
+    Raises ConnectionError, and OSError (ENOSPC) if the disk is too small.
+    """
+    needed, free = sum(size or 0 for size in found.sizes.values()) - _bytes(root), shutil.disk_usage(_shelf()).free
+    if needed > free:
+        said = f"{address.uri} needs {needed:,} bytes in {_shelf()}, {free:,} are free; TUNE_CD_CACHE moves it"
+        raise OSError(errno.ENOSPC, said)
+    files = None if address.is_web else _connect(address)
+
+    def bring_one(name: str) -> None:
+        path, size, source = root / name, found.sizes[name], f"{address.bucket}/{address.path}{name}"
+        if path.exists() and path.stat().st_size == size:
+            return
+        path.parent.mkdir(parents=True, exist_ok=True)
+        read = partial(blocks, address.uri) if files is None else partial(_blocks, files, source)
+        append(path, read, f"{address.scheme}://{source}")
+        if size is not None and path.stat().st_size != size:
+            path.unlink()
+            raise ConnectionError(f"{source}: another size than announced; it changes, or its server is at fault")
+
+    for _ in in_order(bring_one, found.sizes, THREADS, AHEAD):
+        pass
+
+
+def _blocks(files: fs.FileSystem, source: str, start: int) -> Iterator[bytes]:
+    """Yield the object's bytes from `start` on. Raises FileNotFoundError if it is gone, Interrupted for all else."""
+    try:
+        with files.open_input_file(source) as file:
+            file.seek(start)
+            while data := file.read(BLOCK):
+                yield data
+    except FileNotFoundError:
+        raise
+    except (OSError, ValueError) as error:  # ValueError: a seek behind the end
+        raise Interrupted(_one_line(error)) from error
+
+
+def _connect(address: Address) -> fs.FileSystem:
+    """The file system of a bucket, with the store's usual credentials, endpoint and region from the environment."""
+    if address.scheme == "gs":
+        usual: dict[str, object] = {"retry_limit_seconds": GCS_SECONDS}
+    else:
+        endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+        own = "us-east-1" if endpoint or "endpoint_override" in address.options else None
+        region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or own
+        usual = {"region": region} if region else {}  # without one, Arrow asks for the bucket's
+    query = urlencode(usual | address.options)
+    return fs.FileSystem.from_uri(f"{address.scheme}://{address.host}/?{query}")[0]
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())
 
 
 def _digest(root: Path) -> str:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from trainables.metrics.linear_probe import checked_splits
+from trainables.metrics.linear_probe import all_finite
 
 NEIGHBOURS = 20
 TEMPERATURE = 0.07  # Wu et al., sec. 3.4
@@ -26,18 +26,16 @@ def knn_accuracies(
     """Accuracies, float64 [members], on the test features of the weighted vote of the k nearest training features, by
     cosine similarity. Of equal votes the lowest label wins. The host waits for labels alone.
 
-    train_features, test_features: [members, n, d] floating point, on one device, computed in float32.  train_labels,
-    test_labels: [n] integers from 0 on, the same for all members.  k: neighbours that vote; all training features where
-    there are fewer.  temperature: of the weights exp(similarity / temperature), above 0.
-    NaN for a member with features that are not finite. Raises ValueError for features of different dimensions and
-    labels below 0."""
-    y, y_test, classes = checked_splits(train_features, train_labels, test_features, test_labels)
+    train_features, test_features: [members, n, d] floating point, computed in float32.  train_labels, test_labels:
+    int64 [n] from 0 on, the same for all members.  All are on one device and not checked.  k: neighbours that vote; all
+    training features where there are fewer.  temperature: of the weights exp(similarity / temperature), above 0.
+    NaN for a member with features that are not finite."""
+    classes = int(train_labels.max()) + 1
     accuracies = [
-        (_voted(x, y, x_test, classes, k, temperature) == y_test).double().mean()
+        (_voted(x, train_labels, x_test, classes, k, temperature) == test_labels).double().mean()
         for x, x_test in zip(train_features, test_features)
     ]
-    finite = train_features.isfinite().all(2).all(1) & test_features.isfinite().all(2).all(1)
-    return torch.stack(accuracies).masked_fill(~finite, math.nan)
+    return torch.stack(accuracies).masked_fill(~all_finite(train_features, test_features), math.nan)
 
 
 def _voted(x: Tensor, y: Tensor, x_test: Tensor, classes: int, k: int, temperature: float) -> Tensor:

@@ -133,9 +133,7 @@ def _crops(u: Tensor, height: int, width: int, scale: tuple[float, float]) -> Cr
     tall = torch.where(found, heights.gather(1, first)[:, 0], min(height, round(width / RATIO[0])))
     wide = torch.where(found, widths.gather(1, first)[:, 0], min(width, round(height * RATIO[1])))
     # a whole number from 0 to the room that is left; the product can be rounded up to one more
-    top, left = (
-        torch.minimum((at * (room + 1)).floor(), room) for at, room in ((v, height - tall), (h, width - wide))
-    )
+    top, left = (torch.minimum((at * (room + 1)).floor(), room) for at, room in ((v, height - tall), (h, width - wide)))
     return Crops(top, left, tall, wide, flip < P_FLIP)
 
 

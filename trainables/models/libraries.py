@@ -21,7 +21,7 @@ def library_network(name: str, channels: int, image_size: int, pretrained: bool 
     """The library's network without its classifier: images [b, channels, h, w] -> features [b, d].
 
     pretrained: with the weights that timm publishes under the name, which it fetches once a machine; torchvision's are
-        those of `weights.imagenet_weights`.
+        those of `weights.read_weights`.
     Raises ValueError for a library that is not installed, an unknown name and a network that does not fit the images.
     """
     library, model = _library(name), name.partition(":")[2]

@@ -5,8 +5,7 @@
 
 from importlib import import_module
 
-from trainables.losses.loss import Loss
-from trainables.losses.registry import LOSSES, find_loss
+from trainables.losses.registry import LOSSES, Loss
 
 _HOME = {
     "margin_terms": "terms",
@@ -17,6 +16,20 @@ _HOME = {
     "vicreg_terms": "two_views",
 }
 __all__ = ["LOSSES", "Loss", "find_loss", *sorted(_HOME)]
+
+
+def find_loss(name: str) -> Loss:
+    """Find a loss by name: one of LOSSES, or a user's own as "module:function" (see `trainables.losses.own`).
+
+    Raises ValueError listing the known losses, or saying what is wrong with the user's own.
+    """
+    if name in LOSSES:
+        return LOSSES[name]
+    if not isinstance(name, str) or ":" not in name:
+        raise ValueError(f"loss = {name!r}: one of {', '.join(LOSSES)}, or module:function for your own")
+    from trainables.losses.own import own_loss
+
+    return own_loss(name)
 
 
 def __getattr__(name: str):

@@ -3,19 +3,12 @@
 `import trainables.losses` is light: the functions, which need torch, are loaded when first used.
 """
 
-from importlib import import_module
-
 from trainables.losses.registry import LOSSES, Loss
 
-_HOME = {
-    "margin_terms": "terms",
-    "infonce_terms": "terms",
-    "alignment_uniformity_terms": "two_views",
-    "barlow_twins_terms": "two_views",
-    "siglip_terms": "two_views",
-    "vicreg_terms": "two_views",
-}
-__all__ = ["LOSSES", "Loss", "find_loss", *sorted(_HOME)]
+__all__ = [
+    "LOSSES", "Loss", "alignment_uniformity_terms", "barlow_twins_terms", "find_loss", "infonce_terms", "margin_terms",
+    "siglip_terms", "vicreg_terms",
+]  # fmt: skip
 
 
 def find_loss(name: str) -> Loss:
@@ -33,9 +26,11 @@ def find_loss(name: str) -> Loss:
 
 
 def __getattr__(name: str):
-    if name not in _HOME:
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+    from trainables.losses import terms, two_views
+
+    return getattr(terms if hasattr(terms, name) else two_views, name)
 
 
 def __dir__() -> list[str]:

@@ -14,7 +14,6 @@ import re
 import shutil
 import zipfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b, file_digest, sha256
 from pathlib import Path
@@ -64,25 +63,17 @@ def content(path: Path) -> str | None:
     return f"{top[-KEY:]} {'/'.join(below)}"
 
 
-@dataclass(frozen=True)
-class Survey:
-    """A server's description of its data, before they are fetched.
+def survey(address: Address) -> tuple[str | None, dict[str, int | None]]:
+    """Ask the server for its data: their version, and {name relative to the address, "" of an archive: bytes}.
 
-    version: changes when the data change; None if the server gives no sign of changes.  sizes: name relative to the
-    address, "" of an archive -> bytes, None if unknown.
+    The version changes when the data change; it is None if the server gives no sign of changes, as bytes are if they
+    are unknown. Raises FileNotFoundError if there are no data, ConnectionError if that is unknown, and ValueError for
+    names of objects that are not plain relative paths.
     """
-
-    version: str | None
-    sizes: dict[str, int | None]
-
-
-def survey(address: Address) -> Survey:
-    """Ask the server for its data's description. Raises FileNotFoundError if there are no data, ConnectionError if that
-    is unknown, and ValueError for names of objects that are not plain relative paths."""
     if address.is_web:
         with opened(address.uri) as response:  # not HEAD, which some servers do not know
             stamps, size = [response.headers["ETag"], response.headers["Last-Modified"]], response.length
-        return Survey(json.dumps([size, *stamps]) if any(stamps) else None, {"": size})
+        return json.dumps([size, *stamps]) if any(stamps) else None, {"": size}
     top = f"{address.bucket}/{address.path}"
     below = fs.FileSelector(top.rstrip("/"), recursive=True, allow_not_found=True)
     try:
@@ -98,7 +89,7 @@ def survey(address: Address) -> Survey:
                 f"{address.uri}: the object's name {name!r} is refused; allowed are relative names without '..', "
                 "backslashes and control characters"
             )
-    return Survey(sha256(repr(files).encode()).hexdigest(), {name: size for name, size, _ in files})
+    return sha256(repr(files).encode()).hexdigest(), {name: size for name, size, _ in files}
 
 
 def _shelf() -> Path:
@@ -126,36 +117,36 @@ def _digest_of(address: Address) -> str:
     with FileLock(_shelf() / f"{address.stem}.lock"):
         if held(address):  # another process has fetched it in the meantime
             return address.sha256
-        found = survey(address)
-        if found.version is None and address.sha256 is None:
+        version, sizes = survey(address)
+        if version is None and address.sha256 is None:
             raise ValueError(
                 f"{address.uri}: its server says neither ETag nor Last-Modified, so that changes would go unnoticed; "
                 "add #sha256=DIGEST to the address"
             )
-        version = blake2b(repr((address.uri, found.version)).encode(), digest_size=KEY // 2).hexdigest()
-        note = _shelf() / f"{address.stem}-{version}.sha256"
+        key = blake2b(repr((address.uri, version)).encode(), digest_size=KEY // 2).hexdigest()
+        note = _shelf() / f"{address.stem}-{key}.sha256"
         known = note.read_text() if note.exists() and address.sha256 is None else ""
         if not known or not _is_whole(_copy(address, known)):
-            known = _fetch(address, found, note.with_suffix(".partial"))
+            known = _fetch(address, version, sizes, note.with_suffix(".partial"))
             note.write_text(known)
         return known
 
 
-def _fetch(address: Address, found: Survey, begun: Path) -> str:
-    """Fetch into a partial folder, check it, and rename it; returns the SHA-256. The caller holds the lock."""
+def _fetch(address: Address, version: str | None, sizes: dict[str, int | None], begun: Path) -> str:
+    """Fetch into the folder `begun`, check, and rename it; returns the SHA-256. The caller holds the lock."""
     for other in _shelf().glob(f"{address.stem}-*.partial"):
-        if other != begun or found.version is None:  # of another version, or perhaps
+        if other != begun or version is None:  # of another version, or perhaps
             shutil.rmtree(other)
     begun.mkdir(exist_ok=True)
     root = begun / address.name
-    _bring(address, found, root)
+    _bring(address, sizes, root)
     digest = _digest(root)
     wrong = ""
     if address.sha256 not in (None, digest):
         wrong = f"what is there now has SHA-256 {digest}, but {address.sha256} is asked for"
     elif not address.is_prefix and not zipfile.is_zipfile(root):
         wrong = f"what arrived ({root.stat().st_size:,} bytes) is no zip archive"
-    elif address.sha256 is None and survey(address).version != found.version:
+    elif address.sha256 is None and survey(address)[0] != version:
         wrong = "it changed while it was fetched; try again"
     if not wrong and not _is_whole(_copy(address, digest)):
         shutil.rmtree(_copy(address, digest).parent, ignore_errors=True)
@@ -167,19 +158,19 @@ def _fetch(address: Address, found: Survey, begun: Path) -> str:
     return digest
 
 
-def _bring(address: Address, found: Survey, root: Path) -> None:
-    """Fetch all data of the survey to the path `root`, an archive or a folder; partial files are continued.
+def _bring(address: Address, sizes: dict[str, int | None], root: Path) -> None:
+    """Fetch data of these names to the path `root`, an archive or a folder; partial files are continued.
 
     Raises ConnectionError, and OSError (ENOSPC) if the disk is too small.
     """
-    needed, free = sum(size or 0 for size in found.sizes.values()) - _bytes(root), shutil.disk_usage(_shelf()).free
+    needed, free = sum(size or 0 for size in sizes.values()) - _bytes(root), shutil.disk_usage(_shelf()).free
     if needed > free:
         said = f"{address.uri} needs {needed:,} bytes in {_shelf()}, {free:,} are free; TUNE_CD_CACHE moves it"
         raise OSError(errno.ENOSPC, said)
     files = None if address.is_web else _connect(address)
 
     def bring_one(name: str) -> None:
-        path, size, source = root / name, found.sizes[name], f"{address.bucket}/{address.path}{name}"
+        path, size, source = root / name, sizes[name], f"{address.bucket}/{address.path}{name}"
         if path.exists() and path.stat().st_size == size:
             return
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -189,7 +180,7 @@ def _bring(address: Address, found: Survey, root: Path) -> None:
             path.unlink()
             raise ConnectionError(f"{source}: another size than announced; it changes, or its server is at fault")
 
-    for _ in in_order(bring_one, found.sizes, THREADS, AHEAD):
+    for _ in in_order(bring_one, sizes, THREADS, AHEAD):
         pass
 
 

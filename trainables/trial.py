@@ -31,7 +31,7 @@ from trainables.training.outcome import Outcome, failure, pause
 from trainables.training.parallel import Pack
 from trainables.training.preemption_notice import noticed
 from trainables.training.setup import Setup
-from trainables.training.watchdog import OVERDUE, Watchdog
+from trainables.training.watchdog import OVERDUE, time_limit
 
 __all__ = ["ANEW", "LOOKS", "PACK", "TROUBLES", "UNKEPT", "UNSAVED", "UNSTORED", "UNTIL", "TrainTrial", "UnusableData"]
 
@@ -113,7 +113,7 @@ class TrainTrial(tune.Trainable):
 
     def step(self) -> dict:
         """Train up to the next evaluations and report them. A training that ends is tested and recorded first."""
-        with Watchdog(self._overdue).watching(self._seconds_left()):
+        with time_limit(self._seconds_left(), self._overdue):
             self._advance()
         report = self._packed() if PACK in self.config else self._members[0].told()
         return report | {tune.result.DONE: self._pack.done}

@@ -64,10 +64,10 @@ def changed(query=None, **entries):
     (changed(qimlist=["query_0"]), "every query needs a box"), (changed(1, bbx=[1, 2, 3]), ""),
     (changed(1, bbx=[5, 0, 5, 9]), "every query needs a box"),
     (changed(1, bbx=[0, 0, float("nan"), 9]), "every query needs a box"),
-    (changed(2, easy=[12]), "query_2 has positions that are no whole numbers from 0 to 11"),
-    (changed(2, junk=[-1]), "query_2 has positions"), (changed(2, hard=[0.5]), "query_2 has positions"),
-    (changed(2, hard=[float("nan")]), "query_2 has positions"), (changed(2, hard=["10"]), ""),
-    (changed(2, hard=[8]), "query_2 has an image twice"),
+    (changed(2, easy=[12]), "query_2: easy has a position that is not an integer of 0 to 11"),
+    (changed(2, junk=[-1]), "query_2: junk has a pos"), (changed(2, hard=[0.5]), "query_2: hard has a position"),
+    (changed(2, hard=[float("nan")]), "query_2: hard has a position"), (changed(2, hard=["10"]), ""),
+    (changed(2, hard=[8]), "query_2: an image is twice"),
 ])  # fmt: skip
 @pytest.mark.filterwarnings("ignore:invalid value")
 def test_wrong_ground_truth_is_named(tmp_path, content, message):

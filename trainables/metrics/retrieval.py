@@ -12,6 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from trainables.datasets.ground_truth import LISTS, checked_positions
+
 Labels = Tensor | np.ndarray | Sequence[int] | Sequence[str]
 
 SCORES = ("r_map", "map_at_r", "precision_at_1", "r_precision")
@@ -24,7 +26,6 @@ POSITIONS = 2**26
 # a CPU's cache wants small blocks (a quarter faster than 64 MB), a GPU large ones
 BLOCK_BYTES = {"cpu": 16 * 2**20, "gpu": 256 * 2**20}
 
-LISTS = ("easy", "hard", "junk")
 LEVELS = {"easy": ["easy"], "medium": ["easy", "hard"], "hard": ["hard"]}
 """Level of revisited Oxford and Paris -> the lists that count as positive. The others are taken out of the ranking."""
 
@@ -136,7 +137,8 @@ def revisited_map(similarities: Tensor, ground_truth: Sequence[Mapping[str, Sequ
         raise ValueError("similarities are not finite")
     scores: dict[str, list[float]] = {level: [] for level in LEVELS}
     for query, (row, lists) in enumerate(zip(similarities, ground_truth)):
-        positions = _positions(lists, query, len(row))
+        checked = checked_positions(lists, len(row), f"query {query}")
+        positions = {name: torch.from_numpy(listed) for name, listed in checked.items()}
         ranking = row.sort(descending=True, stable=True).indices.cpu()
         for level, positive in LEVELS.items():
             junk = torch.cat([positions[name] for name in LISTS if name not in positive])
@@ -154,19 +156,6 @@ def _revisited_ap(wanted: Tensor) -> float:
     found = torch.arange(len(ranks), dtype=torch.float64)  # positives before each of them
     before = torch.where(ranks > 0, found / ranks, 1.0)
     return ((before + (found + 1) / (ranks + 1)) / 2).mean().item()
-
-
-def _positions(lists: Mapping[str, Sequence[int]], query: int, images: int) -> dict[str, Tensor]:
-    """The lists of a query as int64 tensors. ValueError as `revisited_map`."""
-    positions = {name: torch.as_tensor(lists[name]).reshape(-1) for name in LISTS}
-    for name, listed in positions.items():
-        # an empty list has no integer type
-        if len(listed) and (listed.is_floating_point() or listed.min() < 0 or listed.max() >= images):
-            raise ValueError(f"query {query}: {name} has a position that is not an integer of 0 to {images - 1}")
-    positions = {name: listed.long() for name, listed in positions.items()}
-    if torch.cat(list(positions.values())).unique(return_counts=True)[1].gt(1).any():
-        raise ValueError(f"query {query}: an image is twice in the lists easy, hard and junk")
-    return positions
 
 
 def _check_embeddings(embeddings: Tensor) -> None:

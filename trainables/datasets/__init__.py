@@ -3,13 +3,12 @@
 import logging
 import os
 import warnings
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from trainables.datasets import cache, folder, glyphs, landmarks, omniglot, sop, tinyimagenet
 from trainables.datasets.remote import materialise, pinned
-from trainables.datasets.structure import Dataset, Plan, Recipe, Split
+from trainables.datasets.structure import Dataset, Plan, Split
 from trainables.datasets.uri import Address, is_uri, local_path, parse
 
 __all__ = [
@@ -18,8 +17,8 @@ __all__ = [
 ]  # fmt: skip
 
 DATASETS = {
-    "glyphs": glyphs.recipe, "omniglot": omniglot.recipe, "sop": sop.recipe, "landmarks": landmarks.recipe,
-    "tinyimagenet": tinyimagenet.recipe, "folder": folder.recipe,
+    "glyphs": glyphs.plan, "omniglot": omniglot.plan, "sop": sop.plan, "landmarks": landmarks.plan,
+    "tinyimagenet": tinyimagenet.plan, "folder": folder.plan,
 }  # fmt: skip
 DOWNLOADS = {  # dataset with a public archive -> function that fetches it into a root
     "omniglot": omniglot.download, "sop": sop.download, "landmarks": landmarks.download,
@@ -43,7 +42,7 @@ def load_dataset(
     OSError if it does not fit the disk, and ValueError for an unknown name, a URI that is not allowed, a wrong layout,
     damaged data, data with another digest than the URI's, and for a download of a dataset that has none.
     """
-    return cache.load(_recipe(name, data_root, task, download, distortion), image_size)
+    return cache.load(_planned(name, data_root, task, download, distortion), image_size)
 
 
 def check_source(
@@ -51,8 +50,7 @@ def check_source(
 ) -> Plan:
     """Check that the data is present (a URI's is fetched) and laid out as expected; decodes no image. Raises as
     `load_dataset`."""
-    recipe = _recipe(name, data_root, task, download)
-    return replace(recipe.plan(), location=recipe.location)
+    return _planned(name, data_root, task, download)
 
 
 def data_roots(data_root: str | os.PathLike | None = None, download: bool = False) -> list[Path]:
@@ -106,27 +104,26 @@ def _address(data_root: str | os.PathLike | None, download: bool) -> Address | N
     return address
 
 
-def _recipe(
+def _planned(
     name: str, data_root: str | os.PathLike | None, task: str | None, download: bool, distortion: float = 1.0
-) -> Recipe:
-    """The recipe, after a download if it is requested and needed; warns of data that are left out."""
+) -> Plan:
+    """The plan, after a download if it is requested and needed; warns of data that are left out."""
     if name not in DATASETS:
         raise ValueError(f"dataset {name!r} is not known, these are: {', '.join(DATASETS)}")
     if download and name not in DOWNLOADS:
         raise ValueError(f"there is no public archive of dataset {name!r} to download, only of {', '.join(DOWNLOADS)}")
-    make = partial(glyphs.recipe, distortion=distortion) if name in DRAWN else DATASETS[name]
+    make = partial(glyphs.plan, distortion=distortion) if name in DRAWN else DATASETS[name]
     roots = [] if name in DRAWN and _address(data_root, download) else data_roots(data_root, download)
+    plan = None
     try:
-        recipe = make(roots, task)
-        missing = recipe.incomplete
+        plan = make(roots, task)
     except FileNotFoundError as error:
         if not download:
             raise
         log.info("%s", error)
-        missing = True
-    if download and missing:
+    if plan is None or (download and plan.incomplete):
         DOWNLOADS[name](roots[0])
-        recipe = make(roots, task)
-    if recipe.left_out:
-        warnings.warn(f"{recipe.location}: {recipe.left_out}", stacklevel=3)
-    return recipe
+        plan = make(roots, task)
+    if plan.left_out:
+        warnings.warn(f"{plan.location}: {plan.left_out}", stacklevel=3)
+    return plan

@@ -1,6 +1,6 @@
 """Cache of datasets: decoded once into arrays on disk, memory-mapped by every process of a machine.
 
-<cache>/arrays/<dataset>-<size>px-<key>/ holds {train,validation[,test]}_{images,labels}.npy and meta.json, where
+<cache>/arrays/<name>-<size>px-<key>/ holds {train,validation[,test]}_{images,labels}.npy and meta.json, where
 <cache> is $TUNE_CD_CACHE or ~/.cache/tune_cd. The key covers the dataset, FORMAT, the image size and the identity of
 the source, so an entry never goes stale. File lengths are checked at every load, the pixels are not.
 
@@ -23,7 +23,7 @@ import numpy as np
 from filelock import FileLock
 from numpy.lib.format import open_memmap
 
-from trainables.datasets.structure import Dataset, Recipe, Split, SplitPlan, UndecodableImage, decoded, preview
+from trainables.datasets.structure import Dataset, Plan, Split, SplitPlan, UndecodableImage, decoded, preview
 from trainables.datasets.uri import local_path
 
 FORMAT = 3  # raise it when the same source would give other arrays
@@ -41,15 +41,15 @@ def cache_root() -> Path:
     return local_path(os.environ.get("TUNE_CD_CACHE") or "~/.cache/tune_cd", "TUNE_CD_CACHE")
 
 
-def load(recipe: Recipe, image_size: int) -> Dataset:
+def load(plan: Plan, image_size: int) -> Dataset:
     """Load the dataset at image_size px; decode it first if it is not in the cache.
 
     Warns of images that were left out because they do not decode; raises ValueError if these are more than 1 %.
     """
-    folder = entry("arrays", recipe.dataset, image_size, recipe.identity)
-    dataset = made_once(folder, _read, lambda place: _decode(recipe, image_size, place))
+    folder = entry("arrays", plan.name, image_size, plan.identity)
+    dataset = made_once(folder, _read, lambda place: _decode(plan, image_size, place))
     if dataset.left_out:
-        warnings.warn(f"{recipe.location}: {dataset.left_out}", stacklevel=3)
+        warnings.warn(f"{plan.location}: {dataset.left_out}", stacklevel=3)
     return dataset
 
 
@@ -111,14 +111,13 @@ def _read(folder: Path) -> Dataset:
     return Dataset(meta["name"], splits["train"], splits["validation"], splits.get("test"), meta["left_out"])
 
 
-def _decode(recipe: Recipe, image_size: int, folder: Path) -> None:
+def _decode(plan: Plan, image_size: int, folder: Path) -> None:
     """Fill the folder, without the images that do not decode and the classes that they leave too small. ValueError if
     over MAX_UNDECODABLE of all images do not decode, or less than two classes of a split are left."""
-    plan = recipe.plan()
     total = sum(len(split.items) for split in plan.splits.values())
     log.info("decoding %d images of %s into %s, once", total, plan.name, folder.parent)
     undecodable: dict[Any, str] = {}  # item -> reason
-    with recipe.renderer(image_size) as render:
+    with plan.renderer(image_size) as render:
         for split, chosen in plan.splits.items():
             shape = (len(chosen.items), plan.channels, image_size, image_size)
             images = open_memmap(folder / f"{split}_images.npy", mode="w+", dtype=np.uint8, shape=shape)
@@ -128,7 +127,7 @@ def _decode(recipe: Recipe, image_size: int, folder: Path) -> None:
                 else:
                     images[index] = outcome
             images.flush()
-    check_damage(undecodable, total, recipe.location)
+    check_damage(undecodable, total, plan.location)
     same = len({chosen.class_names for chosen in plan.splits.values()}) == 1  # a label means the same in all
     class_names, gone = {}, set()
     for split, chosen in plan.splits.items():
@@ -137,7 +136,7 @@ def _decode(recipe: Recipe, image_size: int, folder: Path) -> None:
         left = len(chosen.classes.keys() - {*small, *absent})  # stays, tested or not
         if left < min(2, len(chosen.classes)):
             few = f"{split} is left with {left} classes of enough images, at least 2 are needed"
-            raise ValueError(f"{recipe.location}: {few}; these do not decode: {preview(map(str, undecodable))}")
+            raise ValueError(f"{plan.location}: {few}; these do not decode: {preview(map(str, undecodable))}")
         class_names[split] = [name for name in chosen.classes if name not in absent]
         _keep(chosen, undecodable, class_names[split], folder / split)
         gone.update(absent)

@@ -19,7 +19,7 @@ from tqdm import tqdm
 
 from trainables.datasets.download import CHUNK, Interrupted, chunks, opened
 from trainables.datasets.source import MAX_MEMBER_BYTES, Source, decode_image, find_place
-from trainables.datasets.structure import Plan, Recipe, SplitPlan, in_order, preview, published_name
+from trainables.datasets.structure import Plan, SplitPlan, in_order, preview, published_name
 
 PUBLISHED_CLASSES = 586  # of 42,410 training and 6,382 validation images
 MAX_UNTRIED = 0.5  # of the images may be missing without a known dead link; more means a missing download
@@ -44,7 +44,7 @@ _WANTED = re.compile(r"(^|/)(images/[0-9a-f]{32}\.jpg|annotation_clean_(train|va
 log = logging.getLogger(__name__)
 
 
-def recipe(roots: list[Path], task: str | None = None) -> Recipe:
+def plan(roots: list[Path], task: str | None = None) -> Plan:
     """Find Landmarks-clean below the roots. Raises ValueError for a malformed list, and FileNotFoundError without the
     lists, if over half of the photos are missing without a known dead link, or if a list has no class with enough."""
     folder = _find(roots)
@@ -72,9 +72,9 @@ def recipe(roots: list[Path], task: str | None = None) -> Recipe:
         notes.append(f"{len(few)} classes have fewer than {IMAGES_PER_CLASS} images and are left out: {preview(few)}")
     count = len(kept["train"])
     name = published_name("landmarks", count, count == PUBLISHED_CLASSES)
-    plan = Plan(name, 3, {split: SplitPlan(classes, IMAGES_PER_CLASS) for split, classes in kept.items()})
-    return Recipe(
-        "landmarks", source.location, source.identity(), lambda: plan, source.photographs,
+    plans = {split: SplitPlan(classes, IMAGES_PER_CLASS) for split, classes in kept.items()}
+    return Plan(
+        name, 3, plans, source.location, source.identity(), source.photographs,
         left_out="; ".join(notes), incomplete=bool(untried),
     )  # fmt: skip
 

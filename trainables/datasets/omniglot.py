@@ -7,13 +7,14 @@ training = the other background alphabets. Images are greyscale, ink = 255 on 0 
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from trainables.datasets.download import fetch, of_digest
 from trainables.datasets.source import Source, decode_image, missing_data
-from trainables.datasets.structure import Plan, Recipe, Render, SplitPlan, published_name
+from trainables.datasets.structure import Plan, Render, SplitPlan, published_name
 
 # Ours: 148 of the 964 background classes (15 %), of different families of scripts. Of these omniglot-small.zip
 # has Balinese alone, which leaves 131 of its 155 background classes for training: enough for batches of 256 in pairs.
@@ -39,16 +40,35 @@ _IMAGE = re.compile(
 )
 
 
-def recipe(roots: list[Path], task: str | None = None) -> Recipe:
+def plan(roots: list[Path], task: str | None = None) -> Plan:
     """Find Omniglot below the roots (directories, or the archive itself). Raises FileNotFoundError, ValueError."""
     source = Source(tuple(_find(roots)), _IMAGE)
+    splits: dict[str, dict[str, list[str]]] = {"train": {}, "validation": {}, "test": {}}
+    prefixes = set()
+    for name in sorted(source.members):
+        match = _IMAGE.search(name)
+        prefixes.add(match["prefix"] or "./")
+        split = "validation" if match["alphabet"] in VALIDATION_ALPHABETS else "train"
+        classes = splits["test" if match["part"] == "images_evaluation" else split]
+        classes.setdefault(f"{match['alphabet']}/{match['character']}", []).append(name)
+    if len(prefixes) > 1:
+        raise ValueError(f"{source.location}: several copies of Omniglot, below {sorted(prefixes)}; one is allowed")
+    for split, what in (("validation", "validation"), ("train", "training"), ("test", "evaluation")):
+        if not splits[split]:
+            raise ValueError(
+                f"{source.location}: no {what} alphabet; expected {LAYOUT}, validation alphabets {VALIDATION_ALPHABETS}"
+            )
+    count = (len(splits["train"]) + len(splits["validation"]), len(splits["test"]))
+    name = published_name("omniglot", sum(count), count == PUBLISHED_CLASSES)
+    plans = {split: SplitPlan(classes, images_per_class=2) for split, classes in splits.items()}
+    return Plan(name, 1, plans, source.location, source.identity(), partial(_drawings, source))
 
-    @contextmanager
-    def renderer(image_size: int) -> Iterator[Render]:
-        with source.reader() as read:
-            yield lambda name: 255 - np.asarray(decode_image(read(name), "L", image_size))[None]  # [1, s, s]
 
-    return Recipe("omniglot", source.location, source.identity(), lambda: _plan(source), renderer)
+@contextmanager
+def _drawings(source: Source, image_size: int) -> Iterator[Render]:
+    """A `Plan`'s renderer: name -> uint8 [1, image_size, image_size]."""
+    with source.reader() as read:
+        yield lambda name: 255 - np.asarray(decode_image(read(name), "L", image_size))[None]
 
 
 def download(root: Path) -> None:
@@ -78,24 +98,3 @@ def _find(roots: list[Path]) -> list[Path]:
             if len(parts := _parts(place)) == len(PARTS):
                 return list(parts.values())
     raise missing_data("omniglot", roots, LAYOUT, f"{ORIGIN}, or add --download")
-
-
-def _plan(source: Source) -> Plan:
-    splits: dict[str, dict[str, list[str]]] = {"train": {}, "validation": {}, "test": {}}
-    prefixes = set()
-    for name in sorted(source.members):
-        match = _IMAGE.search(name)
-        prefixes.add(match["prefix"] or "./")
-        split = "validation" if match["alphabet"] in VALIDATION_ALPHABETS else "train"
-        classes = splits["test" if match["part"] == "images_evaluation" else split]
-        classes.setdefault(f"{match['alphabet']}/{match['character']}", []).append(name)
-    if len(prefixes) > 1:
-        raise ValueError(f"{source.location}: several copies of Omniglot, below {sorted(prefixes)}; one is allowed")
-    for split, what in (("validation", "validation"), ("train", "training"), ("test", "evaluation")):
-        if not splits[split]:
-            raise ValueError(
-                f"{source.location}: no {what} alphabet; expected {LAYOUT}, validation alphabets {VALIDATION_ALPHABETS}"
-            )
-    count = (len(splits["train"]) + len(splits["validation"]), len(splits["test"]))
-    name = published_name("omniglot", sum(count), count == PUBLISHED_CLASSES)
-    return Plan(name, 1, {split: SplitPlan(found, images_per_class=2) for split, found in splits.items()})

@@ -123,7 +123,7 @@ class Source:
 
     @contextmanager
     def photographs(self, image_size: int) -> Iterator[Render]:
-        """A `Recipe`'s renderer: name -> uint8 [3, image_size, image_size] in RGB. See `reader`, `decode_image`."""
+        """A `Plan`'s renderer: name -> uint8 [3, image_size, image_size] in RGB. See `reader`, `decode_image`."""
         with self.reader() as read:
             yield lambda name: np.asarray(decode_image(read(name), "RGB", image_size)).transpose(2, 0, 1)
 

@@ -1,4 +1,4 @@
-"""A dataset as arrays (`Split`, `Dataset`), and before decoding as a plan (`Recipe`, `Plan`, `SplitPlan`)."""
+"""A dataset as arrays (`Split`, `Dataset`), and before decoding as a plan (`Plan`, `SplitPlan`)."""
 
 import os
 import unicodedata
@@ -54,7 +54,7 @@ class Dataset:
 class SplitPlan:
     """The images of a split before decoding.
 
-    classes: class -> its images, each in the form that the recipe's renderer takes, in the order of the labels.
+    classes: class -> its images, each in the form that the plan's renderer takes, in the order of the labels.
     images_per_class: the fewest images a class may have (2 where images of a class are paired). Raises ValueError
     naming the classes that have fewer.
     """
@@ -89,18 +89,25 @@ class SplitPlan:
 
 @dataclass(frozen=True)
 class Plan:
-    """A dataset before decoding.
+    """A dataset that was found, before decoding.
 
     name: for results.  channels: 1 or 3.  splits: "train", "validation" and perhaps "test"; images without classes are
-    in one.  content: number and size of a user's own images, and a digest of their names and sizes.  location: the
-    data's place.
+    in one.  location: the data's place.  identity: a digest that changes with the data's content.
+    renderer(image_size in px): a context that yields item -> uint8 [c, image_size, image_size], for many threads.
+    content: number and size of a user's own images, and a digest of their names and sizes.
+    left_out: the published data that are missing here, in words; every load warns of them.
+    incomplete: whether a download could still add to what is here.
     """
 
     name: str
     channels: int
     splits: dict[str, SplitPlan]
+    location: str
+    identity: str
+    renderer: Callable[[int], AbstractContextManager[Render]]
     content: str = ""
-    location: str = ""
+    left_out: str = ""
+    incomplete: bool = False
 
     @property
     def training_classes(self) -> int:
@@ -116,27 +123,6 @@ class Plan:
         classes = f" of {self.training_classes:,} classes" if self.training_classes > 1 else ", without classes"
         train, validation, test = (self.images(split) for split in ("train", "validation", "test"))
         return f"{train:,} training, {validation:,} validation, {test:,} test images{classes}"
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """How to make one dataset from data that was found; nothing is decoded yet.
-
-    dataset: the name by which it is requested.  location: where the data is, for messages.
-    identity: a digest that changes with the data's content.
-    plan(): lists and checks the layout; ValueError where it is wrong.
-    renderer(image_size in px): a context that yields item -> uint8 [c, image_size, image_size], for many threads.
-    left_out: the published data that are missing here, in words; every load warns of them.
-    incomplete: whether a download could still add to what is here.
-    """
-
-    dataset: str
-    location: str
-    identity: str
-    plan: Callable[[], Plan]
-    renderer: Callable[[int], AbstractContextManager[Render]]
-    left_out: str = ""
-    incomplete: bool = False
 
 
 def fixed_order(names: Iterable[str], purpose: str) -> list[str]:

@@ -11,7 +11,6 @@ import tarfile
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from io import BytesIO
 from pathlib import Path, PurePosixPath
 
 import numpy as np
@@ -184,7 +183,7 @@ def _decoded(data: bytes, box: np.ndarray | None, image_size: int) -> np.ndarray
 
     Never enlarged; Lanczos, as the benchmark's authors shrink. Raises UndecodableImage.
     """
-    with opened_image(BytesIO(data), ("JPEG",)) as opened:
+    with opened_image(data, ("JPEG",)) as opened:
         image = opened.convert("RGB")
         if box is not None:
             x0, y0, x1, y1 = (round(float(edge)) for edge in box)

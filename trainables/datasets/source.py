@@ -129,10 +129,10 @@ class Source:
 
 
 @contextmanager
-def opened_image(file: Path | BytesIO, formats: tuple[str, ...] = FORMATS) -> Iterator[Image.Image]:
+def opened_image(data: bytes, formats: tuple[str, ...] = FORMATS) -> Iterator[Image.Image]:
     """Context of an image of at most MAX_PIXELS. Raises UndecodableImage, also for what decoding it in there raises."""
     try:
-        with Image.open(file, formats=formats) as image:
+        with Image.open(BytesIO(data), formats=formats) as image:
             if image.width * image.height > MAX_PIXELS:
                 raise ValueError(f"{image.width} x {image.height} pixels, at most {MAX_PIXELS:,} are decoded")
             yield image
@@ -150,7 +150,7 @@ def decode_image(data: bytes, mode: str, size: int) -> Image.Image:
     square, antialiased if it shrinks. Of several frames or pages the first is taken.
     mode: "L" or "RGB" (a greyscale image gets three equal channels); 16 bits of grey become 8. Raises UndecodableImage.
     """
-    with opened_image(BytesIO(data)) as image:
+    with opened_image(data) as image:
         image.load()  # Pillow turns a TIFF upright here
         fitted = _fitted(_of_eight_bits(image), mode, size)
         fitted.info = image.info  # with the EXIF
@@ -168,10 +168,10 @@ def _fitted(image: Image.Image, mode: str, size: int) -> Image.Image:
 def _of_eight_bits(image: Image.Image) -> Image.Image:
     """Scale grey of 16 bits, 0 to 65535, to 0 to 255; Pillow would cut it off at 255. Raises ValueError for 32 bits a
     pixel, of which the value of white is unknown."""
-    if not image.mode.startswith(("I", "F")):
-        return image
-    if image.mode in ("I", "F") and image.format != "PNG":  # Pillow 10 has a PNG's 16 bits in mode I
+    if image.mode in ("I", "F"):
         raise ValueError(f"greyscale of 32 bits a pixel (mode {image.mode}), 8 and 16 are decoded")
+    if not image.mode.startswith("I;16"):
+        return image
     return Image.fromarray(((np.asarray(image).astype(np.int32) + 128) // 257).astype(np.uint8))
 
 

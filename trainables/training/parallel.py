@@ -100,10 +100,8 @@ class Pack:
         raises an error, each is tested alone, so that only the failing ones raise it."""
         if index not in self._tested:
             self._test(index)
-        outcome = self._tested.pop(index)
-        self._spare.append(self.running.pop(index))
-        self.finished.add(index)
-        return outcome
+        self.release(index)
+        return self._tested.pop(index)
 
     def release(self, index: int) -> None:
         """Remove a running training that was saved to resume later, and reuse its buffers."""

@@ -53,29 +53,25 @@ class Views(Crops):
     grey: Tensor  # [n] bool
 
 
-def simclr_views(images: Tensor, generator: Generator, size: int | None = None) -> Tensor:
-    """A random view of each image: uint8 [n, c, h, w] -> float32 [n, c, size, size] in [0, 1].
+def simclr_views(images: Tensor, generator: Generator) -> Tensor:
+    """A random view of each image: uint8 [n, c, h, w] -> float32 [n, c, h, w] in [0, 1].
 
-    c: 3, or 1 (then only brightness and contrast change colours).  size: px; None keeps h x w.
-    generator: on the images' device.
+    c: 3, or 1 (then only brightness and contrast change colours).  generator: on the images' device.
     """
     n, _, height, width = images.shape
-    views = draw_views(n, height, width, generator)
-    return apply_views(images.float().div_(255), views, (height, width) if size is None else (size, size))
+    return apply_views(images.float().div_(255), draw_views(n, height, width, generator), (height, width))
 
 
-def crop_views(
-    images: Tensor, generator: Generator, size: int | None = None, scale: tuple[float, float] = (0.25, 1.0)
-) -> Tensor:
+def crop_views(images: Tensor, generator: Generator, size: int, scale: tuple[float, float] = (0.25, 1.0)) -> Tensor:
     """A random crop of each image, resized, half of them mirrored.
 
     uint8 [n, c, h, w] -> float32 [n, c, size, size] in [0, 1].
     RandomResizedCrop (ratio 3/4-4/3) and horizontal flip (p = .5); colours stay, as they can tell classes apart.
-    scale: least and largest area of the crop / area of the image.  c, size and generator: as in `simclr_views`.
+    scale: least and largest area of the crop / area of the image.  c, generator: as in `simclr_views`.
     """
     n, _, height, width = images.shape
     crops = draw_crops(n, height, width, generator, scale)
-    return crop(images.float().div_(255), crops, (height, width) if size is None else (size, size))
+    return crop(images.float().div_(255), crops, (size, size))
 
 
 def centre(images: Tensor, size: int) -> Tensor:

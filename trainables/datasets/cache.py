@@ -13,8 +13,8 @@ import logging
 import os
 import shutil
 import warnings
-from collections.abc import Callable, Container, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Container, Mapping
+from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, TypeVar
@@ -59,35 +59,27 @@ def entry(kind: str, name: str, image_size: int, identity: str) -> Path:
     return cache_root() / kind / f"{name}-{image_size}px-{key}"
 
 
-@contextmanager
-def made_whole(folder: Path) -> Iterator[Path]:
-    """Context of an empty directory to fill, which is then renamed to `folder`: that is either whole or absent. Raises
-    OSError if the folder holds files by then: they are not replaced."""
-    partial = folder.with_name(folder.name + ".partial")
-    shutil.rmtree(partial, ignore_errors=True)  # of a process that was killed
-    partial.mkdir(parents=True)
-    try:
-        yield partial
-        os.rename(partial, folder)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
-
-
 def made_once(folder: Path, read: Callable[[Path], T], fill: Callable[[Path], None]) -> T:
     """The result of read(folder). Where the folder is absent or damaged (`DAMAGED`), `fill` fills it first, in only one
-    of several processes."""
+    of several processes. It is whole or absent: `fill` gets another place, which takes its name once it is filled."""
     with suppress(*DAMAGED):
         return read(folder)
     folder.parent.mkdir(parents=True, exist_ok=True)
+    partial = folder.with_name(folder.name + ".partial")
     with FileLock(folder.with_name(folder.name + ".lock")):
         try:
             return read(folder)  # another process may have made it while we waited
         except DAMAGED as error:
             if folder.exists():
                 log.warning("%s is damaged (%s), it is made again", folder, error)
-        with made_whole(folder) as partial:
+        shutil.rmtree(partial, ignore_errors=True)  # of a process that was killed
+        partial.mkdir()
+        try:
             fill(partial)
             shutil.rmtree(folder, ignore_errors=True)
+            os.rename(partial, folder)
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
         return read(folder)
 
 

@@ -14,11 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 import numpy as np
-from filelock import FileLock
 from PIL import Image
 
 from trainables.datasets import data_roots
-from trainables.datasets.cache import entry, made_once, made_whole
+from trainables.datasets.cache import entry, made_once
 from trainables.datasets.download import fetch
 from trainables.datasets.ground_truth import GroundTruth, load_ground_truth
 from trainables.datasets.source import Source, find_place, opened_image
@@ -91,35 +90,36 @@ def download(name: str, root: Path) -> Path:
     must be in the archives (ValueError otherwise). These are removed once the images are extracted.
     """
     folder = root / name
-    folder.mkdir(parents=True, exist_ok=True)
-    with FileLock(folder / ".download.lock"):
-        truth = load_ground_truth(fetch(ORIGIN.format(name=name), folder / f"gnd_{name}.pkl", load_ground_truth))
-        if not (folder / "jpg").exists():
-            urls = BENCHMARKS[name].archives
-            archives = [fetch(url, folder / url.rsplit("/", 1)[1], lambda path: None) for url in urls]
-            extract(archives, folder / "jpg", {f"{image}.jpg" for image in truth.images})
-            for archive in archives:
-                archive.unlink()
+    truth = load_ground_truth(fetch(ORIGIN.format(name=name), folder / f"gnd_{name}.pkl", load_ground_truth))
+    archives = [folder / url.rsplit("/", 1)[1] for url in BENCHMARKS[name].archives]
+
+    def fill(partial: Path) -> None:
+        for url, archive in zip(BENCHMARKS[name].archives, archives):
+            fetch(url, archive, lambda path: None)
+        extract(archives, partial, {f"{image}.jpg" for image in truth.images})
+
+    made_once(folder / "jpg", os.listdir, fill)
+    for archive in archives:
+        archive.unlink(missing_ok=True)
     return folder
 
 
 def extract(archives: Sequence[Path], folder: Path, wanted: set[str]) -> None:
-    """Extract the wanted files, by names without a path, of tar archives into one flat folder, which appears once it is
-    complete. Raises ValueError for a damaged archive, and for a wanted file that is in none."""
-    with made_whole(folder) as partial:
-        for archive in archives:
-            try:
-                with tarfile.open(archive) as tar:
-                    for member in tar:
-                        name = PurePosixPath(member.name).name  # so that no path leads elsewhere
-                        if member.isreg() and name in wanted:
-                            with tar.extractfile(member) as source, (partial / name).open("wb") as target:
-                                shutil.copyfileobj(source, target)
-            except (tarfile.TarError, EOFError, zlib.error, OSError) as error:
-                raise ValueError(f"{archive}: {error}; remove it and download it again") from error
-        if missing := sorted(wanted - set(os.listdir(partial))):
-            listed = ", ".join(map(str, archives))
-            raise ValueError(f"{len(missing)} images are in no archive ({listed}): {preview(missing)}")
+    """Extract the wanted files, by names without a path, of tar archives into the folder. Raises ValueError for a
+    damaged archive, and for a wanted file that is in none."""
+    for archive in archives:
+        try:
+            with tarfile.open(archive) as tar:
+                for member in tar:
+                    name = PurePosixPath(member.name).name  # so that no path leads elsewhere
+                    if member.isreg() and name in wanted:
+                        with tar.extractfile(member) as source, (folder / name).open("wb") as target:
+                            shutil.copyfileobj(source, target)
+        except (tarfile.TarError, EOFError, zlib.error, OSError) as error:
+            raise ValueError(f"{archive}: {error}; remove it and download it again") from error
+    if missing := sorted(wanted - set(os.listdir(folder))):
+        listed = ", ".join(map(str, archives))
+        raise ValueError(f"{len(missing)} images are in no archive ({listed}): {preview(missing)}")
 
 
 def _published(name: str, truth: GroundTruth) -> str:

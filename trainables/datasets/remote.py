@@ -1,10 +1,10 @@
 """Data behind a URI (see `uri.parse`) as local files: fetched once a machine, whole or not at all.
 
-<cache>/sources/<name>-<key>/ holds the archive <name>.zip or the folder <name>/; <key> is the first 24 digits of the
-content's SHA-256. For a folder that is the output of `find * -type f | LC_ALL=C sort | xargs sha256sum | sha256sum` in
-it. Beside it <name>-<key of the version>.sha256 holds the content's SHA-256 at a server's version of the data (size,
-ETag, Last-Modified): when that changes, the data are fetched again into another folder, and the old one stays. A copy
-with another number of bytes than it had, as after a clean-up of the cache, is fetched again.
+<cache>/sources/<name>-<key>/ holds the archive <name>.zip or the folder <name>/; <key> stands for the URI and the
+server's version of the data (size, ETag, Last-Modified): when that changes, the data are fetched again into another
+folder, and the old one stays. Its file .content holds the content's SHA-256 and number of bytes; a copy of another
+number, as after a clean-up of the cache, is fetched again. The SHA-256 of a folder is the output of
+`find * -type f | LC_ALL=C sort | xargs sha256sum | sha256sum` in it.
 """
 
 import errno
@@ -27,7 +27,8 @@ from trainables.datasets.download import Interrupted, append, blocks, opened
 from trainables.datasets.structure import in_order
 from trainables.datasets.uri import Address
 
-KEY = 24  # hexadecimal digits of the SHA-256 in a folder's name
+KEY = 24  # hexadecimal digits in a folder's name
+NOTE = ".content"  # of a copy: its SHA-256 and number of bytes
 BLOCK = 16 * 2**20  # bytes of an object per request
 THREADS = 16  # objects of a prefix that are fetched at a time
 AHEAD = 1024  # objects that may wait for a slow one
@@ -42,17 +43,34 @@ def materialise(address: Address) -> Path:
     another digest than the address, are no archive, have names that lead elsewhere, or are of a server that shows no
     sign of changes; OSError if they do not fit the disk.
     """
-    return _copy(address, _digest_of(address))
+    if (copy := held(address)) is not None:
+        return copy
+    _shelf().mkdir(parents=True, exist_ok=True)
+    with FileLock(_shelf() / f"{address.stem}.lock"):
+        if (copy := held(address)) is not None:  # another process has fetched it in the meantime
+            return copy
+        version, sizes = survey(address)
+        if version is None and address.sha256 is None:
+            raise ValueError(
+                f"{address.uri}: its server says neither ETag nor Last-Modified, so that changes would go unnoticed; "
+                "add #sha256=DIGEST to the address"
+            )
+        key = blake2b(repr((address.uri, version or address.sha256)).encode(), digest_size=KEY // 2).hexdigest()
+        folder = _shelf() / f"{address.stem}-{key}"
+        if address.sha256 is not None or _digest_of(folder / address.name) is None:
+            _fetch(address, version, sizes, folder)
+        return folder / address.name
 
 
 def pinned(address: Address) -> str:
     """The URI with the digest of its present content, which is fetched if absent."""
-    return address.pinned(_digest_of(address))
+    return address.pinned(_digest_of(materialise(address)))
 
 
-def held(address: Address) -> bool:
-    """Whether a copy with the address's digest is on this machine; does not ask the server."""
-    return address.sha256 is not None and _is_whole(_copy(address, address.sha256))
+def held(address: Address) -> Path | None:
+    """A copy with the address's digest that is on this machine; does not ask the server."""
+    copies = (folder / address.name for folder in _shelf().glob(f"{address.stem}-*") if address.sha256)
+    return next((copy for copy in copies if _digest_of(copy) == address.sha256), None)
 
 
 def content(path: Path) -> str | None:
@@ -60,7 +78,7 @@ def content(path: Path) -> str | None:
     if not path.is_relative_to(_shelf()) or path == _shelf():
         return None
     top, *below = path.relative_to(_shelf()).parts
-    return f"{top[-KEY:]} {'/'.join(below)}"
+    return f"{(_shelf() / top / NOTE).read_text()} {'/'.join(below)}"
 
 
 def survey(address: Address) -> tuple[str | None, dict[str, int | None]]:
@@ -96,66 +114,39 @@ def _shelf() -> Path:
     return cache_root() / "sources"
 
 
-def _copy(address: Address, digest: str) -> Path:
-    return _shelf() / f"{address.stem}-{digest[:KEY]}" / address.name
-
-
-def _is_whole(copy: Path) -> bool:
-    known = copy.with_name(".bytes")
-    return known.exists() and known.read_text() == str(_bytes(copy))
-
-
 def _bytes(root: Path) -> int:
     return sum(path.stat().st_size for path in (root, *root.rglob("*")) if path.is_file())
 
 
-def _digest_of(address: Address) -> str:
-    """The SHA-256 of the present content, which is then on this machine."""
-    if held(address):
-        return address.sha256
-    _shelf().mkdir(parents=True, exist_ok=True)
-    with FileLock(_shelf() / f"{address.stem}.lock"):
-        if held(address):  # another process has fetched it in the meantime
-            return address.sha256
-        version, sizes = survey(address)
-        if version is None and address.sha256 is None:
-            raise ValueError(
-                f"{address.uri}: its server says neither ETag nor Last-Modified, so that changes would go unnoticed; "
-                "add #sha256=DIGEST to the address"
-            )
-        key = blake2b(repr((address.uri, version)).encode(), digest_size=KEY // 2).hexdigest()
-        note = _shelf() / f"{address.stem}-{key}.sha256"
-        known = note.read_text() if note.exists() and address.sha256 is None else ""
-        if not known or not _is_whole(_copy(address, known)):
-            known = _fetch(address, version, sizes, note.with_suffix(".partial"))
-            note.write_text(known)
-        return known
+def _digest_of(copy: Path) -> str | None:
+    """The SHA-256 of a copy, None if it is absent or not whole."""
+    note = copy.with_name(NOTE)
+    digest, size = note.read_text().split() if note.exists() else (None, 0)
+    return digest if digest and int(size) == _bytes(copy) else None
 
 
-def _fetch(address: Address, version: str | None, sizes: dict[str, int | None], begun: Path) -> str:
-    """Fetch into the folder `begun`, check, and rename it; returns the SHA-256. The caller holds the lock."""
-    for other in _shelf().glob(f"{address.stem}-*.partial"):
+def _fetch(address: Address, version: str | None, sizes: dict[str, int | None], folder: Path) -> None:
+    """Fetch, check, and put in the folder's place, which is then whole. The caller holds the lock."""
+    begun = folder.with_name(f"{folder.name}.partial")
+    for other in _shelf().glob(f"{address.stem}-{'?' * KEY}.partial"):
         if other != begun or version is None:  # of another version, or perhaps
             shutil.rmtree(other)
     begun.mkdir(exist_ok=True)
     root = begun / address.name
     _bring(address, sizes, root)
-    digest = _digest(root)
-    wrong = ""
+    digest, wrong = _digest(root), ""
     if address.sha256 not in (None, digest):
         wrong = f"what is there now has SHA-256 {digest}, but {address.sha256} is asked for"
     elif not address.is_prefix and not zipfile.is_zipfile(root):
         wrong = f"what arrived ({root.stat().st_size:,} bytes) is no zip archive"
     elif address.sha256 is None and survey(address)[0] != version:
         wrong = "it changed while it was fetched; try again"
-    if not wrong and not _is_whole(_copy(address, digest)):
-        shutil.rmtree(_copy(address, digest).parent, ignore_errors=True)
-        (begun / ".bytes").write_text(str(_bytes(root)))
-        begun.rename(_copy(address, digest).parent)
-    shutil.rmtree(begun, ignore_errors=True)
     if wrong:
+        shutil.rmtree(begun)
         raise ValueError(f"{address.uri}: {wrong}; it was deleted")
-    return digest
+    (begun / NOTE).write_text(f"{digest} {_bytes(root)}")
+    shutil.rmtree(folder, ignore_errors=True)
+    begun.rename(folder)
 
 
 def _bring(address: Address, sizes: dict[str, int | None], root: Path) -> None:

@@ -131,7 +131,7 @@ class TrainTrial(tune.Trainable):
                     checkpoint.loads(training, state, name)
                     log.warning("%s goes on at %d images", name, training.images_seen)
                     # at its pause already: its process was lost after it saved the state, before the row
-                    member.arrived = member.is_to_pause(training)
+                    training.paused = member.is_to_pause(training)
                     member.troubles.pop(ANEW, None)
                     return
                 except ValueError as error:
@@ -145,14 +145,14 @@ class TrainTrial(tune.Trainable):
     def _advance(self) -> None:
         """Train each member to its next evaluation; then it ends, pauses, has taken too long, or is saved."""
         try:
-            evaluations = self._pack.advance(but=lambda index: self._members[index].arrived)
+            evaluations = self._pack.advance()
         except (Exception, SystemExit) as error:
             self._failed(self._pack.culprit, error)
             return
         for index, training in sorted(self._pack.running.items()):
-            member = self._members[index]
-            if member.arrived:
-                member.report = {"val_score": training.best_score, "images_seen": training.images_seen}
+            if training.paused:
+                report = {"val_score": training.best_score, "images_seen": training.images_seen}
+                self._members[index].report = report
                 self._pause(index)
         for index, evaluation in evaluations.items():
             member, training = self._members[index], self._pack.running[index]

@@ -82,6 +82,7 @@ class Training:
             self.weights.copy_(torch.tensor([h[name] for name in self.loss.weights]))
         self.iteration = self.target = 0
         self.diverged = False
+        self.paused = False  # set by its owner; it is not trained further
         self.train_seconds = 0.0
         self.curve: list[Evaluation] = []
         self.best: dict[str, Tensor] | None = None

@@ -60,14 +60,13 @@ class Member:
     left_out: str = ""  # the images of its data that do not decode, in words
     began: float = math.nan  # the start on the monotonic clock
     due: float = math.inf  # when the next state is saved
-    arrived: bool = False  # its saved state is already where it is to pause
     report: dict | None = None  # the latest
     troubles: dict[str, str] = field(default_factory=dict)  # see TROUBLES
 
     def start(self, checkpoint_seconds: float) -> None:
         """The training starts now, perhaps anew."""
         self.began, self.started_at = time.monotonic(), datetime.now(UTC)
-        self.due, self.arrived = self.began + checkpoint_seconds, False
+        self.due = self.began + checkpoint_seconds
 
     def is_to_pause(self, training: Training) -> bool:
         """Whether its training has reached `until`, or the end if there is none."""

@@ -71,17 +71,17 @@ class Pack:
         """The number of trainings that share the device now."""
         return max(1, min(len(self.configurations), self._at_once or 1, self._caution))
 
-    def advance(self, but: Callable[[int], bool] = lambda index: False) -> dict[int, Evaluation]:
-        """Train each running training up to its next evaluation; returns index -> evaluation. Call `finish` if `done`.
+    def advance(self) -> dict[int, Evaluation]:
+        """Train each running training that is not paused up to its next evaluation; returns index -> evaluation. Call
+        `finish` if `done`.
 
-        but: index -> whether it is not trained further; asked about trainings that begin in this call too.
         If an error occurs while several run, half as many at a time start over, until the failing training runs alone.
         Then its error is raised, `culprit` names it, and the others run as many at a time as before. An error of the
         machine is raised at once.
         """
         try:
             self._fill()
-            indices = [index for index, one in self.running.items() if not one.done and not but(index)]
+            indices = [index for index, one in self.running.items() if not one.done and not one.paused]
             return dict(zip(indices, advance([self.running[index] for index in indices])))
         except (Exception, SystemExit) as error:
             if len(self.running) <= 1 or is_of_the_machine(error):

@@ -14,7 +14,6 @@ import os
 import signal
 import threading
 import time
-from dataclasses import replace
 from datetime import UTC, datetime
 
 import torch
@@ -187,7 +186,7 @@ class TrainTrial(tune.Trainable):
         saved = self._keep(index, training)
         self._pack.release(index)
         unsaved = None if saved else f"its state could not be saved: {self._members[index].troubles[UNSAVED]}"
-        self._conclude(index, replace(pause(training), error=unsaved))
+        self._conclude(index, pause(training, unsaved))
 
     def _failed(self, index: int, error: BaseException) -> None:
         """Raise an error of the machine; else the training has failed."""

@@ -88,7 +88,7 @@ def _is_ours(state: State) -> bool:
     return any(re.match(r"((module|_orig_mod|model)\.)*trunk\.", name) for name in state)
 
 
-def load_tensors(file: BinaryIO) -> Any:
+def load_tensors(file: str | Path | BinaryIO) -> Any:
     """Read a torch.save of tensors and plain types; runs no code. Raises OSError, and ValueError for other content."""
     try:
         return torch.load(file, map_location="cpu", weights_only=True)
@@ -191,8 +191,7 @@ def _file(weights: str) -> State:
         )
     hint = "save one with torch.save(model.state_dict(), FILE)"
     try:
-        with path.open("rb") as file:
-            state = load_tensors(file)
+        state = load_tensors(path)
     except ValueError as error:
         raise ValueError(f"weights {weights!r}: not a state dict, {error}; {hint}") from error
     while isinstance(state, dict) and (key := next((k for k in WRAPPED if isinstance(state.get(k), dict)), None)):

@@ -42,15 +42,35 @@ def load_dataset(
     OSError if it does not fit the disk, and ValueError for an unknown name, a URI that is not allowed, a wrong layout,
     damaged data, data with another digest than the URI's, and for a download of a dataset that has none.
     """
-    return cache.load(_planned(name, data_root, task, download, distortion), image_size)
+    plan = check_source(name, data_root, task=task, download=download, distortion=distortion)
+    return cache.load(plan, image_size)
 
 
 def check_source(
-    name: str, data_root: str | os.PathLike | None = None, *, task: str | None = None, download: bool = False
-) -> Plan:
-    """Check that the data is present (a URI's is fetched) and laid out as expected; decodes no image. Raises as
-    `load_dataset`."""
-    return _planned(name, data_root, task, download)
+    name: str, data_root: str | os.PathLike | None = None, *, task: str | None = None, download: bool = False,
+    distortion: float = 1.0,
+) -> Plan:  # fmt: skip
+    """Check that the data is present (a URI's is fetched, other data if `download` asks for it) and laid out as
+    expected; decodes no image. Warns of data that are left out. Arguments and errors as in `load_dataset`."""
+    if name not in DATASETS:
+        raise ValueError(f"dataset {name!r} is not known, these are: {', '.join(DATASETS)}")
+    if download and name not in DOWNLOADS:
+        raise ValueError(f"there is no public archive of dataset {name!r} to download, only of {', '.join(DOWNLOADS)}")
+    make = partial(glyphs.plan, distortion=distortion) if name in DRAWN else DATASETS[name]
+    roots = [] if name in DRAWN and _address(data_root, download) else data_roots(data_root, download)
+    plan = None
+    try:
+        plan = make(roots, task)
+    except FileNotFoundError as error:
+        if not download:
+            raise
+        log.info("%s", error)
+    if plan is None or (download and plan.incomplete):
+        DOWNLOADS[name](roots[0])
+        plan = make(roots, task)
+    if plan.left_out:
+        warnings.warn(f"{plan.location}: {plan.left_out}", stacklevel=3)
+    return plan
 
 
 def data_roots(data_root: str | os.PathLike | None = None, download: bool = False) -> list[Path]:
@@ -102,28 +122,3 @@ def _address(data_root: str | os.PathLike | None, download: bool) -> Address | N
             "name a folder"
         )
     return address
-
-
-def _planned(
-    name: str, data_root: str | os.PathLike | None, task: str | None, download: bool, distortion: float = 1.0
-) -> Plan:
-    """The plan, after a download if it is requested and needed; warns of data that are left out."""
-    if name not in DATASETS:
-        raise ValueError(f"dataset {name!r} is not known, these are: {', '.join(DATASETS)}")
-    if download and name not in DOWNLOADS:
-        raise ValueError(f"there is no public archive of dataset {name!r} to download, only of {', '.join(DOWNLOADS)}")
-    make = partial(glyphs.plan, distortion=distortion) if name in DRAWN else DATASETS[name]
-    roots = [] if name in DRAWN and _address(data_root, download) else data_roots(data_root, download)
-    plan = None
-    try:
-        plan = make(roots, task)
-    except FileNotFoundError as error:
-        if not download:
-            raise
-        log.info("%s", error)
-    if plan is None or (download and plan.incomplete):
-        DOWNLOADS[name](roots[0])
-        plan = make(roots, task)
-    if plan.left_out:
-        warnings.warn(f"{plan.location}: {plan.left_out}", stacklevel=3)
-    return plan

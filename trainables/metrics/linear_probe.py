@@ -91,7 +91,8 @@ def fit(
     bound = 1 / math.sqrt(inputs - 1)  # torch.nn.Linear's initial range, for weights and bias
     start = torch.empty(inputs, classes, dtype=x.dtype, device=x.device).uniform_(-bound, bound, generator=generator)
     weights = start.repeat(members, 1, 1)
-    moments = torch.zeros_like(weights), torch.zeros_like(weights)
+    first, second = torch.zeros_like(weights), torch.zeros_like(weights)  # Adam's moments
+    beta_1, beta_2 = ADAM_BETAS
     minus_one = torch.full((members, batch_size, 1), -1.0, dtype=x.dtype, device=x.device)
     step = 0
     for _ in range(epochs):
@@ -103,20 +104,11 @@ def fit(
             slopes.scatter_add_(2, targets, minus_one[:, : len(rows)])
             slopes.div_(len(rows))
             gradient = torch.bmm(batch.transpose(1, 2), slopes)
-            _adam_step(weights, gradient, moments, step, learning_rate)
+            first.lerp_(gradient, 1 - beta_1)
+            second.mul_(beta_2).addcmul_(gradient, gradient, value=1 - beta_2)
+            scale = second.sqrt().div_(math.sqrt(1 - beta_2**step)).add_(ADAM_EPSILON)
+            weights.addcdiv_(first, scale, value=-learning_rate / (1 - beta_1**step))
     return weights
-
-
-def _adam_step(
-    weights: Tensor, gradient: Tensor, moments: tuple[Tensor, Tensor], step: int, learning_rate: float
-) -> None:
-    """Adam's update number `step` (from 1) of weights and moments, in place."""
-    first, second = moments
-    beta_1, beta_2 = ADAM_BETAS
-    first.lerp_(gradient, 1 - beta_1)
-    second.mul_(beta_2).addcmul_(gradient, gradient, value=1 - beta_2)
-    scale = second.sqrt().div_(math.sqrt(1 - beta_2**step)).add_(ADAM_EPSILON)
-    weights.addcdiv_(first, scale, value=-learning_rate / (1 - beta_1**step))
 
 
 def _check(x: Tensor, y: Tensor, x_test: Tensor, y_test: Tensor, counts: dict[str, int], learning_rate: float) -> None:

@@ -56,14 +56,9 @@ def _torchvision(net: nn.Module, channels: int) -> nn.Module:
     linear = [name for name, part in net.named_modules() if isinstance(part, nn.Linear)]
     if not linear:
         raise ValueError("it ends in no linear layer")
-    _replace(net, linear[-1], nn.Identity())
+    net.set_submodule(linear[-1], nn.Identity())
     if channels != 3:
         name, first = next((name, part) for name, part in net.named_modules() if isinstance(part, nn.Conv2d))
         shape = (first.out_channels, first.kernel_size, first.stride, first.padding)
-        _replace(net, name, nn.Conv2d(channels, *shape, bias=first.bias is not None))
+        net.set_submodule(name, nn.Conv2d(channels, *shape, bias=first.bias is not None))
     return net
-
-
-def _replace(net: nn.Module, name: str, part: nn.Module) -> None:
-    above, _, last = name.rpartition(".")
-    setattr(net.get_submodule(above), last, part)

@@ -57,14 +57,13 @@ class Pack:
         self.configurations = list(configurations)
         self.waiting = deque(range(len(self.configurations)))
         self.running = {}
-        self.finished: set[int] = set()
         self._tested: dict[int, Outcome] = {}
         self._starting = 0
         self._caution = MOST  # limit of trainings at a time after errors, in this list
 
     @property
     def done(self) -> bool:
-        return len(self.finished) == len(self.configurations)
+        return not self.waiting and not self.running
 
     @property
     def at_once(self) -> int:
@@ -106,7 +105,6 @@ class Pack:
     def release(self, index: int) -> None:
         """Remove a running training that was saved to resume later, and reuse its buffers."""
         self._spare.append(self.running.pop(index))
-        self.finished.add(index)
 
     def _test(self, index: int) -> None:
         done = [other for other, training in self.running.items() if training.done and other not in self._tested]
@@ -127,7 +125,6 @@ class Pack:
             self.running.pop(index).wait()  # queued kernels use its memory; not kept for reuse, as its state is unknown
         if index in self.waiting:
             self.waiting.remove(index)
-        self.finished.add(index)
 
     def start(self, index: int) -> Training:
         """Start a waiting configuration on a spare training that fits it, or on a new one."""

@@ -31,10 +31,9 @@ def check_training(
         unit, there = "training images", source.images("train")
     elif setup.dataset == "folder":
         unit += " (--task ssl needs none)"
-    for batch_size in batch_sizes:
-        check_batch_size(batch_size, setup.k, there, unit)
     setup = for_classes(setup, source.training_classes)
     for batch_size in batch_sizes:
+        check_batch_size(batch_size, setup.k, there, unit)
         if setup.images_seen < batch_size:
             raise ValueError(f"images_seen = {setup.images_seen}: less than one batch of {batch_size}")
         if setup.memory != "none":

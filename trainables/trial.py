@@ -150,8 +150,6 @@ class TrainTrial(tune.Trainable):
             return
         for index, training in sorted(self._pack.running.items()):
             if training.paused:
-                report = {"val_score": training.best_score, "images_seen": training.images_seen}
-                self._members[index].report = report
                 self._pause(index)
         for index, evaluation in evaluations.items():
             member, training = self._members[index], self._pack.running[index]
@@ -183,10 +181,10 @@ class TrainTrial(tune.Trainable):
 
     def _pause(self, index: int) -> None:
         training = self._pack.running[index]
-        saved = self._keep(index, training)
+        self._keep(index, training)
         self._pack.release(index)
-        unsaved = None if saved else f"its state could not be saved: {self._members[index].troubles[UNSAVED]}"
-        self._conclude(index, pause(training, unsaved))
+        reason = self._members[index].troubles.get(UNSAVED)
+        self._conclude(index, pause(training, reason and f"its state could not be saved: {reason}"))
 
     def _failed(self, index: int, error: BaseException) -> None:
         """Raise an error of the machine; else the training has failed."""

@@ -81,12 +81,13 @@ class Member:
 
     def ended(self, outcome: Outcome, unstored: dict | None) -> None:
         """Report the end of the training, or its pause."""
-        self.report = (self.report or {"images_seen": outcome.images_seen}) | {
-            "status": outcome.status, "test_score": outcome.test_score,
+        self.report = (self.report or {}) | {
+            "val_score": math.nan if outcome.val_score is None else outcome.val_score,
+            "images_seen": outcome.images_seen, "status": outcome.status, "test_score": outcome.test_score,
             LOOKS: [[look.images_seen, look.val_score] for look in outcome.curve],
         }  # fmt: skip
         if outcome.status == "failed":
-            self.report |= {"val_score": math.nan, "error": outcome.error, "failure_kind": outcome.failure_kind}
+            self.report |= {"error": outcome.error, "failure_kind": outcome.failure_kind}
         if unstored:
             self.report[UNSTORED] = unstored
 

@@ -132,7 +132,7 @@ def _check(x: Tensor, y: Tensor, x_test: Tensor, y_test: Tensor, counts: dict[st
         raise ValueError(
             f"train_features have {x.shape[1]} dimensions, test_features {x_test.shape[1]}; they must agree"
         )
-    if y_test.max() > y.max():
+    if int(y_test.max()) > int(y.max()):
         raise ValueError(f"test_labels reach {int(y_test.max())}; the training labels reach {int(y.max())} only")
     for name, value in counts.items():
         if value < (name != "steps") or value % 1:

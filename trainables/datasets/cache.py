@@ -124,8 +124,9 @@ def _decode(plan: Plan, image_size: int, folder: Path) -> None:
     class_names, gone = {}, set()
     for split, chosen in plan.splits.items():
         small = chosen.too_small(undecodable)
-        absent = plan.splits["train"].too_small(undecodable) if same else small  # in ssl a class that is trained on
-        left = len(chosen.classes.keys() - {*small, *absent})  # stays, tested or not
+        # in ssl a class that is trained on stays, tested or not
+        absent = plan.splits["train"].too_small(undecodable) if same else small
+        left = len(chosen.classes.keys() - {*small, *absent})
         if left < min(2, len(chosen.classes)):
             few = f"{split} is left with {left} classes of enough images, at least 2 are needed"
             raise ValueError(f"{plan.location}: {few}; these do not decode: {preview(map(str, undecodable))}")

@@ -75,10 +75,10 @@ def held(address: Address) -> Path | None:
 
 def content(path: Path) -> str | None:
     """The content's identity of a local copy, or of a path in it: digest and relative path. None for other paths."""
-    if not path.is_relative_to(_shelf()) or path == _shelf():
+    folder = next((place for place in (path, *path.parents) if place.parent == _shelf()), None)
+    if folder is None or not (folder / NOTE).exists():
         return None
-    top, *below = path.relative_to(_shelf()).parts
-    return f"{(_shelf() / top / NOTE).read_text()} {'/'.join(below)}"
+    return f"{(folder / NOTE).read_text()} {path.relative_to(folder).as_posix()}"
 
 
 def survey(address: Address) -> tuple[str | None, dict[str, int | None]]:
@@ -121,8 +121,8 @@ def _bytes(root: Path) -> int:
 def _digest_of(copy: Path) -> str | None:
     """The SHA-256 of a copy, None if it is absent or not whole."""
     note = copy.with_name(NOTE)
-    digest, size = note.read_text().split() if note.exists() else (None, 0)
-    return digest if digest and int(size) == _bytes(copy) else None
+    digest, _, size = note.read_text().partition(" ") if note.exists() else ("", "", "")
+    return digest if size == str(_bytes(copy)) else None
 
 
 def _fetch(address: Address, version: str | None, sizes: dict[str, int | None], folder: Path) -> None:

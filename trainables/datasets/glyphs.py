@@ -62,7 +62,7 @@ has shipped ever since.
 
 def plan(roots: list[Path], task: str | None = None, distortion: float = 1.0) -> Plan:
     """The plan of glyphs; `roots` is ignored. distortion: see `distorted`. Raises FileNotFoundError without
-    matplotlib or its fonts."""
+    matplotlib's fonts."""
     folder = _font_folder()
 
     @contextmanager
@@ -178,11 +178,7 @@ def _splits() -> dict[str, SplitPlan]:
 
 def _font_folder() -> Path:
     """matplotlib's fonts, found without importing it (which takes longer than loading cached arrays)."""
-    package = importlib.util.find_spec("matplotlib")
-    if package is None:
-        raise FileNotFoundError(
-            "glyphs are drawn from matplotlib's fonts, and matplotlib is not installed: pip install matplotlib"
-        )
+    package = importlib.util.find_spec("matplotlib")  # which this package requires
     folder = Path(package.submodule_search_locations[0]) / "mpl-data" / "fonts" / "ttf"
     if missing := [face for face in FACES if not (folder / face).is_file()]:
         raise FileNotFoundError(

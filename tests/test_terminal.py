@@ -47,9 +47,7 @@ def test_figures_are_drawn_whatever_matplotlib_is_told(tmp_path):
 
 def test_glyphs_are_read_where_matplotlib_refuses_the_backend_and_nobodys_backend_is_switched(tmp_path):
     """In a trial's process no command has run; the fonts are matplotlib's."""
-    read = (
-        "from trainables.datasets.glyphs import recipe; recipe([]).plan(); import os; print(os.environ['MPLBACKEND'])"
-    )
+    read = "from trainables.datasets.glyphs import plan; plan([]); import os; print(os.environ['MPLBACKEND'])"
     done = python("-c", read, cwd=tmp_path, MPLBACKEND="garbage")
     assert (done.returncode, done.stdout.strip()) == (0, b"garbage"), done.stderr
     switched = (

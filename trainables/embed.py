@@ -4,6 +4,7 @@ python -m trainables.embed results/studies/mine/networks/cd~0.93720~cd-00014.pt 
 """
 
 import argparse
+import itertools
 import os
 import signal
 import sys
@@ -19,15 +20,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
-from torch import Tensor
 from tqdm import tqdm
 
 from trainables import trained
 from trainables.console import chosen_device, run
-from trainables.datasets.cache import AHEAD, MAX_UNDECODABLE
+from trainables.datasets.cache import check_damage
 from trainables.datasets.folder import IMAGES, unread
 from trainables.datasets.source import Source
-from trainables.datasets.structure import in_order, local_path, preview
+from trainables.datasets.structure import UndecodableImage, decoded
+from trainables.datasets.uri import local_path
 from trainables.training.cuda_graphs import open_queues
 
 SCHEMA = pa.schema([("path", pa.string()), ("embedding", pa.list_(pa.float32()))])
@@ -58,8 +59,8 @@ def embed(
 
     Its columns are path (string, relative to the folder; in the order of the names) and embedding (list<float32>).
     features: those before the projection head instead. Returns ({damaged image that is left out: reason}, number of
-    embedded images). Raises ValueError for a network of one channel, a place without images, and if more than
-    MAX_UNDECODABLE of the images are damaged; OSError if a file cannot be read or written. Then no file is written.
+    embedded images). Raises ValueError for a network of one channel, a place without images, and if more than one in a
+    hundred images are damaged; OSError if a file cannot be read or written. Then no file is written.
     """
     network.check_photos()
     root = local_path(place, "the folder")
@@ -92,27 +93,15 @@ def _embedded(
     network: trained.TrainedNetwork, source: Source, names: list[str], features: bool, damaged: dict[str, str]
 ) -> Iterator[tuple[list[str], np.ndarray]]:
     """Yield (names, float32 [n, d]) of each batch; images that do not decode are added to `damaged`."""
-    device, threads = next(network.parameters()).device, os.cpu_count() or 1
-    function = network.features if features else network
-
-    def decoded(name: str) -> Tensor | ValueError:
-        try:
-            return network.photo(read(name))
-        except ValueError as error:
-            return error
-
-    with source.reader() as read, torch.inference_mode(), tqdm(total=len(names), unit=" images", disable=None) as bar:
-        images = in_order(decoded, names, threads, AHEAD * threads + BATCH)
-        for start in range(0, len(names), BATCH):
-            batch = names[start : start + BATCH]
-            found = dict(zip(batch, images))
-            damaged |= {name: str(image) for name, image in found.items() if isinstance(image, ValueError)}
-            if len(damaged) > MAX_UNDECODABLE * len(names):
-                listed = preview(f"{one} ({reason})" for one, reason in damaged.items())
-                raise ValueError(f"of {len(names)} images over 1 % do not decode, at most 1 % may: {listed}")
-            if whole := {name: image for name, image in found.items() if isinstance(image, Tensor)}:
-                yield list(whole), function(torch.stack(list(whole.values())).to(device)).float().cpu().numpy()
-            bar.update(len(batch))
+    device, function = next(network.parameters()).device, network.features if features else network
+    with source.photographs(network.setup.image_size) as render, torch.inference_mode():
+        images = zip(names, tqdm(decoded(render, names), total=len(names), unit=" images", disable=None))
+        while batch := dict(itertools.islice(images, BATCH)):
+            damaged |= {name: str(image) for name, image in batch.items() if isinstance(image, UndecodableImage)}
+            check_damage(damaged, len(names), source.location)
+            if whole := [name for name in batch if name not in damaged]:
+                pixels = torch.from_numpy(np.stack([batch[name] for name in whole])).to(device)
+                yield whole, function(pixels).float().cpu().numpy()
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -13,7 +13,6 @@ import sys
 if __name__ == "__main__" and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends the imports without a traceback
 
-from math import isfinite
 from pathlib import Path
 
 import torch
@@ -22,7 +21,7 @@ from trainables import trained
 from trainables.console import chosen_device, run
 from trainables.data.resident import DeviceData
 from trainables.datasets import pin_source
-from trainables.datasets.structure import local_path
+from trainables.datasets.uri import local_path
 from trainables.losses import LOSSES, find_loss
 from trainables.training import checkpoint
 from trainables.training.checks import check_training
@@ -81,15 +80,13 @@ def _writable(option: str, place: str | None) -> Path | None:
     """The absolute path of a file that can be written; None for None. Raises ValueError for any other place."""
     if place is None:
         return None
-    if not place:
-        raise ValueError(f"--{option} '': the path of a file is needed")
     file = local_path(place, f"--{option}").resolve()
     new = not file.exists()
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.open("ab").close()
     except OSError as error:
-        raise ValueError(f"--{option} {file}: cannot be written as a file: {error}") from error
+        raise ValueError(f"--{option} {place!r}: cannot be written as a file: {error}") from error
     if new:
         file.unlink()
     return file
@@ -133,13 +130,7 @@ def _train(training: Training, states: Path | None, network: Path | None) -> int
 
 def _json(told: dict) -> str:
     """Strict JSON: numbers that are not finite are null."""
-
-    def finite(value):
-        if isinstance(value, dict):
-            return {name: finite(one) for name, one in value.items()}
-        return None if isinstance(value, float) and not isfinite(value) else value
-
-    return json.dumps(finite(told), indent=1, allow_nan=False)
+    return json.dumps(json.loads(json.dumps(told), parse_constant=lambda _: None), indent=1)
 
 
 class _Parser(argparse.ArgumentParser):

@@ -108,10 +108,7 @@ def load(file: str | Path | BinaryIO, network: str | None = None) -> TrainedNetw
     network: if it is your own, its "module:function" again, since that is imported and called. Raises ValueError for
     another kind of file, a set-up of another release, and if `network` is not the file's; OSError if it cannot be read.
     """
-    if isinstance(file, (str, Path)):
-        with Path(file).open("rb") as opened:
-            return load(opened, network)
-    where = getattr(file, "name", "the file")
+    where = file if isinstance(file, (str, Path)) else getattr(file, "name", "the file")
     try:
         saved = load_tensors(file)
     except ValueError as error:

@@ -14,7 +14,6 @@ import os
 import signal
 import threading
 import time
-from dataclasses import replace
 from datetime import UTC, datetime
 
 import torch
@@ -31,7 +30,7 @@ from trainables.training.outcome import Outcome, failure, pause
 from trainables.training.parallel import Pack
 from trainables.training.preemption_notice import noticed
 from trainables.training.setup import Setup
-from trainables.training.watchdog import OVERDUE, Watchdog
+from trainables.training.watchdog import OVERDUE, time_limit
 
 __all__ = ["ANEW", "LOOKS", "PACK", "TROUBLES", "UNKEPT", "UNSAVED", "UNSTORED", "UNTIL", "TrainTrial", "UnusableData"]
 
@@ -113,7 +112,7 @@ class TrainTrial(tune.Trainable):
 
     def step(self) -> dict:
         """Train up to the next evaluations and report them. A training that ends is tested and recorded first."""
-        with Watchdog(self._overdue).watching(self._seconds_left()):
+        with time_limit(self._seconds_left(), self._overdue):
             self._advance()
         report = self._packed() if PACK in self.config else self._members[0].told()
         return report | {tune.result.DONE: self._pack.done}
@@ -131,7 +130,7 @@ class TrainTrial(tune.Trainable):
                     checkpoint.loads(training, state, name)
                     log.warning("%s goes on at %d images", name, training.images_seen)
                     # at its pause already: its process was lost after it saved the state, before the row
-                    member.arrived = member.is_to_pause(training)
+                    training.paused = member.is_to_pause(training)
                     member.troubles.pop(ANEW, None)
                     return
                 except ValueError as error:
@@ -145,14 +144,12 @@ class TrainTrial(tune.Trainable):
     def _advance(self) -> None:
         """Train each member to its next evaluation; then it ends, pauses, has taken too long, or is saved."""
         try:
-            evaluations = self._pack.advance(but=lambda index: self._members[index].arrived)
+            evaluations = self._pack.advance()
         except (Exception, SystemExit) as error:
             self._failed(self._pack.culprit, error)
             return
         for index, training in sorted(self._pack.running.items()):
-            member = self._members[index]
-            if member.arrived:
-                member.report = {"val_score": training.best_score, "images_seen": training.images_seen}
+            if training.paused:
                 self._pause(index)
         for index, evaluation in evaluations.items():
             member, training = self._members[index], self._pack.running[index]
@@ -184,10 +181,10 @@ class TrainTrial(tune.Trainable):
 
     def _pause(self, index: int) -> None:
         training = self._pack.running[index]
-        saved = self._keep(index, training)
+        self._keep(index, training)
         self._pack.release(index)
-        unsaved = None if saved else f"its state could not be saved: {self._members[index].troubles[UNSAVED]}"
-        self._conclude(index, replace(pause(training), error=unsaved))
+        reason = self._members[index].troubles.get(UNSAVED)
+        self._conclude(index, pause(training, reason and f"its state could not be saved: {reason}"))
 
     def _failed(self, index: int, error: BaseException) -> None:
         """Raise an error of the machine; else the training has failed."""

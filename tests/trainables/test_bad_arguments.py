@@ -55,7 +55,6 @@ RETRIEVAL = [
         ((TWO, [0.0, 0.0, 1.0, 1.0]), "labels are torch.float32"),
         ((TWO, [0, 1, 2, 3]), "no two of the 4 images have the same label"),
     )),
-    (partial(retrieval_scores, TWO, PAIRS, block_bytes=0), "block_bytes is 0"),
     *((partial(retrieval_scores, TWO, PAIRS, recall_at=[1, k]), f"recall_at has {k}; integers from 1 to 3 are allowed")
       for k in (0, -1, 4, 2.0, True)),
     *((partial(revisited_map, similarities, [dict(zip(("easy", "hard", "junk"), lists, strict=True))]), words)
@@ -66,7 +65,7 @@ RETRIEVAL = [
         (torch.full((1, 4), math.nan), ([0], [], []), "similarities are not finite"),
         (torch.ones(1, 4), ([4], [], []), "query 0: easy has a position that is not an integer of 0 to 3"),
         (torch.ones(1, 4), ([0], [0.5], []), "query 0: hard has a position"),
-        (torch.ones(1, 4), ([0], [], [1, 0]), "query 0: an image is in two of the lists"),
+        (torch.ones(1, 4), ([0], [], [1, 0]), "query 0: an image is twice in the lists"),
         (torch.ones(1, 4), ([0], [], [1]), "no query has a positive at the level 'hard'"),
     )),
 ]  # fmt: skip

@@ -22,7 +22,8 @@ def archive(tmp_path):
 
 def entry_of(archive):
     """The folder of its arrays."""
-    return cache.entry(omniglot.recipe([archive]), 28)
+    plan = omniglot.plan([archive])
+    return cache.entry("arrays", plan.name, 28, plan.identity)
 
 
 @pytest.fixture
@@ -165,7 +166,7 @@ def test_in_ssl_a_class_stays_while_training_has_it(tmp_path, lost, kept, tested
     files = {f"{split}/class {n}/{i}.png": image[n] for split, n, i in names}
     root = write_folder(tmp_path / "own", files | {lost: b"?"})
     with pytest.warns(UserWarning, match=f"own/{lost}{'' if 0 in kept else ', and with them .* class 0'}$"):
-        dataset = cache.load(folder.recipe([root], "ssl"), 8)
+        dataset = cache.load(folder.plan([root], "ssl"), 8)
     for split in splits(dataset):
         assert split.class_names == tuple(f"class {n}" for n in kept)
         assert np.array_equal(split.images.mean(axis=(1, 2, 3)), 50 * np.array(kept)[split.labels])

@@ -82,7 +82,7 @@ def test_tinyimagenet_validation_part_does_not_change(tmp_path):
     expected = [f"{WNIDS[0]}_{k}.JPEG" for k in (10, 6)] + [f"{WNIDS[1]}_{k}.JPEG" for k in (15, 5)]
     for prefix in ("", "x/"):
         path = write_zip(tmp_path / "a.zip", {f"{prefix}{name}": data for name, data in tiny_files().items()})
-        chosen = tinyimagenet.recipe([path]).plan().splits["validation"].items
+        chosen = tinyimagenet.plan([path]).splits["validation"].items
         assert [Path(item).name for item in chosen] == expected
 
 
@@ -220,7 +220,7 @@ def test_check_source_decodes_nothing_and_writes_nothing(tmp_path):
 
 
 def test_glyph_classes():
-    plan = glyphs.recipe([]).plan()
+    plan = glyphs.plan([])
     names = [plan.splits[split].class_names for split in ("train", "validation", "test")]
     assert plan.name == "glyphs" and [len(split) for split in names] == [736, 184, 306]
     everything = {name for split in names for name in split}
@@ -234,7 +234,7 @@ def test_glyph_classes():
 
 
 def test_glyphs_of_ssl_have_their_classes_in_every_split_and_no_image_twice():
-    plan = glyphs.recipe([], "ssl").plan()
+    plan = glyphs.plan([], "ssl")
     assert plan.name == "glyphs-200"
     for split, faces in {"train": 8, "validation": 2, "test": 2}.items():
         assert np.bincount(plan.splits[split].labels).tolist() == [faces] * 200
@@ -243,14 +243,13 @@ def test_glyphs_of_ssl_have_their_classes_in_every_split_and_no_image_twice():
     assert len({item for split in plan.splits.values() for item in split.items}) == 12 * 200
     digest = blake2b(repr(sorted(plan.splits["train"].items)).encode(), digest_size=8).hexdigest()
     assert digest == "31c50f6ca309f045", "pinned, as results depend on it"
-    assert glyphs.recipe([], "ssl").identity != glyphs.recipe([]).identity
     assert load_dataset("glyphs", image_size=28, task="ssl").train.images.shape == (1600, 1, 28, 28)
 
 
 @pytest.mark.parametrize("face", ["DejaVuSans.ttf", "DejaVuSerif-BoldItalic.ttf"])
 @pytest.mark.parametrize("size", [16, 28, 64])
 def test_glyphs_are_centred_and_whole(face, size):
-    with glyphs.recipe([], distortion=0.0).renderer(size) as render:
+    with glyphs.plan([], distortion=0.0).renderer(size) as render:
         images = {character: render((character, face)) for character in "oO1Ж\u1e9e"}
     for image in images.values():
         assert image.shape == (1, size, size) and image.dtype == np.uint8

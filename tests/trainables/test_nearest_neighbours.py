@@ -9,8 +9,8 @@ from trainables.metrics import nearest_neighbours
 from trainables.metrics.nearest_neighbours import knn_accuracies
 
 
-def knn_accuracy(x, y, x_test, y_test, **settings):
-    return knn_accuracies(x[None], y, x_test[None], y_test, **settings).item()
+def knn_accuracy(x, y, x_test, y_test):
+    return knn_accuracies(x[None], y, x_test[None], y_test).item()
 
 
 def noisy(n, classes, seed, spread=1.5):
@@ -21,10 +21,12 @@ def noisy(n, classes, seed, spread=1.5):
 def test_it_is_the_weighted_vote(k, temperature, monkeypatch):
     train, test = noisy(60, 4, seed=0), noisy(40, 4, seed=1)
     expected = oracles.knn_accuracy(*(part.tolist() for part in (*train, *test)), k, temperature)
-    assert knn_accuracy(*train, *test, k=k, temperature=temperature) == pytest.approx(expected, abs=1e-12)
+    monkeypatch.setattr(nearest_neighbours, "NEIGHBOURS", k)
+    monkeypatch.setattr(nearest_neighbours, "TEMPERATURE", temperature)
+    assert knn_accuracy(*train, *test) == pytest.approx(expected, abs=1e-12)
     assert 0.3 < expected < 1, "neither guessing nor trivial"
     monkeypatch.setattr(nearest_neighbours, "AT_ONCE", 130)  # similarities: two rows at once
-    assert knn_accuracy(*train, *test, k=k, temperature=temperature) == pytest.approx(expected, abs=1e-12)
+    assert knn_accuracy(*train, *test) == pytest.approx(expected, abs=1e-12)
 
 
 def test_a_class_that_training_does_not_have_is_never_right():

@@ -12,7 +12,7 @@ from pytorch_metric_learning.utils.accuracy_calculator import AccuracyCalculator
 from pytorch_metric_learning.utils.inference import CustomKNN
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from trainables.metrics.retrieval import SCORES, retrieval_scores, revisited_map, scores_per_query
+from trainables.metrics.retrieval import BLOCK_BYTES, SCORES, retrieval_scores, revisited_map, scores_per_query
 
 
 def noisy_classes(sizes, seed=0, dtype=torch.float64, dimensions=6, noise=1.0):
@@ -76,17 +76,18 @@ def test_scores_equal_pytorch_metric_learning(sizes):
     assert [foreign[name] for name in theirs] == pytest.approx([ours[name] for name in SCORES[1:]], rel=1e-12)
 
 
-def test_equal_cosines_are_ranked_in_the_order_of_the_rows():
+def test_equal_cosines_are_ranked_in_the_order_of_the_rows(monkeypatch):
     """One-hot embeddings: every cosine is exactly 0 or 1, so nearly every rank is a tie."""
     generator = seeded(6)
     embeddings = torch.eye(3)[torch.randint(3, (40,), generator=generator)]
     labels = torch.randint(4, (40,), generator=generator)
     expected = reference.retrieval_scores(embeddings.numpy(), labels.tolist())
     for block_bytes in (1, 2**20):
-        assert retrieval_scores(embeddings, labels, block_bytes=block_bytes) == pytest.approx(expected, rel=1e-12)
+        monkeypatch.setitem(BLOCK_BYTES, "cpu", block_bytes)
+        assert retrieval_scores(embeddings, labels) == pytest.approx(expected, rel=1e-12)
 
 
-def test_no_tensor_is_larger_than_a_block_or_the_embeddings():
+def test_no_tensor_is_larger_than_a_block_or_the_embeddings(monkeypatch):
     class Largest(TorchDispatchMode):
         bytes = 0
 
@@ -98,8 +99,9 @@ def test_no_tensor_is_larger_than_a_block_or_the_embeddings():
             return result
 
     embeddings, labels = noisy_classes([4] * 150, dtype=torch.float32)
+    monkeypatch.setitem(BLOCK_BYTES, "cpu", 2**16)
     with Largest() as largest:
-        retrieval_scores(embeddings, labels, block_bytes=2**16)
+        retrieval_scores(embeddings, labels)
     assert embeddings.numel() * 4 <= largest.bytes < 2**16  # N x N cosines would take 1.4 MB
 
 
@@ -125,10 +127,11 @@ def test_arrays_and_names_of_classes_are_taken_as_they_are():
 
 @pytest.mark.parametrize("sizes", [[4] * 15, UNEVEN, [40, 2]], ids=str)
 @pytest.mark.parametrize("block_bytes", [1, 5_000, 2**20])
-def test_recall_is_the_loop_and_leaves_the_other_scores_alone(sizes, block_bytes):
+def test_recall_is_the_loop_and_leaves_the_other_scores_alone(monkeypatch, sizes, block_bytes):
     embeddings, labels = noisy_classes(sizes, seed=7, noise=2.0)
     depths = [1, 2, 10, len(labels) - 1]
-    scores = retrieval_scores(embeddings, labels, recall_at=depths, block_bytes=block_bytes)
+    monkeypatch.setitem(BLOCK_BYTES, "cpu", block_bytes)
+    scores = retrieval_scores(embeddings, labels, recall_at=depths)
     expected = {f"recall_at_{k}": reference.recall_at(embeddings.numpy(), labels.tolist(), k) for k in depths}
     assert {name: scores[name] for name in expected} == pytest.approx(expected, rel=1e-12)
     rising = [scores[name] for name in ("precision_at_1", *expected)]

@@ -39,7 +39,7 @@ def test_sop_is_the_same_in_every_layout(tmp_path, layout):
 
 def test_validation_classes_do_not_change_and_are_nobody_elses(tmp_path):
     """Pinned, as results depend on them: a tenth by the class numbers, wherever the data lies."""
-    plan = sop.recipe([write_zip(tmp_path / "s.zip", sop_files())]).plan()
+    plan = sop.plan([write_zip(tmp_path / "s.zip", sop_files())])
     names = {split: set(chosen.class_names) for split, chosen in plan.splits.items()}
     assert names["validation"] == {"3", "13"}
     assert names["train"] | names["validation"] == {str(k) for k in range(1, 21)}

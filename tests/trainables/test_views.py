@@ -79,7 +79,6 @@ def test_shapes_ranges_and_seeds():
     images = photographs()
     before, batch = images.clone(), simclr_views(images, seeded())
     assert batch.shape == images.shape and batch.dtype == torch.float32
-    assert simclr_views(images, seeded(), size=32).shape == (12, 3, 32, 32)
     assert batch.min() >= 0 and batch.max() <= 1 and torch.equal(images, before)
     generator = seeded()
     first, second = simclr_views(images, generator), simclr_views(images, generator)
@@ -95,15 +94,16 @@ def test_normalise_is_the_same_for_bytes_and_floats():
     assert normalise(torch.tensor([0, 255], dtype=torch.uint8)).tolist() == [-1, 1]
 
 
-@pytest.mark.parametrize(("channels", "size"), [(3, None), (3, 16), (1, 33)])
+@pytest.mark.parametrize(("channels", "size"), [(3, 24), (3, 16), (1, 33)])
 def test_crop_views_are_torchvisions_crops_with_the_same_boxes(channels, size):
     images = photographs(n=96, channels=channels)
     before = images.clone()
     crops = draw_crops(96, 20, 24, seeded(3), (0.25, 1.0))
     batch = crop_views(images, seeded(3), size)
-    extent = (20, 24) if size is None else (size, size)
     colours = {"jitter": False, "grey": False}
-    expected = [torchvision_view(image, one(crops, k) | colours, extent) for k, image in enumerate(floats(images))]
+    expected = [
+        torchvision_view(image, one(crops, k) | colours, (size, size)) for k, image in enumerate(floats(images))
+    ]
     torch.testing.assert_close(batch, torch.stack(expected), rtol=0, atol=2e-6)
     assert batch.dtype == torch.float32 and torch.equal(images, before)
 

@@ -21,6 +21,7 @@ from torch import Generator, Tensor
 SCALE = (0.08, 1.0)  # SimCLR's area of the crop / area of the image
 RATIO = (3 / 4, 4 / 3)  # width / height of the crop, log-uniform
 ATTEMPTS = 10  # to find a crop that fits; torchvision's number
+CROP_NUMBERS = 2 * ATTEMPTS + 3  # uniform: areas, ratios, two of the place, one of the flip
 P_FLIP, P_JITTER, P_GREY = 0.5, 0.8, 0.2
 STRENGTH = 0.8  # of brightness, contrast and saturation: factors uniform in 1 ± STRENGTH
 HUE = 0.2  # shift of hue, uniform in ± HUE turns
@@ -52,29 +53,25 @@ class Views(Crops):
     grey: Tensor  # [n] bool
 
 
-def simclr_views(images: Tensor, generator: Generator, size: int | None = None) -> Tensor:
-    """A random view of each image: uint8 [n, c, h, w] -> float32 [n, c, size, size] in [0, 1].
+def simclr_views(images: Tensor, generator: Generator) -> Tensor:
+    """A random view of each image: uint8 [n, c, h, w] -> float32 [n, c, h, w] in [0, 1].
 
-    c: 3, or 1 (then only brightness and contrast change colours).  size: px; None keeps h x w.
-    generator: on the images' device.
+    c: 3, or 1 (then only brightness and contrast change colours).  generator: on the images' device.
     """
     n, _, height, width = images.shape
-    views = draw_views(n, height, width, generator)
-    return apply_views(images.float().div_(255), views, (height, width) if size is None else (size, size))
+    return apply_views(images.float().div_(255), draw_views(n, height, width, generator), (height, width))
 
 
-def crop_views(
-    images: Tensor, generator: Generator, size: int | None = None, scale: tuple[float, float] = (0.25, 1.0)
-) -> Tensor:
+def crop_views(images: Tensor, generator: Generator, size: int, scale: tuple[float, float] = (0.25, 1.0)) -> Tensor:
     """A random crop of each image, resized, half of them mirrored.
 
     uint8 [n, c, h, w] -> float32 [n, c, size, size] in [0, 1].
     RandomResizedCrop (ratio 3/4-4/3) and horizontal flip (p = .5); colours stay, as they can tell classes apart.
-    scale: least and largest area of the crop / area of the image.  c, size and generator: as in `simclr_views`.
+    scale: least and largest area of the crop / area of the image.  c, generator: as in `simclr_views`.
     """
     n, _, height, width = images.shape
     crops = draw_crops(n, height, width, generator, scale)
-    return crop(images.float().div_(255), crops, (height, width) if size is None else (size, size))
+    return crop(images.float().div_(255), crops, (size, size))
 
 
 def centre(images: Tensor, size: int) -> Tensor:
@@ -98,27 +95,42 @@ def normalise(images: Tensor) -> Tensor:
 
 def draw_views(n: int, height: int, width: int, generator: Generator) -> Views:
     """Parameters for n images of height x width px, on the generator's device, from one call of the generator."""
-    u = torch.rand(n, 2 * ATTEMPTS + 13, generator=generator, device=generator.device)
-    areas, ratios, rest = u.split((ATTEMPTS, ATTEMPTS, 13), dim=1)
-    place, coins, order, factors, hue, hue_place = rest.split((2, 3, 3, 3, 1, 1), dim=1)
-    flip, jitter, grey = coins.unbind(dim=1)
-    crops = _crops(areas, ratios, place, flip, (height, width), SCALE)
+    u = torch.rand(n, CROP_NUMBERS + 10, generator=generator, device=generator.device)
+    of_crop, jitter, grey, order, factors, hue, hue_place = u.split((CROP_NUMBERS, 1, 1, 3, 3, 1, 1), dim=1)
     return Views(
-        **vars(crops),
-        jitter=jitter < P_JITTER,
+        **vars(_crops(of_crop, height, width, SCALE)),
+        jitter=jitter[:, 0] < P_JITTER,
         blends=order.argsort(dim=1),
         factors=1 + STRENGTH * (2 * factors - 1),
         hue=HUE * (2 * hue[:, 0] - 1),
         hue_place=(4 * hue_place[:, 0]).long(),  # a random place in a random order of three: a random order of four
-        grey=grey < P_GREY,
+        grey=grey[:, 0] < P_GREY,
     )
 
 
 def draw_crops(n: int, height: int, width: int, generator: Generator, scale: tuple[float, float]) -> Crops:
     """Crops alone for n images of height x width px, on the generator's device, from one call of the generator."""
-    u = torch.rand(n, 2 * ATTEMPTS + 3, generator=generator, device=generator.device)
-    areas, ratios, place, flip = u.split((ATTEMPTS, ATTEMPTS, 2, 1), dim=1)
-    return _crops(areas, ratios, place, flip[:, 0], (height, width), scale)
+    u = torch.rand(n, CROP_NUMBERS, generator=generator, device=generator.device)
+    return _crops(u, height, width, scale)
+
+
+def _crops(u: Tensor, height: int, width: int, scale: tuple[float, float]) -> Crops:
+    """Crops of images of height x width px from uniform numbers u [n, CROP_NUMBERS]: the first attempt that fits.
+
+    Where none fits, as can happen in long images: the largest crop with an allowed ratio. (It has a random place like
+    the others; torchvision centres it.)
+    """
+    areas, ratios, (v, h, flip) = *u[:, :-3].split(ATTEMPTS, dim=1), u[:, -3:].unbind(dim=1)
+    area = (scale[0] + (scale[1] - scale[0]) * areas) * (height * width)
+    ratio = torch.exp(math.log(RATIO[0]) + math.log(RATIO[1] / RATIO[0]) * ratios)
+    widths, heights = (area * ratio).sqrt().round(), (area / ratio).sqrt().round()
+    fits = (widths > 0) & (widths <= width) & (heights > 0) & (heights <= height)
+    first, found = fits.int().argmax(dim=1, keepdim=True), fits.any(dim=1)
+    tall = torch.where(found, heights.gather(1, first)[:, 0], min(height, round(width / RATIO[0])))
+    wide = torch.where(found, widths.gather(1, first)[:, 0], min(width, round(height * RATIO[1])))
+    # a whole number from 0 to the room that is left; the product can be rounded up to one more
+    top, left = (torch.minimum((at * (room + 1)).floor(), room) for at, room in ((v, height - tall), (h, width - wide)))
+    return Crops(top, left, tall, wide, flip < P_FLIP)
 
 
 def apply_views(images: Tensor, views: Views, size: tuple[int, int]) -> Tensor:
@@ -165,11 +177,15 @@ def blend(images: Tensor, operation: Tensor, factor: Tensor) -> Tensor:
 def shift_hue(images: Tensor, turns: Tensor) -> Tensor:
     """Turn the hue of RGB images [n, 3, h, w] in [0, 1] by turns [n], keeping value and saturation of HSV.
 
-    In HSV with value v, chroma c = max - min and hue h in sixths of a turn, each channel is
+    In HSV with value v, chroma c = max - min and hue h in sixths of a turn (0 for grey), each channel is
     v - c * clamp(min(k, 4 - k), 0, 1), where k = (offset + h) mod 6 and offset = 5, 3, 1 for R, G, B.
     """
-    value, chroma, hue = _hue(images)
-    hue = hue + 6 * turns[:, None, None]  # [n, h, w], sixths
+    red, green, blue = images.unbind(dim=1)  # [n, h, w] each, as all below
+    value = torch.maximum(torch.maximum(red, green), blue)  # five times as fast as aminmax over the channels
+    chroma = value - torch.minimum(torch.minimum(red, green), blue)
+    divisor = torch.where(chroma == 0, 1, chroma)
+    hue = torch.where(value == green, (blue - red) / divisor + 2, (red - green) / divisor + 4)
+    hue = torch.where(value == red, (green - blue) / divisor, hue) + 6 * turns[:, None, None]
     channels = []
     for offset in (5, 3, 1):
         k = (hue + offset).remainder_(6)
@@ -190,50 +206,6 @@ def _blend_in_order(images: Tensor, operations: Tensor, factors: Tensor) -> Tens
     for operation, factor in zip(operations.unbind(dim=1), factors.unbind(dim=1), strict=True):
         images = blend(images, operation, factor)
     return images
-
-
-def _hue(images: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Value and chroma in [0, 1] and hue in sixths of a turn (-1..5; 0 for grey) of RGB images, each [n, h, w]."""
-    red, green, blue = images.unbind(dim=1)
-    value = torch.maximum(torch.maximum(red, green), blue)  # five times as fast as aminmax over the channels
-    chroma = value - torch.minimum(torch.minimum(red, green), blue)
-    divisor = torch.where(chroma == 0, 1, chroma)
-    hue = torch.where(value == green, (blue - red) / divisor + 2, (red - green) / divisor + 4)
-    return value, chroma, torch.where(value == red, (green - blue) / divisor, hue)
-
-
-def _crops(
-    areas: Tensor, ratios: Tensor, place: Tensor, flip: Tensor, extent: tuple[int, int], scale: tuple[float, float]
-) -> Crops:
-    """Crops of images of extent (h, w) px from uniform numbers: areas, ratios [n, ATTEMPTS], place [n, 2], flip [n]."""
-    height, width = _crop_sizes(areas, ratios, extent, scale)
-    top, left = _whole(place[:, 0], extent[0] - height), _whole(place[:, 1], extent[1] - width)
-    return Crops(top, left, height, width, flip < P_FLIP)
-
-
-def _crop_sizes(
-    areas: Tensor, ratios: Tensor, extent: tuple[int, int], scale: tuple[float, float]
-) -> tuple[Tensor, Tensor]:
-    """Height and width in px, [n] each, from uniform numbers [n, ATTEMPTS]: the first attempt that fits into the image.
-
-    Where none fits, as can happen in long images: the largest crop with an allowed ratio. (It has a random place like
-    the others; torchvision centres it.)
-    """
-    height, width = extent
-    area = (scale[0] + (scale[1] - scale[0]) * areas) * (height * width)
-    ratio = torch.exp(math.log(RATIO[0]) + math.log(RATIO[1] / RATIO[0]) * ratios)
-    widths, heights = (area * ratio).sqrt().round(), (area / ratio).sqrt().round()
-    fits = (widths > 0) & (widths <= width) & (heights > 0) & (heights <= height)
-    first = fits.int().argmax(dim=1, keepdim=True)
-    largest = min(height, round(width / RATIO[0])), min(width, round(height * RATIO[1]))
-    found = fits.any(dim=1)
-    crop_height = torch.where(found, heights.gather(1, first)[:, 0], largest[0])
-    return crop_height, torch.where(found, widths.gather(1, first)[:, 0], largest[1])
-
-
-def _whole(u: Tensor, largest: Tensor) -> Tensor:
-    """A whole number in 0..largest from a uniform number in [0, 1), [n] each."""
-    return torch.minimum((u * (largest + 1)).floor(), largest)  # the product can be rounded up to largest + 1
 
 
 def _sampling_points(start: Tensor, length: Tensor, size: int, extent: int) -> Tensor:

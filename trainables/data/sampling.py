@@ -62,12 +62,11 @@ class KPerClass:
         """A batch as (indices [b] of images, labels [b]), both int64 on the sampler's device."""
         drawn = _distinct(len(self.classes), self.batch_size // self.k, self.images.device, generator)  # [b/k]
         sizes = self.sizes[drawn, None]  # [b/k, 1]
-        by_keys = self.largest <= KEYED
-        order = (_by_keys if by_keys else _one_by_one)(sizes, self.k, self.largest, generator)  # [b/k, at most k]
+        drawing = _by_keys if self.largest <= KEYED else _one_by_one
+        order = drawing(sizes, self.k, self.largest, generator)  # [b/k, at most k]
         positions = order.gather(1, self.repeats % sizes.clamp(max=self.k))  # [b/k, k]
-        return self.images[self.starts[drawn, None] + positions].flatten(), self.classes[drawn].repeat_interleave(
-            self.k
-        )
+        images = self.images[self.starts[drawn, None] + positions]  # [b/k, k]
+        return images.flatten(), self.classes[drawn].repeat_interleave(self.k)
 
 
 class ViewsPerImage:

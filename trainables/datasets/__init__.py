@@ -3,14 +3,13 @@
 import logging
 import os
 import warnings
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from trainables.datasets import cache, folder, glyphs, landmarks, omniglot, sop, tinyimagenet
 from trainables.datasets.remote import materialise, pinned
-from trainables.datasets.structure import Dataset, Plan, Recipe, Split, local_path
-from trainables.datasets.uri import Address, is_uri, parse
+from trainables.datasets.structure import Dataset, Plan, Split
+from trainables.datasets.uri import Address, is_uri, local_path, parse
 
 __all__ = [
     "DATASETS", "DOWNLOADS", "Dataset", "Plan", "Split", "check_source", "data_roots", "load_dataset",
@@ -18,8 +17,8 @@ __all__ = [
 ]  # fmt: skip
 
 DATASETS = {
-    "glyphs": glyphs.recipe, "omniglot": omniglot.recipe, "sop": sop.recipe, "landmarks": landmarks.recipe,
-    "tinyimagenet": tinyimagenet.recipe, "folder": folder.recipe,
+    "glyphs": glyphs.plan, "omniglot": omniglot.plan, "sop": sop.plan, "landmarks": landmarks.plan,
+    "tinyimagenet": tinyimagenet.plan, "folder": folder.plan,
 }  # fmt: skip
 DOWNLOADS = {  # dataset with a public archive -> function that fetches it into a root
     "omniglot": omniglot.download, "sop": sop.download, "landmarks": landmarks.download,
@@ -43,16 +42,35 @@ def load_dataset(
     OSError if it does not fit the disk, and ValueError for an unknown name, a URI that is not allowed, a wrong layout,
     damaged data, data with another digest than the URI's, and for a download of a dataset that has none.
     """
-    return cache.load(_recipe(name, data_root, task, download, distortion), image_size)
+    plan = check_source(name, data_root, task=task, download=download, distortion=distortion)
+    return cache.load(plan, image_size)
 
 
 def check_source(
-    name: str, data_root: str | os.PathLike | None = None, *, task: str | None = None, download: bool = False
-) -> Plan:
-    """Check that the data is present (a URI's is fetched) and laid out as expected; decodes no image. Raises as
-    `load_dataset`."""
-    recipe = _recipe(name, data_root, task, download)
-    return replace(recipe.plan(), location=recipe.location)
+    name: str, data_root: str | os.PathLike | None = None, *, task: str | None = None, download: bool = False,
+    distortion: float = 1.0,
+) -> Plan:  # fmt: skip
+    """Check that the data is present (a URI's is fetched, other data if `download` asks for it) and laid out as
+    expected; decodes no image. Warns of data that are left out. Arguments and errors as in `load_dataset`."""
+    if name not in DATASETS:
+        raise ValueError(f"dataset {name!r} is not known, these are: {', '.join(DATASETS)}")
+    if download and name not in DOWNLOADS:
+        raise ValueError(f"there is no public archive of dataset {name!r} to download, only of {', '.join(DOWNLOADS)}")
+    make = partial(glyphs.plan, distortion=distortion) if name in DRAWN else DATASETS[name]
+    roots = [] if name in DRAWN and _address(data_root, download) else data_roots(data_root, download)
+    plan = None
+    try:
+        plan = make(roots, task)
+    except FileNotFoundError as error:
+        if not download:
+            raise
+        log.info("%s", error)
+    if plan is None or (download and plan.incomplete):
+        DOWNLOADS[name](roots[0])
+        plan = make(roots, task)
+    if plan.left_out:
+        warnings.warn(f"{plan.location}: {plan.left_out}", stacklevel=3)
+    return plan
 
 
 def data_roots(data_root: str | os.PathLike | None = None, download: bool = False) -> list[Path]:
@@ -104,29 +122,3 @@ def _address(data_root: str | os.PathLike | None, download: bool) -> Address | N
             "name a folder"
         )
     return address
-
-
-def _recipe(
-    name: str, data_root: str | os.PathLike | None, task: str | None, download: bool, distortion: float = 1.0
-) -> Recipe:
-    """The recipe, after a download if it is requested and needed; warns of data that are left out."""
-    if name not in DATASETS:
-        raise ValueError(f"dataset {name!r} is not known, these are: {', '.join(DATASETS)}")
-    if download and name not in DOWNLOADS:
-        raise ValueError(f"there is no public archive of dataset {name!r} to download, only of {', '.join(DOWNLOADS)}")
-    make = partial(glyphs.recipe, distortion=distortion) if name in DRAWN else DATASETS[name]
-    roots = [] if name in DRAWN and _address(data_root, download) else data_roots(data_root, download)
-    try:
-        recipe = make(roots, task)
-        missing = recipe.incomplete
-    except FileNotFoundError as error:
-        if not download:
-            raise
-        log.info("%s", error)
-        missing = True
-    if download and missing:
-        DOWNLOADS[name](roots[0])
-        recipe = make(roots, task)
-    if recipe.left_out:
-        warnings.warn(f"{recipe.location}: {recipe.left_out}", stacklevel=3)
-    return recipe

@@ -102,21 +102,21 @@ def blocks(url: str, start: int) -> Iterator[bytes]:
             return
         skip = start if response.status == 200 else 0  # a server that does not know ranges sends everything
         bar = tqdm(desc=url, total=response.length, unit="B", unit_scale=True, disable=None)
-        while data := _read(response):
+        for data in chunks(response):
             yield data[skip:]
             skip = max(0, skip - len(data))
             bar.update(len(data))
 
 
-def body(response: http.client.HTTPResponse, most: int) -> bytes:
-    """The whole body. Raises Interrupted if it ends too early, and ValueError for more than `most` bytes."""
-    parts = []
-    while data := _read(response):
-        parts.append(data)
-        most -= len(data)
-        if most < 0:
-            raise ValueError("the file is too large")
-    return b"".join(parts)
+def chunks(response: http.client.HTTPResponse) -> Iterator[bytes]:
+    """Yield the body in parts of CHUNK bytes. Raises Interrupted if it ends too early."""
+    try:
+        while data := response.read(CHUNK):
+            yield data
+    except (OSError, http.client.HTTPException, ValueError) as error:  # ValueError: a malformed chunk length
+        raise Interrupted(f"broken off: {error}") from error
+    if response.length:
+        raise Interrupted(f"broken off, {response.length:,} bytes before the end")
 
 
 @contextmanager
@@ -139,14 +139,3 @@ def opened(url: str, start: int = 0, timeout: float = TIMEOUT) -> Iterator[http.
         raise Interrupted(f"{url}: {getattr(error, 'reason', None) or error}") from error
     with response:
         yield response
-
-
-def _read(response: http.client.HTTPResponse) -> bytes:
-    """The next bytes of the body, b"" at its end."""
-    try:
-        data = response.read(CHUNK)
-    except (OSError, http.client.HTTPException, ValueError) as error:  # ValueError: a malformed chunk length
-        raise Interrupted(f"broken off: {error}") from error
-    if not data and response.length:
-        raise Interrupted(f"broken off, {response.length:,} bytes before the end")
-    return data

@@ -19,7 +19,7 @@ from hashlib import blake2b
 from pathlib import Path, PurePosixPath
 
 from trainables.datasets.source import Source, missing_data
-from trainables.datasets.structure import Plan, Recipe, SplitPlan, composed, fixed_order, preview
+from trainables.datasets.structure import Plan, SplitPlan, composed, fixed_order, preview
 
 # of the classes (dml), or of each class's images (ssl); the rest is for training
 FRACTIONS = {"dml": {"validation": 0.15, "test": 0.25}, "ssl": {"validation": 0.1, "test": 0.1}}
@@ -49,8 +49,8 @@ _UNREAD = re.compile(  # and files without an ending, but not README or LICENSE
 Classes = dict[str, list[str]]  # class -> names relative to the top, sorted
 
 
-def recipe(roots: list[Path], task: str | None = None) -> Recipe:
-    """The recipe for the images of the only root, split for the task. Raises FileNotFoundError, ValueError."""
+def plan(roots: list[Path], task: str | None = None) -> Plan:
+    """The images of the only root, split for the task. Raises FileNotFoundError, ValueError."""
     task = task or "dml"
     if len(roots) != 1:
         raise ValueError(
@@ -60,15 +60,6 @@ def recipe(roots: list[Path], task: str | None = None) -> Recipe:
     if not root.exists():
         raise missing_data("folder", [root], LAYOUT, "your own images")
     source = Source((root,), IMAGES)
-    place = re.sub(r"[^A-Za-z0-9_.-]+", "_", root.stem if root.is_file() else root.name)
-    name = f"folder-{place or 'images'}"
-    # Includes the task, because the splits differ, and the name, because an archive's identity does not cover it.
-    identity = blake2b(repr((source.identity(), task, name)).encode(), digest_size=16).hexdigest()
-
-    return Recipe("folder", source.location, identity, lambda: _plan(source, task, name), source.photographs)
-
-
-def _plan(source: Source, task: str, name: str) -> Plan:
     prefix = _prefix(source)
     images = sorted(member.removeprefix(prefix) for member in source.members)
     others = unread(source)
@@ -87,9 +78,13 @@ def _plan(source: Source, task: str, name: str) -> Plan:
     plans = {}
     for split in ("train", "validation", "test"):
         members = {label: [prefix + image for image in images] for label, images in splits[split].items()}
-        plans[split] = SplitPlan.of(members, images_per_class=2 if task == "dml" else 1)
+        plans[split] = SplitPlan(members, images_per_class=2 if task == "dml" else 1)
     content = f"{len(sizes):,} images of {sum(size for _, size in sizes):,} bytes, digest {digest}"
-    return Plan(f"{name}-{digest[:DIGITS]}", 3, plans, content)
+    place = re.sub(r"[^A-Za-z0-9_.-]+", "_", root.stem if root.is_file() else root.name) or "images"
+    identity = f"{source.identity()}-{task}"  # of which the splits differ
+    return Plan(
+        f"folder-{place}-{digest[:DIGITS]}", 3, plans, source.location, identity, source.photographs, content=content
+    )
 
 
 def unread(source: Source) -> str:

@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont, features
 
-from trainables.datasets.structure import Plan, Recipe, Render, SplitPlan, fixed_order
+from trainables.datasets.structure import Plan, Render, SplitPlan, fixed_order
 
 SSL_CLASSES = 200  # as many as Tiny-ImageNet has; a linear probe of all takes longer than a small training
 SSL_FACES = 2  # of 12
@@ -60,9 +60,9 @@ has shipped ever since.
 """
 
 
-def recipe(roots: list[Path], task: str | None = None, distortion: float = 1.0) -> Recipe:
-    """The recipe for glyphs; `roots` is ignored. distortion: see `distorted`. Raises FileNotFoundError without
-    matplotlib or its fonts."""
+def plan(roots: list[Path], task: str | None = None, distortion: float = 1.0) -> Plan:
+    """The plan of glyphs; `roots` is ignored. distortion: see `distorted`. Raises FileNotFoundError without
+    matplotlib's fonts."""
     folder = _font_folder()
 
     @contextmanager
@@ -82,10 +82,9 @@ def recipe(roots: list[Path], task: str | None = None, distortion: float = 1.0) 
 
         yield render
 
-    identity = f"{_identity(folder)}-{distortion!r}"
-    if task == "ssl":
-        return Recipe("glyphs", str(folder), f"{identity}-ssl", _ssl_plan, renderer)
-    return Recipe("glyphs", str(folder), identity, _plan, renderer)
+    splits = _ssl_splits() if task == "ssl" else _splits()
+    name = f"glyphs-{len(splits['train'].classes)}" if task == "ssl" else "glyphs"
+    return Plan(name, 1, splits, str(folder), f"{_identity(folder)}-{distortion!r}", renderer)
 
 
 def draw_glyph(font: ImageFont.FreeTypeFont, character: str, image_size: int) -> np.ndarray:
@@ -154,7 +153,7 @@ def characters() -> dict[str, str]:
     return {f"U+{ord(character):04X} {unicodedata.name(character)}": character for character in found}
 
 
-def _ssl_plan() -> Plan:
+def _ssl_splits() -> dict[str, SplitPlan]:
     names = characters()
     splits: dict[str, dict[str, list[tuple[str, str]]]] = {"train": {}, "validation": {}, "test": {}}
     for name in sorted(fixed_order(names, "glyphs ssl")[:SSL_CLASSES]):
@@ -162,11 +161,10 @@ def _ssl_plan() -> Plan:
         parts = (faces[2 * SSL_FACES :], faces[:SSL_FACES], faces[SSL_FACES : 2 * SSL_FACES])
         for split, chosen in zip(splits.values(), parts):
             split[name] = [(names[name], face) for face in sorted(chosen)]
-    plans = {split: SplitPlan.of(classes, images_per_class=1) for split, classes in splits.items()}
-    return Plan(f"glyphs-{len(splits['train'])}", 1, plans)
+    return {split: SplitPlan(classes, images_per_class=1) for split, classes in splits.items()}
 
 
-def _plan() -> Plan:
+def _splits() -> dict[str, SplitPlan]:
     names = characters()
     shuffled = fixed_order(names, "glyphs split")
     splits, start, upto = {}, 0, 0.0
@@ -174,17 +172,13 @@ def _plan() -> Plan:
         upto += fraction
         stop = round(upto * len(shuffled))
         chosen = {name: [(names[name], face) for face in FACES] for name in sorted(shuffled[start:stop])}
-        splits[split], start = SplitPlan.of(chosen, images_per_class=2), stop
-    return Plan("glyphs", 1, splits)
+        splits[split], start = SplitPlan(chosen, images_per_class=2), stop
+    return splits
 
 
 def _font_folder() -> Path:
     """matplotlib's fonts, found without importing it (which takes longer than loading cached arrays)."""
-    package = importlib.util.find_spec("matplotlib")
-    if package is None:
-        raise FileNotFoundError(
-            "glyphs are drawn from matplotlib's fonts, and matplotlib is not installed: pip install matplotlib"
-        )
+    package = importlib.util.find_spec("matplotlib")  # which this package requires
     folder = Path(package.submodule_search_locations[0]) / "mpl-data" / "fonts" / "ttf"
     if missing := [face for face in FACES if not (folder / face).is_file()]:
         raise FileNotFoundError(

@@ -3,6 +3,7 @@
 import io
 import pickle
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,11 @@ class GroundTruth:
     queries: tuple[str, ...]
     boxes: np.ndarray
     relevant: tuple[dict[str, np.ndarray], ...]
+
+    @property
+    def images(self) -> tuple[str, ...]:
+        """The database's, then the queries'."""
+        return (*self.database, *self.queries)
 
 
 def load_ground_truth(path: Path) -> GroundTruth:
@@ -89,6 +95,19 @@ def _plain(value: Any) -> Any:
     return value.value if isinstance(value, _Array) else value
 
 
+def checked_positions(lists: Mapping[str, Sequence[int]], images: int, query: str) -> dict[str, np.ndarray]:
+    """The lists easy, hard and junk of a query, int64 positions in a database of so many images. Raises ValueError for
+    other positions, and for an image in two places."""
+    positions = {name: np.asarray(lists[name]).ravel() for name in LISTS}
+    for name, listed in positions.items():
+        if listed.dtype.kind not in "iuf" or not np.isin(listed, range(images)).all():  # an empty list is of floats
+            raise ValueError(f"{query}: {name} has a position that is not an integer of 0 to {images - 1}")
+    every = np.concatenate(list(positions.values()))
+    if len(np.unique(every)) != len(every):
+        raise ValueError(f"{query}: an image is twice in the lists easy, hard and junk")
+    return {name: listed.astype(np.int64) for name, listed in positions.items()}
+
+
 def _checked(content: Any) -> GroundTruth:
     database, queries = (tuple(map(str, _plain(content[key]))) for key in ("imlist", "qimlist"))
     boxes = np.array([_plain(entry["bbx"]) for entry in content["gnd"]], dtype=np.float64)
@@ -97,13 +116,6 @@ def _checked(content: Any) -> GroundTruth:
             raise ValueError(f"{odd[0]!r} is a name; letters, digits, '_', '.' and '-' are expected")
     if boxes.shape != (len(queries), 4) or not (boxes[:, :2] < boxes[:, 2:]).all():
         raise ValueError("every query needs a box bbx, x0 < x1 and y0 < y1 in [x0, y0, x1, y1]")
-    relevant = []
-    for query, entry in zip(queries, content["gnd"]):
-        lists = {name: np.array(_plain(entry[name])) for name in LISTS}
-        every = np.concatenate([positions.ravel() for positions in lists.values()])
-        if (every != every.astype(np.int64)).any() or not np.isin(every, range(len(database))).all():
-            raise ValueError(f"{query} has positions that are no whole numbers from 0 to {len(database) - 1}")
-        if len(np.unique(every)) != len(every):
-            raise ValueError(f"{query} has an image twice in easy, hard and junk")
-        relevant.append({name: positions.astype(np.int64) for name, positions in lists.items()})
-    return GroundTruth(database, queries, boxes, tuple(relevant))
+    lists = [{name: _plain(entry[name]) for name in LISTS} for entry in content["gnd"]]
+    relevant = tuple(checked_positions(one, len(database), query) for query, one in zip(queries, lists))
+    return GroundTruth(database, queries, boxes, relevant)

@@ -5,16 +5,16 @@ training = the other background alphabets. Images are greyscale, ink = 255 on 0 
 """
 
 import re
-from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from trainables.datasets.download import fetch, of_digest
 from trainables.datasets.source import Source, decode_image, missing_data
-from trainables.datasets.structure import Plan, Recipe, Render, SplitPlan, published_name
+from trainables.datasets.structure import Plan, Render, SplitPlan, published_name
 
 # Ours: 148 of the 964 background classes (15 %), of different families of scripts. Of these omniglot-small.zip
 # has Balinese alone, which leaves 131 of its 155 background classes for training: enough for batches of 256 in pairs.
@@ -35,27 +35,47 @@ MD5 = {  # as in torchvision's datasets/omniglot.py
 ORIGIN = "https://github.com/brendenlake/omniglot (python/images_background.zip and python/images_evaluation.zip)"
 
 _IMAGE = re.compile(
-    r"^(?P<prefix>.*/)?(?P<part>images_background|images_evaluation)/(?P<name>[^/]+/character\d+)/[^/]+\.png$"
+    r"^(?P<prefix>.*/)?(?P<part>images_background|images_evaluation)/(?P<alphabet>[^/]+)/(?P<character>character\d+)/"
+    r"[^/]+\.png$"
 )
 
 
-def recipe(roots: list[Path], task: str | None = None) -> Recipe:
+def plan(roots: list[Path], task: str | None = None) -> Plan:
     """Find Omniglot below the roots (directories, or the archive itself). Raises FileNotFoundError, ValueError."""
     source = Source(tuple(_find(roots)), _IMAGE)
+    splits: dict[str, dict[str, list[str]]] = {"train": {}, "validation": {}, "test": {}}
+    prefixes = set()
+    for name in sorted(source.members):
+        match = _IMAGE.search(name)
+        prefixes.add(match["prefix"] or "./")
+        split = "validation" if match["alphabet"] in VALIDATION_ALPHABETS else "train"
+        classes = splits["test" if match["part"] == "images_evaluation" else split]
+        classes.setdefault(f"{match['alphabet']}/{match['character']}", []).append(name)
+    if len(prefixes) > 1:
+        raise ValueError(f"{source.location}: several copies of Omniglot, below {sorted(prefixes)}; one is allowed")
+    for split, what in (("validation", "validation"), ("train", "training"), ("test", "evaluation")):
+        if not splits[split]:
+            raise ValueError(
+                f"{source.location}: no {what} alphabet; expected {LAYOUT}, validation alphabets {VALIDATION_ALPHABETS}"
+            )
+    count = (len(splits["train"]) + len(splits["validation"]), len(splits["test"]))
+    name = published_name("omniglot", sum(count), count == PUBLISHED_CLASSES)
+    plans = {split: SplitPlan(classes, images_per_class=2) for split, classes in splits.items()}
+    return Plan(name, 1, plans, source.location, source.identity(), partial(_drawings, source))
 
-    @contextmanager
-    def renderer(image_size: int) -> Iterator[Render]:
-        with source.reader() as read:
-            yield lambda name: 255 - np.asarray(decode_image(read(name), "L", image_size))[None]  # [1, s, s]
 
-    return Recipe("omniglot", source.location, source.identity(), lambda: _plan(source), renderer)
+@contextmanager
+def _drawings(source: Source, image_size: int) -> Iterator[Render]:
+    """A `Plan`'s renderer: name -> uint8 [1, image_size, image_size]."""
+    with source.reader() as read:
+        yield lambda name: 255 - np.asarray(decode_image(read(name), "L", image_size))[None]
 
 
 def download(root: Path) -> None:
     """Fetch the archives (9.5 and 6.5 MB) that are missing below the root. Raises as `fetch` does."""
-    place = next((place for place in _places(root) if any(_part(place, part) for part in PARTS)), root / "omniglot")
+    place = next((place for place in _places(root) if _parts(place)), root / "omniglot")
     for part in PARTS:
-        if _part(place, part) is None:
+        if part not in _parts(place):
             fetch(f"{URL}{part}.zip", place / f"{part}.zip", of_digest(MD5[part]))
 
 
@@ -63,48 +83,18 @@ def _places(root: Path) -> list[Path]:
     return [root / folder for folder in ("", "omniglot-py", "omniglot", "omniglot/omniglot-py", "omniglot/python")]
 
 
+def _parts(place: Path) -> dict[str, Path]:
+    """{part: its directory or archive} of those that are there."""
+    return {part: path for part in PARTS for path in (place / f"{part}.zip", place / part) if path.exists()}
+
+
 def _find(roots: list[Path]) -> list[Path]:
-    """The archive, or the two parts (each a directory or an archive), of the first place that has them."""
+    """The archive, or the two parts, of the first place that has them."""
     for root in roots:
         for archive in (root, root / "omniglot.zip", root / "omniglot-small.zip"):
             if archive.is_file():
                 return [archive]
         for place in _places(root):
-            found = [there for part in PARTS if (there := _part(place, part)) is not None]
-            if len(found) == len(PARTS):
-                return found
-    raise missing_data("omniglot", roots, LAYOUT, ORIGIN, download=True)
-
-
-def _part(place: Path, part: str) -> Path | None:
-    return next((there for there in (place / part, place / f"{part}.zip") if there.exists()), None)
-
-
-def _plan(source: Source) -> Plan:
-    classes = _images_of_class(source)
-    background, evaluation = (classes[part] for part in PARTS)
-    validation = {name: images for name, images in background.items() if name.split("/")[0] in VALIDATION_ALPHABETS}
-    train = {name: images for name, images in background.items() if name not in validation}
-    for what, found in (("validation", validation), ("training", train), ("evaluation", evaluation)):
-        if not found:
-            raise ValueError(
-                f"{source.location}: no {what} alphabet; expected {LAYOUT}, validation alphabets {VALIDATION_ALPHABETS}"
-            )
-    count = (len(background), len(evaluation))
-    splits = {"train": train, "validation": validation, "test": evaluation}
-    name = published_name("omniglot", sum(count), count == PUBLISHED_CLASSES)
-    return Plan(name, 1, {split: SplitPlan.of(found, images_per_class=2) for split, found in splits.items()})
-
-
-def _images_of_class(source: Source) -> dict[str, dict[str, list[str]]]:
-    """{part: {"<Alphabet>/characterNN": sorted member names}}, sorted by class."""
-    classes: dict[str, dict[str, list[str]]] = {part: defaultdict(list) for part in PARTS}
-    prefixes = set()
-    for name in sorted(source.members):
-        match = _IMAGE.search(name)
-        prefixes.add(match["prefix"])
-        classes[match["part"]][match["name"]].append(name)
-    if len(prefixes) > 1:
-        places = sorted(prefix or "./" for prefix in prefixes)
-        raise ValueError(f"{source.location}: several copies of Omniglot, below {places}; one is allowed")
-    return classes
+            if len(parts := _parts(place)) == len(PARTS):
+                return list(parts.values())
+    raise missing_data("omniglot", roots, LAYOUT, f"{ORIGIN}, or add --download")

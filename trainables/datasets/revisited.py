@@ -4,32 +4,29 @@ Layout: <root>/<name>/gnd_<name>.pkl and <root>/<name>/jpg/<image>.jpg, name = r
 aspect. They are decoded once, into one flat file of <cache>/benchmarks/ (about 12 GB for roxford5k at 1024 px).
 """
 
-import json
 import os
+import re
 import shutil
 import tarfile
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from hashlib import blake2b
 from pathlib import Path, PurePosixPath
 
 import numpy as np
-from filelock import FileLock
 from PIL import Image
 
 from trainables.datasets import data_roots
-from trainables.datasets.cache import AHEAD, cache_root
+from trainables.datasets.cache import entry, made_once
 from trainables.datasets.download import fetch
 from trainables.datasets.ground_truth import GroundTruth, load_ground_truth
-from trainables.datasets.remote import content
-from trainables.datasets.source import missing_data, opened_image
-from trainables.datasets.structure import UndecodableImage, in_order, made_once, made_whole, preview, published_name
-
-FORMAT = 1  # raise it when the same files would give other arrays
+from trainables.datasets.source import Source, find_place, opened_image
+from trainables.datasets.structure import UndecodableImage, in_order, preview, published_name
 
 ORIGIN = "http://cmp.felk.cvut.cz/revisitop/data/datasets/{name}/gnd_{name}.pkl"
 IMAGES = "https://www.robots.ox.ac.uk/~vgg/data/"
+
+_WANTED = re.compile(r"/(gnd_[^/]+\.pkl|jpg/[^/]+\.jpg)$")
 
 
 @dataclass(frozen=True)
@@ -71,12 +68,9 @@ def load_benchmark(
     Raises FileNotFoundError if there is no data, ValueError for an unknown name, a wrong layout, damaged ground truth,
     and for any image that is missing or does not decode: the scores need all images.
     """
-    folder, truth, files = _find(name, data_root, download)
-    stamps = content(folder) or [(file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in files]
-    digest = blake2b((folder / f"gnd_{name}.pkl").read_bytes(), digest_size=12)
-    digest.update(json.dumps([FORMAT, name, image_size, stamps]).encode())
-    entry = cache_root() / "benchmarks" / f"{name}-{image_size}px-{digest.hexdigest()}"
-    pixels, shapes = made_once(entry, _read, lambda place: _decode_all(place, files, truth, image_size))
+    source, truth = _find(name, data_root, download)
+    folder = entry("benchmarks", name, image_size, source.identity())
+    pixels, shapes = made_once(folder, _read, lambda place: _decode_all(place, source, truth, image_size))
     parts = np.split(pixels, np.cumsum(3 * shapes.prod(axis=1))[:-1])
     images = [part.reshape(3, *shape) for part, shape in zip(parts, shapes)]
     n = len(truth.database)
@@ -96,35 +90,36 @@ def download(name: str, root: Path) -> Path:
     must be in the archives (ValueError otherwise). These are removed once the images are extracted.
     """
     folder = root / name
-    folder.mkdir(parents=True, exist_ok=True)
-    with FileLock(folder / ".download.lock"):
-        truth = load_ground_truth(fetch(ORIGIN.format(name=name), folder / f"gnd_{name}.pkl", load_ground_truth))
-        if not (folder / "jpg").exists():
-            urls = BENCHMARKS[name].archives
-            archives = [fetch(url, folder / url.rsplit("/", 1)[1], lambda path: None) for url in urls]
-            extract(archives, folder / "jpg", {f"{image}.jpg" for image in (*truth.database, *truth.queries)})
-            for archive in archives:
-                archive.unlink()
+    truth = load_ground_truth(fetch(ORIGIN.format(name=name), folder / f"gnd_{name}.pkl", load_ground_truth))
+    archives = [folder / url.rsplit("/", 1)[1] for url in BENCHMARKS[name].archives]
+
+    def fill(partial: Path) -> None:
+        for url, archive in zip(BENCHMARKS[name].archives, archives):
+            fetch(url, archive, lambda path: None)
+        extract(archives, partial, {f"{image}.jpg" for image in truth.images})
+
+    made_once(folder / "jpg", os.listdir, fill)
+    for archive in archives:
+        archive.unlink(missing_ok=True)
     return folder
 
 
 def extract(archives: Sequence[Path], folder: Path, wanted: set[str]) -> None:
-    """Extract the wanted files, by names without a path, of tar archives into one flat folder, which appears once it is
-    complete. Raises ValueError for a damaged archive, and for a wanted file that is in none."""
-    with made_whole(folder) as partial:
-        for archive in archives:
-            try:
-                with tarfile.open(archive) as tar:
-                    for member in tar:
-                        name = PurePosixPath(member.name).name  # so that no path leads elsewhere
-                        if member.isreg() and name in wanted:
-                            with tar.extractfile(member) as source, (partial / name).open("wb") as target:
-                                shutil.copyfileobj(source, target)
-            except (tarfile.TarError, EOFError, zlib.error, OSError) as error:
-                raise ValueError(f"{archive}: {error}; remove it and download it again") from error
-        if missing := sorted(wanted - set(os.listdir(partial))):
-            listed = ", ".join(map(str, archives))
-            raise ValueError(f"{len(missing)} images are in no archive ({listed}): {preview(missing)}")
+    """Extract the wanted files, by names without a path, of tar archives into the folder. Raises ValueError for a
+    damaged archive, and for a wanted file that is in none."""
+    for archive in archives:
+        try:
+            with tarfile.open(archive) as tar:
+                for member in tar:
+                    name = PurePosixPath(member.name).name  # so that no path leads elsewhere
+                    if member.isreg() and name in wanted:
+                        with tar.extractfile(member) as source, (folder / name).open("wb") as target:
+                            shutil.copyfileobj(source, target)
+        except (tarfile.TarError, EOFError, zlib.error, OSError) as error:
+            raise ValueError(f"{archive}: {error}; remove it and download it again") from error
+    if missing := sorted(wanted - set(os.listdir(folder))):
+        listed = ", ".join(map(str, archives))
+        raise ValueError(f"{len(missing)} images are in no archive ({listed}): {preview(missing)}")
 
 
 def _published(name: str, truth: GroundTruth) -> str:
@@ -132,63 +127,71 @@ def _published(name: str, truth: GroundTruth) -> str:
     return published_name(name, count, (count, len(truth.queries)) == (published.images, published.queries))
 
 
-def _find(name: str, data_root: str | os.PathLike | None, fetch_it: bool) -> tuple[Path, GroundTruth, list[Path]]:
-    """The benchmark's folder, its ground truth, and its images' files, first the database's, then the queries'. Raises
-    as `load_benchmark`."""
+def _find(name: str, data_root: str | os.PathLike | None, fetch_it: bool) -> tuple[Source, GroundTruth]:
+    """The benchmark's files, with all images, and its ground truth. Raises as `load_benchmark`."""
     if name not in BENCHMARKS:
         raise ValueError(f"benchmark {name!r} is not known, these are: {', '.join(BENCHMARKS)}")
-    roots = data_roots(data_root, fetch_it)
-    truth_file = f"gnd_{name}.pkl"
-    places = [place for root in roots for place in (root / name, root)]
-    # Ground truth without a folder of images is a download that was cut off.
-    found = next((place for place in places if (place / truth_file).is_file() and (place / "jpg").is_dir()), None)
-    if found is None and fetch_it:
-        found = download(name, roots[0])
-    if found is None:
-        layout = f"{name}/{truth_file} and {name}/jpg/<image>.jpg below the data root"
-        origin = f"{ORIGIN.format(name=name)} and {', '.join(BENCHMARKS[name].archives)}"
-        raise missing_data(name, roots, layout, origin, download=True)
-    truth = load_ground_truth(found / truth_file)
-    files = [found / "jpg" / f"{image}.jpg" for image in (*truth.database, *truth.queries)]
-    if missing := [file.name for file in files if not file.is_file()]:
-        raise ValueError(f"{found / 'jpg'}: {len(missing)} of {len(files)} images are missing: {preview(missing)}")
-    return found, truth, files
+    roots, truth_file = data_roots(data_root, fetch_it), f"gnd_{name}.pkl"
+    try:
+        # Ground truth without a folder of images is a download that was cut off.
+        folder = find_place(
+            name, roots, folders=(name,), marks=(truth_file, "jpg"),
+            layout=f"{name}/{truth_file} and {name}/jpg/<image>.jpg below the data root",
+            origin=f"{ORIGIN.format(name=name)} and {', '.join(BENCHMARKS[name].archives)}",
+        )  # fmt: skip
+    except FileNotFoundError:
+        if not fetch_it:
+            raise
+        folder = download(name, roots[0])
+    source, truth = Source((folder,), _WANTED), load_ground_truth(folder / truth_file)
+    images = truth.images
+    if missing := [f"{image}.jpg" for image in images if _member(source, image) not in source.members]:
+        raise ValueError(f"{folder / 'jpg'}: {len(missing)} of {len(images)} images are missing: {preview(missing)}")
+    return source, truth
+
+
+def _member(source: Source, image: str) -> str:
+    return f"{source.roots[0].name}/jpg/{image}.jpg"
 
 
 def _read(entry: Path) -> tuple[np.ndarray, np.ndarray]:
     """(pixels, shapes) of a cache entry. Raises OSError or ValueError where it is absent or damaged."""
     shapes = np.load(entry / "shapes.npy")
-    return np.memmap(
-        entry / "pixels.bin", dtype=np.uint8, mode="r", shape=(int(3 * shapes.prod(axis=1).sum()),)
-    ), shapes
+    size = int(3 * shapes.prod(axis=1).sum())
+    return np.memmap(entry / "pixels.bin", dtype=np.uint8, mode="r", shape=(size,)), shapes
 
 
-def _decode_all(folder: Path, files: list[Path], truth: GroundTruth, image_size: int) -> None:
-    """Fill the folder of a cache entry."""
-    boxes, threads = [None] * len(truth.database) + list(truth.boxes), os.cpu_count() or 1
-    images = in_order(lambda item: _decode(*item, image_size), zip(files, boxes), threads, AHEAD * threads)
-    with (folder / "pixels.bin").open("wb") as pixels:
+def _decode_all(folder: Path, source: Source, truth: GroundTruth, image_size: int) -> None:
+    """Fill the folder of a cache entry, the database's images before the queries'."""
+    boxes = [*[None] * len(truth.database), *truth.boxes]
+    with source.reader() as read, (folder / "pixels.bin").open("wb") as pixels:
+
+        def decode(image: str, box: np.ndarray | None) -> np.ndarray:
+            name = _member(source, image)
+            try:
+                return _decoded(read(name), box, image_size)
+            except UndecodableImage as error:
+                raise ValueError(f"{source.location}: {name}: {error}; every image is needed, restore it") from error
+
+        images = in_order(lambda item: decode(*item), zip(truth.images, boxes))
         shapes = [pixels.write(image.tobytes()) and image.shape[1:] for image in images]
     np.save(folder / "shapes.npy", np.array(shapes, dtype=np.int64))
 
 
-def _decode(file: Path, box: np.ndarray | None, image_size: int) -> np.ndarray:
+def _decoded(data: bytes, box: np.ndarray | None, image_size: int) -> np.ndarray:
     """uint8 [3, h, w]: cropped to the box (x0, y0, x1, y1 in px, rounded), the longer side shrunk to image_size px.
 
-    Never enlarged; Lanczos, as the benchmark's authors shrink. Raises ValueError naming a file that does not decode.
+    Never enlarged; Lanczos, as the benchmark's authors shrink. Raises UndecodableImage.
     """
-    try:
-        with opened_image(file, ("JPEG",)) as opened:
-            image = opened.convert("RGB")
-            if box is not None:
-                x0, y0, x1, y1 = (round(float(edge)) for edge in box)
-                image = image.crop((max(x0, 0), max(y0, 0), min(x1, image.width), min(y1, image.height)))
-            if not image.width or not image.height:
-                raise ValueError(f"nothing of the image lies in the box {box}")
-    except UndecodableImage as error:
-        raise ValueError(f"{file}: {error}; every image is needed, restore it") from error
-    scale = image_size / max(image.size)
-    if scale < 1:
-        size = tuple(max(1, round(side * scale)) for side in image.size)
-        image = image.resize(size, Image.Resampling.LANCZOS)
-    return np.asarray(image).transpose(2, 0, 1)
+    with opened_image(data, ("JPEG",)) as opened:
+        image = opened.convert("RGB")
+        if box is not None:
+            x0, y0, x1, y1 = (round(float(edge)) for edge in box)
+            image = image.crop((max(x0, 0), max(y0, 0), min(x1, image.width), min(y1, image.height)))
+        if not image.width or not image.height:
+            raise ValueError(f"nothing of the image lies in the box {box}")
+        if image_size < max(image.size):
+            scale = image_size / max(image.size)
+            size = tuple(max(1, round(side * scale)) for side in image.size)
+            image = image.resize(size, Image.Resampling.LANCZOS)
+        return np.asarray(image).transpose(2, 0, 1)

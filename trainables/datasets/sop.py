@@ -8,8 +8,8 @@ import re
 from pathlib import Path
 
 from trainables.datasets.download import fetch, of_digest
-from trainables.datasets.source import Source, find_archive
-from trainables.datasets.structure import Plan, Recipe, SplitPlan, fixed_order, preview, published_name
+from trainables.datasets.source import Source, find_place
+from trainables.datasets.structure import Plan, SplitPlan, fixed_order, preview, published_name
 
 PUBLISHED_CLASSES = (11_318, 11_316)  # Ebay_train.txt (59,551 images), Ebay_test.txt (60,502)
 VALIDATION_FRACTION = 0.1  # ours, of the training classes
@@ -26,22 +26,12 @@ SHA256 = "b04fa78210e69fab050ce73939550e1cd0f96890bdd98ec9fee732c3b756ef48"
 _WANTED = re.compile(r"^(.*/)?(?:Ebay_(?:train|test)\.txt|[^/]+/[^/]+\.(?i:jpe?g|png))$")
 
 
-def recipe(roots: list[Path], task: str | None = None) -> Recipe:
+def plan(roots: list[Path], task: str | None = None) -> Plan:
     """Find SOP below the roots (directories, or the archive itself). Raises FileNotFoundError, ValueError."""
-    found = find_archive(
-        "sop", roots, folder=FOLDER, marks=LISTS, archives=(f"{FOLDER}.zip",), layout=LAYOUT, origin=ORIGIN
+    found = find_place(
+        "sop", roots, folders=(FOLDER,), marks=LISTS, archives=(f"{FOLDER}.zip",), layout=LAYOUT, origin=ORIGIN
     )
     source = Source((found,), _WANTED)
-
-    return Recipe("sop", source.location, source.identity(), lambda: _plan(source), source.photographs)
-
-
-def download(root: Path) -> None:
-    """Fetch the archive (3.1 GB) into the root. Raises as `fetch` does."""
-    fetch(URL, root / f"{FOLDER}.zip", of_digest(SHA256))
-
-
-def _plan(source: Source) -> Plan:
     prefix = source.top(LISTS, LAYOUT)
     with source.reader() as read:
         training, test = (_read_list(source, prefix, file, read(prefix + file)) for file in LISTS)
@@ -61,7 +51,13 @@ def _plan(source: Source) -> Plan:
     }
     count = (len(training), len(test))
     name = published_name("sop", sum(count), count == PUBLISHED_CLASSES)
-    return Plan(name, 3, {split: SplitPlan.of(found, images_per_class=2) for split, found in splits.items()})
+    plans = {split: SplitPlan(classes, images_per_class=2) for split, classes in splits.items()}
+    return Plan(name, 3, plans, source.location, source.identity(), source.photographs)
+
+
+def download(root: Path) -> None:
+    """Fetch the archive (3.1 GB) into the root. Raises as `fetch` does."""
+    fetch(URL, root / f"{FOLDER}.zip", of_digest(SHA256))
 
 
 def _read_list(source: Source, prefix: str, file: str, data: bytes) -> dict[str, list[str]]:

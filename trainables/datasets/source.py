@@ -123,16 +123,16 @@ class Source:
 
     @contextmanager
     def photographs(self, image_size: int) -> Iterator[Render]:
-        """A `Recipe`'s renderer: name -> uint8 [3, image_size, image_size] in RGB. See `reader`, `decode_image`."""
+        """A `Plan`'s renderer: name -> uint8 [3, image_size, image_size] in RGB. See `reader`, `decode_image`."""
         with self.reader() as read:
             yield lambda name: np.asarray(decode_image(read(name), "RGB", image_size)).transpose(2, 0, 1)
 
 
 @contextmanager
-def opened_image(file: Path | BytesIO, formats: tuple[str, ...] = FORMATS) -> Iterator[Image.Image]:
+def opened_image(data: bytes, formats: tuple[str, ...] = FORMATS) -> Iterator[Image.Image]:
     """Context of an image of at most MAX_PIXELS. Raises UndecodableImage, also for what decoding it in there raises."""
     try:
-        with Image.open(file, formats=formats) as image:
+        with Image.open(BytesIO(data), formats=formats) as image:
             if image.width * image.height > MAX_PIXELS:
                 raise ValueError(f"{image.width} x {image.height} pixels, at most {MAX_PIXELS:,} are decoded")
             yield image
@@ -150,7 +150,7 @@ def decode_image(data: bytes, mode: str, size: int) -> Image.Image:
     square, antialiased if it shrinks. Of several frames or pages the first is taken.
     mode: "L" or "RGB" (a greyscale image gets three equal channels); 16 bits of grey become 8. Raises UndecodableImage.
     """
-    with opened_image(BytesIO(data)) as image:
+    with opened_image(data) as image:
         image.load()  # Pillow turns a TIFF upright here
         fitted = _fitted(_of_eight_bits(image), mode, size)
         fitted.info = image.info  # with the EXIF
@@ -168,10 +168,10 @@ def _fitted(image: Image.Image, mode: str, size: int) -> Image.Image:
 def _of_eight_bits(image: Image.Image) -> Image.Image:
     """Scale grey of 16 bits, 0 to 65535, to 0 to 255; Pillow would cut it off at 255. Raises ValueError for 32 bits a
     pixel, of which the value of white is unknown."""
-    if not image.mode.startswith(("I", "F")):
-        return image
-    if image.mode in ("I", "F") and image.format != "PNG":  # Pillow 10 has a PNG's 16 bits in mode I
+    if image.mode in ("I", "F"):
         raise ValueError(f"greyscale of 32 bits a pixel (mode {image.mode}), 8 and 16 are decoded")
+    if not image.mode.startswith("I;16"):
+        return image
     return Image.fromarray(((np.asarray(image).astype(np.int32) + 128) // 257).astype(np.uint8))
 
 
@@ -182,35 +182,31 @@ def _upright(image: Image.Image) -> Image.Image:
         return image
 
 
-def find_archive(
-    dataset: str, roots: list[Path], *, folder: str, marks: tuple[str, ...], archives: tuple[str, ...], layout: str,
-    origin: str,
+def find_place(
+    dataset: str, roots: list[Path], *, folders: tuple[str, ...], marks: tuple[str, ...],
+    archives: tuple[str, ...] = (), layout: str, origin: str,
 ) -> Path:  # fmt: skip
-    """The dataset's folder or archive in the first root that has one; a root that is a file is the archive itself.
+    """The dataset's folder or archive in the first root that has one.
 
-    folder: the folder's name below a root; the root itself may be the folder.  marks: files of which the folder has at
-    least one. Raises FileNotFoundError with the layout, the origin and the roots.
+    folders: names of the folder below a root; the root itself may be the folder.  marks: what it holds.  archives:
+    their names below a root; a root that is a file is the archive itself. Raises as `missing_data`.
     """
     for root in roots:
-        if root.is_file():
-            return root
-        for place in (root, root / folder):
-            if any((place / mark).is_file() for mark in marks):
+        for place in (root, *(root / folder for folder in folders)):
+            if all((place / mark).exists() for mark in marks):
                 return place
-        for archive in archives:
-            if (root / archive).is_file():
-                return root / archive
-    raise missing_data(dataset, roots, layout, origin, download=True)
+        for archive in (root, *(root / name for name in archives)) if archives else ():
+            if archive.is_file():
+                return archive
+    raise missing_data(dataset, roots, layout, f"{origin}, or add --download")
 
 
-def missing_data(
-    dataset: str, tried: Iterable[Path], layout: str, origin: str, *, download: bool = False
-) -> FileNotFoundError:
-    """The error for data that is not found: places tried, expected layout, origin. download: suggest --download."""
-    places, hint = ", ".join(map(str, tried)), ", or add --download" if download else ""
-    elsewhere = "; another place is named by --data-root or $TUNE_CD_DATA" if download else ""  # else `layout` names it
+def missing_data(dataset: str, tried: list[Path], layout: str, origin: str) -> FileNotFoundError:
+    """The error for data that is not found: places tried, expected layout, origin."""
+    places = ", ".join(map(str, tried))
     return FileNotFoundError(
-        f"no {dataset} data found in {places}{elsewhere}\nExpected: {layout}\nGet it from: {origin}{hint}"
+        f"no {dataset} data found in {places}; another place is named by --data-root or $TUNE_CD_DATA\n"
+        f"Expected: {layout}\nGet it from: {origin}"
     )
 
 

@@ -1,29 +1,17 @@
-"""A dataset as arrays (`Split`, `Dataset`), and before decoding as a plan (`Recipe`, `Plan`, `SplitPlan`)."""
+"""A dataset as arrays (`Split`, `Dataset`), and before decoding as a plan (`Plan`, `SplitPlan`)."""
 
-import logging
 import os
-import re
-import shutil
 import unicodedata
-from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections import deque
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import cached_property
 from hashlib import blake2b
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
-from filelock import FileLock
-
-T = TypeVar("T")
-
-DAMAGED = (OSError, ValueError, KeyError, TypeError, EOFError)  # of reading files that are absent or not whole
-
-log = logging.getLogger(__name__)
-
-_URI = re.compile(r"(^|/)[A-Za-z][A-Za-z0-9+.-]+:/")  # a single letter would be a drive of Windows
 
 # item -> uint8 [c, s, s]; raises UndecodableImage; is called from several threads at once
 Render = Callable[[Any], np.ndarray]
@@ -66,46 +54,60 @@ class Dataset:
 class SplitPlan:
     """The images of a split before decoding.
 
-    items: n descriptions of an image, in the form that the recipe's renderer takes.  labels: n integers,
-    0..n_classes-1.
-    images_per_class: the fewest images a class may have (2 where images of a class are paired).
-    Raises ValueError naming the classes that have fewer.
+    classes: class -> its images, each in the form that the plan's renderer takes, in the order of the labels.
+    images_per_class: the fewest images a class may have (2 where images of a class are paired). Raises ValueError
+    naming the classes that have fewer.
     """
 
-    items: tuple[Any, ...]
-    labels: tuple[int, ...]
-    class_names: tuple[str, ...]
+    classes: Mapping[str, Sequence[Any]]
     images_per_class: int
 
     def __post_init__(self) -> None:
-        assert len(self.items) == len(self.labels)
-        count, least = Counter(self.labels), self.images_per_class
-        short = [f"{name} ({count[label]})" for label, name in enumerate(self.class_names) if count[label] < least]
-        if short:
+        if short := [f"{name} ({len(self.classes[name])})" for name in self.too_small()]:
+            least = self.images_per_class
             raise ValueError(f"classes need at least {least} images, but {len(short)} have fewer: {preview(short)}")
 
-    @classmethod
-    def of(cls, items_of_class: dict[str, Iterable[Any]], images_per_class: int) -> "SplitPlan":
-        """The plan of {class name: its images}; labels follow the order of the dict."""
-        pairs = [(item, label) for label, items in enumerate(items_of_class.values()) for item in items]
-        items, labels = zip(*pairs, strict=True) if pairs else ((), ())
-        return cls(items, labels, tuple(items_of_class), images_per_class)
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        return tuple(self.classes)
+
+    @cached_property
+    def items(self) -> tuple[Any, ...]:
+        """All images, class by class."""
+        return tuple(item for items in self.classes.values() for item in items)
+
+    @cached_property
+    def labels(self) -> tuple[int, ...]:
+        """The label of each item."""
+        return tuple(label for label, items in enumerate(self.classes.values()) for _ in items)
+
+    def too_small(self, but: Container[Any] = ()) -> list[str]:
+        """The classes that have too few images, not counting those of `but`."""
+        left = {name: sum(item not in but for item in items) for name, items in self.classes.items()}
+        return [name for name, count in left.items() if count < self.images_per_class]
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A dataset before decoding.
+    """A dataset that was found, before decoding.
 
     name: for results.  channels: 1 or 3.  splits: "train", "validation" and perhaps "test"; images without classes are
-    in one.  content: number and size of a user's own images, and a digest of their names and sizes.  location: the
-    data's place.
+    in one.  location: the data's place.  identity: a digest that changes with the data's content.
+    renderer(image_size in px): a context that yields item -> uint8 [c, image_size, image_size], for many threads.
+    content: number and size of a user's own images, and a digest of their names and sizes.
+    left_out: the published data that are missing here, in words; every load warns of them.
+    incomplete: whether a download could still add to what is here.
     """
 
     name: str
     channels: int
     splits: dict[str, SplitPlan]
+    location: str
+    identity: str
+    renderer: Callable[[int], AbstractContextManager[Render]]
     content: str = ""
-    location: str = ""
+    left_out: str = ""
+    incomplete: bool = False
 
     @property
     def training_classes(self) -> int:
@@ -121,38 +123,6 @@ class Plan:
         classes = f" of {self.training_classes:,} classes" if self.training_classes > 1 else ", without classes"
         train, validation, test = (self.images(split) for split in ("train", "validation", "test"))
         return f"{train:,} training, {validation:,} validation, {test:,} test images{classes}"
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """How to make one dataset from data that was found; nothing is decoded yet.
-
-    dataset: the name by which it is requested.  location: where the data is, for messages.
-    identity: a digest that changes with the data's content.
-    plan(): lists and checks the layout; ValueError where it is wrong.
-    renderer(image_size in px): a context that yields item -> uint8 [c, image_size, image_size], for many threads.
-    left_out: the published data that are missing here, in words; every load warns of them.
-    incomplete: whether a download could still add to what is here.
-    """
-
-    dataset: str
-    location: str
-    identity: str
-    plan: Callable[[], Plan]
-    renderer: Callable[[int], AbstractContextManager[Render]]
-    left_out: str = ""
-    incomplete: bool = False
-
-
-def local_path(place: str | os.PathLike, what: str) -> Path:
-    """The absolute path of `place`, with ~ expanded.
-
-    Raises ValueError for a URI, without repeating it, as it may hold a secret.
-    """
-    path = Path(os.path.expanduser(place)).absolute()
-    if _URI.search(os.fspath(place)) and not path.exists():
-        raise ValueError(f"{what} is a URI, which is not repeated here; a file or directory of this machine is needed")
-    return path
 
 
 def fixed_order(names: Iterable[str], purpose: str) -> list[str]:
@@ -184,52 +154,36 @@ def preview(names: Iterable[str], most: int = 5) -> str:
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
-@contextmanager
-def made_whole(folder: Path) -> Iterator[Path]:
-    """Context of an empty directory to fill, which is then renamed to `folder`: that is either whole or absent. Raises
-    OSError if the folder holds files by then: they are not replaced."""
-    partial = folder.with_name(folder.name + ".partial")
-    shutil.rmtree(partial, ignore_errors=True)  # of a process that was killed
-    partial.mkdir(parents=True)
-    try:
-        yield partial
-        os.rename(partial, folder)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
+def in_order(
+    function: Callable[[Any], Any], items: Iterable[Any], threads: int | None = None, ahead: int | None = None
+) -> Iterator[Any]:
+    """Yield function(item) for every item, in the order of the items.
 
-
-def made_once(folder: Path, read: Callable[[Path], T], fill: Callable[[Path], None]) -> T:
-    """The result of read(folder). Where the folder is absent or damaged (`DAMAGED`), `fill` fills it first, in only one
-    of several processes."""
-    with suppress(*DAMAGED):
-        return read(folder)
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(folder.with_name(folder.name + ".lock")):
-        try:
-            return read(folder)  # another process may have made it while we waited
-        except DAMAGED as error:
-            if folder.exists():
-                log.warning("%s is damaged (%s), it is made again", folder, error)
-        with made_whole(folder) as partial:
-            fill(partial)
-            shutil.rmtree(folder, ignore_errors=True)
-        return read(folder)
-
-
-def in_order(function: Callable[[Any], Any], items: Iterable[Any], threads: int, ahead: int) -> Iterator[Any]:
-    """Yield function(item) for every item, computed by that many threads, in the order of the items.
-
-    ahead: how many results may wait for an earlier one, which bounds the memory. Errors of the function are raised
-    here; items that have not begun by then are dropped.
+    threads: how many compute; one a processor unless given. Pillow and zlib release Python's lock.
+    ahead: how many results may wait for an earlier one, which bounds the memory; 4 a thread unless given. Errors of the
+    function are raised here; items that have not begun by then are dropped.
     """
+    threads = threads or os.cpu_count() or 1
     pool = ThreadPoolExecutor(threads)
     waiting: deque[Future] = deque()
     try:
         for item in items:
-            if len(waiting) >= ahead:
+            if len(waiting) >= (ahead or 4 * threads):
                 yield waiting.popleft().result()
             waiting.append(pool.submit(function, item))
         while waiting:
             yield waiting.popleft().result()
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+def decoded(render: Render, items: Iterable[Any]) -> Iterator[np.ndarray | UndecodableImage]:
+    """Yield render(item) for every item as `in_order` does, or the reason why it does not decode."""
+
+    def attempt(item: Any) -> np.ndarray | UndecodableImage:
+        try:
+            return render(item)
+        except UndecodableImage as error:
+            return error
+
+    return in_order(attempt, items)

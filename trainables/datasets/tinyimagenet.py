@@ -9,8 +9,8 @@ from collections import defaultdict
 from pathlib import Path
 
 from trainables.datasets.download import fetch, of_digest
-from trainables.datasets.source import Source, find_archive
-from trainables.datasets.structure import Plan, Recipe, SplitPlan, fixed_order, preview, published_name
+from trainables.datasets.source import Source, find_place
+from trainables.datasets.structure import Plan, SplitPlan, fixed_order, preview, published_name
 
 PUBLISHED_CLASSES = 200
 VALIDATION_FRACTION = 0.1  # sec:exps: a tenth makes its 36M steps 200 epochs; the share itself is not said
@@ -29,23 +29,13 @@ _WANTED = re.compile(
 )
 
 
-def recipe(roots: list[Path], task: str | None = None) -> Recipe:
+def plan(roots: list[Path], task: str | None = None) -> Plan:
     """Find Tiny-ImageNet below the roots (directories, or the archive itself). Raises FileNotFoundError, ValueError."""
-    found = find_archive(
-        "tinyimagenet", roots, folder="tiny-imagenet-200", marks=("wnids.txt",),
+    found = find_place(
+        "tinyimagenet", roots, folders=("tiny-imagenet-200",), marks=("wnids.txt",),
         archives=("tiny-imagenet-200.zip", "tiny-imagenet-20.zip"), layout=LAYOUT, origin=ORIGIN,
     )  # fmt: skip
     source = Source((found,), _WANTED)
-
-    return Recipe("tinyimagenet", source.location, source.identity(), lambda: _plan(source), source.photographs)
-
-
-def download(root: Path) -> None:
-    """Fetch the archive (248 MB) into the root. Raises as `fetch` does."""
-    fetch(ORIGIN, root / "tiny-imagenet-200.zip", of_digest(MD5))
-
-
-def _plan(source: Source) -> Plan:
     prefix = source.top(("wnids.txt", "val/val_annotations.txt"), LAYOUT)
     with source.reader() as read:
         wnids = sorted(read(f"{prefix}wnids.txt").decode(errors="replace").split())
@@ -58,8 +48,14 @@ def _plan(source: Source) -> Plan:
         validation[wnid] = sorted(prefix + image for image in shuffled[:held_out])
         train[wnid] = sorted(prefix + image for image in shuffled[held_out:])
     test = _test_images(source, prefix, wnids, annotations)
-    splits = {"train": SplitPlan.of(train, 2), "validation": SplitPlan.of(validation, 1), "test": SplitPlan.of(test, 1)}
-    return Plan(published_name("tinyimagenet", len(wnids), len(wnids) == PUBLISHED_CLASSES), 3, splits)
+    splits = {"train": SplitPlan(train, 2), "validation": SplitPlan(validation, 1), "test": SplitPlan(test, 1)}
+    name = published_name("tinyimagenet", len(wnids), len(wnids) == PUBLISHED_CLASSES)
+    return Plan(name, 3, splits, source.location, source.identity(), source.photographs)
+
+
+def download(root: Path) -> None:
+    """Fetch the archive (248 MB) into the root. Raises as `fetch` does."""
+    fetch(ORIGIN, root / "tiny-imagenet-200.zip", of_digest(MD5))
 
 
 def _training_images(source: Source, wnids: list[str]) -> dict[str, list[str]]:

@@ -7,7 +7,6 @@ does not repeat it.
 import os
 import re
 from dataclasses import dataclass
-from hashlib import blake2b
 from pathlib import Path
 from urllib.parse import parse_qsl, unquote
 
@@ -21,7 +20,7 @@ OPTIONS = {"region": r"[A-Za-z0-9_-]+", "endpoint_override": rf"(https?://)?{_HO
 """Query parameter -> pattern of its decoded value; the names are those of `pyarrow.fs.FileSystem.from_uri`. A web
 address has none: its query could be a signature."""
 
-_ANY = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/.*", re.DOTALL)  # not C:/
+_ANY = re.compile(r"(^|/)[A-Za-z][A-Za-z0-9+.-]+:/")  # not C:/; or one that was made an absolute path
 _PART = r"(?!\.{1,2}(/|$))[A-Za-z0-9._~=+!(),%;&$'* -]+"  # of a path: neither . nor .., and no @
 _BUCKET = r"[a-z0-9][a-z0-9._-]{1,200}[a-z0-9]"
 _DIGEST = r"(#sha256=(?P<sha256>[0-9A-Fa-f]{64}))?"
@@ -37,16 +36,17 @@ LONGEST = 100  # characters of the name of a local copy
 class Address:
     """An archive, or a prefix of an object store.
 
-    scheme: s3, gs, http or https.  host: the bucket (of gs: anonymous@bucket, read without credentials), or the server
-    with its port.  path: without the first slash; of a prefix "" (the whole bucket) or with a slash at its end.
-    sha256: the content's digest, 64 lower-case hexadecimal digits, or None.
+    uri: without the digest.  scheme: s3, gs, http or https.  host: the bucket (of gs: anonymous@bucket, read without
+    credentials), or the server with its port.  path: without the first slash; of a prefix "" (the whole bucket) or with
+    a slash at its end.  sha256: the content's digest, 64 lower-case hexadecimal digits, or None.
     """
 
+    uri: str
     scheme: str
     host: str
     path: str
-    options: tuple[tuple[str, str], ...] = ()
-    sha256: str | None = None
+    options: dict[str, str]
+    sha256: str | None
 
     @property
     def is_web(self) -> bool:
@@ -59,12 +59,6 @@ class Address:
     @property
     def bucket(self) -> str:
         return self.host.removeprefix("anonymous@")
-
-    @property
-    def uri(self) -> str:
-        """The URI without the digest."""
-        query = "&".join(f"{name}={value}" for name, value in self.options)
-        return f"{self.scheme}://{self.host}/{self.path}{f'?{query}' if query else ''}"
 
     def pinned(self, sha256: str) -> str:
         """The URI with this digest."""
@@ -80,25 +74,32 @@ class Address:
     def stem(self) -> str:
         return self.name if self.is_prefix else Path(self.name).stem
 
-    def key(self, version: str | None) -> str:
-        """24 hexadecimal digits that stand for this URI and this version of its content."""
-        return blake2b(repr((self.uri, version)).encode(), digest_size=12).hexdigest()
+
+def local_path(place: str | os.PathLike, what: str) -> Path:
+    """The absolute path of `place`, with ~ expanded.
+
+    Raises ValueError for a URI, without repeating it, as it may hold a secret.
+    """
+    if is_uri(place):
+        raise ValueError(f"{what} is a URI, which is not repeated here; a file or directory of this machine is needed")
+    return Path(os.path.expanduser(place)).absolute()
 
 
 def is_uri(place: str | os.PathLike) -> bool:
     """Whether a place is a URI and not a path of this machine."""
-    return _ANY.match(os.fspath(place)) is not None and not Path(place).exists()
+    return _ANY.search(os.fspath(place)) is not None and not Path(place).exists()
 
 
 def parse(uri: str | os.PathLike, what: str = "the data root") -> Address:
     """Parse and check a URI. Raises ValueError, whose message begins with `what` and does not repeat the URI."""
     match = _STORE.fullmatch(os.fspath(uri)) or _WEB.fullmatch(os.fspath(uri))
     parts = match.groupdict() if match else {}
-    options = parse_qsl(parts.get("query") or "", keep_blank_values=True)
-    unknown = [name for name, value in options if not re.fullmatch(OPTIONS.get(name, "(?!)"), value)]
-    if not match or unknown or ("region" in dict(options) and parts["scheme"] == "gs"):
+    options = dict(parse_qsl(parts.get("query") or "", keep_blank_values=True))
+    unknown = [name for name, value in options.items() if not re.fullmatch(OPTIONS.get(name, "(?!)"), value)]
+    if not match or unknown or ("region" in options and parts["scheme"] == "gs"):
         raise ValueError(
             f"{what} is a URI that is not allowed. It is not repeated here, as it may hold a secret. Allowed: {ALLOWED}"
         )
     sha256 = parts["sha256"] and parts["sha256"].lower()
-    return Address(parts["scheme"].lower(), parts["host"], parts["path"], tuple(sorted(options)), sha256)
+    address = os.fspath(uri).partition("#")[0]
+    return Address(address, parts["scheme"].lower(), parts["host"], parts["path"], options, sha256)

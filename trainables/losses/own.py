@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from trainables.losses.loss import PAIR, Loss
+from trainables.losses.registry import PAIR, Loss
 from trainables.own import blamed, imported, kind_of
 
 TRIED = (16, 8)  # b, d of the random batch on which a function is tried once

@@ -164,22 +164,13 @@ def _similarities(z: Tensor) -> Tensor:
     return cosines(z, z)
 
 
-def _euclidean(similarities: Tensor) -> Tensor:
-    return (2 - 2 * similarities).clamp(min=SMALLEST_SQUARED_DISTANCE).sqrt()
-
-
-def _cosine(similarities: Tensor) -> Tensor:
-    return 1 - similarities
-
-
-_DISTANCES = {"euclidean": _euclidean, "cosine": _cosine}
-
-
 def _distances(similarities: Tensor, distance: str) -> Tensor:
     """Distances [n, m], the paper's M, from the similarities [n, m] of unit rows."""
-    if distance not in _DISTANCES:
-        raise ValueError(f"distance is {distance!r}; one of {', '.join(_DISTANCES)} is expected")
-    return _DISTANCES[distance](similarities)
+    if distance == "euclidean":
+        return (2 - 2 * similarities).clamp(min=SMALLEST_SQUARED_DISTANCE).sqrt()
+    if distance == "cosine":
+        return 1 - similarities
+    raise ValueError(f"distance is {distance!r}; one of euclidean, cosine is expected")
 
 
 def _pairs(labels: Tensor) -> tuple[Tensor, Tensor]:

@@ -42,11 +42,12 @@ def linear_probe(
     without spread becomes 0.  seed: of the initial weights and of the shuffling.
     Raises ValueError for other shapes, features that are not finite, labels out of range, settings not positive.
     """
-    train, test = torch.as_tensor(train_features), torch.as_tensor(test_features)
-    check_features(train, test)
+    x, x_test = torch.as_tensor(train_features), torch.as_tensor(test_features)
     y, y_test = as_numbers(train_labels, test_labels)
+    _check(x, y, x_test, y_test, {"epochs": epochs, "steps": steps, "batch_size": batch_size}, learning_rate)
+    y, y_test = (labels.to(x.device, torch.int64) for labels in (y, y_test))
     accuracies = linear_probes(
-        train[None], y, test[None], y_test,
+        x[None], y, x_test[None].to(x.device), y_test,
         epochs=epochs, steps=steps, batch_size=batch_size, learning_rate=learning_rate, standardised=standardised,
         seed=seed,
     )  # fmt: skip
@@ -61,24 +62,24 @@ def linear_probes(
     """The accuracies that `linear_probe` gives for each member's features, by one stack of classifiers.
 
     All members start from the same weights and see the same batches, as they would alone with equal seeds. The host
-    waits only for the labels.
-    train_features, test_features: [members, n, d] floating point, on one device.  The rest is as in `linear_probe`, the
-    same for all members. Returns float64 [members] on the features' device, NaN for a member with features that are not
-    finite. Raises ValueError as `linear_probe` for all else."""
-    _check_settings(epochs, steps, batch_size, learning_rate)
-    device = train_features.device
-    y, y_test, classes = checked_splits(train_features, train_labels, test_features, test_labels)
-    if int(y_test.max()) >= classes:
-        raise ValueError(f"test_labels reach {int(y_test.max())}; the training labels reach {classes - 1} only")
-    generator = torch.Generator(device=device).manual_seed(seed)
-    x, x_test = (features.to(device, torch.float32) for features in (train_features, test_features))
+    waits only for the number of classes.
+    train_features, test_features: [members, n, d] floating point.  train_labels, test_labels: int64 [n].  All are on
+    one device and not checked. The rest is as in `linear_probe`, the same for all members. Returns float64 [members] on
+    the device, NaN for a member with features that are not finite."""
+    generator = torch.Generator(device=train_features.device).manual_seed(seed)
+    x, x_test = train_features.float(), test_features.float()
     if standardised:
         x, x_test = _standardised(x, x_test)
     epochs = max(epochs, math.ceil(steps / math.ceil(x.shape[1] / batch_size)))
-    weights = fit(_with_ones(x), y, classes, epochs, batch_size, learning_rate, generator)
-    accuracies = (torch.bmm(_with_ones(x_test), weights).argmax(2) == y_test).double().mean(1)
-    finite = train_features.isfinite().all(2).all(1) & test_features.isfinite().all(2).all(1).to(device)
-    return accuracies.masked_fill(~finite, math.nan)
+    classes = int(train_labels.max()) + 1
+    weights = fit(_with_ones(x), train_labels, classes, epochs, batch_size, learning_rate, generator)
+    accuracies = (torch.bmm(_with_ones(x_test), weights).argmax(2) == test_labels).double().mean(1)
+    return accuracies.masked_fill(~all_finite(train_features, test_features), math.nan)
+
+
+def all_finite(*several: Tensor) -> Tensor:
+    """Whether a member's features [members, n, d] are finite in all of them: bool [members]."""
+    return torch.stack([features.isfinite().all(2).all(1) for features in several]).all(0)
 
 
 def fit(
@@ -90,7 +91,8 @@ def fit(
     bound = 1 / math.sqrt(inputs - 1)  # torch.nn.Linear's initial range, for weights and bias
     start = torch.empty(inputs, classes, dtype=x.dtype, device=x.device).uniform_(-bound, bound, generator=generator)
     weights = start.repeat(members, 1, 1)
-    moments = torch.zeros_like(weights), torch.zeros_like(weights)
+    first, second = torch.zeros_like(weights), torch.zeros_like(weights)  # Adam's moments
+    beta_1, beta_2 = ADAM_BETAS
     minus_one = torch.full((members, batch_size, 1), -1.0, dtype=x.dtype, device=x.device)
     step = 0
     for _ in range(epochs):
@@ -102,33 +104,16 @@ def fit(
             slopes.scatter_add_(2, targets, minus_one[:, : len(rows)])
             slopes.div_(len(rows))
             gradient = torch.bmm(batch.transpose(1, 2), slopes)
-            _adam_step(weights, gradient, moments, step, learning_rate)
+            first.lerp_(gradient, 1 - beta_1)
+            second.mul_(beta_2).addcmul_(gradient, gradient, value=1 - beta_2)
+            scale = second.sqrt().div_(math.sqrt(1 - beta_2**step)).add_(ADAM_EPSILON)
+            weights.addcdiv_(first, scale, value=-learning_rate / (1 - beta_1**step))
     return weights
 
 
-def _adam_step(
-    weights: Tensor, gradient: Tensor, moments: tuple[Tensor, Tensor], step: int, learning_rate: float
-) -> None:
-    """Adam's update number `step` (from 1) of weights and moments, in place."""
-    first, second = moments
-    beta_1, beta_2 = ADAM_BETAS
-    first.lerp_(gradient, 1 - beta_1)
-    second.mul_(beta_2).addcmul_(gradient, gradient, value=1 - beta_2)
-    scale = second.sqrt().div_(math.sqrt(1 - beta_2**step)).add_(ADAM_EPSILON)
-    weights.addcdiv_(first, scale, value=-learning_rate / (1 - beta_1**step))
-
-
-def _check_settings(epochs: int, steps: int, batch_size: int, learning_rate: float) -> None:
-    for name, value, least in (("epochs", epochs, 1), ("steps", steps, 0), ("batch_size", batch_size, 1)):
-        if value < least or value % 1:
-            raise ValueError(f"{name} is {value}; a whole number from {least} on is expected")
-    if not 0 < learning_rate < math.inf:
-        raise ValueError(f"learning_rate is {learning_rate}; a finite number above 0 is expected")
-
-
-def check_features(train_features: Tensor, test_features: Tensor) -> None:
-    """Raises ValueError for features that are not finite floating point [n, d], n and d from 1 on."""
-    for name, features in {"train": train_features, "test": test_features}.items():
+def _check(x: Tensor, y: Tensor, x_test: Tensor, y_test: Tensor, counts: dict[str, int], learning_rate: float) -> None:
+    """Raise ValueError as `linear_probe` says."""
+    for name, features, labels in (("train", x, y), ("test", x_test, y_test)):
         if features.ndim != 2 or not features.is_floating_point() or 0 in features.shape:
             raise ValueError(
                 f"{name}_features are {features.dtype} of shape {tuple(features.shape)}; "
@@ -136,35 +121,24 @@ def check_features(train_features: Tensor, test_features: Tensor) -> None:
             )
         if lost := int((~features.isfinite()).sum()):
             raise ValueError(f"{name}_features are not finite: {lost} of {features.numel()}")
-
-
-def checked_splits(
-    train_features: Tensor, train_labels: Tensor, test_features: Tensor, test_labels: Tensor
-) -> tuple[Tensor, Tensor, int]:
-    """The labels of both splits on the training features' device, and the number of classes of the training split.
-
-    Features are [members, n, d]; ValueError if their d differs, and for labels that are not [n] integers from 0 on."""
-    if train_features.shape[2] != test_features.shape[2]:
+        if labels.shape != features.shape[:1] or labels.is_floating_point() or labels.is_complex():
+            raise ValueError(
+                f"{name}_labels are {labels.dtype} of shape {tuple(labels.shape)}; "
+                f"integers of shape [{len(features)}] are expected"
+            )
+        if labels.min() < 0:
+            raise ValueError(f"{name}_labels reach down to {int(labels.min())}; classes are numbered from 0 on")
+    if x.shape[1] != x_test.shape[1]:
         raise ValueError(
-            f"train_features have {train_features.shape[2]} dimensions, test_features {test_features.shape[2]}; they "
-            "must agree"
+            f"train_features have {x.shape[1]} dimensions, test_features {x_test.shape[1]}; they must agree"
         )
-    device = train_features.device
-    y = checked_labels("train", train_labels, train_features.shape[1], device)
-    y_test = checked_labels("test", test_labels, test_features.shape[1], device)
-    return y, y_test, int(y.max()) + 1
-
-
-def checked_labels(name: str, labels: Tensor, n: int, device: torch.device) -> Tensor:
-    """Labels int64 [n] on the device; ValueError for others than [n] integers from 0 on."""
-    labels = torch.as_tensor(labels, device=device)
-    if labels.shape != (n,) or labels.is_floating_point() or labels.is_complex():
-        raise ValueError(
-            f"{name}_labels are {labels.dtype} of shape {tuple(labels.shape)}; integers of shape [{n}] are expected"
-        )
-    if labels.min() < 0:
-        raise ValueError(f"{name}_labels reach down to {int(labels.min())}; classes are numbered from 0 on")
-    return labels.long()
+    if int(y_test.max()) > int(y.max()):
+        raise ValueError(f"test_labels reach {int(y_test.max())}; the training labels reach {int(y.max())} only")
+    for name, value in counts.items():
+        if value < (name != "steps") or value % 1:
+            raise ValueError(f"{name} is {value}; a whole number from {int(name != 'steps')} on is expected")
+    if not 0 < learning_rate < math.inf:
+        raise ValueError(f"learning_rate is {learning_rate}; a finite number above 0 is expected")
 
 
 def _standardised(x: Tensor, x_test: Tensor) -> tuple[Tensor, Tensor]:

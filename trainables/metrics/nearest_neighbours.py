@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from trainables.metrics.linear_probe import checked_splits
+from trainables.metrics.linear_probe import all_finite
 
 NEIGHBOURS = 20
 TEMPERATURE = 0.07  # Wu et al., sec. 3.4
@@ -19,34 +19,29 @@ AT_ONCE = 2**25  # similarities in memory, 128 MB
 
 
 @torch.no_grad()
-def knn_accuracies(
-    train_features: Tensor, train_labels: Tensor, test_features: Tensor, test_labels: Tensor, *, k: int = NEIGHBOURS,
-    temperature: float = TEMPERATURE,
-) -> Tensor:  # fmt: skip
-    """Accuracies, float64 [members], on the test features of the weighted vote of the k nearest training features, by
-    cosine similarity. Of equal votes the lowest label wins. The host waits for labels alone.
+def knn_accuracies(train_features: Tensor, train_labels: Tensor, test_features: Tensor, test_labels: Tensor) -> Tensor:
+    """Accuracies, float64 [members], on the test features of the weighted vote of the NEIGHBOURS nearest training
+    features (all, where there are fewer), by cosine similarity. Of equal votes the lowest label wins. The host waits
+    for the number of classes alone.
 
-    train_features, test_features: [members, n, d] floating point, on one device, computed in float32.  train_labels,
-    test_labels: [n] integers from 0 on, the same for all members.  k: neighbours that vote; all training features where
-    there are fewer.  temperature: of the weights exp(similarity / temperature), above 0.
-    NaN for a member with features that are not finite. Raises ValueError for features of different dimensions and
-    labels below 0."""
-    y, y_test, classes = checked_splits(train_features, train_labels, test_features, test_labels)
+    train_features, test_features: [members, n, d] floating point, computed in float32.  train_labels, test_labels:
+    int64 [n] from 0 on, the same for all members.  All are on one device and not checked. NaN for a member with
+    features that are not finite."""
+    classes = int(train_labels.max()) + 1
     accuracies = [
-        (_voted(x, y, x_test, classes, k, temperature) == y_test).double().mean()
+        (_voted(x, train_labels, x_test, classes) == test_labels).double().mean()
         for x, x_test in zip(train_features, test_features)
     ]
-    finite = train_features.isfinite().all(2).all(1) & test_features.isfinite().all(2).all(1)
-    return torch.stack(accuracies).masked_fill(~finite, math.nan)
+    return torch.stack(accuracies).masked_fill(~all_finite(train_features, test_features), math.nan)
 
 
-def _voted(x: Tensor, y: Tensor, x_test: Tensor, classes: int, k: int, temperature: float) -> Tensor:
-    """The classes [m] of x_test [m, d] by the vote of their k nearest neighbours among x [n, d] with labels y [n]."""
+def _voted(x: Tensor, y: Tensor, x_test: Tensor, classes: int) -> Tensor:
+    """The classes [m] of x_test [m, d] by the vote of their nearest neighbours among x [n, d] with labels y [n]."""
     x, x_test = (F.normalize(features.float(), dim=1) for features in (x, x_test))
     voted = []
     for rows in x_test.split(max(1, AT_ONCE // len(x))):
-        similarities, nearest = (rows @ x.T).topk(min(k, len(x)), dim=1)  # [rows, k] each
-        weights = torch.exp((similarities - 1) / temperature)  # at most 1, up to rounding
+        similarities, nearest = (rows @ x.T).topk(min(NEIGHBOURS, len(x)), dim=1)  # [rows, k] each
+        weights = torch.exp((similarities - 1) / TEMPERATURE)  # at most 1, up to rounding
         votes = weights.new_zeros(len(rows), classes).scatter_add_(1, y[nearest], weights)
         voted.append(votes.argmax(1))
     return torch.cat(voted)

@@ -12,6 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from trainables.datasets.ground_truth import LISTS, checked_positions
+
 Labels = Tensor | np.ndarray | Sequence[int] | Sequence[str]
 
 SCORES = ("r_map", "map_at_r", "precision_at_1", "r_precision")
@@ -24,14 +26,13 @@ POSITIONS = 2**26
 # a CPU's cache wants small blocks (a quarter faster than 64 MB), a GPU large ones
 BLOCK_BYTES = {"cpu": 16 * 2**20, "gpu": 256 * 2**20}
 
-LISTS = ("easy", "hard", "junk")
-LEVELS = {"easy": ("easy", "junk hard"), "medium": ("easy hard", "junk"), "hard": ("hard", "junk easy")}
-"""Level of revisited Oxford and Paris -> (lists that count as positive, lists that are taken out of the ranking)."""
+LEVELS = {"easy": ["easy"], "medium": ["easy", "hard"], "hard": ["hard"]}
+"""Level of revisited Oxford and Paris -> the lists that count as positive. The others are taken out of the ranking."""
 
 
 @torch.no_grad()
 def retrieval_scores(
-    embeddings: Tensor | np.ndarray, labels: Labels, *, recall_at: Sequence[int] = (), block_bytes: int | None = None
+    embeddings: Tensor | np.ndarray, labels: Labels, *, recall_at: Sequence[int] = ()
 ) -> dict[str, float]:
     """Mean retrieval scores over all images that have another image of their class; neighbours ranked by cosine.
 
@@ -39,14 +40,14 @@ def retrieval_scores(
     its cosine with everything is 0.
     embeddings: [N, d] floating point, a tensor on any device or an array; normalised here, half precision in float32.
     labels: [N] integers or strings (tensor, array or list).  recall_at: numbers of neighbours k, 1 <= k < N, each of
-    which adds a score.  block_bytes: working memory of a block on the embeddings' device; changes no score.
+    which adds a score.
     Returns floats in [0, 1]: "r_map" (the paper's R-mAP, the mean of AP-topR), "map_at_r" (Musgrave's MAP@R),
     "precision_at_1", "r_precision", and "recall_at_<k>", the share of queries with an image of their class among the k
-    nearest others. Raises ValueError for other shapes or kinds, embeddings that are not finite, no two equal labels,
-    block_bytes below 1, k that is not an integer of 1 to N - 1."""
+    nearest others. Raises ValueError for other shapes or kinds, embeddings that are not finite, no two equal labels, k
+    that is not an integer of 1 to N - 1."""
     embeddings = torch.as_tensor(embeddings)
     _check_embeddings(embeddings)
-    retrieval = Retrieval(labels, len(embeddings), embeddings.device, recall_at=recall_at, block_bytes=block_bytes)
+    retrieval = Retrieval(labels, len(embeddings), embeddings.device, recall_at=recall_at)
     return dict(zip(retrieval.names, retrieval.scores(embeddings).tolist(), strict=True))
 
 
@@ -54,18 +55,12 @@ class Retrieval:
     """`retrieval_scores` for several networks' embeddings of the same images, without waiting for any of them.
 
     Everything that depends on the labels alone is computed once, by the constructor.
-    labels, recall_at, block_bytes: as in `retrieval_scores`, with the same errors.  images: N.  device: that of the
-    embeddings.  names: the scores' names, in order.
+    labels, recall_at: as in `retrieval_scores`, with the same errors.  images: N.  device: that of the embeddings.
+    names: the scores' names, in order.
     """
 
-    def __init__(
-        self, labels: Labels, images: int, device: torch.device, *, recall_at: Sequence[int] = (),
-        block_bytes: int | None = None,
-    ):  # fmt: skip
-        usual = BLOCK_BYTES["cpu" if device.type == "cpu" else "gpu"]
-        self._block_bytes = usual if block_bytes is None else block_bytes
-        if self._block_bytes < 1:
-            raise ValueError(f"block_bytes is {block_bytes}; a positive number of bytes is expected")
+    def __init__(self, labels: Labels, images: int, device: torch.device, *, recall_at: Sequence[int] = ()):
+        self._block_bytes = BLOCK_BYTES["cpu" if device.type == "cpu" else "gpu"]
         self._classes, self._relevant = _classes(labels, images, device)
         for k in recall_at:
             if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k < images:
@@ -142,19 +137,17 @@ def revisited_map(similarities: Tensor, ground_truth: Sequence[Mapping[str, Sequ
         raise ValueError("similarities are not finite")
     scores: dict[str, list[float]] = {level: [] for level in LEVELS}
     for query, (row, lists) in enumerate(zip(similarities, ground_truth)):
-        kinds = _kinds(lists, query, len(row))[row.sort(descending=True, stable=True).indices.cpu()]  # in the ranking
-        for level, (positive, junk) in LEVELS.items():
-            kept = kinds[~torch.isin(kinds, _numbers(junk))]
-            wanted = torch.isin(kept, _numbers(positive))
+        checked = checked_positions(lists, len(row), f"query {query}")
+        positions = {name: torch.from_numpy(listed) for name, listed in checked.items()}
+        ranking = row.sort(descending=True, stable=True).indices.cpu()
+        for level, positive in LEVELS.items():
+            junk = torch.cat([positions[name] for name in LISTS if name not in positive])
+            wanted = torch.isin(ranking[~torch.isin(ranking, junk)], torch.cat([positions[name] for name in positive]))
             if wanted.any():
                 scores[level].append(_revisited_ap(wanted))
     if empty := [level for level, found in scores.items() if not found]:
         raise ValueError(f"no query has a positive at the level {empty[0]!r}")
     return {f"{level}_map": sum(found) / len(found) for level, found in scores.items()}
-
-
-def _numbers(lists: str) -> Tensor:
-    return torch.tensor([LISTS.index(name) + 1 for name in lists.split()])
 
 
 def _revisited_ap(wanted: Tensor) -> float:
@@ -163,21 +156,6 @@ def _revisited_ap(wanted: Tensor) -> float:
     found = torch.arange(len(ranks), dtype=torch.float64)  # positives before each of them
     before = torch.where(ranks > 0, found / ranks, 1.0)
     return ((before + (found + 1) / (ranks + 1)) / 2).mean().item()
-
-
-def _kinds(lists: Mapping[str, Sequence[int]], query: int, images: int) -> Tensor:
-    """The list, as its position in LISTS from 1 on, of each image [images]; 0 without one."""
-    kinds = torch.zeros(images, dtype=torch.int64)
-    for kind, name in enumerate(LISTS, start=1):
-        positions = torch.as_tensor(lists[name]).reshape(-1)
-        if not len(positions):  # an empty list has no integer type
-            continue
-        if positions.is_floating_point() or positions.min() < 0 or positions.max() >= images:
-            raise ValueError(f"query {query}: {name} has a position that is not an integer of 0 to {images - 1}")
-        if kinds[positions.long()].any():
-            raise ValueError(f"query {query}: an image is in two of the lists easy, hard and junk")
-        kinds[positions.long()] = kind
-    return kinds
 
 
 def _check_embeddings(embeddings: Tensor) -> None:

@@ -21,7 +21,7 @@ def library_network(name: str, channels: int, image_size: int, pretrained: bool 
     """The library's network without its classifier: images [b, channels, h, w] -> features [b, d].
 
     pretrained: with the weights that timm publishes under the name, which it fetches once a machine; torchvision's are
-        those of `weights.imagenet_weights`.
+        those of `weights.read_weights`.
     Raises ValueError for a library that is not installed, an unknown name and a network that does not fit the images.
     """
     library, model = _library(name), name.partition(":")[2]
@@ -56,14 +56,9 @@ def _torchvision(net: nn.Module, channels: int) -> nn.Module:
     linear = [name for name, part in net.named_modules() if isinstance(part, nn.Linear)]
     if not linear:
         raise ValueError("it ends in no linear layer")
-    _replace(net, linear[-1], nn.Identity())
+    net.set_submodule(linear[-1], nn.Identity())
     if channels != 3:
         name, first = next((name, part) for name, part in net.named_modules() if isinstance(part, nn.Conv2d))
         shape = (first.out_channels, first.kernel_size, first.stride, first.padding)
-        _replace(net, name, nn.Conv2d(channels, *shape, bias=first.bias is not None))
+        net.set_submodule(name, nn.Conv2d(channels, *shape, bias=first.bias is not None))
     return net
-
-
-def _replace(net: nn.Module, name: str, part: nn.Module) -> None:
-    above, _, last = name.rpartition(".")
-    setattr(net.get_submodule(above), last, part)

@@ -159,8 +159,7 @@ def build_network(
     projection: False: the head is the identity or linear (metric learning); True: it is the projection head.
     embedding: dimension of the embedding; 0: that of the features, or the projection's usual 64.
     activation: of the projection, one of `heads.ACTIVATIONS`.
-    projector: widths of a `heads.perceptron` that replaces the usual projection, the embedding's dimension last; ():
-        the usual one.
+    projector: widths of layers that replace the usual projection, see `head_of`; () for the usual one.
     normalised: whether its embeddings are unit vectors.
     weights: "none", "imagenet" or a file, see `read_weights`, or an `Embedder`'s state dict; loaded completely, else
         ValueError. The head keeps its seeded weights unless the file has the same head. A library's weights get their
@@ -170,39 +169,26 @@ def build_network(
     if ":" not in name and name not in NETWORKS:
         known = f"one of {sorted(NETWORKS)}, timm:NAME, torchvision:NAME, or module:function for your own"
         raise ValueError(f"network {name!r}: {known}")
-    head = partial(
-        head_of, activation=activation if projection else None, embedding=embedding, projector=tuple(projector)
-    )
-    state, source = (
-        (read_weights(name, weights, image_size), weights) if isinstance(weights, str) else (weights, "given")
-    )
+    given = not isinstance(weights, str)
+    state = weights if given else read_weights(name, weights, image_size)
     standardise = None if state is None else standardisation(name, state)
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(int(seed))  # torch.manual_seed would seed the other devices' generators too
-        model, may_miss = _untrained(name, channels if standardise is None else 3, image_size, head)
+        build = NETWORKS.get(name) or partial(_own, name)
+        trunk, features = build(channels if standardise is None else 3, image_size)
+        activation = activation if projection else None
+        head = head_of(features, activation=activation, embedding=embedding, projector=projector)
+        if name == "resnet50_xbm" and isinstance(head, nn.Linear):  # research-xbm, modeling/heads/linear_norm.py
+            nn.init.kaiming_normal_(head.weight, mode="fan_out")
+            nn.init.zeros_(head.bias)
+        model = Embedder(trunk, head, normalised)
         if state is not None:
             model.standardise = standardise or nn.Identity()
-            load_weights(model, state, source, may_miss)
+            on_top = ("head.", "standardise.", *(["trunk.avgpool.p"] if name == "resnet18_gem" else []))
+            load_weights(model, state, "given" if given else weights, may_miss=on_top)
     if ":" in name and not is_librarys(name):
         model.memory_format = torch.contiguous_format  # any module takes it; `Tensor.view` refuses channels_last
-    model.normalised = normalised
     return model
-
-
-def _untrained(
-    name: str, channels: int, image_size: int, head: "partial[nn.Module | None]"
-) -> tuple[Embedder, tuple[str, ...]]:
-    """The network from scratch, and the name prefixes of the layers put on top of it, which weights may lack.
-
-    head: `head_of` with all arguments but the number of features.
-    """
-    trunk, features = (NETWORKS.get(name) or partial(_own, name))(channels, image_size)
-    gem = ("trunk.avgpool.p",) if name == "resnet18_gem" else ()
-    on_top = head(features)
-    if name == "resnet50_xbm" and isinstance(on_top, nn.Linear):  # research-xbm, modeling/heads/linear_norm.py
-        nn.init.kaiming_normal_(on_top.weight, mode="fan_out")
-        nn.init.zeros_(on_top.bias)
-    return Embedder(trunk, on_top), ("head.", "standardise.", *gem)
 
 
 def _own(name: str, channels: int, image_size: int) -> tuple[nn.Module, int]:

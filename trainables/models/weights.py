@@ -14,17 +14,14 @@ from collections import Counter
 from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 from urllib.parse import urlparse
 
 import torch
 from torch import Tensor, nn
 
-from trainables.datasets.structure import local_path
+from trainables.datasets.uri import local_path
 from trainables.models.libraries import is_librarys, library_network, statistics
-
-if TYPE_CHECKING:
-    from torchvision.models import WeightsEnum
 
 IMAGENET = {"resnet18_gem": "ResNet18_Weights", "resnet50": "ResNet50_Weights", "resnet50_xbm": "ResNet50_Weights"}
 """The networks made of torchvision's layers, and torchvision's name for the weights that fit them."""
@@ -41,16 +38,6 @@ WRAPPED = ("network", "state_dict", "model_state_dict", "model", "teacher")
 State = dict[str, Tensor]
 
 log = logging.getLogger(__name__)
-
-
-def imagenet_weights(network: str) -> "WeightsEnum":
-    """torchvision's first version of the weights that fit a network of `IMAGENET`, or its own choice for
-    "torchvision:NAME"."""
-    from torchvision import models  # takes seconds, which other networks' trials need not spend
-
-    if is_librarys(network):
-        return models.get_model_weights(network.partition(":")[2]).DEFAULT
-    return getattr(models, IMAGENET[network]).IMAGENET1K_V1
 
 
 class Standardise(nn.Module):
@@ -102,7 +89,7 @@ def _is_ours(state: State) -> bool:
     return any(re.match(r"((module|_orig_mod|model)\.)*trunk\.", name) for name in state)
 
 
-def load_tensors(file: BinaryIO) -> Any:
+def load_tensors(file: str | Path | BinaryIO) -> Any:
     """Read a torch.save of tensors and plain types; runs no code. Raises OSError, and ValueError for other content."""
     try:
         return torch.load(file, map_location="cpu", weights_only=True)
@@ -176,10 +163,16 @@ def _timms(network: str, image_size: int) -> State:
 
 
 def _imagenet(network: str) -> State:
-    if network not in IMAGENET and not is_librarys(network):
+    """torchvision's first version for our networks, its own choice for "torchvision:NAME"."""
+    from torchvision import models  # takes seconds, which other networks' trials need not spend
+
+    if network in IMAGENET:
+        weights = getattr(models, IMAGENET[network]).IMAGENET1K_V1
+    elif is_librarys(network):
+        weights = models.get_model_weights(network.partition(":")[2]).DEFAULT
+    else:
         known = f"{sorted(IMAGENET)}, timm: and torchvision: networks"
         raise ValueError(f"weights 'imagenet' exist for {known}, not for network {network!r}")
-    weights = imagenet_weights(network)
     try:
         return weights.get_state_dict(progress=False, check_hash=True, map_location="cpu", weights_only=True)
     except Exception as error:  # no connection, an error page, a wrong checksum, a damaged copy
@@ -199,21 +192,15 @@ def _file(weights: str) -> State:
         )
     hint = "save one with torch.save(model.state_dict(), FILE)"
     try:
-        with path.open("rb") as file:
-            state = load_tensors(file)
+        state = load_tensors(path)
     except ValueError as error:
         raise ValueError(f"weights {weights!r}: not a state dict, {error}; {hint}") from error
     while isinstance(state, dict) and (key := next((k for k in WRAPPED if isinstance(state.get(k), dict)), None)):
         state = state[key]
-    odd = (
-        {type(state).__name__}
-        if not isinstance(state, dict) or not state
-        else {
-            f"{name!r}: {type(value).__name__}"
-            for name, value in state.items()
-            if not isinstance(name, str) or not isinstance(value, Tensor)
-        }
-    )
+    odd = {type(state).__name__}
+    if isinstance(state, dict) and state:
+        wrong = ((k, v) for k, v in state.items() if not isinstance(k, str) or not isinstance(v, Tensor))
+        odd = {f"{name!r}: {type(value).__name__}" for name, value in wrong}
     if odd:
         raise ValueError(f"weights {weights!r}: not a state dict of names and tensors, it has {min(odd)}; {hint}")
     return state

@@ -31,10 +31,9 @@ def check_training(
         unit, there = "training images", source.images("train")
     elif setup.dataset == "folder":
         unit += " (--task ssl needs none)"
-    for batch_size in batch_sizes:
-        check_batch_size(batch_size, setup.k, there, unit)
     setup = for_classes(setup, source.training_classes)
     for batch_size in batch_sizes:
+        check_batch_size(batch_size, setup.k, there, unit)
         if setup.images_seen < batch_size:
             raise ValueError(f"images_seen = {setup.images_seen}: less than one batch of {batch_size}")
         if setup.memory != "none":
@@ -54,9 +53,7 @@ def check_training(
         raise ValueError(
             f"test = 'split': {setup.dataset} has no test split; one of the benchmarks roxford5k and rparis6k is needed"
         )
-    model = network_of(setup, source.channels, seed=0, weights=setup.weights, normalised=True)  # downloads the weights
-    if not any(part.requires_grad for part in (model.trunk if setup.task == "ssl" else model).parameters()):
-        raise ValueError(f"network {setup.network!r}: it has no parameter that requires a gradient, one is needed")
+    network_of(setup, source.channels, seed=0, weights=setup.weights, normalised=True)  # downloads the weights
     rehearse(setup, min(batch_sizes), source.channels)
     log.info("%s", _noted(setup, source))
     return setup, source

@@ -83,15 +83,10 @@ class Replayed:
             if not is_of_recording(first):
                 raise first from None
             self.plain = True
-            self._reset_generator()
+            fresh = torch.Generator(self._generator.device)  # a recording that broke off leaves its own in that mode
+            fresh.set_state(self._generator.get_state())
+            self._generator.graphsafe_set_state(fresh)
             log.warning("the step cannot be recorded as a CUDA graph, and runs kernel by kernel: %s", first)
             return False
         self._graph = graph
         return True
-
-    def _reset_generator(self) -> None:
-        """Give the generator a copy of its state, because a recording that broke off leaves it in recording mode."""
-        if self._generator.device.type == "cuda":
-            fresh = torch.Generator(self._generator.device)
-            fresh.set_state(self._generator.get_state())
-            self._generator.graphsafe_set_state(fresh)

@@ -82,6 +82,7 @@ class Training:
             self.weights.copy_(torch.tensor([h[name] for name in self.loss.weights]))
         self.iteration = self.target = 0
         self.diverged = False
+        self.paused = False  # set by its owner; it is not trained further
         self.train_seconds = 0.0
         self.curve: list[Evaluation] = []
         self.best: dict[str, Tensor] | None = None
@@ -182,7 +183,7 @@ class Training:
     def state(self) -> dict:
         """The state from which a training resumes to the same result: only tensors and plain types."""
         return {
-            **self._identity(),
+            "identity": self._identity(),
             "model": self.model.state_dict(),
             "optimiser": self.optimiser.state_dict(),
             "memory": self.memory and self.memory.state_dict(),
@@ -196,10 +197,7 @@ class Training:
 
     def load_state(self, state: dict) -> None:
         """Resume from `state()`. Raises ValueError for the state of another training, naming what differs."""
-        told, own = (
-            {name: one.get(name) for name in ("data", "seed")} | one.get("setup", {}) | one.get("h", {})
-            for one in (state, self._identity())
-        )
+        told, own = state.get("identity", {}), self._identity()
         pairs = {name: (told.get(name, "absent"), own.get(name, "absent")) for name in own | told}
         if differs := [f"{name} {was!r}, not {is_now!r}" for name, (was, is_now) in pairs.items() if was != is_now]:
             raise ValueError(f"the state of another training: {', '.join(differs)}")
@@ -219,7 +217,7 @@ class Training:
         self.best = copy.deepcopy(state["best"])
 
     def _identity(self) -> dict:
-        return {"setup": asdict(self.setup), "data": self.data.name, "h": self.h, "seed": self.seed}
+        return asdict(self.setup) | self.h | {"data": self.data.name, "seed": self.seed}
 
     @property
     def recordable(self) -> bool:

@@ -60,14 +60,13 @@ class Member:
     left_out: str = ""  # the images of its data that do not decode, in words
     began: float = math.nan  # the start on the monotonic clock
     due: float = math.inf  # when the next state is saved
-    arrived: bool = False  # its saved state is already where it is to pause
     report: dict | None = None  # the latest
     troubles: dict[str, str] = field(default_factory=dict)  # see TROUBLES
 
     def start(self, checkpoint_seconds: float) -> None:
         """The training starts now, perhaps anew."""
         self.began, self.started_at = time.monotonic(), datetime.now(UTC)
-        self.due, self.arrived = self.began + checkpoint_seconds, False
+        self.due = self.began + checkpoint_seconds
 
     def is_to_pause(self, training: Training) -> bool:
         """Whether its training has reached `until`, or the end if there is none."""
@@ -82,12 +81,13 @@ class Member:
 
     def ended(self, outcome: Outcome, unstored: dict | None) -> None:
         """Report the end of the training, or its pause."""
-        self.report = (self.report or {"images_seen": outcome.images_seen}) | {
-            "status": outcome.status, "test_score": outcome.test_score,
+        self.report = (self.report or {}) | {
+            "val_score": math.nan if outcome.val_score is None else outcome.val_score,
+            "images_seen": outcome.images_seen, "status": outcome.status, "test_score": outcome.test_score,
             LOOKS: [[look.images_seen, look.val_score] for look in outcome.curve],
         }  # fmt: skip
         if outcome.status == "failed":
-            self.report |= {"val_score": math.nan, "error": outcome.error, "failure_kind": outcome.failure_kind}
+            self.report |= {"error": outcome.error, "failure_kind": outcome.failure_kind}
         if unstored:
             self.report[UNSTORED] = unstored
 

@@ -48,11 +48,11 @@ def conclude(training: Any, test: dict[str, float], terms: dict[str, float]) -> 
     )  # fmt: skip
 
 
-def pause(training: Any) -> Outcome:
-    """The outcome of a pause after the latest evaluation; nothing is tested."""
+def pause(training: Any, error: str | None) -> Outcome:
+    """The outcome of a pause after the latest evaluation; nothing is tested. error: why no state was saved, or None."""
     best = training.best_evaluation
-    scores = named(best.scores, {})
-    return Outcome("stopped", best.val_score, None, scores, best_at=best.images_seen, **_so_far(training))
+    scores, so_far = named(best.scores, {}), _so_far(training)
+    return Outcome("stopped", best.val_score, None, scores, best_at=best.images_seen, error=error, **so_far)
 
 
 def _so_far(training: Any) -> dict[str, Any]:

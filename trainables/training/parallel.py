@@ -57,31 +57,30 @@ class Pack:
         self.configurations = list(configurations)
         self.waiting = deque(range(len(self.configurations)))
         self.running = {}
-        self.finished: set[int] = set()
         self._tested: dict[int, Outcome] = {}
         self._starting = 0
         self._caution = MOST  # limit of trainings at a time after errors, in this list
 
     @property
     def done(self) -> bool:
-        return len(self.finished) == len(self.configurations)
+        return not self.waiting and not self.running
 
     @property
     def at_once(self) -> int:
         """The number of trainings that share the device now."""
         return max(1, min(len(self.configurations), self._at_once or 1, self._caution))
 
-    def advance(self, but: Callable[[int], bool] = lambda index: False) -> dict[int, Evaluation]:
-        """Train each running training up to its next evaluation; returns index -> evaluation. Call `finish` if `done`.
+    def advance(self) -> dict[int, Evaluation]:
+        """Train each running training that is not paused up to its next evaluation; returns index -> evaluation. Call
+        `finish` if `done`.
 
-        but: index -> whether it is not trained further; asked about trainings that begin in this call too.
         If an error occurs while several run, half as many at a time start over, until the failing training runs alone.
         Then its error is raised, `culprit` names it, and the others run as many at a time as before. An error of the
         machine is raised at once.
         """
         try:
             self._fill()
-            indices = [index for index, one in self.running.items() if not one.done and not but(index)]
+            indices = [index for index, one in self.running.items() if not one.done and not one.paused]
             return dict(zip(indices, advance([self.running[index] for index in indices])))
         except (Exception, SystemExit) as error:
             if len(self.running) <= 1 or is_of_the_machine(error):
@@ -100,15 +99,12 @@ class Pack:
         raises an error, each is tested alone, so that only the failing ones raise it."""
         if index not in self._tested:
             self._test(index)
-        outcome = self._tested.pop(index)
-        self._spare.append(self.running.pop(index))
-        self.finished.add(index)
-        return outcome
+        self.release(index)
+        return self._tested.pop(index)
 
     def release(self, index: int) -> None:
         """Remove a running training that was saved to resume later, and reuse its buffers."""
         self._spare.append(self.running.pop(index))
-        self.finished.add(index)
 
     def _test(self, index: int) -> None:
         done = [other for other, training in self.running.items() if training.done and other not in self._tested]
@@ -129,7 +125,6 @@ class Pack:
             self.running.pop(index).wait()  # queued kernels use its memory; not kept for reuse, as its state is unknown
         if index in self.waiting:
             self.waiting.remove(index)
-        self.finished.add(index)
 
     def start(self, index: int) -> Training:
         """Start a waiting configuration on a spare training that fits it, or on a new one."""

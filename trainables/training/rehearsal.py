@@ -19,20 +19,18 @@ WEIGHT = 1e-6  # of each term in the step, so that it does not diverge
 UNTRAINED = {"weights": "none", "memory_start": 0, "probe_epochs": 1, "probe_steps": 0}  # fields that only take time
 
 
+@torch.random.fork_rng(devices=[])
 def rehearse(setup: Setup, batch_size: int, channels: int) -> None:
-    """Try a user's own network in a training of one step, with at most `batch_size` images, fewer if the loss allows.
+    """Try a user's own network: a step, an evaluation, and the state that it leaves, with at most `batch_size` images,
+    fewer if the loss allows.
 
     Raises ValueError naming the network, and what is wrong. Other networks are not tried.
     """
-    if ":" in setup.network:
-        least = 2 * setup.k if ":" not in setup.loss else -(-LOSS_BATCH // setup.k) * setup.k
-        with torch.random.fork_rng(devices=[]):
-            torch.default_generator.manual_seed(0)
-            _try_network(setup, min(least, batch_size), channels)
-
-
-def _try_network(setup: Setup, batch_size: int, channels: int) -> None:
-    """A step, an evaluation, and the state that it leaves, with as few images as the loss allows."""
+    if ":" not in setup.network:
+        return
+    torch.default_generator.manual_seed(0)
+    least = 2 * setup.k if ":" not in setup.loss else -(-LOSS_BATCH // setup.k) * setup.k
+    batch_size = min(least, batch_size)
     network, size = f"network {setup.network!r}", setup.image_size
     labels = torch.arange(batch_size // setup.k).repeat_interleave(2)
     images = torch.randint(256, (len(labels), channels, size, size), dtype=torch.uint8)

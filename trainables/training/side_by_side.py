@@ -35,15 +35,14 @@ def advance(trainings: Sequence[Training]) -> list[Evaluation]:
             for training in under_way:  # turn by turn: on a GPU their streams fill up evenly
                 if training.iteration < stops[training]:
                     training.step()
-        there = [training for training in under_way if training.iteration == training.target]
-        for training in there:
-            training.wait()
-        under_way = [training for training in under_way if training.iteration < training.target]
-        check(under_way)
-        there += [training for training in under_way if training.diverged]
-        under_way = [training for training in under_way if not training.diverged]
-        for training in there:
-            training.train_seconds += time.perf_counter() - started
+        for training in under_way:
+            if training.iteration == training.target:
+                training.wait()
+        check([training for training in under_way if training.iteration < training.target])
+        for training in under_way:
+            if training.diverged or training.iteration == training.target:
+                training.train_seconds += time.perf_counter() - started
+        under_way = [one for one in under_way if not one.diverged and one.iteration < one.target]
     return validate(trainings)
 
 

@@ -92,8 +92,7 @@ def _shares(store, token: str, name: str) -> str | None:
 def data_error(asked: Mapping) -> str | None:
     """The error of a training's weights and data on this machine; None where they are there or may be downloaded."""
     from trainables.datasets import DRAWN, check_source
-    from trainables.datasets.remote import held
-    from trainables.datasets.servers import survey
+    from trainables.datasets.remote import held, survey
     from trainables.datasets.uri import is_uri, parse
 
     dataset, root = asked["dataset"], asked["data_root"]

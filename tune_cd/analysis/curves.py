@@ -9,7 +9,7 @@ import pandas as pd
 from tune_cd.analysis.choices import signs
 from tune_cd.analysis.means import SETTING, means_over_seeds
 from tune_cd.analysis.parts import comparable
-from tune_cd.analysis.runs import counted, runs_of
+from tune_cd.analysis.runs import SEARCH, counted, runs_of
 from tune_cd.analysis.scores import score_column, searching
 
 Values = Sequence[float] | np.ndarray
@@ -118,17 +118,17 @@ def best_so_far(trials: pd.DataFrame, score: str = "val_score") -> pd.Series:
     """Best score of one search's completed trials after each trial in the order of asking, indexed by number from 1;
     NaN before the first.
 
-    If trials pause: after each run, as they ended, indexed by full trainings' worth of images. trials: rows of the
-    results table. Raises ValueError for trials of several studies or searches.
+    If trials pause: after each run, as they ended, indexed by full trainings' worth of images. Trainings of one setting
+    with several seeds are one trial, with their mean score. trials: rows of the results table. Raises ValueError for
+    trials of several studies, searches or search seeds.
     """
-    several = [name for name in ("study", "search") if trials[name].nunique() > 1]
+    several = [name for name in SEARCH if trials[name].nunique() > 1]
     if several:
         raise ValueError(
             f"trials of more than one {' and '.join(several)}: {trials[several].drop_duplicates().values.tolist()}"
         )
-    rows = counted(runs_of(trials))
-    pauses = bool(rows["pauses"].any())
-    rows = (_settings(rows) if pauses else rows).sort_values("ended_at" if pauses else "trial_index", kind="stable")
+    rows = _settings(counted(runs_of(trials)))
+    rows = rows.sort_values("ended_at" if rows["pauses"].any() else "trial_index", kind="stable")
     index = pd.Index(rows["share"].cumsum(), name="trials")
     if rows.empty:
         return pd.Series(index=index, name=score, dtype=float)

@@ -10,7 +10,7 @@ import pytest
 from replays import summary
 
 from tune_cd import results
-from tune_cd.analysis import best_so_far
+from tune_cd.analysis import best_so_far, curves_of
 from tune_cd.landscapes.ablation import A_TH, A_TH_COLUMNS, ABLATION, ABLATION_3D
 from tune_cd.landscapes.formulas import LANDSCAPES, PRINTED
 from tune_cd.landscapes.landscape import Table, from_table
@@ -193,6 +193,9 @@ def test_the_command_prints_tables_and_stores_trajectories(tmp_path, capsys):
         for row in rows.itertuples()
     }
     assert stored == {t.index: (t.h, t.value, t.reached, t.ended) for t in expected.trials}
+    [curve] = curves_of(rows.sample(frac=1, random_state=1))
+    assert curve.reached.tolist() == expected.curve.tolist(), "in the order of ending, not of asking"
+    assert [t.index for t in expected.trials] != list(range(6))
 
 
 def test_a_stored_grid_search_is_a_measured_grid(tmp_path):

@@ -11,6 +11,7 @@ from tune_cd.analysis.means import SETTING, means_over_seeds
 from tune_cd.analysis.parts import comparable
 from tune_cd.analysis.runs import SEARCH, counted, runs_of
 from tune_cd.analysis.scores import score_column, searching
+from tune_cd.results.rows import simulated_end
 
 Values = Sequence[float] | np.ndarray
 """The best so far of a search after each trial."""
@@ -192,7 +193,8 @@ def _landscapes(trials: pd.DataFrame) -> pd.Series:
 def _curve(rows: pd.DataFrame, low: float) -> Curve:
     """The curve of one search's rows, which have columns `landscape`, `told`, `reported` and `score`. low: the worst of
     its landscape, signed so that larger is better."""
-    rows = rows.sort_values(["ended_at", "trial_index"], kind="stable")
+    simulated = rows["config"].map(simulated_end).astype(float) if "config" in rows else np.nan
+    rows = rows.assign(simulated=simulated).sort_values(["ended_at", "simulated", "trial_index"], kind="stable")
     first, sign = rows.iloc[0], float(signs(rows)[0])
     told, low = (sign * rows["told"]).fillna(-np.inf).to_numpy(), sign * low
     held = np.maximum.accumulate(told)

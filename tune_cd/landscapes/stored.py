@@ -13,7 +13,7 @@ import numpy as np
 from tune_cd import results
 from tune_cd.landscapes.landscape import Landscape
 from tune_cd.landscapes.simulation import Trajectory, Trial
-from tune_cd.results.rows import DIGEST
+from tune_cd.results.rows import DIGEST, SIMULATED_END
 from tune_cd.results.writing import write_many
 
 
@@ -70,7 +70,8 @@ def _config(landscape: Landscape, how: Mapping) -> dict:
 
 
 def _row(trajectory: Trajectory, trial: Trial, landscape: Landscape, how: Mapping) -> dict:
-    config = _config(landscape, how) | {DIGEST: _config(landscape, {}), "started": trial.started, "ended": trial.ended}
+    clock = {"started": trial.started, SIMULATED_END: trial.ended}
+    config = _config(landscape, how) | {DIGEST: _config(landscape, {})} | clock
     search = "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in trajectory.method)
     return {
         "study": study_of(landscape),

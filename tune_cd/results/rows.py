@@ -40,6 +40,9 @@ DIGEST = "digest"
 """Key of a row's config for the fields that had an effect on the training, and their values in effect. Rows that agree
 in it are of one set-up; rows without it are compared by their whole config."""
 
+SIMULATED_END = "ended"
+"""Key of a replayed row's config for when the trial ended on its simulated clock: such rows have no times of day."""
+
 PACKAGES = ("tune_cd", "ray", "torch", "torchvision", "numpy")
 GIT_SECONDS = 5  # timeout of git; if the folder is too large or too far away, the commit is not recorded
 
@@ -62,6 +65,11 @@ def told_in(config: str) -> list[tuple[float, float]]:
     ours = isinstance(told, list) and all(isinstance(one, list) and len(one) == 2 for one in told)
     pairs = [(finite(length), finite(value)) for length, value in told] if ours else []
     return [(length, value) for length, value in pairs if length and value is not None]
+
+
+def simulated_end(config: str) -> float | None:
+    """When a replayed trial ended, see SIMULATED_END; None of other rows."""
+    return number_of(json.loads(config).get(SIMULATED_END))
 
 
 def earlier_runs(stored: Mapping[str, Any] | None) -> list[dict[str, Any]]:

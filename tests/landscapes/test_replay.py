@@ -209,6 +209,8 @@ def test_a_stored_grid_search_is_a_measured_grid(tmp_path):
     measured, h = find(str(tmp_path)), {"Lambda_p": 1e-6 * 32**3, "Lambda_e": 1e-6 * 32**4}
     assert measured.score(h) == from_table(table, "grid").score(h) == pytest.approx(landscape.score(h))
     assert measured.space.axes[0].high == pytest.approx(1e-6 * 32**4)
+    store(tmp_path, [replay("random", RANDOM, landscape, 0, trials=3)], {landscape.name: landscape}, {"trials": 50})
+    assert find(str(tmp_path)).score(h) == measured.score(h), "as of a study with baselines beside the grid"
 
 
 @pytest.mark.parametrize("options, message", [

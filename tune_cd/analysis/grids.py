@@ -128,8 +128,8 @@ def grid(trials: pd.DataFrame, score: str = "val_score", axes: Sequence[str] | N
 
 def grid_rows(trials: pd.DataFrame) -> pd.DataFrame:
     """The trials that may make up a grid: those of the search `grid` if it was run, else all."""
-    asked = trials["search"] == "grid"
-    return trials[asked] if asked.any() else trials
+    asked = trials[trials["search"] == "grid"] if "search" in trials else trials
+    return asked if len(asked) else trials
 
 
 def is_grid(trials: pd.DataFrame, names: Sequence[str]) -> bool:

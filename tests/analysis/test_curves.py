@@ -47,6 +47,7 @@ def test_auc_and_n_by_hand():
     (lambda: auc_at(0, [[1.0]]), "k >= 1"),
     (lambda: auc_at(3, []), "at least one trial"),
     (lambda: auc_at(3, [[1.0], []]), "at least one trial"),
+    (lambda: auc_at(3, [0.1, 0.2]), "a list of trajectories"), (lambda: n_to_reach(0, [0.1]), "a list of trajectories"),
     (lambda: curve([], []), "at least one, and as many times as values"),
     (lambda: curve([0.1], [0.0, 1.0]), "at least one, and as many times as values"),
     (lambda: curve([0.1], [1.0]).clock("hours"), "over 'hours': one of"),

@@ -152,7 +152,7 @@ def n_to_reach(target: float, curves: Sequence[Values]) -> int | None:
 
     n-95 is `n_to_reach(best - 0.05 * abs(best), curves)`, best being the best value any compared method reached.
     """
-    means = padded(max(map(len, curves), default=0), curves).mean(0)
+    means = padded(max(map(np.size, curves), default=0), curves).mean(0)
     reached = np.flatnonzero(means >= target)
     return int(reached[0]) + 1 if len(reached) else None
 
@@ -162,21 +162,23 @@ def padded(k: int, curves: Sequence[Values]) -> np.ndarray:
 
     Raises ValueError as `auc_at`.
     """
-    if k < 1 or not len(curves) or any(len(curve) == 0 for curve in curves):
-        raise ValueError(f"k = {k}, {len(curves)} trajectories: k >= 1 and at least one trial in each are required")
-    arrays = [np.asarray(curve, dtype=float)[:k] for curve in curves]
-    return np.stack([np.pad(array, (0, k - len(array)), mode="edge") for array in arrays])
+    arrays = [np.asarray(curve, dtype=float) for curve in curves]
+    if k < 1 or not arrays or any(array.ndim != 1 or len(array) == 0 for array in arrays):
+        raise ValueError(
+            f"k = {k}, {len(curves)} trajectories: k >= 1, and a list of trajectories with at least one trial in each, "
+            "are required"
+        )
+    return np.stack([np.pad(array[:k], (0, max(0, k - len(array))), mode="edge") for array in arrays])
 
 
 def _settings(runs: pd.DataFrame) -> pd.DataFrame:
     """The runs' means over seeds, from the first start to the last end of all seeds."""
-    setting = [name for name in RUN if name in runs]
     means = means_over_seeds(runs, RUN)
     if len(means) == len(runs):
         return means
-    groups = runs.groupby(setting, dropna=False)
+    groups = runs.groupby(list(RUN), dropna=False)
     times = groups.agg(started_at=("started_at", "min"), ended_at=("ended_at", "max"))
-    return means.drop(columns=list(times)).merge(times, left_on=setting, right_index=True, how="left")
+    return means.drop(columns=list(times)).merge(times, left_on=list(RUN), right_index=True, how="left")
 
 
 def _landscapes(trials: pd.DataFrame) -> pd.Series:

@@ -223,7 +223,10 @@ def test_a_stored_grid_search_is_a_measured_grid(tmp_path):
     (["--trajectories", "0"], "--trajectories 0"),
     (["--trials", "0"], "trials 0"),
     (["--noise", "-1"], "noise -1.0"),
-    (["--reference", "tpe", "--trials", "2", "--trajectories", "1"], "reference 'tpe'"),
+    (["--reference", "tpe"], r"reference 'tpe': one of \['random', 'cd-paper'\]"),
+    (["--table", "hp_res", "--methods", "cd"], "--methods and --table: one of them at a time"),
+    (["--ablation", "--methods", "cd", "--reference", "cd"], "--methods and --ablation and --reference: one of them"),
+    (["--table", "hp_res", "--reference", "random"], "--table and --reference: one of them"),
     (["--start", "there"], "start 'there'"),
 ])  # fmt: skip
 def test_the_command_refuses_with_a_message(capsys, options, message):

@@ -335,13 +335,16 @@ def test_of_a_smaller_is_better_metric_the_small_ones_are_bright():
 def test_worth_is_the_recipes_scores_with_intervals_over_seeds_and_a_verdict():
     [study] = payload(job(seeds=(0, 1, 2)), "t")["studies"]
     best, separate, common = study["worth"]["rows"]
+    assert study["worth"]["chosen"] == "0.9, the mean of 3 seeds", "not that of the named trial"
     half = 4.302653 * 0.01 / 3**0.5
     assert (best["value"], best["low"], best["high"]) == pytest.approx((0.8, 0.8 - half, 0.8 + half))
     assert (separate["value"], common["value"]) == pytest.approx((0.7, 0.75))
     assert separate["gain"] == "+0.100 (+14.3 %)"
     assert separate["verdict"].endswith("+0.100 over 3 pairs of seeds): beyond chance.")
-    once = payload(job(), "t")["studies"][0]["worth"]["rows"]
+    single = payload(job(), "t")["studies"][0]["worth"]
+    once = single["rows"]
     assert [line["low"] for line in once] == [None] * 3 and "how much is chance is not known" in once[1]["verdict"]
+    assert single["chosen"] == "0.9"
 
 
 def test_a_gain_over_what_was_not_tested_is_one_of_validation():

@@ -5,7 +5,7 @@ import json
 import platform
 import socket
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import cache
@@ -151,7 +151,7 @@ def split(h: Mapping[str, Any], space: Space | None = None) -> tuple[dict[str, f
 
 def sign_of(mode: str | None) -> float:
     """-1 where a smaller score is better (the column `mode`), else 1: a search maximises the score times this."""
-    return -1.0 if mode == "min" else 1.0
+    return -1.0 if isinstance(mode, str) and mode == "min" else 1.0
 
 
 def searched_in(row: Mapping[Any, Any]) -> dict[str, Any]:
@@ -160,9 +160,9 @@ def searched_in(row: Mapping[Any, Any]) -> dict[str, Any]:
 
 
 def choices_in(row: Mapping[Any, Any]) -> dict[str, str]:
-    """The categories of a row as texts; {} where it has none. Plain readers give pairs, and NaN or None for null."""
+    """The categories of a row as texts; {} where it has none. Plain readers give pairs, and NaN, NA, None for null."""
     choices = row.get("choices")
-    return {} if choices is None or isinstance(choices, float) else dict(choices)
+    return dict(choices) if isinstance(choices, Iterable) else {}
 
 
 def trial_name(search: str, trial_index: int) -> str:

@@ -22,6 +22,7 @@ from tune_cd.report.payload import payload
 from tune_cd.report.words import summarise
 from tune_cd.report.writing import content, write_report
 from tune_cd.results.parquet import serialise
+from tune_cd.results.redaction import LONGEST
 from tune_cd.results.study_files import Networks
 
 pytestmark = pytest.mark.filterwarnings("error", "ignore::ResourceWarning")
@@ -330,6 +331,14 @@ def test_of_a_smaller_is_better_metric_the_small_ones_are_bright():
     told = study["scores"][0]
     assert (told["label"], told["down"], told["values"][0]) == ("validation loss", True, 1)
     assert not payload(table(rows), "t")["studies"][0]["scores"][0]["down"]
+
+
+def test_a_long_study_is_shown_whole():
+    """More rows than a list in a configuration may have values, as a stored replay of 80 searches a method has."""
+    trials = pd.concat([job()] * 800, ignore_index=True)
+    trials = trials.assign(trial_index=range(len(trials)), trial_id=[f"t{n}" for n in range(len(trials))])
+    [study] = payload(trials, "t")["studies"]
+    assert len(study["trials"]["trial_id"]) == len(trials) > LONGEST
 
 
 def test_worth_is_the_recipes_scores_with_intervals_over_seeds_and_a_verdict():

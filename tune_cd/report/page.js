@@ -340,7 +340,7 @@ function drawCurves(one) {
   const look = (search) => ({ stroke: COLOURS[names.indexOf(search) % COLOURS.length], "stroke-width": 2.4, "stroke-dasharray": DASHES[names.indexOf(search) % DASHES.length] });
   drawLines("curves", one.curves, `Best ${one.curves.y.label} so far of each search, over whole trainings' worth of length`, (root, { search }, points) => {
     const steps = points.flatMap(([x, y], n) => [[x, points[n - 1]?.[1] ?? null], [x, y]]);
-    root.append(path(steps, look(search)));
+    root.append(path(steps, { ...look(search), opacity: one.curves.lines.length > 20 ? 0.3 : 1 }));
     if (points.length === 1 && isKnown(points[0][1])) root.append(mark(...points[0], { colour: look(search).stroke }));
   });
   $("curves").querySelector(".key").replaceChildren(...names.map((name) => make("li", {}, svg("svg", { width: 34, height: 12, "aria-hidden": "true" }, path([[1, 6], [33, 6]], look(name))), name)));

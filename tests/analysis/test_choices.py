@@ -54,6 +54,14 @@ def test_a_category_is_an_axis_of_the_grid_by_its_texts():
     assert grid(study("max")).top(1)["solver"].tolist() == ["adam"]
 
 
+def test_a_null_map_and_a_null_mode_may_be_any_readers():
+    """DuckDB gives NA for a null map, pandas' nullable types for all."""
+    trials = studies.search_study([0.1, 0.5])
+    for some in (trials, trials.assign(choices=pd.NA), trials.assign(choices=pd.NA, mode=pd.NA)):
+        assert grid(some).counts.sum() == 2 and curves_of(some, "val_score")[0].reached.tolist() == [0.1, 0.5]
+        assert best_so_far(some).tolist() == [0.1, 0.5]
+
+
 def test_a_balance_beside_a_category_is_split_by_it():
     weights = {"Lambda_p": 1.0, "Lambda_e": 2.0}
     rows = [row(n, 0.1, solver, 0.5) | weights | {"params": weights} for n, solver in enumerate(SOLVERS)]

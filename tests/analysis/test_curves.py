@@ -16,28 +16,22 @@ from tune_cd.results import trainings
 pytestmark = pytest.mark.filterwarnings("error")
 
 
-def told(scores, search="cd"):
-    status = ["completed" if math.isfinite(score) else "diverged" for score in scores]
-    numbers = {"trial_index": range(len(scores)), "val_score": scores}
-    return pd.DataFrame({"study": "s", "search": search, "status": status, **numbers})
-
-
 def curve(reached, ended):
     return Curve("l", "m", 0, np.array(reached), 0.0, np.array(ended))
 
 
 def test_best_so_far_orders_by_asking_and_passes_over_failures():
-    trials = told([math.nan, 0.3, 0.1, math.nan, 0.5])
+    trials = search_study([None, 0.3, 0.1, None, 0.5])
     curve = best_so_far(trials.sample(frac=1, random_state=1))
     assert curve.to_dict() == pytest.approx({1: math.nan, 2: 0.3, 3: 0.3, 4: 0.3, 5: 0.5}, nan_ok=True)
-    assert len(best_so_far(told([]))) == 0
-    with pytest.raises(ValueError, match="search"):
-        best_so_far(pd.concat([told([0.1]), told([0.2], "random")]))
+    for other in ({"search": "random"}, {"seed": 1}):
+        with pytest.raises(ValueError, match="more than one search"):
+            best_so_far(pd.concat([search_study([0.1]), search_study([0.2], **other)]))
 
 
 def test_best_trial_is_completed_and_the_first_asked_of_equals():
-    assert best_trial(told([0.2, math.nan, 0.7, 0.7]))["trial_index"] == 2
-    assert best_trial(told([math.nan])) is None
+    assert best_trial(search_study([0.2, None, 0.7, 0.7]))["trial_index"] == 2
+    assert best_trial(search_study([None])) is None
     together = [table([row(3, val=0.7), row(1, val=0.2)]), table([row(2, val=0.7, study="t"), row(0, "diverged")])]
     assert best_trial(pd.concat(together))["trial_index"] == 2, "labels of rows repeat"
 
@@ -53,6 +47,7 @@ def test_auc_and_n_by_hand():
     (lambda: auc_at(0, [[1.0]]), "k >= 1"),
     (lambda: auc_at(3, []), "at least one trial"),
     (lambda: auc_at(3, [[1.0], []]), "at least one trial"),
+    (lambda: auc_at(3, [0.1, 0.2]), "a list of trajectories"), (lambda: n_to_reach(0, [0.1]), "a list of trajectories"),
     (lambda: curve([], []), "at least one, and as many times as values"),
     (lambda: curve([0.1], [0.0, 1.0]), "at least one, and as many times as values"),
     (lambda: curve([0.1], [1.0]).clock("hours"), "over 'hours': one of"),
@@ -110,6 +105,7 @@ def test_several_seeds_of_a_setting_are_one_trial_with_their_mean():
         for score in ("test_score", "x"):
             (curve,) = curves_of(trials, score)
             assert curve.reached.tolist() == pytest.approx([0.6, 0.1, 0.1])
+        assert best_so_far(trials).to_dict() == pytest.approx({1: 0.3, 2: 0.9, 3: 0.9})
         means = means_over_seeds(trials)
         assert [scores["x"] for scores in means["scores"]] == pytest.approx([0.6, 0.1, 0.6])
         assert means["val_std"].tolist() == pytest.approx([0.1 * 2**0.5, np.nan, 0.1 * 2**0.5], nan_ok=True)

@@ -131,6 +131,11 @@ def test_the_top_is_that_of_sorting_by_hand(batch_size, k):
     assert list(top.columns) == [*NAMES, "value", "count", "spread", "lost"]
 
 
+def test_the_batch_size_is_found_among_other_axes():
+    trials = table(row(n, val=float(n), params={"batch_size": b, "lr": 0.1}) for n, b in enumerate((16, 64)))
+    assert grid(trials).names == ("batch_size", "lr") and grid(trials).top(3, 16)["value"].tolist() == [0.0]
+
+
 @pytest.mark.parametrize("call, message", [
     (lambda: grid(GRID, "test_recall"),
      r"score 'test_recall': one of \['val_score', 'test_score', 'test_precision_at_1'\]"),
@@ -140,6 +145,8 @@ def test_the_top_is_that_of_sorting_by_hand(batch_size, k):
      r"parameter 'Lambda_p': one of \['lr', 'wd'\]"),
     (lambda: grid(GRID).top(0), "at least 1"),
     (lambda: grid(GRID).top(3, 17), r"batch_size 17: one of \["),
+    (lambda: grid(table([row(params={"lr": 0.1})])).top(3, 64), r"batch_size 64: one of \[\]"),
+    (lambda: grid(GRID.assign(params="{'lr': 0.1}")), "column 'params': maps are required, .*; a CSV has text"),
 ])  # fmt: skip
 def test_what_there_is_not_is_refused_with_what_there_is(call, message):
     with pytest.raises(ValueError, match=message):

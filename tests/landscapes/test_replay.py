@@ -10,7 +10,7 @@ import pytest
 from replays import summary
 
 from tune_cd import results
-from tune_cd.analysis import best_so_far
+from tune_cd.analysis import best_so_far, curves_of
 from tune_cd.landscapes.ablation import A_TH, A_TH_COLUMNS, ABLATION, ABLATION_3D
 from tune_cd.landscapes.formulas import LANDSCAPES, PRINTED
 from tune_cd.landscapes.landscape import Table, from_table
@@ -193,6 +193,9 @@ def test_the_command_prints_tables_and_stores_trajectories(tmp_path, capsys):
         for row in rows.itertuples()
     }
     assert stored == {t.index: (t.h, t.value, t.reached, t.ended) for t in expected.trials}
+    [curve] = curves_of(rows.sample(frac=1, random_state=1))
+    assert curve.reached.tolist() == expected.curve.tolist(), "in the order of ending, not of asking"
+    assert [t.index for t in expected.trials] != list(range(6))
 
 
 def test_a_stored_grid_search_is_a_measured_grid(tmp_path):
@@ -206,6 +209,8 @@ def test_a_stored_grid_search_is_a_measured_grid(tmp_path):
     measured, h = find(str(tmp_path)), {"Lambda_p": 1e-6 * 32**3, "Lambda_e": 1e-6 * 32**4}
     assert measured.score(h) == from_table(table, "grid").score(h) == pytest.approx(landscape.score(h))
     assert measured.space.axes[0].high == pytest.approx(1e-6 * 32**4)
+    store(tmp_path, [replay("random", RANDOM, landscape, 0, trials=3)], {landscape.name: landscape}, {"trials": 50})
+    assert find(str(tmp_path)).score(h) == measured.score(h), "as of a study with baselines beside the grid"
 
 
 @pytest.mark.parametrize("options, message", [
@@ -218,7 +223,10 @@ def test_a_stored_grid_search_is_a_measured_grid(tmp_path):
     (["--trajectories", "0"], "--trajectories 0"),
     (["--trials", "0"], "trials 0"),
     (["--noise", "-1"], "noise -1.0"),
-    (["--reference", "tpe", "--trials", "2", "--trajectories", "1"], "reference 'tpe'"),
+    (["--reference", "tpe"], r"reference 'tpe': one of \['random', 'cd-paper'\]"),
+    (["--table", "hp_res", "--methods", "cd"], "--methods and --table: one of them at a time"),
+    (["--ablation", "--methods", "cd", "--reference", "cd"], "--methods and --ablation and --reference: one of them"),
+    (["--table", "hp_res", "--reference", "random"], "--table and --reference: one of them"),
     (["--start", "there"], "start 'there'"),
 ])  # fmt: skip
 def test_the_command_refuses_with_a_message(capsys, options, message):

@@ -29,6 +29,15 @@ def test_the_same_again_changes_nothing_and_other_seeds_and_methods_join(tmp_pat
     assert kept[["study", "trial_id", "val_score"]].equals(table[["study", "trial_id", "val_score"]])
 
 
+def test_a_category_is_a_choice(tmp_path):
+    assert replayed(tmp_path, "--landscapes", "kinds-digits", "--trajectories", "1") == 0
+    table = results.read(tmp_path)
+    assert len(table) == 8 and {*table["choices"].map(lambda chosen: tuple(sorted(chosen)))} == {
+        ("activation", "solver")
+    }
+    assert all(sorted(params) == ["decay", "rate"] for params in table["params"])
+
+
 def test_a_trajectory_that_is_stored_otherwise_is_refused_before_anything_is_replayed(tmp_path, capsys, monkeypatch):
     assert replayed(tmp_path, "--trajectories", "2") == 0
     before, table = files(tmp_path), results.read(tmp_path)

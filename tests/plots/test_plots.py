@@ -25,7 +25,7 @@ def trials(scores, search="cd", **columns):
     return pd.DataFrame({
         "study": "s", "search": search, "trial_index": range(len(scores)), "Lambda_p": x[:, 0], "Lambda_e": x[:, 1],
         "val_score": scores, "status": status, "metric_name": "r_map", "dataset": "glyphs",
-        "loss": "margin", "batch_size": 64,
+        "loss": "margin", "batch_size": 64, "search_seed": 0, "seed": 0, "test_score": np.nan, "scores": [{}] * len(x),
     } | columns)  # fmt: skip
 
 

@@ -22,6 +22,7 @@ from tune_cd.report.payload import payload
 from tune_cd.report.words import summarise
 from tune_cd.report.writing import content, write_report
 from tune_cd.results.parquet import serialise
+from tune_cd.results.redaction import LONGEST
 from tune_cd.results.study_files import Networks
 
 pytestmark = pytest.mark.filterwarnings("error", "ignore::ResourceWarning")
@@ -332,16 +333,27 @@ def test_of_a_smaller_is_better_metric_the_small_ones_are_bright():
     assert not payload(table(rows), "t")["studies"][0]["scores"][0]["down"]
 
 
+def test_a_long_study_is_shown_whole():
+    """More rows than a list in a configuration may have values, as a stored replay of 80 searches a method has."""
+    trials = pd.concat([job()] * 800, ignore_index=True)
+    trials = trials.assign(trial_index=range(len(trials)), trial_id=[f"t{n}" for n in range(len(trials))])
+    [study] = payload(trials, "t")["studies"]
+    assert len(study["trials"]["trial_id"]) == len(trials) > LONGEST
+
+
 def test_worth_is_the_recipes_scores_with_intervals_over_seeds_and_a_verdict():
     [study] = payload(job(seeds=(0, 1, 2)), "t")["studies"]
     best, separate, common = study["worth"]["rows"]
+    assert study["worth"]["chosen"] == "0.9, the mean of 3 seeds", "not that of the named trial"
     half = 4.302653 * 0.01 / 3**0.5
     assert (best["value"], best["low"], best["high"]) == pytest.approx((0.8, 0.8 - half, 0.8 + half))
     assert (separate["value"], common["value"]) == pytest.approx((0.7, 0.75))
     assert separate["gain"] == "+0.100 (+14.3 %)"
     assert separate["verdict"].endswith("+0.100 over 3 pairs of seeds): beyond chance.")
-    once = payload(job(), "t")["studies"][0]["worth"]["rows"]
+    single = payload(job(), "t")["studies"][0]["worth"]
+    once = single["rows"]
     assert [line["low"] for line in once] == [None] * 3 and "how much is chance is not known" in once[1]["verdict"]
+    assert single["chosen"] == "0.9"
 
 
 def test_a_gain_over_what_was_not_tested_is_one_of_validation():

@@ -38,7 +38,7 @@ FOREIGN = {
     "has format 5, which another release wrote; this one reads 4": of_format("5"),
     "has format 3, ": of_format("3", "choices", "mode"),
     "has format one, ": of_format("one"),
-    "has format none, ": lambda path: pd.DataFrame({"x": [1]}).to_parquet(path),
+    "has format none, which another program wrote; ": lambda path: pd.DataFrame({"x": [1]}).to_parquet(path),
     r"\(format 4\) lacks the columns of its format": of_format("4", "choices"),
 }
 

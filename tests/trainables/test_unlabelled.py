@@ -83,7 +83,7 @@ def test_a_flat_folder_is_trained_and_selected_by_the_retrieval_of_views(tmp_pat
 
 @pytest.mark.parametrize("names, said", [
     (FLAT, "for task ssl without classes the images alone$"), (of_classes(6), "--task ssl needs none"),
-    (of_classes(3), "with --task ssl none"),
+    (of_classes(3), "--task ssl needs none"),
 ], ids=["flat", "six classes", "three classes"])  # fmt: skip
 def test_for_too_few_classes_the_message_has_an_option_that_works(tmp_path, names, said):
     place = made(tmp_path, names)

@@ -9,8 +9,9 @@ import pandas as pd
 from tune_cd.analysis.choices import signs
 from tune_cd.analysis.means import SETTING, means_over_seeds
 from tune_cd.analysis.parts import comparable
-from tune_cd.analysis.runs import counted, runs_of
+from tune_cd.analysis.runs import SEARCH, counted, runs_of
 from tune_cd.analysis.scores import score_column, searching
+from tune_cd.results.rows import simulated_end
 
 Values = Sequence[float] | np.ndarray
 """The best so far of a search after each trial."""
@@ -118,17 +119,17 @@ def best_so_far(trials: pd.DataFrame, score: str = "val_score") -> pd.Series:
     """Best score of one search's completed trials after each trial in the order of asking, indexed by number from 1;
     NaN before the first.
 
-    If trials pause: after each run, as they ended, indexed by full trainings' worth of images. trials: rows of the
-    results table. Raises ValueError for trials of several studies or searches.
+    If trials pause: after each run, as they ended, indexed by full trainings' worth of images. Trainings of one setting
+    with several seeds are one trial, with their mean score. trials: rows of the results table. Raises ValueError for
+    trials of several studies, searches or search seeds.
     """
-    several = [name for name in ("study", "search") if trials[name].nunique() > 1]
+    several = [name for name in SEARCH if trials[name].nunique() > 1]
     if several:
         raise ValueError(
             f"trials of more than one {' and '.join(several)}: {trials[several].drop_duplicates().values.tolist()}"
         )
-    rows = counted(runs_of(trials))
-    pauses = bool(rows["pauses"].any())
-    rows = (_settings(rows) if pauses else rows).sort_values("ended_at" if pauses else "trial_index", kind="stable")
+    rows = _settings(counted(runs_of(trials)))
+    rows = rows.sort_values("ended_at" if rows["pauses"].any() else "trial_index", kind="stable")
     index = pd.Index(rows["share"].cumsum(), name="trials")
     if rows.empty:
         return pd.Series(index=index, name=score, dtype=float)
@@ -151,7 +152,7 @@ def n_to_reach(target: float, curves: Sequence[Values]) -> int | None:
 
     n-95 is `n_to_reach(best - 0.05 * abs(best), curves)`, best being the best value any compared method reached.
     """
-    means = padded(max(map(len, curves), default=0), curves).mean(0)
+    means = padded(max(map(np.size, curves), default=0), curves).mean(0)
     reached = np.flatnonzero(means >= target)
     return int(reached[0]) + 1 if len(reached) else None
 
@@ -161,21 +162,23 @@ def padded(k: int, curves: Sequence[Values]) -> np.ndarray:
 
     Raises ValueError as `auc_at`.
     """
-    if k < 1 or not len(curves) or any(len(curve) == 0 for curve in curves):
-        raise ValueError(f"k = {k}, {len(curves)} trajectories: k >= 1 and at least one trial in each are required")
-    arrays = [np.asarray(curve, dtype=float)[:k] for curve in curves]
-    return np.stack([np.pad(array, (0, k - len(array)), mode="edge") for array in arrays])
+    arrays = [np.asarray(curve, dtype=float) for curve in curves]
+    if k < 1 or not arrays or any(array.ndim != 1 or len(array) == 0 for array in arrays):
+        raise ValueError(
+            f"k = {k}, {len(curves)} trajectories: k >= 1, and a list of trajectories with at least one trial in each, "
+            "are required"
+        )
+    return np.stack([np.pad(array[:k], (0, max(0, k - len(array))), mode="edge") for array in arrays])
 
 
 def _settings(runs: pd.DataFrame) -> pd.DataFrame:
     """The runs' means over seeds, from the first start to the last end of all seeds."""
-    setting = [name for name in RUN if name in runs]
     means = means_over_seeds(runs, RUN)
     if len(means) == len(runs):
         return means
-    groups = runs.groupby(setting, dropna=False)
+    groups = runs.groupby(list(RUN), dropna=False)
     times = groups.agg(started_at=("started_at", "min"), ended_at=("ended_at", "max"))
-    return means.drop(columns=list(times)).merge(times, left_on=setting, right_index=True, how="left")
+    return means.drop(columns=list(times)).merge(times, left_on=list(RUN), right_index=True, how="left")
 
 
 def _landscapes(trials: pd.DataFrame) -> pd.Series:
@@ -192,7 +195,8 @@ def _landscapes(trials: pd.DataFrame) -> pd.Series:
 def _curve(rows: pd.DataFrame, low: float) -> Curve:
     """The curve of one search's rows, which have columns `landscape`, `told`, `reported` and `score`. low: the worst of
     its landscape, signed so that larger is better."""
-    rows = rows.sort_values(["ended_at", "trial_index"], kind="stable")
+    simulated = rows["config"].map(simulated_end).astype(float) if "config" in rows else np.nan
+    rows = rows.assign(simulated=simulated).sort_values(["ended_at", "simulated", "trial_index"], kind="stable")
     first, sign = rows.iloc[0], float(signs(rows)[0])
     told, low = (sign * rows["told"]).fillna(-np.inf).to_numpy(), sign * low
     held = np.maximum.accumulate(told)

@@ -77,9 +77,10 @@ class Grid:
             raise ValueError(f"k = {k}: at least 1")
         frame = self.frame()
         if batch_size is not None:
-            if batch_size not in self.ticks[-1]:
-                raise ValueError(f"{self.names[-1]} {batch_size}: one of {self.ticks[-1].tolist()}")
-            frame = frame[frame.iloc[:, len(self.names) - 1] == batch_size]
+            sizes = dict(zip(self.names, self.ticks)).get("batch_size", np.array([]))
+            if batch_size not in sizes:
+                raise ValueError(f"batch_size {batch_size}: one of {sizes.tolist()}")
+            frame = frame[frame["batch_size"] == batch_size]
         return (
             frame[frame["count"] > 0]
             .sort_values("value", key=lambda values: -self.sign * values, kind="stable")
@@ -128,8 +129,8 @@ def grid(trials: pd.DataFrame, score: str = "val_score", axes: Sequence[str] | N
 
 def grid_rows(trials: pd.DataFrame) -> pd.DataFrame:
     """The trials that may make up a grid: those of the search `grid` if it was run, else all."""
-    asked = trials["search"] == "grid"
-    return trials[asked] if asked.any() else trials
+    asked = trials[trials["search"] == "grid"] if "search" in trials else trials
+    return asked if len(asked) else trials
 
 
 def is_grid(trials: pd.DataFrame, names: Sequence[str]) -> bool:

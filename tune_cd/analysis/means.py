@@ -33,7 +33,7 @@ def means_over_seeds(trials: pd.DataFrame, by: Sequence[str] = SETTING) -> pd.Da
     same: they count in the mean, but as one training where no other completed, and not in the deviations. by: columns
     that identify a setting: SETTING, within each search, or `setting`, from `setting_numbers`.
     """
-    setting = [name for name in by if name in trials]
+    setting = list(by)
     lost = trials["status"] != "completed"
     rows = trials.assign(lost=lost).sort_values([*setting, "lost", "seed"], ignore_index=True)
     means = rows.drop_duplicates(setting, ignore_index=True).drop(columns="lost")

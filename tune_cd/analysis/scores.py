@@ -185,5 +185,9 @@ def places(values: Array) -> Array:
 
 
 def maps_of(trials: pd.DataFrame, field: str) -> list[dict[str, float]]:
-    """A map column as dicts; plain readers of Parquet give it as lists of pairs."""
-    return [entries if isinstance(entries, dict) else dict(entries) for entries in trials[field]]
+    """A map column as dicts; plain readers of Parquet give it as lists of pairs. ValueError for anything else."""
+    try:
+        return [entries if isinstance(entries, dict) else dict(entries) for entries in trials[field]]
+    except (TypeError, ValueError):
+        said = f"column {field!r}: maps are required, as results.read and pandas.read_parquet give them; a CSV has text"
+        raise ValueError(said) from None

@@ -95,13 +95,13 @@ def compared(table: pd.DataFrame, columns: Sequence[str] = ("AUC@10", "AUC@20", 
 
 
 def best_values(trials: pd.DataFrame) -> pd.DataFrame:
-    """The best balance of every problem and set-up (`ssec:best_hp_values`, there with batch size 64).
+    """The best (Lambda_p, Lambda_e) of every problem and set-up (`ssec:best_hp_values`, there with batch size 64).
 
     Chosen by the validation score, means over the seeds of a setting. Columns: set_up, the fields that tell a row's
     set-up from the others, only if there are several. seeds: trainings of the best setting. test_ci: half the 95 %
     interval of its mean test score over them (Student's t), NaN for fewer than two. alike: how many settings have a
     score within ALIKE of the best, itself included. alike_Lambda_p, alike_Lambda_e: the ranges of their weights. Parts
-    without a completed trial have no row.
+    without a completed trial that has both, as of losses of other weights, have no row.
     """
     found = ((part, _best_of(part.trials)) for part in comparable(trials))
     rows = [part.problem | {"set_up": part.set_up} | best for part, best in found if best is not None]

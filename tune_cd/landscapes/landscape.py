@@ -21,7 +21,7 @@ import pandas as pd
 from scipy.interpolate import LinearNDInterpolator, RegularGridInterpolator
 
 from tune_cd import balance, results
-from tune_cd.analysis.grids import Grid, grid
+from tune_cd.analysis.grids import Grid, grid, grid_rows
 from tune_cd.analysis.scores import varied
 from tune_cd.search.category import value_in
 from tune_cd.search.number import is_number
@@ -200,7 +200,8 @@ def _within(x: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
 
 
 def from_table(trials: pd.DataFrame, name: str, axes: Sequence[str] | Space | None = None) -> Landscape:
-    """Build a landscape from a full grid of trials: rows of the results table, of one problem and set-up.
+    """Build a landscape from a full grid of trials: rows of the results table, of one problem and set-up. Where the
+    search `grid` was run, those of other searches, as of the baselines beside it, are left out.
 
     axes: the parameters that span it, or their space; None: those that vary. Trials of a cell are averaged
     (`analysis.grid`). Test scores are reported if every completed row has one. Without a given space, batch sizes are
@@ -209,6 +210,7 @@ def from_table(trials: pd.DataFrame, name: str, axes: Sequence[str] | Space | No
     or set-ups (`analysis.comparable` tells them apart), and for holes: cells of the factorial where no trial completed
     or diverged.
     """
+    trials = grid_rows(trials)
     ended = trials[trials["status"].isin(["completed", "diverged"])]
     if "completed" not in set(ended["status"]):
         raise ValueError(f"landscape {name!r}: none of {len(trials)} trials completed")

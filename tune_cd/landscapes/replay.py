@@ -33,6 +33,8 @@ examples:
 """
 
 
+METHODS = ("random", "cd-paper")  # by default
+
 TRIALS, TRAJECTORIES, OF_MEASURED = 50, 80, 200
 """Default trials per trajectory, and trajectories per method and landscape, as in the paper. OF_MEASURED: trajectories
 with --table on measured grids, where differences are smaller."""
@@ -46,7 +48,7 @@ DESCRIPTION = """Compare search methods on landscapes: formulas (models fitted t
 """
 
 HELP = {
-    "--methods": f"of {', '.join(OPTIMISERS)}; default: random cd-paper",
+    "--methods": f"of {', '.join(OPTIMISERS)}; default: {' '.join(METHODS)}",
     "--ablation": "instead of methods: the variants of the paper's search in tab:ablation and the appendix",
     "--table": "instead: tab:hp_res or tab:ablation, with the printed numbers, and with what holds and what reverses",
     "--reference": """method that the others are subtracted from, in pairs; default: the last one, with --ablation the
@@ -77,8 +79,7 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     what, where, how = map(top.add_argument_group, ("what is compared", "on what", "how"))
-    methods = {"choices": list(OPTIMISERS), "default": ["random", "cd-paper"]}
-    _add(what, "--methods", nargs="+", metavar="NAME", **methods)
+    _add(what, "--methods", nargs="+", metavar="NAME", choices=list(OPTIMISERS))
     _add(what, "--ablation", action="store_true")
     _add(what, "--table", choices=list(paper_tables.TABLES))
     _add(what, "--reference", metavar="NAME")
@@ -114,8 +115,9 @@ def main(argv: list[str] | None = None) -> int:
 
 def _asked(options: argparse.Namespace) -> Iterable[str]:
     """Texts to print. Raises ValueError for options that exclude each other, and for less than one trajectory."""
-    if options.ablation and options.table:
-        raise ValueError("--ablation and --table: one of them at a time")
+    given = [f"--{name}" for name in ("methods", "ablation", "table", "reference") if getattr(options, name)]
+    if len(given) > 1 and given not in (["--methods", "--reference"], ["--ablation", "--reference"]):
+        raise ValueError(f"{' and '.join(given)}: one of them at a time")
     for name, (least, most) in LIMITS.items():
         value = getattr(options, name)
         if value is not None and not (isinstance(value, (int, float)) and least <= value <= most):
@@ -127,8 +129,10 @@ def compare(options: argparse.Namespace) -> Iterable[str]:
     """Tables of methods or of the ablation. Raises ValueError for options that do not fit, ImportError without
     Optuna."""
     for methods, group in _groups(_landscapes(options, PRINTED), options):
-        trajectories = _replayed(methods, group, _seeds(options), options)
         reference = options.reference or list(methods)[0 if options.ablation else -1]
+        if reference not in methods:
+            raise ValueError(f"reference {reference!r}: one of {list(methods)} is required")
+        trajectories = _replayed(methods, group, _seeds(options), options)
         yield from _tables(trajectories, reference, timed=options.workers > 1 or options.durations != "equal")
         yield from notes_of(methods)
         _store(trajectories, group, options)
@@ -198,7 +202,7 @@ def _groups(
 ) -> list[tuple[dict[str, Method], list[Landscape]]]:
     """(methods, their landscapes); the ablation's variants depend on whether a batch size is searched."""
     if not options.ablation:
-        return [({name: OPTIMISERS[name] for name in options.methods}, landscapes)]
+        return [({name: OPTIMISERS[name] for name in options.methods or METHODS}, landscapes)]
     groups = []
     for names, variants in zip(SPACES, (ABLATION, ABLATION_3D)):
         groups.append((variants, [landscape for landscape in landscapes if landscape.space.names == names]))

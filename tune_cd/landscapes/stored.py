@@ -13,7 +13,7 @@ import numpy as np
 from tune_cd import results
 from tune_cd.landscapes.landscape import Landscape
 from tune_cd.landscapes.simulation import Trajectory, Trial
-from tune_cd.results.rows import DIGEST
+from tune_cd.results.rows import DIGEST, SIMULATED_END, split
 from tune_cd.results.writing import write_many
 
 
@@ -70,7 +70,9 @@ def _config(landscape: Landscape, how: Mapping) -> dict:
 
 
 def _row(trajectory: Trajectory, trial: Trial, landscape: Landscape, how: Mapping) -> dict:
-    config = _config(landscape, how) | {DIGEST: _config(landscape, {}), "started": trial.started, "ended": trial.ended}
+    clock = {"started": trial.started, SIMULATED_END: trial.ended}
+    config = _config(landscape, how) | {DIGEST: _config(landscape, {})} | clock
+    params, choices = split(trial.h, landscape.space)
     search = "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in trajectory.method)
     return {
         "study": study_of(landscape),
@@ -82,7 +84,8 @@ def _row(trajectory: Trajectory, trial: Trial, landscape: Landscape, how: Mappin
         "attempt": 0,
         "direction": trial.direction,
         "line_position": trial.line_position,
-        "params": trial.h,
+        "params": params,
+        "choices": choices or None,
         **{name: trial.h.get(name) for name in ("Lambda_p", "Lambda_e", "batch_size")},
         "status": trial.status,
         "metric_name": "M(h)",

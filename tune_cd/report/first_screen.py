@@ -36,8 +36,9 @@ VALUES = 4  # different values of such a score, from which the number of images 
 def worth(found: Findings) -> dict[str, Any]:
     """The best setting's score and those that it is compared with, each with the 95 % interval over its seeds.
 
-    label: the score's; axis: its own; rows: label, value, low and high (None if not known), seeds in words; of what the
-    best is compared with also gain and verdict, and `how` it was compared.
+    chosen: the validation score by which it was chosen, in writing; label: the score's; axis: its own; rows: label,
+    value, low and high (None if not known), seeds in words; of what the best is compared with also gain and verdict,
+    and `how` it was compared.
     """
     best = found.best
     if best is None:
@@ -55,7 +56,8 @@ def worth(found: Findings) -> dict[str, Any]:
     if found.first is not None:
         rows.append(_first(found, score))
     label, ends = score_words(found.trials, score), [row[name] for row in rows for name in ("value", "low", "high")]
-    return {"label": label, "rows": rows, "axis": plain_axis(label, ends, room=0.08)}
+    told = f"{best['val_score']:.4g}" + (f", the mean of {best['seeds']} seeds" if best["seeds"] > 1 else "")
+    return {"chosen": told, "label": label, "rows": rows, "axis": plain_axis(label, ends, room=0.08)}
 
 
 def _first(found: Findings, score: str) -> dict[str, Any]:

@@ -133,7 +133,7 @@ function drawBest(one) {
   const [{ value, low, high, seeds }] = one.worth.rows, [row] = one.best, [by] = one.scores;
   const half = isKnown(low) ? ` ± ${((high - low) / 2).toPrecision(2)} over ${seeds} (95 % interval)` : null;
   const once = `, ${isKnown(one.trials.seed[row]) ? "one training" : "seed not recorded"}: how much of it is chance is not known`;
-  const chosen = one.worth.label === by.label ? "" : `${by.label} ${show(by.values[row])}, `;
+  const chosen = one.worth.label === by.label ? "" : `${by.label} ${one.worth.chosen}, `;
   return put("best", `Best setting, chosen by ${by.label}`,
     make("p", { class: "setting" }, ...one.setting.map((text) => make("span", {}, text))),
     make("p", { class: "score" }, `${one.worth.label} `, make("strong", {}, show(value)), make("span", { class: "quiet" }, half ?? once)),
@@ -331,7 +331,8 @@ function drawLearning(one) {
     root.append(path(points, { stroke, "data-row": row, ...(row === best ? { "stroke-width": 3.5 } : { "stroke-width": 1.6, opacity: faint(lines) }) }));
     if (isKnown(y)) root.append(mark(x, y, { colour: stroke, hollow: isShort(one, row), row, size: row === best ? 1 : 0.65 }));
   });
-  $("learning").querySelector("p").textContent = `${lines.length} trainings, the best one thick. A filled end was trained to the end, a hollow one short.`;
+  const some = lines.length < one.trials.state.length ? ` of ${one.trials.state.length}, those with two looks or more` : "";
+  $("learning").querySelector("p").textContent = `${lines.length} trainings${some}, the best one thick. A filled end was trained to the end, a hollow one short.`;
 }
 
 function drawCurves(one) {
@@ -339,7 +340,7 @@ function drawCurves(one) {
   const look = (search) => ({ stroke: COLOURS[names.indexOf(search) % COLOURS.length], "stroke-width": 2.4, "stroke-dasharray": DASHES[names.indexOf(search) % DASHES.length] });
   drawLines("curves", one.curves, `Best ${one.curves.y.label} so far of each search, over whole trainings' worth of length`, (root, { search }, points) => {
     const steps = points.flatMap(([x, y], n) => [[x, points[n - 1]?.[1] ?? null], [x, y]]);
-    root.append(path(steps, look(search)));
+    root.append(path(steps, { ...look(search), opacity: one.curves.lines.length > 20 ? 0.3 : 1 }));
     if (points.length === 1 && isKnown(points[0][1])) root.append(mark(...points[0], { colour: look(search).stroke }));
   });
   $("curves").querySelector(".key").replaceChildren(...names.map((name) => make("li", {}, svg("svg", { width: 34, height: 12, "aria-hidden": "true" }, path([[1, 6], [33, 6]], look(name))), name)));

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -50,12 +51,12 @@ def payload(
         for name, own in trials.groupby("study", sort=True):
             try:
                 found, said = _findings(own), (known or {}).get(str(name), {})
-                studies += [hide(_study(entry, one, curves, **said)) for entry, (_, one) in found.items()]
+                studies += [hide(_study(entry, one, curves, **said), inf) for entry, (_, one) in found.items()]
                 parts += found.values()
             except Exception as error:  # other programs' rows may hold anything, and cost no other study its place
                 failed = redact(f"{type(error).__name__}: {error}")
                 studies.append(_heading(str(name), own) | {"failed": failed})
-        tables = hide(_compared(trials, parts)) if len(parts) > 1 else []
+        tables = hide(_compared(trials, parts), inf) if len(parts) > 1 else []
     return {
         "title": redact(title),
         "notes": [*map(redact, listed)],

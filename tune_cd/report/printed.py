@@ -15,9 +15,9 @@ CAPTIONS = {
     "(Student's t). n-95: trials until the mean is at 95 % of the best that any search or grid reached; in brackets "
     f"95 % of bootstrap resamples, of {FEWEST} searches or more. Δ: less the reference's, over pairs of equal seeds; "
     "p: two-sided, of Wilcoxon's signed-rank test over those pairs, not corrected for how many there are.",
-    "best-values": "The best Lambda_p and Lambda_e of each problem and set-up, chosen by validation, scores means over "
-    "its seeds; test_ci: half the 95 % interval (Student's t over them). Weights are already multiplied by the "
-    "learning rate. "
+    "best-values": "The best setting of each problem and set-up over Lambda_p and Lambda_e (no row for "
+    "losses of other weights), chosen by validation, scores means over its seeds; "
+    "test_ci: half the 95 % interval (Student's t over them). Weights are already multiplied by the learning rate. "
     f"alike: settings, the best included, whose validation score is at most {100 * tables.ALIKE:.0f} % below the best "
     "one's, and the range of their weights.",
     "base-numbers": "Scores on the test split: as published, and of this table's best setting of each problem and "

@@ -84,8 +84,8 @@ def parsed(data: bytes, kind: str, where: str) -> pa.Table:
         raise Unusable(f"{where} cannot be read ({' '.join(str(error).split())})") from error
     schema, version = SCHEMAS[kind], (table.schema.metadata or {}).get(b"format_version", b"none").decode()
     if version != str(FORMAT_VERSION):
-        said = f"has format {version[:20]}, which another release wrote; this one reads {FORMAT_VERSION}"
-        raise Unusable(f"{where} {said}")
+        wrote = "another program" if version == "none" else "another release"
+        raise Unusable(f"{where} has format {version[:20]}, which {wrote} wrote; this one reads {FORMAT_VERSION}")
     if not table.num_rows or not table.schema.equals(schema):
         raise Unusable(f"{where} (format {version}) lacks the columns of its format, or has no rows")
     return table

@@ -51,7 +51,9 @@ def read_file(path: str | Path) -> pd.DataFrame:
         table = parsed(Path(path).read_bytes(), "trials", str(path))
         for row in rows_of(table):
             check_trial(row)
-    except (Unusable, ValueError) as reason:
+    except Unusable as reason:
+        raise ValueError(str(reason)) from reason
+    except ValueError as reason:
         raise ValueError(f"{path}: {reason}") from reason
     return frame(table, SCHEMAS["trials"])
 

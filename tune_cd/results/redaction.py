@@ -16,7 +16,7 @@ from numbers import Integral, Real
 from typing import Any, NoReturn, TextIO
 
 HIDDEN = "***"
-LONGEST = 10_000  # largest number of values in a list, array or object that is stored whole
+LONGEST = 10_000  # largest number of values in a list, array or object of a configuration that is stored whole
 DEEPEST = 20  # levels of lists and objects; what lies below is text
 TEXT = 1000  # characters of an object's text
 SHORTEST = 8  # characters; shorter values of environment variables may be ordinary words
@@ -49,15 +49,16 @@ def redact(text: str) -> str:
     return _redact(text, _environment())
 
 
-def hide(value: Any) -> Any:
+def hide(value: Any, longest: float = LONGEST) -> Any:
     """A copy of a value in JSON's types, in which HIDDEN stands for each text below a secret's name, and other texts
     are redacted.
 
     Truth values, null and empty texts stay, and numbers below other names than a password's. Numbers and truth values
     of numpy, arrays and tensors become JSON's numbers and lists, other objects their text. JSON has neither NaN nor
-    infinity: these are the texts "nan" and "inf", and an integer beyond 64 bits is text too.
+    infinity: these are the texts "nan" and "inf", and an integer beyond 64 bits is text too. A list, array or object of
+    more than `longest` values is its text.
     """
-    return _hide(value, "", _environment(), 0)
+    return _hide(value, "", _environment(), 0, longest)
 
 
 @lru_cache(maxsize=4096)
@@ -67,19 +68,20 @@ def names_secret(name: str) -> bool:
     return _SECRET.search(words) is not None and _PIECE.search(words) is None
 
 
-def _hide(value: Any, secret: str, environment: re.Pattern[str] | None, level: int) -> Any:
+def _hide(value: Any, secret: str, environment: re.Pattern[str] | None, level: int, longest: float) -> Any:
     """secret: the secret's name that the value stands below, or "". level: how many lists and objects hold it."""
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, Real):
         return HIDDEN if _OF_DIGITS.search(secret.lower()) else _number(value)
-    if hasattr(value, "tolist") and prod(getattr(value, "shape", ())) <= LONGEST:  # of numpy, torch and pandas
-        return _hide(value.tolist(), secret, environment, level)
-    if isinstance(value, (Mapping, list, tuple)) and level < DEEPEST and len(value) <= LONGEST:
+    if hasattr(value, "tolist") and prod(getattr(value, "shape", ())) <= longest:  # of numpy, torch and pandas
+        return _hide(value.tolist(), secret, environment, level, longest)
+    if isinstance(value, (Mapping, list, tuple)) and level < DEEPEST and len(value) <= longest:
+        below = (environment, level + 1, longest)
         if not isinstance(value, Mapping):
-            return [_hide(item, secret, environment, level + 1) for item in value]
+            return [_hide(item, secret, *below) for item in value]
         return {
-            _redact(name, environment): _hide(inner, name if names_secret(name) else secret, environment, level + 1)
+            _redact(name, environment): _hide(inner, name if names_secret(name) else secret, *below)
             for name, inner in ((_text(name), inner) for name, inner in value.items())
         }
     text = _text(value)

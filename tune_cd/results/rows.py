@@ -5,7 +5,7 @@ import json
 import platform
 import socket
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import cache
@@ -40,6 +40,9 @@ DIGEST = "digest"
 """Key of a row's config for the fields that had an effect on the training, and their values in effect. Rows that agree
 in it are of one set-up; rows without it are compared by their whole config."""
 
+SIMULATED_END = "ended"
+"""Key of a replayed row's config for when the trial ended on its simulated clock: such rows have no times of day."""
+
 PACKAGES = ("tune_cd", "ray", "torch", "torchvision", "numpy")
 GIT_SECONDS = 5  # timeout of git; if the folder is too large or too far away, the commit is not recorded
 
@@ -62,6 +65,11 @@ def told_in(config: str) -> list[tuple[float, float]]:
     ours = isinstance(told, list) and all(isinstance(one, list) and len(one) == 2 for one in told)
     pairs = [(finite(length), finite(value)) for length, value in told] if ours else []
     return [(length, value) for length, value in pairs if length and value is not None]
+
+
+def simulated_end(config: str) -> float | None:
+    """When a replayed trial ended, see SIMULATED_END; None of other rows."""
+    return number_of(json.loads(config).get(SIMULATED_END))
 
 
 def earlier_runs(stored: Mapping[str, Any] | None) -> list[dict[str, Any]]:
@@ -143,7 +151,7 @@ def split(h: Mapping[str, Any], space: Space | None = None) -> tuple[dict[str, f
 
 def sign_of(mode: str | None) -> float:
     """-1 where a smaller score is better (the column `mode`), else 1: a search maximises the score times this."""
-    return -1.0 if mode == "min" else 1.0
+    return -1.0 if isinstance(mode, str) and mode == "min" else 1.0
 
 
 def searched_in(row: Mapping[Any, Any]) -> dict[str, Any]:
@@ -152,9 +160,9 @@ def searched_in(row: Mapping[Any, Any]) -> dict[str, Any]:
 
 
 def choices_in(row: Mapping[Any, Any]) -> dict[str, str]:
-    """The categories of a row as texts; {} where it has none. Plain readers give pairs, and NaN or None for null."""
+    """The categories of a row as texts; {} where it has none. Plain readers give pairs, and NaN, NA, None for null."""
     choices = row.get("choices")
-    return {} if choices is None or isinstance(choices, float) else dict(choices)
+    return dict(choices) if isinstance(choices, Iterable) else {}
 
 
 def trial_name(search: str, trial_index: int) -> str:

@@ -29,7 +29,7 @@ def test_a_grid_in_packs_with_batch_sizes_mixed(run, tmp_path):
 
 def test_replicates_in_packs_pause_and_go_on_together(run, tmp_path):
     """Two settings of two seeds each in a process: the same as one at a time, on a CPU."""
-    argv = ["--no-baseline", "--num-samples", "2", "--replicates", "2", "--start", "conventional"]
+    argv = ["--no-baseline", "--num-samples", "3", "--replicates", "2", "--start", "conventional"]
     said = run(tmp_path, *argv, "--pack", "4", "--workers", "2", "--study", "packed")
     table = trained_once(tmp_path, "packed")
     assert "2 at a time, up to 4 in a process" in said and "means over 2 seeds" in said and "±" in said

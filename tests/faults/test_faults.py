@@ -99,7 +99,7 @@ def test_the_driver_is_killed_at_random_moments(cluster, undisturbed, tmp_path, 
         try:
             driver.process.wait(pick.uniform(0, 8) if kill % 2 else 0.0)
             assert driver.wait() == 0, driver.said
-            samples += 4  # it had ended: there is more to do
+            samples, killed = samples + 4, False  # it had ended: there is more to do
         except subprocess.TimeoutExpired:
             driver.kill()
             killed = True

@@ -21,7 +21,6 @@ def main(argv: list[str] | None = None) -> int:
     any trial), 130, 143 or 129 when ended by Ctrl-C, SIGTERM or SIGHUP, 141 where nobody reads the output."""
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
     logging.getLogger("trainables").setLevel(logging.INFO)  # shows downloads, which take long
-    logging.getLogger("tensorboardX").setLevel(logging.ERROR)  # `Progress` reports diverged trials
     try:
         request = parse(argv)  # before the imports below, which take seconds
     except (ValueError, OSError) as error:

@@ -61,6 +61,8 @@ def _init(address: str | None, verbose: bool) -> None:
     usual = {
         "RAY_USAGE_STATS_ENABLED": "0",
         "TUNE_PRINT_ALL_TRIAL_ERRORS": "0",  # `Progress` prints where they are
+        # nobody reads Tune's log files, and a signal inside tensorboardX's queue makes the driver's exit wait for ever
+        "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
         "RAY_AIR_NEW_OUTPUT": "0",  # Ray's plain status table, not a box for every trial and result
     }
     os.environ.update({name: value for name, value in usual.items() if name not in os.environ})

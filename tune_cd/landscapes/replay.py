@@ -153,9 +153,7 @@ def tabled(options: argparse.Namespace) -> Iterable[str]:
         )
     trajectories: list[Trajectory] = []
     for many in (False, True):
-        group = [
-            landscape for landscape in landscapes if (landscape.curves is not None) == many
-        ]  # with curves: measured
+        group = [one for one in landscapes if (one.curves is not None) == many]  # with curves: measured
         trajectories += _replayed(table.methods, group, _seeds(options, OF_MEASURED if many else TRAJECTORIES), options)
     yield from paper_tables.sections(table, trajectories, options.start)
     _store(trajectories, landscapes, options)

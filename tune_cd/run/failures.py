@@ -24,8 +24,6 @@ from tune_cd.run.study_search import Listener, not_done
 from tune_cd.tune.callback.row_store import RowStore
 from tune_cd.tune.callback.rows import failure_of, machine_of, scores_in
 
-UNUSABLE = f"{UnusableData.__module__}.{UnusableData.__qualname__}: "
-"""The beginning of Tune's message of such an error."""
 LEAST = 3
 """A study stops after so many failures, and more than run at a time: a node takes its trials with it."""
 
@@ -112,12 +110,11 @@ class StudyStopper(Listener, Stopper):
         self._failed(trial)
 
     def _failed(self, trial: Trial) -> None:
-        error = failure_of(trial, {})[1]
-        if error.startswith(UNUSABLE):
-            self._end(error.removeprefix(UNUSABLE))
+        if (reason := unusable_data(trial)) is not None:
+            self._end(reason)
         elif self._lost >= self._most_lost:
             said = f"{self._lost} trials in a row were lost, and no trial gave a result between them"
-            self._end(f"{said}; the last: {error}")
+            self._end(f"{said}; the last: {failure_of(trial, {})[1]}")
 
     def __call__(self, trial_id: str, result: dict) -> bool:
         return False
@@ -128,3 +125,10 @@ class StudyStopper(Listener, Stopper):
 
     def _end(self, reason: str | None) -> None:
         self.broken = self.broken or reason
+
+
+def unusable_data(trial: Trial) -> str | None:
+    """Why the data of a trial that failed cannot be used, by Tune's message of it; None: it failed otherwise."""
+    began = f"{UnusableData.__module__}.{UnusableData.__qualname__}: "
+    error = failure_of(trial, {})[1]
+    return error.removeprefix(began) if error.startswith(began) else None

@@ -13,12 +13,11 @@ from trainables.trial import ANEW, TROUBLES, UNKEPT, UNSAVED
 from tune_cd.results.redaction import redact
 from tune_cd.results.rows import trial_name
 from tune_cd.results.schema import CONFIRM
-from tune_cd.run.failures import UNUSABLE
+from tune_cd.run.failures import unusable_data
 from tune_cd.run.portfolio import ORIGIN, Portfolio
 from tune_cd.run.recorder import weights_in
 from tune_cd.run.screen import WIDTH, fold
 from tune_cd.run.study_search import Listener, not_done
-from tune_cd.tune.callback.rows import failure_of
 
 SAID = {
     UNSAVED: "a state cannot be saved; a training that pauses without one goes on from an earlier state, or anew",
@@ -64,7 +63,7 @@ class Progress(Listener):
             self._bar.close()
 
     def on_trial_recover(self, iteration, trials, trial, **info) -> None:
-        if not failure_of(trial, {})[1].startswith(UNUSABLE):  # else the study ends
+        if unusable_data(trial) is None:  # else the study ends
             self._say(f"{trial}: its process was lost and is begun again")
 
     def on_trial_error(self, iteration, trials, trial, **info) -> None:

@@ -84,7 +84,7 @@ class Candidates:
         h = self.model.trainings[training].h
         through = [h, *(self._counterparts if training == self.model.leader else ())]
         lines = [line for one in through for line in lines_through(plan, one, self.space, turn)]
-        return lines + (random_lines(self.space, h, turn) if plan.is_random else [])
+        return lines + (random_lines(self.space, h, turn) if plan.needs_random_lines else [])
 
     @cached_property
     def _counterparts(self) -> list[Configuration]:

@@ -20,8 +20,8 @@ class Plan:
     """The constants of a search. Hashable by identity: no two plans are equal.
 
     names [n_directions], directions [n_directions, n_axes]: in the axes' coordinates; each moves numeric axes, or from
-    one value of a category to another. axes: whether the model may move along other lines too: single axes, and where
-    `is_random` random ones.
+    one value of a category to another. axes: whether the model may move along other lines too: single axes, and random
+    ones where it `needs_random_lines`.
     """
 
     space: Space
@@ -42,8 +42,8 @@ class Plan:
         return self.rows.shape[0] == self.rows.shape[1] and np.allclose(self.rows, np.eye(len(self.rows)))
 
     @property
-    def is_random(self) -> bool:
-        """Whether lines in random directions are needed: a plane's own directions and its axes do without."""
+    def needs_random_lines(self) -> bool:
+        """Whether the model moves in random directions too: a plane with directions of its own does without."""
         return self.axes and (self.is_along_axes or self.rows.shape[1] > 2)
 
     def others(self, h: Configuration, direction: Array) -> tuple[float, ...] | None:

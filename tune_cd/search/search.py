@@ -107,8 +107,9 @@ class CoordinateDescent(Optimiser):
     @property
     def ending(self) -> str:
         """Why it asks for nothing more, and what it would take to go on; for a search that is `finished`."""
-        n = f"{len(self._trainings)} configuration{'s' * (len(self._trainings) != 1)}"
-        if len(self._trainings) >= prod(axis.size for axis in self.space.axes):
+        known = len(self._trainings)
+        n = f"{known} configuration{'s' * (known != 1)}"
+        if known >= prod(axis.size for axis in self.space.axes):
             return f"{self.space} has no more than {n}; a larger one has"
         if self.bracketed:
             return "the best on its line is bracketed"
@@ -120,8 +121,8 @@ class CoordinateDescent(Optimiser):
         if self.rule in NEIGHBOURHOOD:
             return f"after {n} no line search leads any further; another start may"
         return (
-            f"after {n} no step promises more than a thousandth of the range of values; another start, "
-            "or a wider space, may"
+            f"after {n} no step promises more than a thousandth of the range of values; another start, or a wider "
+            "space, may"
         )
 
     @property

@@ -32,7 +32,7 @@ def run(search, trials, value=lambda h: RIDGE.measure(h, 0).value):
 @pytest.mark.parametrize("seed", range(5))
 def test_every_proposal_lies_on_a_line_through_the_best_point_so_far(seed):
     search = descent(PLANE, seed=seed)
-    for _ in range(25):
+    for _ in range(ENOUGH):
         best, h = search.best, search.ask()
         origin = search.origin(h)
         if best is None:
@@ -44,8 +44,8 @@ def test_every_proposal_lies_on_a_line_through_the_best_point_so_far(seed):
 
 
 def test_nothing_is_asked_twice_nor_close_to_what_was():
-    x = np.array([PLANE.to_coordinates(h) for h, _ in run(descent(PLANE, seed=1), 30)])
-    apart = np.abs(x[:, None] - x[None]).max(-1) + 99 * np.eye(30)
+    x = np.array([PLANE.to_coordinates(h) for h, _ in run(descent(PLANE, seed=1), ENOUGH)])
+    apart = np.abs(x[:, None] - x[None]).max(-1) + 99 * np.eye(ENOUGH)
     assert apart.min() >= APART - 1e-9
 
 

@@ -11,7 +11,7 @@ from tune_cd.landscapes.simulation import replay_all
 from tune_cd.search.directions import Plan, directions_of
 from tune_cd.search.lines import random_lines
 from tune_cd.search.methods import OPTIMISERS
-from tune_cd.search.prior import BALANCE, DRAWS, GENERAL, NOISE, NOISES, along_rows, draws_of
+from tune_cd.search.prior import BALANCE, DRAWS, GENERAL, NOISE, SCALES, along_rows, draws_of
 
 
 def plan(n_axes, side=8.0, directions=None):
@@ -59,34 +59,26 @@ def test_small_weights_that_change_nothing_are_found_from_larger_ones_that_do_ha
 
 
 @pytest.mark.parametrize("n_axes", [1, 2, 3, 6])
-@pytest.mark.parametrize("exploits", [False, True])
-def test_length_scales_are_shares_of_the_box(n_axes, exploits):
-    small, large = (GENERAL.draws(plan(n_axes, side), exploits) for side in (4.0, 20.0))
+def test_length_scales_are_shares_of_the_box(n_axes):
+    small, large = (GENERAL.draws(plan(n_axes, side)) for side in (4.0, 20.0))
     assert small.maps.shape == (DRAWS, n_axes, n_axes)
     assert np.allclose(small.maps, 5 * large.maps) and np.array_equal(small.noises, large.noises)
     assert NOISE[0] <= small.noises.min() < small.noises.max() <= NOISE[1]
 
 
-@pytest.mark.parametrize("prior, draws", [(BALANCE, len(NOISES)), (GENERAL, DRAWS)])
+@pytest.mark.parametrize("prior, draws", [(BALANCE, len(SCALES)), (GENERAL, DRAWS)])
 def test_every_draw_has_each_length_scale_of_the_training_length(prior, draws):
     drawn = plan(2)
-    one, several = (draws_of(prior, drawn, False, lengths) for lengths in ((1.0,), (0.5, 1.0)))
+    one, several = (draws_of(prior, drawn, lengths) for lengths in ((1.0,), (0.5, 1.0)))
     assert len(one.maps) == len(one.noises) == draws
     assert len(several.maps) == len(several.noises) == draws * len(prior.alike)
     assert np.allclose(1 / several.maps[:, 2, 2], np.tile(prior.alike, draws))
-    assert np.allclose(one.maps[:, :2, :2], prior.draws(drawn, False).maps) and np.allclose(one.maps[:, 2, :2], 0)
-
-
-def test_steps_that_exploit_believe_in_short_length_scales():
-    def median(exploits):
-        return np.median(np.linalg.norm(GENERAL.draws(plan(2), exploits).maps, axis=2))
-
-    assert 3 < median(True) / median(False) < 5
+    assert np.allclose(one.maps[:, :2, :2], prior.draws(drawn).maps) and np.allclose(one.maps[:, 2, :2], 0)
 
 
 def test_without_directions_the_axes_and_turned_pairs_of_them_are_believed_in():
     """Each draw's rows are orthogonal; half of them lie along the axes of a plane."""
-    maps = GENERAL.draws(plan(2), False).maps
+    maps = GENERAL.draws(plan(2)).maps
     products = maps @ maps.transpose(0, 2, 1)
     assert np.allclose(products[:, 0, 1], 0)
     assert sum(np.count_nonzero(np.abs(one) > 1e-12) == 2 for one in maps) == DRAWS // 2
@@ -95,7 +87,7 @@ def test_without_directions_the_axes_and_turned_pairs_of_them_are_believed_in():
 def test_given_directions_are_the_only_ones():
     given = plan(2, directions=[[-1, 1], [1, 1]])
     rows = along_rows(given, 1.0, 1.0)
-    for one in GENERAL.draws(given, False).maps:
+    for one in GENERAL.draws(given).maps:
         assert np.allclose(one @ rows.T, np.diag(np.diag(one @ rows.T)))
 
 

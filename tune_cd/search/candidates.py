@@ -1,6 +1,6 @@
 """The new configurations among which the default search chooses: points on lines through promising trainings."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -14,8 +14,8 @@ from tune_cd.search.space import NEGLIGIBLE, Array, Configuration, Space
 from tune_cd.search.surrogate import Surrogate
 from tune_cd.search.training import Proposal
 
-AT_ONCE, FIRST = 4, 100
-"""Number of lines checked together for a promise, and of points, best first, for being new; mostly these suffice."""
+FIRST = 100
+"""Number of points, best first, that are checked together for being new; mostly these suffice."""
 
 SAMPLED = (16, 4096)
 """While no value is told, the next configuration is one of SAMPLED random ones, the first number if any is new. The
@@ -48,13 +48,6 @@ class Candidates:
                     return float(scores[at]), located(lines, int(at))
         return -1.0, None
 
-    def points(self) -> Iterator[Array]:
-        """Points [n, n_axes] on the lines through the leader, a few lines at a time."""
-        lines = self._lines_through(self.model.leader)
-        for at in range(0, len(lines), AT_ONCE):
-            x = points_on(lines[at : at + AT_ONCE])
-            yield x[self.model.is_new(x)]
-
     def farthest(self, start: Configuration | None, weight: Callable[[Array], Array]) -> Proposal | None:
         """The one of SAMPLED with the largest distance from all trainings, in length scales, times its weight. None if
         none is new.
@@ -64,7 +57,7 @@ class Candidates:
         model, space, n = self.model, self.model.plan.space, len(self.model.trainings)
         width = np.maximum(space.high - space.low, NEGLIGIBLE)
         origin = 0.5 if start is None else (space.to_coordinates(start) - space.low) / width
-        draws = draws_of(model.prior, model.plan, False, model.lengths)
+        draws = draws_of(model.prior, model.plan, model.lengths)
         maps = draws.maps[:, :-1, :-1]
         metric = np.linalg.cholesky((np.swapaxes(maps, 1, 2) @ maps).mean(0))
         for count in SAMPLED:

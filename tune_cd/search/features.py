@@ -8,9 +8,6 @@ import numpy as np
 
 from tune_cd.search.space import NEGLIGIBLE, Array, Space
 
-UNALIKE = 1.0
-"""Median distance of two values of a category, in length scales."""
-
 
 def features_of(space: Space) -> Callable[[Array], Array]:
     """The map from coordinates [n, n_axes] to those of the process [n, n_features]: the numeric axes', then of every
@@ -32,8 +29,9 @@ def widths_of(space: Space) -> Array:
 
 def with_categories(space: Space, maps: Array, lengths: Array) -> Array:
     """The maps from features to units of length scales [n_draws, n_features, n_features], from those of the numeric
-    axes [n_draws, n_numeric, n_numeric] and of the categories, lengths [n_draws, n_categories]."""
-    n, counts = maps.shape[1], [len(axis.values) for axis in space.categories]
+    axes [n_draws, n_numeric, n_numeric] and of the categories, lengths [n_draws, n_categories or 1]."""
+    counts = [len(axis.values) for axis in space.categories]
+    n, lengths = maps.shape[1], np.broadcast_to(lengths, (len(maps), len(counts)))
     whole = np.zeros((len(maps), n + sum(counts), n + sum(counts)))
     whole[:, :n, :n] = maps
     every = np.arange(n, n + sum(counts))

@@ -19,10 +19,7 @@ progress of each training and on which are running.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import chain
 from math import inf
-
-import numpy as np
 
 from tune_cd.search.bracket import FAILED
 from tune_cd.search.candidates import Candidates
@@ -37,19 +34,9 @@ from tune_cd.search.training import Proposal, Training
 LENGTHS = (1 / 8, 1 / 4, 1 / 2, 1.0)
 """Shares of the full length at which trainings pause."""
 
-EXPLOIT_FROM, EXPLOIT_AFTER, EXPLOIT_TURNS, TURNS = 15, 5.0, 2, 3
-"""From EXPLOIT_FROM configurations and EXPLOIT_AFTER full trainings' worth on, EXPLOIT_TURNS steps in TURNS exploit:
-they use short length scales and count any improvement, however small. Ridges can be narrower than the prior says; on
-smooth ones this costs nothing measurable. If 15 short trainings were enough, the search would wander about the first
-promising place."""
-
-IDLE = 1e-3
-"""Where trainings pause, a usual step that is worth less than this, in standard deviations of the values per full
-training, leaves its turn to one that exploits: it would train to the end what promises next to nothing."""
-
-ENOUGH, PROMISE = 24, (1e-3, 1e-2)
-"""The search ends, after ENOUGH configurations at least, when no step promises to gain these shares of the range of the
-values: the first for a usual step, the second for a step that exploits."""
+ENOUGH, PROMISE = 24, 1e-5
+"""The search ends, after ENOUGH configurations at least, when no step is worth so many standard deviations of the
+values per full training. The model is too sure of fewer."""
 
 MARGIN = 0.1
 """An improvement counts from so many standard deviations of the values above the best, or after a blind start from 1/n
@@ -64,7 +51,7 @@ class Guided:
     starts: configurations to train before anything is modelled, by key. known: the trainings by key, in the order of
         asking. lengths: see LENGTHS, ascending, the last is 1. left: the rest of the budget, in full trainings.
     blind: the starts say nothing about the optimum's location. grows: new configurations may be begun; if False, paused
-        trainings go on while that is worth anything. exploit: this step exploits, whatever its turn.
+        trainings go on while that is worth anything.
     """
 
     plan: Plan
@@ -75,7 +62,6 @@ class Guided:
     left: float = inf
     blind: bool = True
     grows: bool = True
-    exploit: bool = False
 
     # The next step ------------------------------------------------------------------------------------------------
 
@@ -91,13 +77,12 @@ class Guided:
             return whole  # what is to be improved on is in hand from then on
         if self._settled:
             return self.finish()
-        worth, most = max(self._steps(), key=lambda scored: scored[0], default=(0.0, None))
-        if most is None:
-            return self.finish()
-        idle = worth < IDLE and most.until > self.lengths[0]
-        if idle and self._may_exploit and not self._exploits:
-            return replace(self, exploit=True).step
-        return most
+        return self._most[1] or self.finish()
+
+    @cached_property
+    def _most(self) -> tuple[float, Step | None]:
+        """(worth per full training, step) of the step that is worth most; (0, None) if none is affordable."""
+        return max(self._steps(), key=lambda scored: scored[0], default=(0.0, None))
 
     def _steps(self) -> Iterator[tuple[float, Step]]:
         """(worth per full training, step) of the affordable steps: those of paused trainings, and the best new one."""
@@ -131,7 +116,7 @@ class Guided:
     @cached_property
     def model(self) -> Surrogate:
         """What the trainings so far predict; at least one is needed."""
-        return Surrogate(self.plan, self.prior, self.trainings, self.lengths, self._exploits)
+        return Surrogate(self.plan, self.prior, self.trainings, self.lengths)
 
     @cached_property
     def candidates(self) -> Candidates:
@@ -161,16 +146,16 @@ class Guided:
     @property
     def _margin(self) -> float:
         """See MARGIN."""
-        if self._exploits:
-            return 0.0
         if not self.blind:
             return MARGIN
-        return max(1 / max(1, self._n_told), MARGIN if len(self.lengths) > 1 else 0.0)
+        n_told = sum(bool(one.curve) for one in self.trainings)
+        return max(1 / max(1, n_told), MARGIN if len(self.lengths) > 1 else 0.0)
 
     def _weight(self, x: Array) -> Array:
         """Prior of the optimum's location at x [n, n_axes], [n], as far as it still counts: see FADES_FROM."""
+        told = sum(one.share for one in self.trainings)  # in full trainings
         weight = location_weight(self.plan, x, None if self.blind else self._start)
-        return weight ** min(1.0, FADES_FROM / max(1.0, self._length_told))
+        return weight ** min(1.0, FADES_FROM / max(1.0, told))
 
     @cached_property
     def _start(self) -> Array | None:
@@ -181,15 +166,6 @@ class Guided:
         return None if best is None else self.plan.space.to_coordinates(self.starts[best])
 
     @cached_property
-    def _n_told(self) -> int:
-        return sum(bool(one.curve) for one in self.trainings)
-
-    @cached_property
-    def _length_told(self) -> float:
-        """In full trainings."""
-        return sum(one.share for one in self.trainings)
-
-    @cached_property
     def _runs(self) -> bool:
         return any(one.until is not None for one in self.trainings)
 
@@ -197,47 +173,21 @@ class Guided:
     def _any_value(self) -> bool:
         return any(one.curve and not one.failed for one in self.trainings)
 
-    @cached_property
-    def _exploits(self) -> bool:
-        """Whether this step exploits: in its turn, or in the place of one that is worth too little."""
-        turn = sum(len(one.curve) + (one.until is not None) for one in self.trainings)
-        return self._may_exploit and (self.exploit or turn % TURNS < EXPLOIT_TURNS)
-
-    @cached_property
-    def _may_exploit(self) -> bool:
-        enough = self._n_told >= EXPLOIT_FROM and self._length_told >= EXPLOIT_AFTER
-        return enough and self._varied
-
-    @cached_property
-    def _varied(self) -> bool:
-        """Whether the values differ; if not, nothing suggests a ridge."""
-        return len({value for one in self.trainings for value in one.curve.values()}) > 1
-
     # The end, and the budget ---------------------------------------------------------------------------------------
 
     @cached_property
     def _settled(self) -> bool:
-        """Whether there are enough configurations and every step promises less than PROMISE. What runs may end lower
-        than predicted, so without it no step may promise more either."""
+        """Whether there are enough configurations and no step is worth enough. What runs may end lower than predicted,
+        so without it no step may be worth more either."""
         if (self.grows and len(self.trainings) < ENOUGH) or self.promises:
             return False
         told = {key: replace(one, until=None) for key, one in self.known.items() if one.curve}
         return not self._runs or replace(self, known=told)._settled
 
-    @cached_property
+    @property
     def promises(self) -> bool:
-        """Whether a step gains as much as PROMISE, whatever its weight and cost."""
-        modes = [self._exploits, not self._exploits] if self._varied else [False]  # the fitted process first
-        return any(self._promises(exploits) for exploits in modes)
-
-    def _promises(self, exploits: bool) -> bool:
-        model = self.model
-        process = model.exploiting if exploits else model.usual
-        ends = model.expected if process is model.process else process.ends(model.points)
-        least = PROMISE[exploits] * (np.ptp(model.values) or 1.0) / process.spread
-        best = model.best_of(ends)
-        steps = chain([model.points[self._waiting]], self.candidates.points() if self.grows else ())
-        return any((process.gain(x, 1.0, best) >= least).any() for x in steps if len(x))
+        """Whether a step is worth as much as PROMISE."""
+        return self._most[0] >= PROMISE
 
     @property
     def incumbent(self) -> int:

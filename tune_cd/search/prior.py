@@ -15,7 +15,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from tune_cd.search.directions import Plan
-from tune_cd.search.features import UNALIKE, features_of, with_categories
+from tune_cd.search.features import features_of, with_categories
 from tune_cd.search.process import Draws
 from tune_cd.search.space import NEGLIGIBLE, Array
 
@@ -24,11 +24,9 @@ TRADING, SCALING = 4.0, 8.0
 ridge's narrow way, `ssec:intuition`), SCALING for all others. Both are fixed, not fitted, and the same in narrow
 boxes."""
 
-NOISES = (1e-3, 1e-2, 1e-1)
-"""BALANCE's noise variances, as shares of the process's variance."""
-
-CLOSER = 1 / 4
-"""Length scales of steps that exploit (`guided.EXPLOIT_FROM`), as a share of TRADING or of GENERAL's medians."""
+SCALES, NOISES = (1.0, 1.0, 1.0, 1 / 4), (1e-3, 1e-2, 1e-1, 1e-2)
+"""BALANCE's draws: multiples of TRADING and SCALING, since a ridge may be narrower than usual, and noise variances as
+shares of the process's variance."""
 
 DRAWS = 32
 """GENERAL's number of draws of length scales and noise; the draws are the same in every search."""
@@ -95,25 +93,22 @@ def _numeric(plan: Plan, x: Array | None) -> Any:
     return x if x is None else x[..., plan.space.ordered]
 
 
-def _fixed(plan: Plan, exploits: bool) -> Draws:
-    """BALANCE's prior: one pair of length scales, and each of NOISES. A step that exploits has the same length scale
-    along all directions, because the narrow way may differ from the prior's."""
-    lengths = (CLOSER * TRADING,) * 2 if exploits else (TRADING, SCALING)
-    kinds = np.full((len(NOISES), len(plan.space.categories)), (CLOSER if exploits else 1.0) / UNALIKE)
-    maps = with_categories(plan.space, np.array([along_rows(plan, *lengths)] * len(NOISES)), kinds)
-    return Draws(maps, np.array(NOISES), features_of(plan.space))
+def _fixed(plan: Plan) -> Draws:
+    """BALANCE's prior: SCALES, with NOISES."""
+    sizes = np.array(SCALES)[:, None]
+    maps = along_rows(plan, TRADING, SCALING) / sizes[..., None]
+    return Draws(with_categories(plan.space, maps, sizes), np.array(NOISES), features_of(plan.space))
 
 
-def _drawn(plan: Plan, exploits: bool) -> Draws:
-    """GENERAL's prior draws. Those of steps that exploit have one common size, and differ in shape and noise alone."""
+def _drawn(plan: Plan) -> Draws:
+    """GENERAL's prior draws."""
     n_axes, n_numeric = len(plan.space.names), len(plan.space.numeric)
     uniforms = _uniforms(DRAWS, n_axes + 2)
     normals = ndtri(uniforms)
-    common = np.full(DRAWS, np.log(CLOSER)) if exploits else TOGETHER * normals[:, 0]
-    stretch = np.exp(common[:, None] + EACH * normals[:, 2:])  # [DRAWS, n_axes], those of the categories last
-    own = stretch[:, :n_numeric]
+    sizes = np.exp(TOGETHER * normals[:, :1] + EACH * normals[:, 2:])  # [DRAWS, n_axes], the categories last
+    own = sizes[:, :n_numeric]
     lengths = [rows / (median * factors)[:, None] for (rows, median), factors in zip(cycle(_frames(plan)), own)]
-    maps = with_categories(plan.space, np.array(lengths), stretch[:, n_numeric:] / UNALIKE)
+    maps = with_categories(plan.space, np.array(lengths), sizes[:, n_numeric:])
     low, high = np.log(NOISE)
     return Draws(maps, np.exp(low + (high - low) * uniforms[:, 1]), features_of(plan.space))
 
@@ -164,13 +159,12 @@ def _uniforms(n: int, dimensions: int) -> Array:
 class Prior:
     """A prior of the default search, and how far it is trusted.
 
-    draws: (plan, exploits) -> draws of the values' length scales and noise at one length; exploits: for a step that
-        exploits.
+    draws: plan -> draws of the values' length scales and noise at one length.
     alike: length scales along the training length, in octaves of it, each as likely. With 4, an eighth of the length
         tells something about the end, with 8 much, with 32 nearly all.
     """
 
-    draws: Callable[[Plan, bool], Draws]
+    draws: Callable[[Plan], Draws]
     alike: tuple[float, ...]
 
 
@@ -178,11 +172,11 @@ BALANCE = Prior(_fixed, alike=(8.0, 32.0))
 GENERAL = Prior(_drawn, alike=(4.0,))
 
 
-@lru_cache(maxsize=64)  # every step of a search asks for one of the same two
-def draws_of(prior: Prior, plan: Plan, exploits: bool, lengths: tuple[float, ...]) -> Draws:
+@lru_cache(maxsize=64)  # every step of a search asks for the same
+def draws_of(prior: Prior, plan: Plan, lengths: tuple[float, ...]) -> Draws:
     """A prior's draws of length scales and noise at these training lengths. The length is one more axis, in octaves,
     with the length scales `Prior.alike`; of a single length the scale does not matter."""
-    drawn, alike = prior.draws(plan, exploits), prior.alike if len(lengths) > 1 else prior.alike[:1]
+    drawn, alike = prior.draws(plan), prior.alike if len(lengths) > 1 else prior.alike[:1]
     each, n, _ = drawn.maps.shape
     maps = np.zeros((each * len(alike), n + 1, n + 1))
     maps[:, :n, :n] = np.repeat(drawn.maps, len(alike), axis=0)

@@ -120,10 +120,7 @@ class CoordinateDescent(Optimiser):
             return "the best lies at an end of its line; a wider range goes on"
         if self.rule in NEIGHBOURHOOD:
             return f"after {n} no line search leads any further; another start may"
-        return (
-            f"after {n} no step promises more than a thousandth of the range of values; another start, or a wider "
-            "space, may"
-        )
+        return f"after {n} no step promises to gain anything; another start, or a wider space, may"
 
     @property
     def incumbent(self) -> Training | None:

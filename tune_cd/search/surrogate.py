@@ -34,17 +34,15 @@ at the top."""
 
 @dataclass(frozen=True)
 class Surrogate:
-    """The model of these trainings, with both kinds of draws: `usual`, and `exploiting` with short length scales.
+    """The model of these trainings.
 
     trainings: at least one, in the order of asking. lengths: shares of the full length at which trainings pause.
-    exploits: whether `process`, which predicts ends and leader, is the exploiting one.
     """
 
     plan: Plan
     prior: Prior
     trainings: Sequence[Training]
     lengths: tuple[float, ...]
-    exploits: bool
 
     @cached_property
     def points(self) -> Array:
@@ -52,17 +50,9 @@ class Surrogate:
         x = [[axis.coordinate(one.h[axis.name]) for axis in self.plan.space.axes] for one in self.trainings]
         return np.array(x).reshape(len(x), -1)
 
-    @property
+    @cached_property
     def process(self) -> Process:
-        return self.exploiting if self.exploits else self.usual
-
-    @cached_property
-    def usual(self) -> Process:
-        return self._fitted(exploits=False)
-
-    @cached_property
-    def exploiting(self) -> Process:
-        return self._fitted(exploits=True)
+        return Process(*self._places, self.values, self._draws, self._factors)
 
     @cached_property
     def leader(self) -> int:
@@ -85,7 +75,7 @@ class Surrogate:
 
     def believed(self, h: Configuration) -> tuple[float, float]:
         """The predicted score of a configuration at full length and its standard deviation."""
-        [mean], [deviation] = self.usual.measured(self.plan.space.to_coordinates(h)[None])
+        [mean], [deviation] = self.process.measured(self.plan.space.to_coordinates(h)[None])
         return float(mean), float(deviation)
 
     def is_new(self, x: Array) -> NDArray[np.bool_]:
@@ -110,7 +100,7 @@ class Surrogate:
         n = len(self._told)
         if n in (0, len(points)):
             return np.append(self._told, np.zeros(len(points) - n))
-        process = Process(points[:n], shares[:n], self._told, *self._own)
+        process = Process(points[:n], shares[:n], self._told, self._draws, self._factors)
         return np.append(self._told, process.mean(points[n:], shares[n:]))
 
     @cached_property
@@ -153,19 +143,15 @@ class Surrogate:
         """Which trainings are `stopped` [n_trainings]."""
         return np.array([one.stopped for one in self.trainings])
 
-    def _fitted(self, exploits: bool) -> Process:
-        draws, factors = self._own if exploits == self.exploits else (self._likely(exploits), None)
-        return Process(*self._places, self.values, draws, factors)
+    @cached_property
+    def _draws(self) -> Draws:
+        n, (points, shares) = len(self._told), self._places
+        return likely(points[:n], shares[:n], self._told, draws_of(self.prior, self.plan, self.lengths))
 
     @cached_property
-    def _own(self) -> tuple[Draws, Array]:
-        """The draws of `process`, and its Cholesky factors, which begin with those for the told values alone."""
-        draws = self._likely(self.exploits)
-        return draws, factors_of(*self._places, draws)
-
-    def _likely(self, exploits: bool) -> Draws:
-        n, (points, shares) = len(self._told), self._places
-        return likely(points[:n], shares[:n], self._told, draws_of(self.prior, self.plan, exploits, self.lengths))
+    def _factors(self) -> Array:
+        """Cholesky factors of all values; they begin with those of the told values alone."""
+        return factors_of(*self._places, self._draws)
 
 
 def raised(values: Array) -> Array:

@@ -210,7 +210,7 @@ ENDINGS = {
     "a budget": ({"budget": 3}, USUAL, ".*budget.* allows no more"),
     "the paper's": ({"budget": 3, "rule": "paper"}, USUAL, ".*budget.* allows no more"),
     "local": ({"budget": 3, "rule": "local"}, USUAL, ".*budget.* allows no more"),
-    "nothing to gain": ({}, RATES, r"after \d+ configurations no step promises more than"),
+    "nothing to gain": ({}, RATES, r"after \d+ configurations no step promises to gain"),
 }
 
 

@@ -20,7 +20,7 @@ SIGLIP = Space(Lambda_pos=(1e-3, 1e3), Lambda_neg=(1e-3, 1e3))
 
 
 def start(made):
-    return made.searches[0].start
+    return next(iter(made.searches[0].starts), None)
 
 
 TWINS, ADAM = "--task ssl --loss barlow_twins", "--set optimizer=adam learning_rate="
@@ -42,8 +42,8 @@ def test_the_axes_are_the_terms_and_the_start_the_published_ratios(tmp_path, arg
     made, expected = study(tmp_path, *argv.split()), AXES[argv]
     assert made.space.names == tuple(expected) and start(made) == pytest.approx(expected)
     assert [search.name for search in made.searches] == (["cd"] if ADAM in argv else ["cd", "published"])
-    assert all(search.start == start(made) for search in made.searches)
-    low, high = made.config.range
+    assert all(search.starts == [start(made)] for search in made.searches)
+    low, high = made.config.bounds
     least, most = min(expected.values()), max(expected.values())
     assert (low, high) == pytest.approx((least / BELOW, most * ABOVE))
     assert made.searches[0].make(made.space, start=start(made)).ask() == start(made)
@@ -67,7 +67,7 @@ def test_the_usual_recipe_is_the_baseline_where_there_is_one(tmp_path, loss, nam
 def test_under_adam_two_weights_are_searched_along_their_balance(tmp_path, more):
     """Their joint scale does nothing."""
     [search] = study(tmp_path, *SSL, "--loss", "siglip", "--set", "optimizer=adam", *more).searches
-    line = search.make(SIGLIP, start=search.start)
+    line = search.make(SIGLIP, start=search.starts)
     assert search.line and search.pauses == (not more)
     for _ in range(4):
         h = line.ask()

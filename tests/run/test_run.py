@@ -35,7 +35,7 @@ def test_the_default_is_the_documented_one(tmp_path):
     assert (made.dataset, made.setup.loss, made.space.names) == ("glyphs", "margin", ("Lambda_p", "Lambda_e"))
     searches = [(search.name, search.num_samples, search.line) for search in made.searches]
     assert searches == [("cd", 5, False), ("separate", 10, True), ("global", 10, True)]
-    start = made.searches[2].start
+    [start] = made.searches[2].starts
     assert start["Lambda_e"] / start["Lambda_p"] == pytest.approx(62), "the global average at b = 64"
     assert [search.num_samples for search in study(tmp_path, "--full-length").searches] == [20, 20, 20]
     three = study(tmp_path, "--tune-batch-size", "--batch-sizes", "32,16,64")
@@ -142,7 +142,7 @@ def test_what_others_found_has_a_smaller_budget(tmp_path):
 def test_omniglots_own_best_and_the_papers_are_starts(tmp_path, test_data):
     omniglot = "--dataset", "omniglot", "--data-root", str(test_data / "omniglot-small.zip")
     assert study(tmp_path, *omniglot, "--setup", "small").searches[0].starts == [OMNIGLOTS], "its own best, alone"
-    assert study(tmp_path, *omniglot, "--start", "paper").searches[0].start == {"Lambda_p": 8e-3, "Lambda_e": 2.0}
+    assert study(tmp_path, *omniglot, "--start", "paper").searches[0].starts == [{"Lambda_p": 8e-3, "Lambda_e": 2.0}]
 
 
 MODES = {
@@ -161,7 +161,7 @@ def test_the_xbm_experiment_has_a_search_for_each_number_of_the_table(tmp_path):
     as_published = {"Lambda_p": 3.0, "Lambda_e": 60.0}  # not a learning rate away
     for name, memory in MODES.items():
         search, decayed = searches[name], searches[f"{name}-decay"]
-        assert (search.setup.memory, search.setup.schedule, search.start) == (memory, "constant", as_published)
+        assert (search.setup.memory, search.setup.schedule, search.starts) == (memory, "constant", [as_published])
         assert search.num_samples == (12 if name in TUNED else 1) and decayed.num_samples == 1
         assert decayed.setup == replace(search.setup, schedule="plateau")
         chosen_of = {"without-tuned": ("without", name), "S1-tuned": ("S1", name), "S3": ("S2", name)}
@@ -171,7 +171,7 @@ def test_the_xbm_experiment_has_a_search_for_each_number_of_the_table(tmp_path):
     assert [[search.name for search in group] for group in groups_of(made.searches)][:4] == [
         ["without", "without-tuned"], ["S1", "S1-tuned"], ["S2", "S3"], ["without-decay", "without-tuned-decay"],
     ]  # fmt: skip
-    assert made.config.range == (1e-2, 1.7e5), "the paper's, without Adam's rate"
+    assert made.config.bounds == (1e-2, 1.7e5), "the paper's, without Adam's rate"
 
 
 def test_the_xbm_experiment_has_another_decay_start_or_no_baseline_where_it_is_told_so(tmp_path):
@@ -179,15 +179,15 @@ def test_the_xbm_experiment_has_another_decay_start_or_no_baseline_where_it_is_t
     assert decays == ["constant"] * 6 + ["cosine"] * 6
     untuned = [search.name for search in study(tmp_path, *XBM, "--no-baseline").searches]
     assert untuned == [*TUNED, *(f"{name}-decay" for name in TUNED)]
-    own = {search.name: search.start for search in study(tmp_path, *XBM, "--start", "Lambda_p=1,Lambda_e=5").searches}
-    assert {name: own[name]["Lambda_p"] for name in MODES} == {name: 1.0 if name in TUNED else 3.0 for name in MODES}
+    own = {search.name: search.starts for search in study(tmp_path, *XBM, "--start", "Lambda_p=1,Lambda_e=5").searches}
+    assert {name: own[name][0]["Lambda_p"] for name in MODES} == {name: 1.0 if name in TUNED else 3.0 for name in MODES}
 
 
 def test_what_the_xbm_experiment_tunes_under_adam_is_the_balance(tmp_path):
     """From the authors' weights along the balance, until it is bracketed; other methods have the plane."""
     made = study(tmp_path, *XBM)
     search = next(search for search in made.searches if search.name == "S3")
-    opt, asked = search.make(made.space, start=search.start), []
+    opt, asked = search.make(made.space, start=search.starts), []
     while len(asked) <= search.num_samples and (h := opt.ask()) is not None:
         asked.append(h)
         opt.tell(h, -abs(math.log2(h["Lambda_e"] / h["Lambda_p"]) - 7.7))
@@ -197,7 +197,7 @@ def test_what_the_xbm_experiment_tunes_under_adam_is_the_balance(tmp_path):
     assert away < 2 / 3, "a third of an octave of the line, along which both weights change"
     assert {opt.origin(h).direction for h in asked} == {"start", "balance"}
     plane = study(tmp_path, *XBM, "--search", "random").searches[1]
-    products = {h["Lambda_p"] * h["Lambda_e"] for h in advance(plane.make(made.space, start=plane.start), 9)}
+    products = {h["Lambda_p"] * h["Lambda_e"] for h in advance(plane.make(made.space, start=plane.starts), 9)}
     assert plane.num_samples == 20 and len(products) == 9
 
 
@@ -371,7 +371,7 @@ def test_an_existing_study_needs_resume_and_stays_what_it_was(tmp_path):
         study(tmp_path, "--study", "mine")
     resumed = "--study", "mine", "--resume"
     again = study(tmp_path, *resumed, "--num-samples", "31", "--no-baseline", "--set", *reversed(given[1:]))
-    assert again.searches[0].start is None and again.config.seed == 3
+    assert again.searches[0].starts == [] and again.config.seed == 3
     assert [(search.name, search.num_samples) for search in again.searches] == [("cd", 31)]
     same = ("--loss", "margin", "--task", "dml", "--weights", "none", "--set", "k=2", *given[1:])
     assert study(tmp_path, *resumed, *same).config == study(tmp_path, *resumed).config, "what was meant without them"

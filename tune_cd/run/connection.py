@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tune_cd.cluster.ray_internals import recorded_cluster
 from tune_cd.results.location import is_uri
-from tune_cd.run.screen import fold
+from tune_cd.run.screen import say
 
 ANSWER = 20.0  # seconds in which a cluster's port must answer, as it may be starting
 WORKERS = {"env_vars": {"GOMP_SPINCOUNT": "3000"}}
@@ -31,9 +31,9 @@ def connect(address: str | None, verbose: bool) -> None:
     if given is None and (recorded := recorded_cluster()) is not None and answers(recorded):
         given, named = recorded, f"{recorded} (of this machine)"
     if given in (None, "local"):
-        print("starting Ray ...", flush=True)
+        say("starting Ray ...")
     else:
-        print(fold(f"connecting to Ray at {named} ..."), flush=True)
+        say(f"connecting to Ray at {named} ...")
         end = time.monotonic() + ANSWER
         while not answers(given):  # Ray itself would try for nine minutes
             if time.monotonic() > end:

@@ -16,7 +16,7 @@ from tune_cd.results.schema import CONFIRM
 from tune_cd.run.curves import curve_so_far, failed, over_seeds, reaches
 from tune_cd.run.portfolio import Asked, Portfolio, Setting
 from tune_cd.run.resources import Resources
-from tune_cd.run.screen import fold
+from tune_cd.run.screen import say
 from tune_cd.run.searches import Search, alike
 from tune_cd.run.study import Study
 from tune_cd.search.methods import given
@@ -48,9 +48,9 @@ def portfolio_of(
             chosen = _chosen(study, search, ended)
             if chosen is None:
                 none = f"no trial of {' or '.join(search.retrains_best_of)} has completed"
-                print(fold(f"{search.name}: nothing to train: {none}"), flush=True)
+                say(f"{search.name}: nothing to train: {none}")
                 continue
-            search = replace(search, start=chosen, num_samples=len(chosen))
+            search = replace(search, starts=chosen, num_samples=len(chosen))
         cut_off = [one for one in running if one["search"] == search.name]
         begun[search.name] = _rebuilt(study, search, table, ended, settings, resources.workers, cut_off)
     left = {name: search for name, search in begun.items() if search.live or not search.finished}
@@ -75,7 +75,7 @@ def say_ended(searches: Mapping[str, Optimiser], budget: str | None = None) -> N
     for name, search in searches.items():
         goes_on = f"--budget {budget} is spent; --resume goes on" if budget else "it goes on"
         why = search.ending if search.finished else goes_on
-        print(fold(f"{name}: {search.spent:.3g} of {search.budget:.3g} full trainings' worth; {why}"), flush=True)
+        say(f"{name}: {search.spent:.3g} of {search.budget:.3g} full trainings' worth; {why}")
 
 
 def _rebuilt(
@@ -83,7 +83,7 @@ def _rebuilt(
     workers: int, cut_off: Sequence[Mapping[str, Any]],
 ) -> Optimiser:  # fmt: skip
     """A search, continued from its rows; what was cut off, and the trials that are run again, are under way."""
-    optimiser = search.make(study.space, start=search.starts or None)
+    optimiser = search.make(study.space, start=search.starts)
     optimiser.workers, optimiser.budget = search.workers or workers, float(search.num_samples)
     key, unknown = study.space.key, Setting({})
     rows = table[table["search"] == search.name].sort_values("trial_index", kind="stable")

@@ -9,6 +9,7 @@ from rows import evaluation, full, minimal
 from trainables.trial import UNSTORED
 from tune_cd import results
 from tune_cd.results.merging import merge
+from tune_cd.results.rows import trial_row
 from tune_cd.run.failures import DriverRows
 
 TRACEBACK = """ray::TrainTrial.train() (pid=1, ip=10.0.0.1)
@@ -23,10 +24,11 @@ def identity(config):
 
 @pytest.fixture
 def rows(tmp_path):
-    recorder = SimpleNamespace(
-        identity=identity, params=lambda config: {"lr": config["lr"]}, constants={"study": "mine", "metric_name": "acc"}
-    )
-    return DriverRows(tmp_path, recorder)
+    def row(config, ended, machine):
+        constants = {"study": "mine", "metric_name": "acc"}
+        return trial_row(identity(config), {"lr": config["lr"]}, {}, ended, machine, constants)
+
+    return DriverRows(tmp_path, SimpleNamespace(identity=identity, params=lambda config: {}, row=row))
 
 
 @pytest.fixture

@@ -45,9 +45,9 @@ class Recorder:
 
     def __init__(self, study: Study, search: Search, resources: Resources):
         self._results, self._study, self._gpus = str(study.results), study.name, resources.gpus
-        self.constants = {"study": study.name, "dataset": study.dataset, "task": study.setup.task}
-        self.constants |= {"loss": study.setup.loss, "metric_name": study.setup.metric}
-        self.constants |= {"search_seed": study.config.seed, "git_commit": git_commit()}
+        self._constants = {"study": study.name, "dataset": study.dataset, "task": study.setup.task}
+        self._constants |= {"loss": study.setup.loss, "metric_name": study.setup.metric}
+        self._constants |= {"search_seed": study.config.seed, "git_commit": git_commit()}
         self._several = len(search.seeds) > 1 or search.name == CONFIRM
         self._setup, self._searched = asdict(search.setup), study.space.names
         loss = find_loss(search.setup.loss)
@@ -81,7 +81,9 @@ class Recorder:
         """Write curve and row; returns {"row", "curve"} if the store refuses them, else None. A row that is there
         already stands."""
         run = {name: of for name, of in self.identity(config).items() if name in ("attempt", "seed")}
-        told = {"row": self._row(config, outcome, where), "curve": [{**run, **vars(look)} for look in outcome.curve]}
+        machine = {"gpus": self._gpus * where["share"], **_without(where, "share")}
+        row = self.row(config, _without(vars(outcome), "curve"), machine)
+        told = {"row": row, "curve": [{**run, **vars(look)} for look in outcome.curve]}
         try:
             write(self._results, **told, goes_on=True)
         except results.ConflictingRow as conflict:
@@ -142,11 +144,10 @@ class Recorder:
         except OSError as error:
             log.warning("saved states are left behind: %s", error)
 
-    def _row(self, config: Mapping, outcome: Outcome, where: Mapping) -> dict:
+    def row(self, config: Mapping, ended: Mapping, machine: Mapping) -> dict:
+        """The row of a training that has ended, see `trial_row`."""
         asked = {**self._setup, **self._known, **_without(config, ORIGIN, UNTIL)}
-        machine = {"gpus": self._gpus * where["share"], **_without(where, "share")}
-        ended = _without(vars(outcome), "curve")
-        return trial_row(self.identity(config), self.params(config), asked, ended, machine, self.constants)
+        return trial_row(self.identity(config), self.params(config), asked, ended, machine, self._constants)
 
     def params(self, config: Mapping) -> dict:
         """The searched parameters of a configuration."""

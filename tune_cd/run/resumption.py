@@ -28,8 +28,6 @@ from tune_cd.search.training import Curve, Proposal, Training
 LINE_WEIGHT = 0.5
 """Weight of a line search while searches share a --budget: one parameter needs about half the trainings of two."""
 
-ORIGIN_FIELDS = ("direction", "line_position", "trial_index")
-
 
 def portfolio_of(
     study: Study, searches: list[Search], table: pd.DataFrame, ended: pd.DataFrame, resources: Resources,
@@ -112,8 +110,9 @@ def _rebuilt(
 
 def _chosen(study: Study, search: Search, ended: pd.DataFrame) -> list[Configuration] | None:
     """The best configurations of `retrains_best_of`, by the mean validation score over seeds; None without any."""
-    final, names = _with_seeds(ended, study.config.replicates), list(search.retrains_best_of)
-    bests = []
+    names, bests = list(search.retrains_best_of), []
+    trained = ended.groupby(["search", "trial_index"])["seed"].transform("nunique")
+    final = ended[trained >= study.config.replicates]  # with every seed
     for group in [[name] for name in names] if search.name == CONFIRM else [names]:
         rows = final[final["search"].isin(group)]
         if len(group) == 1 and group[0] in RECIPES:  # a recipe is told what others trained on its diagonal
@@ -138,16 +137,9 @@ def _settings(
         curve = curve_so_far(search.setup, int(row.batch_size), status, row.val_score, seen, images)
         if not stands:
             curve = {share: value for share, value in curve.items() if share < 1}  # its test is missing
-        origin = {name: getattr(row, name) for name in ("search", *ORIGIN_FIELDS)}
+        origin = {name: getattr(row, name) for name in ("search", "direction", "line_position", "trial_index")}
         one = settings.setdefault(study.space.key(row.params), Setting(study.space.check(row.params), origin))
         one.curves |= {int(row.seed): curve} if curve else {}
         if row.status in UNFINISHED and row.search == one.origin["search"]:
             one.runs[int(row.seed)] = next_attempt(row._asdict())
     return settings
-
-
-def _with_seeds(table: pd.DataFrame, seeds: int) -> pd.DataFrame:
-    """The rows of configurations that have a row for each seed."""
-    if seeds == 1 or table.empty:
-        return table
-    return table[table.groupby(["search", "trial_index"])["seed"].transform("nunique") >= seeds]

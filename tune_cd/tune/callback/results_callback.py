@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -83,22 +82,19 @@ class ResultsCallback(Callback):
         self._started: dict[str, datetime] = {}
         self._paused: dict[str, Any] = {}  # trial id -> training_iteration at the pause of its last row
         self._writer: RowWriter | None = None
-        self._reports: Reports | None = None  # until the searcher knows metric and mode
-        self._curves: Curves | None = None
+        self._curves = Curves()
 
-    def _observe(self) -> None:
-        """Begin to observe reports, as the searcher does: within a Repeater it gets only their means."""
-        known, search = self.searcher.required().reports, self.searcher.search
-        self._known = {search.space.key(one.h) for one in search.trainings}  # before it asks
-        self._reports = replace(known, seen={}, quiet=True)
-        self._curves = Curves(known.metric, known.full_length and known.counter)
+    @property
+    def _reports(self) -> Reports:
+        """The searcher's, so that a row never contradicts the search."""
+        return self.searcher.trials.reports
 
     # Tune's events --------------------------------------------------------------------------------------------
 
     def setup(self, **info: Any) -> None:
         merge(self.rows.location)
-        if self._reports is None:  # else `set_state` has come before
-            self._observe()
+        search = self.searcher.required().search
+        self._known = {search.space.key(one.h) for one in search.trainings}  # before it asks
 
     def on_step_begin(self, iteration, trials, **info) -> None:
         self.searcher.trials.agree(trials)
@@ -107,8 +103,9 @@ class ResultsCallback(Callback):
         self._started.setdefault(trial.trial_id, datetime.now(UTC))
 
     def on_trial_result(self, iteration, trials, trial, result, **info) -> None:
-        self._reports.observe(trial.trial_id, result)
-        self._curves.observe(trial.trial_id, flatten_dict(result))
+        self._reports.observe(_name(trial), result)
+        counter = self._reports.full_length and self._reports.counter
+        self._curves.observe(trial.trial_id, flatten_dict(result), self._reports.metric, counter)
 
     def on_step_end(self, iteration, trials, **info) -> None:
         for trial in trials if self.searcher.pauses else ():
@@ -160,7 +157,7 @@ class ResultsCallback(Callback):
         started, result = self._started.pop(trial.trial_id, None), flatten_dict(trial.last_result)
         suggested = {name: value for name, value in trial.evaluated_params.items() if name != REPETITION}
         params, choices = split(suggested, self.searcher.search.space)
-        seen = self._reports.end(trial.trial_id, result)
+        seen = self._reports.end(_name(trial), result, cut)
         share = self._reports.share(seen)
         cut = cut and not result.get("done") and share != 1
         told = outcome(result, self._reports, seen, failure_of(trial, params) if failed else None)
@@ -216,12 +213,13 @@ class ResultsCallback(Callback):
 
     def get_state(self) -> dict[str, Any]:
         """What Tune's snapshot keeps: of a trial, Tune itself knows only its last report."""
-        if self._reports is None:  # the run has ended
-            self._observe()
-        return {"reports": self._reports.state(), "curves": self._curves.points}
+        return {"curves": self._curves.points}
 
     def set_state(self, state: dict[str, Any]) -> None:
         """The inverse of `get_state`."""
-        self._observe()
-        self._reports.restore(state["reports"])
         self._curves.points = dict(state["curves"])
+
+
+def _name(trial: Any) -> str:
+    """The name of a trial's reports. Within a Repeater the searcher has their means under its id."""
+    return f"{trial.trial_id} alone" if REPETITION in trial.config else trial.trial_id

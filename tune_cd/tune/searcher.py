@@ -9,7 +9,9 @@ This class takes Tune's calls. The path of a trial:
     its row               ResultsCallback   from the same reports, RowWriter
 """
 
+import json
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +20,9 @@ from ray.tune.search import UNDEFINED_METRIC_MODE, UNDEFINED_SEARCH_SPACE, Searc
 from ray.tune.utils import flatten_dict
 from ray.tune.utils.util import unflatten_dict
 
+from tune_cd import results
 from tune_cd.search.directions import Directions
-from tune_cd.search.protocol import check_workers
+from tune_cd.search.protocol import check_version, check_workers
 from tune_cd.search.search import CoordinateDescent, Start
 from tune_cd.search.space import Space
 from tune_cd.tune.callback import ResultsCallback
@@ -27,11 +30,12 @@ from tune_cd.tune.known import Earlier, Known
 from tune_cd.tune.param_space import check_goal, check_ranges, drawn_in, space_from_tune, space_of
 from tune_cd.tune.reports import Reports
 from tune_cd.tune.scheduler import PausingScheduler
-from tune_cd.tune.state import JsonSearcher
 from tune_cd.tune.trials import Trials
 
+STATE_VERSION = 4
 
-class CoordinateDescentSearch(JsonSearcher):
+
+class CoordinateDescentSearch(Searcher):
     """Reparameterised coordinate descent over a few parameters.
 
         tuner = tune.Tuner(
@@ -229,6 +233,41 @@ class CoordinateDescentSearch(JsonSearcher):
             told = None if error else trials.reports.signed(value)
             trials.search.tell(flatten_dict(parameters), told, 1.0, external=True)
 
+    # Its state, as JSON, in the file that Tune keeps in an experiment's folder ----------------------------------
+
+    def get_state(self) -> dict:
+        """Everything needed to continue, as plain JSON types."""
+        trials = None if self._trials is None else self._trials.state()
+        return {"version": STATE_VERSION, "metric": self._metric, "mode": self._mode, "trials": trials}
+
+    def set_state(self, state: dict) -> None:
+        """The inverse of `get_state`; the saved state wins over the constructor's arguments."""
+        check_version(state, STATE_VERSION)
+        self._metric, self._mode = state["metric"], state["mode"]
+        self._trials = None if state["trials"] is None else Trials.from_state(state["trials"])
+        if self._trials is not None:
+            self._trials.reports.aim(self._metric, self._mode)
+
+    def save(self, checkpoint_path: str) -> None:
+        """Write the state, whatever Tune names the file."""
+        results.publish(Path(checkpoint_path), json.dumps(self.get_state()).encode())
+
+    def restore(self, checkpoint_path: str) -> None:
+        """Read a file of `save`. Raises ValueError naming the file if it is not one."""
+        try:
+            self.set_state(json.loads(Path(checkpoint_path).read_text(encoding="utf-8")))
+        except (ValueError, TypeError, KeyError) as error:
+            raise ValueError(f"{checkpoint_path} is not a saved {type(self).__name__}: {error!r}") from error
+
+    def restore_from_dir(self, checkpoint_dir: str) -> None:
+        """Restore the latest state in an experiment's folder. After an error Tune goes on with a blank searcher, which
+        would train everything again; so `suggest` raises it as well."""
+        try:
+            super().restore_from_dir(checkpoint_dir)
+        except Exception as error:
+            self.suggest = partial(_refuse, error)
+            raise
+
     # Its scheduler and its callback ---------------------------------------------------------------------------
 
     def scheduler(self) -> PausingScheduler:
@@ -251,3 +290,7 @@ class CoordinateDescentSearch(JsonSearcher):
         if self.trials is None:
             raise RuntimeError(UNDEFINED_METRIC_MODE.format(cls=cls, metric=self._metric, mode=self._mode))
         return self.trials
+
+
+def _refuse(error: Exception, trial_id: str) -> None:
+    raise ValueError(f"this search cannot go on, but from_results(..., resume=True) can: {error}") from error

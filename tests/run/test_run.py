@@ -1,7 +1,6 @@
 """`python -m tune_cd.run` up to the first trial: options, what is refused, what a resumed study keeps."""
 
 import json
-import math
 import os
 import re
 import subprocess
@@ -10,7 +9,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from contract import advance
 from datafiles import encoded, write_folder
 from made_studies import study
 from studies import row
@@ -163,6 +161,7 @@ def test_the_xbm_experiment_has_a_search_for_each_number_of_the_table(tmp_path):
         search, decayed = searches[name], searches[f"{name}-decay"]
         assert (search.setup.memory, search.setup.schedule, search.starts) == (memory, "constant", [as_published])
         assert search.num_samples == (12 if name in TUNED else 1) and decayed.num_samples == 1
+        assert search.line == (name in TUNED), "under Adam along the balance: test_any_loss.py"
         assert decayed.setup == replace(search.setup, schedule="plateau")
         chosen_of = {"without-tuned": ("without", name), "S1-tuned": ("S1", name), "S3": ("S2", name)}
         assert decayed.retrains_best_of == chosen_of.get(name, (name,))
@@ -177,28 +176,11 @@ def test_the_xbm_experiment_has_a_search_for_each_number_of_the_table(tmp_path):
 def test_the_xbm_experiment_has_another_decay_start_or_no_baseline_where_it_is_told_so(tmp_path):
     decays = [search.setup.schedule for search in study(tmp_path, *XBM, "--set", "schedule=cosine").searches]
     assert decays == ["constant"] * 6 + ["cosine"] * 6
+    assert not any(search.line for search in study(tmp_path, *XBM, "--search", "random").searches)
     untuned = [search.name for search in study(tmp_path, *XBM, "--no-baseline").searches]
     assert untuned == [*TUNED, *(f"{name}-decay" for name in TUNED)]
     own = {search.name: search.starts for search in study(tmp_path, *XBM, "--start", "Lambda_p=1,Lambda_e=5").searches}
     assert {name: own[name][0]["Lambda_p"] for name in MODES} == {name: 1.0 if name in TUNED else 3.0 for name in MODES}
-
-
-def test_what_the_xbm_experiment_tunes_under_adam_is_the_balance(tmp_path):
-    """From the authors' weights along the balance, until it is bracketed; other methods have the plane."""
-    made = study(tmp_path, *XBM)
-    search = next(search for search in made.searches if search.name == "S3")
-    opt, asked = search.make(made.space, start=search.starts), []
-    while len(asked) <= search.num_samples and (h := opt.ask()) is not None:
-        asked.append(h)
-        opt.tell(h, -abs(math.log2(h["Lambda_e"] / h["Lambda_p"]) - 7.7))
-    assert asked[0] == {"Lambda_p": 3.0, "Lambda_e": 60.0}
-    assert [h["Lambda_p"] * h["Lambda_e"] for h in asked] == pytest.approx([180] * len(asked))
-    away = abs(math.log2(opt.best[0]["Lambda_e"] / opt.best[0]["Lambda_p"]) - 7.7)
-    assert away < 2 / 3, "a third of an octave of the line, along which both weights change"
-    assert {opt.origin(h).direction for h in asked} == {"start", "balance"}
-    plane = study(tmp_path, *XBM, "--search", "random").searches[1]
-    products = {h["Lambda_p"] * h["Lambda_e"] for h in advance(plane.make(made.space, start=plane.starts), 9)}
-    assert plane.num_samples == 20 and len(products) == 9
 
 
 def test_table_xbm_on_sop_is_the_papers():
@@ -300,13 +282,6 @@ def test_fields_without_effect_are_warned_of(tmp_path, capsys, argv, said):
     assert len(warned) == (said is not None) and all(line.startswith(f"warning: --set {said}") for line in warned)
 
 
-def test_under_adam_no_baseline_tunes_a_scale_without_effect(tmp_path):
-    vicreg = ("--task", "ssl", "--loss", "vicreg")
-    for argv, usual in (((), ["separate", "global"]), (("--loss", "infonce"), ["separate"]), (vicreg, ["published"])):
-        assert [search.name for search in study(tmp_path, *argv).searches] == ["cd", *usual]
-        assert [search.name for search in study(tmp_path, *argv, "--set", "optimizer=adam").searches] == ["cd"]
-
-
 def test_a_grid_is_whole_unless_told_otherwise(tmp_path):
     papers = "--search", "grid", "--range", "1e-6,17"
     assert study(tmp_path, *papers, "--grid-step", "4").searches[0].num_samples == 13 * 13
@@ -314,6 +289,7 @@ def test_a_grid_is_whole_unless_told_otherwise(tmp_path):
     assert study(tmp_path, *papers, "--num-samples", "7").searches[0].num_samples == 7
 
 
+VICREG, ADAM = "--task ssl --loss vicreg", "--set optimizer=adam --start lr=0.01"
 BAD_INPUT = {
     "--search grid --grid-step 1": "step 1.0", "--dataset cub": "cub", "--batch-size 63": "63 is not a multiple of 2",
     "--dataset omniglot --data-root /nowhere/omniglot.zip": "/nowhere/omniglot.zip", "--set margins=1": "margins",
@@ -346,6 +322,14 @@ BAD_INPUT = {
     "--range 0.5,17 --start Lambda_p=1,Lambda_e=5": "'separate' starts at the usual learning rate: ",
     "--start Lambda_p=1,Lambda_p=2,Lambda_e=1": "Lambda_p", "--batch-sizes 64,64 --tune-batch-size": "64, 64",
     "--batch-sizes 64,,128": "'64,,128'", "--batch-sizes 0,64": "--batch-sizes 0",
+    **dict.fromkeys((f"{VICREG} --start {at}" for at in ("lr=0", "lr=x", "Lambda_sim=1")), "Lambda_cov"),
+    f"{VICREG} --start lr=1,average=global": "'lr=1,average=global': 'average=global' is not one of",
+    f"{VICREG} --start paper": "no best balance", "--task dml --loss vicreg": "it trains ssl",
+    f"{VICREG} --start lr=1000": "--start lr=1000: Lambda_sim = 25000.0 is outside", "--loss absent:f": "absent",
+    f"{VICREG} --experiment xbm": "takes 2 views", "--loss own_losses:returns_a_tuple": "returned tuple",
+    "--task ssl --set loss=vicreg": "'loss=vicreg': --loss vicreg",
+    f"--task ssl --loss siglip {ADAM}": "under adam the learning rate is no part of the weights",
+    f"{ADAM},average=separate": "under adam the learning rate is no part of the weights",
 }  # fmt: skip
 
 

@@ -76,7 +76,6 @@ def test_a_study_with_rows_that_the_search_does_not_know_is_said_once(tmp_path, 
     way = f"CoordinateDescentSearch.from_results('{tmp_path}', 'mine', resume=True, ...)"
     assert f"study 'mine' in {tmp_path} has 1 rows already" in said and way in said and "another study name" in said
     assert warned(caplog, begun("another")) == warned(caplog, begun(known=[0.7])) == []
-    assert len(warned(caplog, begun(known=[0.6]))) == 1
     repeating = CoordinateDescentSearch(**named, points_to_evaluate=[{"lr": 0.7}])
     (callback := repeating.callback(tmp_path, "mine")).setup()
     callback.setup = lambda: None  # once, before the search is asked

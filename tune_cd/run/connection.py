@@ -23,8 +23,7 @@ nothing.
 def connect(address: str | None, verbose: bool) -> None:
     """Join the Ray cluster at the address, or of RAY_ADDRESS; else the one on this machine, or start one.
 
-    verbose: show Ray's messages. Raises ConnectionError if no cluster answers at the address, ValueError if Ray cannot
-    be started here.
+    verbose: show Ray's messages. Raises ConnectionError if no cluster answers at the address.
     """
     given = address or os.environ.get("RAY_ADDRESS") or None
     named = f"{given} (RAY_ADDRESS)" if given != address else f"{given} (--address)"
@@ -42,13 +41,7 @@ def connect(address: str | None, verbose: bool) -> None:
                     "name another, or take a Ray of this study's own with --address local"
                 )
             time.sleep(0.5)
-    try:
-        _init(given, verbose)
-    except OSError as error:
-        if "AF_UNIX" not in str(error):
-            raise
-        said = f"Ray's folder has too long a name: set RAY_TMPDIR to a short one, as /tmp/ray ({error})"
-        raise ValueError(said) from error
+    _init(given, verbose)
 
 
 def _init(address: str | None, verbose: bool) -> None:

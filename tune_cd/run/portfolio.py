@@ -99,7 +99,9 @@ class Portfolio:
         or all workers are busy, and at the end."""
         if sum(bool(one.training) for one in self._settings.values()) >= self._workers:
             return []
-        searches = sorted(self.searches.items(), key=self._used) if self._pot < inf else [*self.searches.items()]
+        searches = [*self.searches.items()]
+        if self._pot < inf:
+            searches.sort(key=lambda named: named[1].spent / (self._weights.get(named[0], 1.0) or inf))
         waiting = ((name, h) for name, search in searches for h in search.live)
         new = ((name, h) for name, search in searches for h in iter(search.ask, None))
         for name, h in chain(waiting, new):
@@ -157,10 +159,6 @@ class Portfolio:
             curve = {1.0: curve[max(curve)]}
         for share, value in curve.items():
             search.tell(one.h, value, share, external=external)
-
-    def _used(self, named: tuple[str, Optimiser]) -> float:
-        name, search = named
-        return search.spent / (self._weights.get(name, 1.0) or inf)
 
 
 def _lacks(search: Optimiser) -> float:

@@ -60,7 +60,11 @@ def run_searches(
         portfolio, resources.pack, resources.processes, reported_by(study, searches[0].setup),
         {"batch_size": study.config.batch_size}, listeners, meter, RunningFile(study),
     )  # fmt: skip
-    trainable = _trainable(study, searches[0], resources, recorder)
+    trainable = tune.with_parameters(
+        TrainTrial, setup_fields=asdict(searches[0].setup), data_root=study.data_root, threads=resources.cpus,
+        recorder=recorder, download=study.call.download, gpus=resources.gpus, limit=study.call.trial_timeout,
+        checkpoint_seconds=study.call.checkpoint_seconds,
+    )  # fmt: skip
     count_losses_once()
     try:
         _tuner(study, trainable, searcher, listeners, stopper, resources).fit()
@@ -80,7 +84,7 @@ def _tuner(
     """Tune, from the first suggestion to the last trial. Its own files are not needed to resume."""
     place = tempfile.mkdtemp(prefix=tune_prefix(study.results, study.name), dir=tune_folder(study.call.tune_dir))
     return tune.Tuner(
-        trainable,
+        tune.with_resources(trainable, {"cpu": resources.cpus, "gpu": resources.gpus}),
         tune_config=tune.TuneConfig(
             metric="val_score",
             mode="max",
@@ -108,17 +112,6 @@ def _trial_name(trial) -> str:
     """The name of a trial's first training."""
     origin = trial.config[PACK][0][ORIGIN]
     return trial_name(origin["search"], origin["trial_index"]) + f"-run{origin['attempt']}" * (origin["attempt"] > 0)
-
-
-def _trainable(study: Study, search: Search, resources: Resources, recorder: Recorder):
-    """The trainable class with its fixed parameters and resources bound."""
-    call = study.call
-    bound = tune.with_parameters(
-        TrainTrial, setup_fields=asdict(search.setup), data_root=study.data_root, threads=resources.cpus,
-        recorder=recorder, download=call.download, gpus=resources.gpus, limit=call.trial_timeout,
-        checkpoint_seconds=call.checkpoint_seconds,
-    )  # fmt: skip
-    return tune.with_resources(bound, {"cpu": resources.cpus, "gpu": resources.gpus})
 
 
 class LoadNote(Listener):

@@ -21,7 +21,6 @@ from tune_cd.results.rows import (
     LENGTHS,
     SPACE,
     TOLD,
-    searched_in,
     split,
     trial_name,
     trial_row,
@@ -93,8 +92,7 @@ class ResultsCallback(Callback):
 
     def setup(self, **info: Any) -> None:
         merge(self.rows.location)
-        search = self.searcher.required().search
-        self._known = {search.space.key(one.h) for one in search.trainings}  # before it asks
+        self._blank = not self.searcher.required().search.trainings  # before it asks
 
     def on_step_begin(self, iteration, trials, **info) -> None:
         self.searcher.trials.agree(trials)
@@ -149,7 +147,7 @@ class ResultsCallback(Callback):
         """The writer of a results folder; a second one is read anew."""
         if place != self.rows.location:
             return RowWriter(place, self._since)
-        self._writer = self._writer or RowWriter(place, self._since, self._is_known)
+        self._writer = self._writer or RowWriter(place, self._since, self._blank)
         return self._writer
 
     def _row(self, trials: list, trial: Any, failed: bool, cut: bool) -> dict[str, Any] | None:
@@ -171,9 +169,9 @@ class ResultsCallback(Callback):
         identity = {"trial_id": trial_name(self._constants["search"], number), "trial_index": number, "attempt": 0}
         identity |= {name: origin.get(name) for name in ("direction", "line_position")}
         identity |= {"seed": repetition} if repetition is not None else {}
-        known = self._knowledge | ({} if failed else self._told(suggested))  # a failed row keeps what the last one held
         own = {name: value for name, value in trial.config.items() if name != REPETITION}
-        config, machine = with_own(own, known), {"started_at": started} | machine_of(trial)
+        config = with_own(own, self._knowledge(suggested, failed))
+        machine = {"started_at": started} | machine_of(trial)
         goal = {"metric_name": self._reports.metric, "mode": "min" if self._reports.sign < 0 else "max"}
         return trial_row(identity, params, config, told, machine, goal | self._constants, choices)
 
@@ -182,31 +180,19 @@ class ResultsCallback(Callback):
         paused = self._paused.get(trial.trial_id)
         return paused is None or paused != (trial.last_result or {}).get(TRAINING_ITERATION)
 
-    def _is_known(self, row: Mapping[str, Any]) -> bool:
-        """Whether the search knew the configuration of a row when this run began."""
-        space = self.searcher.search.space
-        try:
-            return space.key(space.check(searched_in(row))) in self._known
-        except ValueError:
-            return False
-
-    @property
-    def _knowledge(self) -> dict[str, Any]:
-        """What a row's config says of the search: the space, and the length of a whole training."""
+    def _knowledge(self, h: Mapping[str, Any], failed: bool) -> dict[str, Any]:
+        """What a row's config says of the search: the space, the length of a whole training, and where trials pause
+        what the search was told of this one so far, in the metric's own sign. A failed row keeps what the last held."""
         search, full_length = self.searcher.search, self._reports.full_length
         known: dict[str, Any] = {SPACE: search.space.to_json()}
         known |= {DRAWN: self.searcher.drawn} if self.searcher.drawn else {}
-        known |= {} if full_length is None else {FULL_LENGTH: list(full_length)}
-        return known | ({LENGTHS: list(search.lengths)} if self.searcher.pauses else {})
-
-    def _told(self, h: Mapping[str, Any]) -> dict[str, Any]:
-        """What the search was told of a configuration so far, in the metric's own sign; {} where nothing pauses."""
-        search, full_length = self.searcher.search, self._reports.full_length
-        training = search.training(search.space.check(h)) if self.searcher.pauses else None
-        if training is None or full_length is None:
-            return {}
-        curve = training.numbers.items()
-        return {TOLD: [[share * full_length[1], self._reports.sign * value] for share, value in curve]}
+        known |= {FULL_LENGTH: list(full_length)} if full_length else {}
+        known |= {LENGTHS: list(search.lengths)} if self.searcher.pauses else {}
+        training = search.training(search.space.check(h)) if self.searcher.pauses and not failed else None
+        if training is not None:
+            curve = training.numbers.items()
+            known[TOLD] = [[share * full_length[1], self._reports.sign * value] for share, value in curve]
+        return known
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_writer": None}  # Tuner.restore reads it

@@ -47,8 +47,8 @@ class Runs:
     def portfolio(self):
         rows = table(self.rows) if self.rows else table([row()]).iloc[:0]
         looks = pd.DataFrame(self.curves, columns=["trial_id", "images_seen", "val_score"])
-        left = rows[~to_retry(rows)]
-        return portfolio_of(self.study, self.searches, rows, left, self.resources, looks, self.running)
+        rows = rows.assign(again=to_retry(rows))
+        return portfolio_of(self.study, self.searches, rows, self.resources, looks, self.running)
 
     def go_on(self, most=math.inf, lost=()):
         """Run until so many steps have ended in all; what was still running."""

@@ -30,27 +30,27 @@ LINE_WEIGHT = 0.5
 
 
 def portfolio_of(
-    study: Study, searches: list[Search], table: pd.DataFrame, ended: pd.DataFrame, resources: Resources,
+    study: Study, searches: list[Search], table: pd.DataFrame, resources: Resources,
     curves: pd.DataFrame | None = None, running: Sequence[Mapping[str, Any]] = (),
 ) -> Portfolio:  # fmt: skip
     """The portfolio of searches that share a set-up, rebuilt from their rows. Prints why a search has nothing left to
     train.
 
-    table: the study's rows. ended: those of trials that are not run again. curves: learning curves, for searches that
-    pause. running: what ran when the study was cut off (`Portfolio.unrecorded`), which is trained first.
+    table: the study's rows, and in the column `again` whether a trial is run again. curves: learning curves, for
+    searches that pause. running: what ran when the study was cut off (`Portfolio.unrecorded`), which is trained first.
     """
-    settings = _settings(study, searches[0], table, ended, curves)
+    settings = _settings(study, searches[0], table, curves)
     begun: dict[str, Optimiser] = {}
     for search in searches:
         if search.retrains_best_of:
-            chosen = _chosen(study, search, ended)
+            chosen = _chosen(study, search, table[~table["again"]])
             if chosen is None:
                 none = f"no trial of {' or '.join(search.retrains_best_of)} has completed"
                 say(f"{search.name}: nothing to train: {none}")
                 continue
             search = replace(search, starts=chosen, num_samples=len(chosen))
         cut_off = [one for one in running if one["search"] == search.name]
-        begun[search.name] = _rebuilt(study, search, table, ended, settings, resources.workers, cut_off)
+        begun[search.name] = _rebuilt(study, search, table, settings, resources.workers, cut_off)
     left = {name: search for name, search in begun.items() if search.live or not search.finished}
     say_ended({name: search for name, search in begun.items() if name not in left})
     weights = {search.name: LINE_WEIGHT if search.line else float(search.make is not given) for search in searches}
@@ -77,8 +77,8 @@ def say_ended(searches: Mapping[str, Optimiser], budget: str | None = None) -> N
 
 
 def _rebuilt(
-    study: Study, search: Search, table: pd.DataFrame, ended: pd.DataFrame, settings: Mapping[Key, Setting],
-    workers: int, cut_off: Sequence[Mapping[str, Any]],
+    study: Study, search: Search, table: pd.DataFrame, settings: Mapping[Key, Setting], workers: int,
+    cut_off: Sequence[Mapping[str, Any]],
 ) -> Optimiser:  # fmt: skip
     """A search, continued from its rows; what was cut off, and the trials that are run again, are under way."""
     optimiser = search.make(study.space, start=search.starts)
@@ -89,7 +89,7 @@ def _rebuilt(
     for one in [*rows.to_dict("records"), *cut_off]:
         h = study.space.check(one["params"])
         begun.setdefault(key(h), (Proposal(h, one["direction"], one["line_position"]), int(one["trial_index"])))
-    again = {key(row.params): 0.0 for row in rows.itertuples() if row.Index not in ended.index}
+    again = {key(row.params): 0.0 for row in rows.itertuples() if row.again}
     again |= {key(one["params"]): one["until"] for one in cut_off if one["until"] is not None}
     own = {*map(key, rows["params"]), *again}
     trainings = []
@@ -122,9 +122,7 @@ def _chosen(study: Study, search: Search, ended: pd.DataFrame) -> list[Configura
     return list({study.space.key(h): h for h in chosen}.values()) or None
 
 
-def _settings(
-    study: Study, search: Search, table: pd.DataFrame, ended: pd.DataFrame, curves: pd.DataFrame | None
-) -> dict[Key, Setting]:
+def _settings(study: Study, search: Search, table: pd.DataFrame, curves: pd.DataFrame | None) -> dict[Key, Setting]:
     """What is known of the configurations of all searches that share trainings with this one. Each has the origin of
     the row that ended first."""
     looks = {} if curves is None else dict(list(curves.groupby("trial_id")[["images_seen", "val_score"]]))
@@ -132,10 +130,9 @@ def _settings(
     rows = table[table["search"].isin([other.name for other in study.searches if alike(other, search)])]
     for row in rows.sort_values("ended_at", kind="stable").itertuples():
         seen = looks[row.trial_id].to_numpy().tolist() if row.trial_id in looks else ()
-        images, stands = 0 if pd.isna(row.images_seen) else int(row.images_seen), row.Index in ended.index
-        status = row.status if stands else "stopped"
+        images, status = 0 if pd.isna(row.images_seen) else int(row.images_seen), "stopped" if row.again else row.status
         curve = curve_so_far(search.setup, int(row.batch_size), status, row.val_score, seen, images)
-        if not stands:
+        if row.again:
             curve = {share: value for share, value in curve.items() if share < 1}  # its test is missing
         origin = {name: getattr(row, name) for name in ("search", "direction", "line_position", "trial_index")}
         one = settings.setdefault(study.space.key(row.params), Setting(study.space.check(row.params), origin))

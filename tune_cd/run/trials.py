@@ -44,10 +44,11 @@ def run_searches(
     meter: of the run's --budget. broken: the reason why the run must end. Raises OSError where it ends early."""
     table = results.read(study.results, study.name)
     # where nothing but failures is known, what they raised is mended by now
-    again = table[to_retry(table, failed=study.call.retry_failed or bool((table["status"] == "failed").all()))]
-    ended = table.drop(again.index)
+    failed = study.call.retry_failed or bool((table["status"] == "failed").all())
+    table = table.assign(again=to_retry(table, failed=failed))
+    ended = table[~table["again"]]
     curves = results.read_curves(study.results, study.name) if any(search.pauses for search in searches) else None
-    portfolio = portfolio_of(study, searches, table, ended, resources, curves, running_of(study))
+    portfolio = portfolio_of(study, searches, table, resources, curves, running_of(study))
     if not portfolio.searches:
         return
     recorder = Recorder(study, searches[0], resources)

@@ -42,15 +42,6 @@ def test_a_setting_of_two_searches_is_trained_once():
     assert settings(begun, "two") == settings(run(portfolio(1, two=line([1, -1]))))[1:]
 
 
-def test_a_failure_is_told_to_both():
-    both = portfolio(2, one=line([1, 1], budget=2), two=line([1, -1], budget=2))
-    (first,) = both.ask()
-    assert both.ask() == [] and not both.finished
-    both.tell(first, whole(None))
-    assert {both.ask()[0].origin["search"], both.ask()[0].origin["search"]} == {"one", "two"}
-    assert both.ask() == []
-
-
 def test_what_is_known_is_not_trained_again_and_costs_no_budget():
     alone = settings(run(portfolio(1, one=line([1, 1]))))
     known = [(h, 0, bowl(h)) for h in alone[:3]]

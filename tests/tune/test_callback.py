@@ -99,16 +99,6 @@ def test_a_restored_experiment_keeps_its_numbers_whatever_order_tune_lists_its_t
     assert results.read_trial(tmp_path, "mine", "cd-00003") == before, "a completed row never changes"
 
 
-def test_the_places_that_a_searcher_gives_are_kept_where_they_are_free(tmp_path):
-    first, again = lrs(0.1, 0.2, 0.3), lrs(0.1, 0.4)
-    searcher = suggested(first)
-    run(searcher.callback(tmp_path, "mine"), [first[0], first[2]])
-    run(searcher.callback(tmp_path, "mine"), [first[1]])
-    run(suggested(again).callback(tmp_path, "mine"), again)
-    places = [entry[:2] for entry in sorted(numbers(tmp_path).values())]
-    assert places == [(0, 0.1), (1, 0.2), (2, 0.3), (3, 0.1), (4, 0.4)]
-
-
 TRACEBACK = """\x1b[36mray::ImplicitFunc.train()\x1b[39m (pid=1, ip=10.0.0.1, actor_id=2, repr=f)
            ^^^^^^^^^^^^^^^
   File "/ray/tune/trainable/trainable.py", line 329, in train

@@ -163,7 +163,7 @@ def test_packs_hold_whole_settings():
     )
     assert {name: pack[0][name] for name in PLANE.names} == START
     origin = {"direction": "start", "line_position": 0.0, "trial_index": 0, "search": "one", "attempt": 0}
-    assert pack[0][ORIGIN] == origin
+    assert pack[0][ORIGIN] == origin | {"trial_id": "one-00000-seed0"}
     assert [config[ORIGIN]["search"] for config in searcher.suggest("b")[PACK]] == ["two"] * 3
     assert searcher.suggest("c") is None
     small = StudySearch(portfolio(2, seeds=(0, 1, 2), one=line([1, 1])), 1, 2, ended)

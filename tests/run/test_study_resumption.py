@@ -66,7 +66,7 @@ class Runs:
     def train(self, one, gone=False):
         setup = self.study.setup
         whole = whole_length(setup, 64)
-        trial = f"{one.origin['search']}-{one.origin['trial_index']}-{one.seed}"
+        trial = one.origin["trial_id"]
         before = max((look["images_seen"] for look in self.curves if look["trial_id"] == trial), default=0)
         until = before if gone else math.ceil(one.until * setup.evaluations) * whole // setup.evaluations
         assert gone or until > before, "nothing is trained twice"
@@ -82,7 +82,7 @@ class Runs:
         assert origin["attempt"] == (self.by_trial[trial]["attempt"] + 1 if trial in self.by_trial else 0)
         self.by_trial[trial] = row(
             origin.pop("trial_index"), status, best, params=one.h, seed=one.seed, times=(0, len(self.images)),
-            batch_size=64, trial_id=trial, images_seen=until, **origin, **told,
+            batch_size=64, images_seen=until, **origin, **told,
         )  # fmt: skip
         return curve_so_far(setup, 64, status, best, curve, until)
 

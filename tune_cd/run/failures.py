@@ -37,7 +37,7 @@ class DriverRows(Listener):
     def ended(self, config: Mapping[str, Any], told: Mapping[str, Any], seconds: float) -> None:
         """Store the row and curve that a training reports because it could not store them."""
         if UNSTORED in told:
-            self._put(self._recorder.identity(config)["trial_id"], **told[UNSTORED])
+            self._put(config[ORIGIN]["trial_id"], **told[UNSTORED])
 
     def on_trial_error(self, iteration, trials, trial, **info) -> None:
         """Store a row for each training of a failed trial that was not done."""

@@ -11,6 +11,8 @@ from itertools import chain
 from math import inf
 from typing import Any
 
+from tune_cd.results.rows import trial_name
+from tune_cd.results.schema import CONFIRM
 from tune_cd.run.curves import over_seeds, reaches
 from tune_cd.search.protocol import Optimiser
 from tune_cd.search.space import Configuration, Key, Space
@@ -22,8 +24,8 @@ ORIGIN = "origin"
 
 @dataclass(frozen=True)
 class Asked:
-    """A training that is to begin or to continue. reached, until: shares of its full length. origin: the search it is
-    trained for, that search's annotation of the configuration, and the number of earlier runs, `attempt`."""
+    """A training that is to begin or to continue. reached, until: shares of its full length. origin: of its row: the
+    search it is trained for, that search's annotation of the configuration, trial_id and attempt."""
 
     h: Configuration
     seed: int
@@ -146,10 +148,10 @@ class Portfolio:
     def _begin(self, name: str, one: Setting, until: float) -> list[Asked]:
         origin = one.origin = one.origin or {**self.searches[name].annotation(one.h), "search": name}
         one.training = dict.fromkeys(self._missing(one, until), until)
-        return [
-            Asked(one.h, seed, {**origin, "attempt": one.runs.get(seed, 0)}, one.reached(seed), until)
-            for seed in one.training
-        ]
+        trial, several = trial_name(origin["search"], origin["trial_index"]), len(self.seeds) > 1 or name == CONFIRM
+        runs = {seed: {"trial_id": f"{trial}{f'-seed{seed}' * several}", "attempt": one.runs.get(seed, 0)}
+                for seed in one.training}  # fmt: skip
+        return [Asked(one.h, seed, {**origin, **run}, one.reached(seed), until) for seed, run in runs.items()]
 
     def _tell(self, name: str, one: Setting) -> None:
         """Tell a search what a configuration has reached, its end alone where nothing pauses."""

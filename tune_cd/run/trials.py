@@ -16,7 +16,6 @@ from tune_cd import results
 from tune_cd.cluster.watch import Load
 from tune_cd.results.attempts import UNFINISHED, to_retry
 from tune_cd.results.redaction import json_of
-from tune_cd.results.rows import trial_name
 from tune_cd.results.study_files import CHECKPOINTS, text_of, tune_prefix
 from tune_cd.run.budget import Meter
 from tune_cd.run.controller import count_losses_once
@@ -51,12 +50,12 @@ def run_searches(
     portfolio = portfolio_of(study, searches, table, resources, curves, running_of(study))
     if not portfolio.searches:
         return
-    recorder = Recorder(study, searches[0], resources)
+    recorder = Recorder(study, searches[0].setup, resources)
     full = searches[0].setup.images_seen if searches[0].pauses else None
     rows = DriverRows(study.results, recorder)
     stopper = StudyStopper(resources, bool((ended["status"] != "failed").any()), broken)
     listeners = [Progress(portfolio, ended, study.setup.metric, full), rows, stopper, LoadNote(load)]
-    listeners += [TrainingLog(study, recorder.identity)] if study.call.log_to else []
+    listeners += [TrainingLog(study)] if study.call.log_to else []
     searcher = StudySearch(
         portfolio, resources.pack, resources.processes, reported_by(study, searches[0].setup),
         {"batch_size": study.config.batch_size}, listeners, meter, RunningFile(study),
@@ -112,7 +111,7 @@ def _tuner(
 def _trial_name(trial) -> str:
     """The name of a trial's first training."""
     origin = trial.config[PACK][0][ORIGIN]
-    return trial_name(origin["search"], origin["trial_index"]) + f"-run{origin['attempt']}" * (origin["attempt"] > 0)
+    return origin["trial_id"] + f"-run{origin['attempt']}" * (origin["attempt"] > 0)
 
 
 class LoadNote(Listener):

@@ -149,9 +149,11 @@ class Portfolio:
         origin = one.origin = one.origin or {**self.searches[name].annotation(one.h), "search": name}
         one.training = dict.fromkeys(self._missing(one, until), until)
         trial, several = trial_name(origin["search"], origin["trial_index"]), len(self.seeds) > 1 or name == CONFIRM
-        runs = {seed: {"trial_id": f"{trial}{f'-seed{seed}' * several}", "attempt": one.runs.get(seed, 0)}
-                for seed in one.training}  # fmt: skip
-        return [Asked(one.h, seed, {**origin, **run}, one.reached(seed), until) for seed, run in runs.items()]
+        runs = [(seed, trial + f"-seed{seed}" * several, one.runs.get(seed, 0)) for seed in one.training]
+        return [
+            Asked(one.h, seed, {**origin, "trial_id": trial_id, "attempt": attempt}, one.reached(seed), until)
+            for seed, trial_id, attempt in runs
+        ]
 
     def _tell(self, name: str, one: Setting) -> None:
         """Tell a search what a configuration has reached, its end alone where nothing pauses."""

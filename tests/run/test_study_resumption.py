@@ -38,7 +38,8 @@ class Runs:
         self.by_trial: dict[str, dict] = {}
         self.curves: list[dict] = []
         self.images: list[int] = []  # trained by each step, in order
-        self.running: list[dict] = []
+        self.running: list[dict] = []  # the note that the last driver left
+        self.before: list[dict] = []  # the one before it
 
     @property
     def rows(self):
@@ -56,7 +57,7 @@ class Runs:
         while True:
             while asked := asking.ask():
                 live += asked
-            self.running = json.loads(json.dumps(asking.unrecorded))
+            self.before, self.running = self.running, json.loads(json.dumps(asking.unrecorded))
             if not live or len(self.images) >= most:
                 return live
             live.sort(key=place_of)
@@ -121,6 +122,19 @@ def test_it_goes_on_as_if_it_had_never_stopped(tmp_path, argv, workers, ends):
         assert sorted(map(place_of, first)) == sorted(map(place_of, running))
         cut_off.go_on()
         assert cut_off.trained() == whole.trained() and sorted(cut_off.images) == sorted(whole.images), cut
+
+
+@each_length
+def test_a_driver_that_was_killed_between_a_row_and_its_note_has_asked_for_nothing_more(tmp_path, argv):
+    made = study(tmp_path, *argv)
+    whole = Runs(made)
+    whole.go_on()
+    for cut in (3, 7, 12):
+        cut_off = Runs(made)
+        cut_off.go_on(most=cut)
+        cut_off.running = cut_off.before
+        cut_off.go_on()
+        assert cut_off.trained() == whole.trained(), cut
 
 
 @each_length

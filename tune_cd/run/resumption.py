@@ -89,9 +89,9 @@ def _rebuilt(
     for one in [*rows.to_dict("records"), *cut_off]:
         h = study.space.check(one["params"])
         begun.setdefault(key(h), (Proposal(h, one["direction"], one["line_position"]), int(one["trial_index"])))
-    again = {key(row.params): 0.0 for row in rows.itertuples() if row.again}
-    again |= {key(one["params"]): one["until"] for one in cut_off if one["until"] is not None}
-    own = {*map(key, rows["params"]), *again}
+    again = {key(row.params) for row in rows.itertuples() if row.again}
+    asked = {key(one["params"]): one["until"] for one in cut_off if one["until"] is not None}
+    own = {*map(key, rows["params"]), *asked}
     trainings = []
     for at, (origin, index) in sorted(begun.items(), key=lambda item: item[1][1]):
         curves = [settings.get(at, unknown).curves.get(seed) for seed in search.seeds]
@@ -99,8 +99,9 @@ def _rebuilt(
         if len(optimiser.lengths) == 1:  # told of ends alone
             curve = {1.0: curve[max(curve)]} if reaches(curve, 1.0) else {}
         reached, until = max(curve, default=0.0), None
-        if not curve or (at in again and reached < 1 and not failed(curve)):
-            until = max(again.get(at, 0.0), next((share for share in optimiser.lengths if share > reached), 1.0))
+        goes_on = at in again or reached < asked.get(at, 0.0)  # it was cut off after its row, and before the next note
+        if not curve or (goes_on and reached < 1 and not failed(curve)):
+            until = max(asked.get(at, 0.0), next((share for share in optimiser.lengths if share > reached), 1.0))
         trainings.append(Training(origin.h, curve, until, origin=origin, trial_index=index, external=at not in own))
     optimiser.recall(trainings)
     if trainings and not isinstance(optimiser, CoordinateDescent):

@@ -120,7 +120,7 @@ class StudyConfig:
             raise ValueError(f"--range {self.range[0]:g},{self.range[1]:g}: two numbers above 0, the lower one first")
         object.__setattr__(self, "batch_size", self._fixed_batch_size())
 
-    @property
+    @cached_property
     def space(self) -> Space:
         """The searched box, with room to grow unless --range fixes it. Raises ValueError for an impossible one."""
         growth = GROWTH if self.range is None else 0.0

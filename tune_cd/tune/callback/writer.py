@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -50,10 +49,9 @@ class RowWriter:
                 if not left:
                     raise
         self._stored.append(checked_row(placed))
-        if curve:
+        if curve:  # after the row, whose name another run may have taken, with its curve
             points = [{**point, "attempt": placed["attempt"]} for point in curve]
-            with suppress(results.ConflictingRow):  # it was compacted: another attempt's follows
-                results.write_curve(self._location, placed["study"], placed["trial_id"], points)
+            results.write_curve(self._location, placed["study"], placed["trial_id"], points)
 
     def _placed(self, row: dict[str, Any]) -> dict[str, Any] | None:
         """The row under its name and attempt; None if it is stored already.

@@ -26,7 +26,7 @@ from tune_cd.search.protocol import check_version, check_workers
 from tune_cd.search.search import CoordinateDescent, Start
 from tune_cd.search.space import Space
 from tune_cd.tune.callback import ResultsCallback
-from tune_cd.tune.known import Earlier, Known
+from tune_cd.tune.known import Earlier, starts_and_values
 from tune_cd.tune.param_space import check_goal, check_ranges, drawn_in, space_from_tune, space_of
 from tune_cd.tune.reports import Reports
 from tune_cd.tune.scheduler import PausingScheduler
@@ -92,10 +92,11 @@ class CoordinateDescentSearch(Searcher):
             said = "trials that pause need full_length, and count with their best value so far"
             raise ValueError(f"full_length {full_length!r}, use_result {use_result!r}: {said}")
         super().__init__(metric=metric, mode=mode)
-        self._space, self._known = space_of(space), Known.of(start, points_to_evaluate, evaluated_rewards)
+        self._space, self._earlier = space_of(space), None  # rows of the table
+        starts, self._values = starts_and_values(start, points_to_evaluate, evaluated_rewards)
         self._arguments = {
-            "rule": rule, "prior": prior, "directions": directions, "budgets": budgets, "workers": workers,
-            "seed": seed, "lengths": tuple(lengths), "budget": budget,
+            "start": starts, "rule": rule, "prior": prior, "directions": directions, "budgets": budgets,
+            "workers": workers, "seed": seed, "lengths": tuple(lengths), "budget": budget,
         }  # fmt: skip
         self._reports = Reports(full_length, use_result)
         self.drawn: list[str] = []  # entries of param_space that a function gives to each trial
@@ -122,7 +123,7 @@ class CoordinateDescentSearch(Searcher):
         scores of the other sign raise it, and scores of another metric give a warning.
         """
         searcher = cls(**arguments)
-        searcher._known.earlier, searcher._trials = Earlier.read(path, study, resume, searcher.pauses), None
+        searcher._earlier, searcher._trials = Earlier.read(path, study, resume, searcher.pauses), None
         _ = searcher.trials
         return searcher
 
@@ -130,11 +131,15 @@ class CoordinateDescentSearch(Searcher):
     def trials(self) -> Trials | None:
         """The trials, over a search that was told what is known beforehand; None until space and mode are known."""
         known = self._space is not None and self._mode is not None
-        if self._known.earlier is not None:
-            known = known and self._metric is not None  # which that of the rows is compared with
+        known &= self._earlier is None or self._metric is not None  # which that of the rows is compared with
         if self._trials is None and known:
             self._reports.aim(self._metric, self._mode)
-            search = self._known.begin(self._space, self._arguments, self._reports)
+            search = CoordinateDescent(self._space, **self._arguments)
+            for h, value in self._values:
+                search.tell(h, self._reports.signed(value), 1.0, external=True)
+            if self._earlier is not None:
+                self._earlier.check(self._reports)
+                self._earlier.tell(search, self._reports.full_length)
             self._trials = Trials(search, self._reports)
         return self._trials
 
@@ -146,7 +151,7 @@ class CoordinateDescentSearch(Searcher):
     @property
     def recalled(self) -> int:
         """Number of trials of an earlier run that are not run again, see `from_results`."""
-        return 0 if self._known.earlier is None else self._known.earlier.recalled
+        return 0 if self._earlier is None else self._earlier.recalled
 
     @property
     def pauses(self) -> bool:
@@ -176,8 +181,8 @@ class CoordinateDescentSearch(Searcher):
         """
         check_goal(metric, mode, of_search=(self._metric, self._mode))
         given, self.drawn = space_from_tune(config), drawn_in(config)
-        if self._known.earlier is not None:
-            self._known.earlier.check_fixed(config)
+        if self._earlier is not None:
+            self._earlier.check_fixed(config)
         self._metric, self._mode = metric or self._metric, mode or self._mode
         self._space = self._space or given
         if self.trials is not None:

@@ -1,7 +1,7 @@
 """What follows from failures: rows of trainings that did not write their own, and the end of a study whose trials are
 all lost, or whose first trainings all raise an error, since the others would tell nothing."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
@@ -42,8 +42,15 @@ class DriverRows(Listener):
     def on_trial_error(self, iteration, trials, trial, **info) -> None:
         """Store a row for each training of a failed trial that was not done."""
         with self._store.noting(trial.trial_id):
-            for row in self._rows(trial):
-                self._put(trial.trial_id, row)
+            for config, result in not_done(trial):
+                kind, error = failure_of(trial, self._recorder.params(config))
+                told = {"status": "failed", "val_score": None, "scores": scores_in(flatten_dict(result))}
+                told |= {"train_seconds": finite(trial.last_result.get("time_total_s"))}
+                told |= {"failure_kind": LOST, "error": error if kind == LOST else f"lost: {error}"}
+                began = trial.run_metadata.start_time
+                machine = {"started_at": began and datetime.fromtimestamp(began, UTC)}
+                machine |= machine_of(trial, share=1 / len(trial.config[PACK]))
+                self._put(trial.trial_id, self._recorder.row(config, told, machine))
 
     def close(self) -> None:
         self._store.close()
@@ -51,16 +58,6 @@ class DriverRows(Listener):
     def _put(self, name: str, row: Mapping[str, Any], curve: Sequence[Mapping[str, Any]] = ()) -> None:
         with self._store.noting(name):
             self._store.store(name, partial(_write, row=row, curve=curve))
-
-    def _rows(self, trial: Trial) -> Iterator[dict[str, Any]]:
-        for config, result in not_done(trial):
-            kind, error = failure_of(trial, self._recorder.params(config))
-            told = {"status": "failed", "val_score": None, "scores": scores_in(flatten_dict(result))}
-            told |= {"train_seconds": finite(trial.last_result.get("time_total_s"))}
-            told |= {"failure_kind": LOST, "error": error if kind == LOST else f"lost: {error}"}
-            began = trial.run_metadata.start_time
-            machine = {"started_at": began and datetime.fromtimestamp(began, UTC)}
-            yield self._recorder.row(config, told, machine | machine_of(trial, share=1 / len(trial.config[PACK])))
 
 
 def _write(location: str | Path, row: dict[str, Any], curve: Sequence[Mapping[str, Any]] = ()) -> None:

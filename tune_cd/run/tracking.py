@@ -69,16 +69,13 @@ class TrainingLog(Listener):
     def __init__(self, study: Study):
         self._study = study
         self._log: Log | None = None
-        self._broken = False
 
     def ended(self, config: Mapping[str, Any], told: Mapping[str, Any], seconds: float) -> None:
-        if self._broken:
-            return
         h = {key: config[key] for key in (*weights_in(config), "batch_size", "seed")}
         try:
             self._log = self._log or (mlflow if self._study.call.log_to == "mlflow" else tensorboard)(self._study)
             self._log(config[ORIGIN]["trial_id"], h, told)
         except Exception as error:  # of any type, as it is foreign; the study goes on without it
-            self._broken = True
+            self._log = lambda *_: None
             said = f"{type(error).__name__}: {error}".splitlines()[0]
             print(f"warning: --log-to: {said}; nothing more is logged", flush=True)

@@ -78,15 +78,13 @@ class StudyLock:
         """Whether the holder gives a sign of life before it counts as gone."""
         if has_driver(self._store, self._study):
             say(f"{who}, holds the study; is it alive? waiting for at most a minute ...")
-        written = self._written()
+        age = self._store.age(self._name)
         while has_driver(self._store, self._study):
             time.sleep(self._beat / 5)
-            if self._written() > written + self._beat / 2:
+            before, age = age, self._store.age(self._name)
+            if age < before:  # it has been written again
                 return True
         return False
-
-    def _written(self) -> float:
-        return time.time() - self._store.age(self._name)
 
     def _go_on(self) -> None:
         while not self._stop.wait(self._beat):

@@ -1,6 +1,7 @@
 """A Tune trial without Tune."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 from ray.tune import PlacementGroupFactory
 from ray.tune.experiment import Trial
@@ -15,6 +16,7 @@ class FakeTrial:
         self.trial_id, self.experiment_tag = trial_id or f"tune{number}", f"{number}_lr=0.1"
         self.config, self.evaluated_params = {**suggested, **config}, flatten_dict(suggested)
         self.last_result = {} if result is None else {"trial_id": self.trial_id, "done": True, **result}
+        self.run_metadata = SimpleNamespace(start_time=None)
         self.error_file = self.pickled_error_file = None
         self.placement_group_factory = PlacementGroupFactory([{"CPU": 1, "GPU": 0.5}])
         self.status, self.checkpoint, self.trainable, self.epoch = status, "there", None, 0

@@ -336,9 +336,9 @@ def test_what_the_environment_keeps_secret_is_in_no_file_and_no_line(tmp_path, m
     announce(study, resources)
     curve = [Evaluation(640, 1.0, 0.5, {"train_positive_term": 1.0})]
     outcome = Outcome("completed", 0.5, 0.4, {"val_r_map": 0.5}, 640, 640, 1.0, curve)
-    origin = {"search": "cd", "trial_index": 0, "direction": "start", "line_position": 0.0, "attempt": 0}
+    origin = {"search": "cd", "trial_index": 0, "trial_id": "cd-00000", "attempt": 0}
     config = {"Lambda_p": 0.1, "Lambda_e": 0.1, "batch_size": 64, "seed": 0, "origin": origin}
-    recorder = Recorder(study, study.searches[0], resources)
+    recorder = Recorder(study, study.setup, resources)
     recorder.save(config, 320, b"state")
     lock = StudyLock(study.store, study.name)
     lock.acquire()

@@ -21,9 +21,9 @@ def pausing(start=START, budget=4):
     return CoordinateDescent(PLANE, start=start, lengths=LENGTHS, budget=budget)
 
 
-def portfolio(workers, known=(), seeds=(0,), weights=None, runs=None, **searches):
-    """known: (h, seed, value at full length) of each training that has ended. runs: of START, by seed, so far."""
-    settings = {PLANE.key(START): Setting(START, runs=runs)} if runs else {}
+def portfolio(workers, known=(), seeds=(0,), weights=None, **searches):
+    """known: (h, seed, value at full length) of each training that has ended."""
+    settings = {}
     for h, seed, value in known:
         settings.setdefault(PLANE.key(h), Setting(h)).curves[seed] = whole(value)
     return Portfolio(searches, PLANE, seeds, workers, settings, weights)

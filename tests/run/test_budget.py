@@ -66,14 +66,6 @@ def test_gpu_hours_count_the_processes_and_not_the_clock():
     assert ours.left == pytest.approx((7200 - 1800) / 900), "the median of both; idle time costs nothing"
 
 
-def test_packs_share_their_time():
-    ours, clock = meter("100s")
-    ours.begin("a", 0.125 * 4)
-    clock.now += 10
-    ours.end("a")
-    assert ours.left == pytest.approx(90 / 20)
-
-
 def test_searches_share_it_and_those_that_have_used_less_come_first():
     one, other = pausing(budget=9), pausing({"lr": 1e-4, "wd": 1e-2}, budget=9)
     asking = portfolio(1, weights={"more": 0.5}, cd=one, more=other)

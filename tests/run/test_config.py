@@ -19,7 +19,7 @@ def test_no_option_is_the_defaults():
 def test_every_field_is_an_option_that_tells_its_default(monkeypatch):
     monkeypatch.setenv("COLUMNS", "1000")
     told = dict(re.findall(r"^  (--[\w-]+)(.*(?:\n {5,}.*)*)", parser().format_help(), re.MULTILINE))
-    options = [field for field in fields(StudyConfig) + fields(Call) if field.name not in ("data_found", "range_grows")]
+    options = [field for field in fields(StudyConfig) + fields(Call) if field.name != "data_found"]
     flags = [option_of(f"no_{one.name}" if one.default is True else one.name) for one in options]
     assert sorted(told) == sorted(flags) and len(set(flags)) == len(flags)
     for flag, default in zip(flags, (one.default for one in options)):
@@ -60,9 +60,9 @@ def test_the_default_search_pauses_unless_a_short_training_is_another_one():
 
 
 def test_the_range_is_the_optimizers():
-    assert StudyConfig().range == StudyConfig(setup="small").range == SMALL_RANGE
-    assert StudyConfig(setup="paper").range == SEARCH_RANGE and StudyConfig(experiment="xbm").range == XBM_RANGE
-    assert StudyConfig(experiment="xbm", range=(0.1, 2.0)).range == (0.1, 2.0)
+    assert StudyConfig().bounds == StudyConfig(setup="small").bounds == SMALL_RANGE
+    assert StudyConfig(setup="paper").bounds == SEARCH_RANGE and StudyConfig(experiment="xbm").bounds == XBM_RANGE
+    assert StudyConfig(experiment="xbm", range=(0.1, 2.0)).bounds == (0.1, 2.0)
 
 
 def test_the_usual_range_grows_and_a_named_one_does_not():

@@ -66,15 +66,6 @@ def test_the_ray_of_this_machine_is_joined_if_it_lives(joined, closed, monkeypat
     assert capsys.readouterr().out == f"starting Ray ...\nconnecting to Ray at {alive} (of this machine) ...\n"
 
 
-def test_a_temporary_folder_with_too_long_a_name_is_told_with_the_remedy(joined, monkeypatch):
-    def fails(address, **settings):
-        raise OSError("validate_socket_filename failed: AF_UNIX path length cannot exceed 107 bytes: /long")
-
-    monkeypatch.setattr("ray.init", fails)
-    with pytest.raises(ValueError, match="set RAY_TMPDIR to a short one"):
-        connect("local", False)
-
-
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system has no CPU affinity")
 def test_the_cpus_of_a_ray_of_its_own_are_those_that_the_process_may_use():
     """As under `taskset -c 0`, or in a SLURM job with part of a node."""

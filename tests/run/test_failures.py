@@ -9,6 +9,7 @@ from rows import evaluation, full, minimal
 from trainables.trial import UNSTORED
 from tune_cd import results
 from tune_cd.results.merging import merge
+from tune_cd.results.rows import trial_row
 from tune_cd.run.failures import DriverRows
 
 TRACEBACK = """ray::TrainTrial.train() (pid=1, ip=10.0.0.1)
@@ -16,24 +17,20 @@ TRACEBACK = """ray::TrainTrial.train() (pid=1, ip=10.0.0.1)
 RuntimeError: all of them"""
 
 
-def identity(config):
-    origin, seed = config["origin"], config["seed"]
-    return origin | {"search": "cd", "trial_id": f"cd-{origin['trial_index']}-seed{seed}", "seed": seed}
-
-
 @pytest.fixture
 def rows(tmp_path):
-    recorder = SimpleNamespace(
-        identity=identity, params=lambda config: {"lr": config["lr"]}, constants={"study": "mine", "metric_name": "acc"}
-    )
-    return DriverRows(tmp_path, recorder)
+    def row(config, ended, machine):
+        constants = {"study": "mine", "metric_name": "acc", "search": "cd", "seed": 3}
+        return trial_row(config["origin"], {"lr": config["lr"]}, {}, ended, machine, constants)
+
+    return DriverRows(tmp_path, SimpleNamespace(params=lambda config: {}, row=row))
 
 
 @pytest.fixture
 def trial(tmp_path):
     """One process trained two; it failed when one was done."""
-    origins = [{"trial_index": n, "attempt": 2 * n} for n in range(2)]
-    pack = [{"lr": lr, "origin": origin, "seed": 3} for origin, lr in zip(origins, (0.1, 0.2))]
+    origins = [{"trial_index": n, "trial_id": f"cd-{n}-seed3", "attempt": 2 * n} for n in range(2)]
+    pack = [{"lr": lr, "origin": origin} for origin, lr in zip(origins, (0.1, 0.2))]
     reports = {"pack": {"0": {"acc": 0.7, "done": True}, "1": {"acc": 0.1}}, "done": False}
     return FakeTrial(1, {"pack": pack}, reports).fail(tmp_path, TRACEBACK)
 

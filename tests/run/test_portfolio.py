@@ -42,15 +42,6 @@ def test_a_setting_of_two_searches_is_trained_once():
     assert settings(begun, "two") == settings(run(portfolio(1, two=line([1, -1]))))[1:]
 
 
-def test_a_failure_is_told_to_both():
-    both = portfolio(2, one=line([1, 1], budget=2), two=line([1, -1], budget=2))
-    (first,) = both.ask()
-    assert both.ask() == [] and not both.finished
-    both.tell(first, whole(None))
-    assert {both.ask()[0].origin["search"], both.ask()[0].origin["search"]} == {"one", "two"}
-    assert both.ask() == []
-
-
 def test_what_is_known_is_not_trained_again_and_costs_no_budget():
     alone = settings(run(portfolio(1, one=line([1, 1]))))
     known = [(h, 0, bowl(h)) for h in alone[:3]]
@@ -156,16 +147,6 @@ def test_each_search_says_what_it_trained_and_why_it_ended(capsys):
     assert "of 9 full trainings' worth; --budget 20s is spent" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("first, mean", [({0.125: 0.2}, 0.3), ({0.05: -math.inf}, 0.4)], ids=["both", "one failed"])
-def test_seeds_of_a_setting_pause_together_and_count_with_the_mean_of_those_that_gave_a_number(first, mean):
-    asking = portfolio(1, seeds=(0, 1), cd=pausing())
-    one, other = asking.ask()
-    asking.tell(one, first)
-    assert asking.ask() == [], "one seed is under way"
-    asking.tell(other, {0.125: 0.4})
-    assert asking.searches["cd"].best == (START, pytest.approx(mean))
-
-
 # ------------------------------------------------------------------------------------------------- as Tune's searcher
 
 
@@ -182,7 +163,7 @@ def test_packs_hold_whole_settings():
     )
     assert {name: pack[0][name] for name in PLANE.names} == START
     origin = {"direction": "start", "line_position": 0.0, "trial_index": 0, "search": "one", "attempt": 0}
-    assert pack[0][ORIGIN] == origin
+    assert pack[0][ORIGIN] == origin | {"trial_id": "one-00000-seed0"}
     assert [config[ORIGIN]["search"] for config in searcher.suggest("b")[PACK]] == ["two"] * 3
     assert searcher.suggest("c") is None
     small = StudySearch(portfolio(2, seeds=(0, 1, 2), one=line([1, 1])), 1, 2, ended)
@@ -222,24 +203,6 @@ def test_tune_may_pickle_it_and_takes_no_snapshot(tmp_path):
     pickle.dumps(searcher)
     searcher.save_to_dir(str(tmp_path))
     assert not list(tmp_path.iterdir())
-
-
-def test_every_step_of_a_training_is_a_run_of_its_own():
-    """As the table numbers them, those of earlier calls included."""
-    searcher = StudySearch(portfolio(1, cd=pausing(), runs={0: 3}), 1, 1, lambda asked, told: until(asked))
-    runs = {}
-    for number in range(30):
-        if isinstance(config := searcher.suggest(str(number)), str):
-            break
-        (member,) = config[PACK]
-        origin = member[ORIGIN]
-        runs.setdefault(origin["trial_index"], []).append((origin["attempt"], member["until"]))
-        searcher.on_trial_complete(str(number), {PACK: {"0": {"val_score": 0.1, "done": True}}})
-    assert [attempt for attempt, _ in runs[0]] == list(range(3, 3 + len(runs[0])))
-    for trial, taken in runs.items():
-        shares = [share for _, share in taken]
-        assert shares == sorted(set(shares)) and (trial == 0 or taken[0][0] == 0)
-    assert any(len(taken) > 1 for taken in runs.values())
 
 
 def test_all_parts_of_a_pack_are_equally_long_and_what_is_cut_goes_on_in_the_next():

@@ -20,7 +20,7 @@ from tune_cd.run.resources import Resources
 
 
 def config_of(number, search="cd", **more):
-    origin = {"search": search, "direction": "balance", "trial_index": number, "line_position": 1.5}
+    origin = {"search": search, "trial_index": number, "trial_id": f"{search}-0000{number}"}
     return {ORIGIN: origin, "Lambda_p": 0.1, "Lambda_e": 2.0, "batch_size": 64, "seed": 4, **more}
 
 
@@ -102,8 +102,7 @@ TERMS = {
 def test_rows_fit_into_80_columns(weights, search, capsys):
     """Columns stand under their titles, and a long message goes below."""
     progress = progress_of(full=None if search == "confirm" else 530)  # a whole training has whole batches alone
-    origin = {"search": search, "direction": "sim*std/cov", "trial_index": 0, "line_position": 1.5}
-    config = {ORIGIN: origin, **weights, "batch_size": 512, "seed": 4}
+    config = {ORIGIN: {"search": search}, **weights, "batch_size": 512, "seed": 4}
     reports = (
         {"val_score": 0.51234}, {"val_score": 0.4, "images_seen": 512}, {"status": "failed", "error": "odd word " * 30}
     )  # fmt: skip

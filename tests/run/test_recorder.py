@@ -21,7 +21,8 @@ from tune_cd.run.summary import summarise
 
 CONFIG = {
     "Lambda_p": 0.5, "Lambda_e": 2.0, "batch_size": 64, "seed": 3,
-    "origin": {"search": "cd", "trial_index": 4, "direction": "balance", "line_position": 0.5, "attempt": 0},
+    "origin": {"search": "cd", "trial_index": 4, "trial_id": "cd-00004", "direction": "balance", "line_position": 0.5,
+               "attempt": 0},
 }  # fmt: skip
 WHERE = {"started_at": pd.Timestamp("2026-01-01", tz="UTC").to_pydatetime(), "device": "cpu", "share": 0.5}
 CURVE = [Evaluation(320, 0.7, 0.7), Evaluation(640, 1.5, 0.6)]
@@ -38,11 +39,7 @@ def run(attempt, config=CONFIG):
 def made(tmp_path):
     mine = study(tmp_path, "--study", "mine")
 
-    def recorder(replicates=1):
-        search = replace(mine.searches[0], seeds=tuple(range(replicates)))
-        return Recorder(mine, search, Resources(1, 1.0, 2, 2, replicates))
-
-    return recorder
+    return lambda: Recorder(mine, mine.setup, Resources(1, 1.0, 2, 2))
 
 
 @pytest.fixture
@@ -63,7 +60,6 @@ def test_an_outcome_is_a_row_and_a_curve_and_a_second_one_changes_nothing(made, 
     assert results.read_curves(folder)["images_seen"].tolist() == [320, 640]
     told = {"val_score": 0.7, "test_score": 0.6, "images_seen": 640, "status": "completed"}
     assert recorder.recorded(CONFIG) == told | {"looks": [[320, 0.7], [640, 0.6]]}
-    assert made(replicates=2).recorded(CONFIG) is None, "another name where every setting has several seeds"
     assert made().record(CONFIG, Outcome(**{**vars(DONE), "val_score": 0.1}), WHERE) is None
     assert silent(results.read, folder)["val_score"].tolist() == [0.7] and "what is there stands" in caplog.text
 
@@ -145,7 +141,9 @@ def test_the_two_latest_states_are_kept_until_the_end(made, folder):
         recorder.save(CONFIG, seen, f"state {seen}".encode())
     assert [state for _, state in recorder.saved(CONFIG)] == [b"state 10240", b"state 1024"]
     assert len(states(folder)) == 2
-    other = CONFIG | {"origin": CONFIG["origin"] | {"search": "separate", "trial_index": 0}}
+    other = CONFIG | {
+        "origin": CONFIG["origin"] | {"search": "separate", "trial_index": 0, "trial_id": "separate-00000"}
+    }
     assert len(list(recorder.saved(other))) == 2, "it is the same training, whoever asked for it"
     for differs in ({"seed": 4}, {"Lambda_p": 0.25}, {"batch_size": 32}):
         assert not list(recorder.saved(CONFIG | differs))
@@ -153,7 +151,7 @@ def test_the_two_latest_states_are_kept_until_the_end(made, folder):
     assert len(states(folder)) == 2
     recorder.record(other, failure("ValueError: no"), WHERE)
     assert len(states(folder)) == 2, "it may be tried again"
-    recorder.record(CONFIG | {"origin": CONFIG["origin"] | {"trial_index": 9}}, DONE, WHERE)
+    recorder.record(CONFIG | {"origin": CONFIG["origin"] | {"trial_index": 9, "trial_id": "cd-00009"}}, DONE, WHERE)
     assert states(folder) == []
 
 

@@ -13,9 +13,9 @@ H = {"Lambda_p": 0.5, "Lambda_e": 2.0, "batch_size": 64, "seed": 3}
 
 def trained(made, *reports):
     """Tell a new log the reports of a training that has paused or ended."""
-    log = TrainingLog(made, lambda config: {"trial_id": f"cd-{config['seed']}"})
+    log = TrainingLog(made)
     for report in reports:
-        log.ended(H, report, 1.0)
+        log.ended(H | {"origin": {"trial_id": "cd-3"}}, report, 1.0)
 
 
 LOOKS = [[320, 0.25], [640, 0.5], [960, 0.75], [1280, 1.0]]

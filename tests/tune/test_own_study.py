@@ -112,9 +112,9 @@ def test_paused_trainings_have_runs_and_predicted_ends(tmp_path):
 
 def kept(reports, counter=None):
     """The curve of a training that reported these (training_iteration, value), with more beside it."""
-    made = curves.Curves("acc", counter)
+    made = curves.Curves()
     for at, value in reports:
-        made.observe("t", {"acc": value, "training_iteration": at, "epoch": at / 4})
+        made.observe("t", {"acc": value, "training_iteration": at, "epoch": at / 4}, "acc", counter)
     return [(one["images_seen"], one["val_score"]) for one in made.rows("t", None)]
 
 

@@ -8,9 +8,7 @@ import pickle
 
 import pytest
 from bowl import PLANE, START, bowl
-from fake_trials import FakeTrial
 from fake_tuner import FakeTuner
-from ray.tune.search import Searcher
 
 from tune_cd import CoordinateDescentSearch
 
@@ -89,17 +87,3 @@ def test_without_tunes_trials_it_says_once_what_it_waits_for(caplog):
     again.set_state(asked(make(), 0))
     assert [again.suggest(trial) for trial in "ab"] == [None, None]
     assert caplog.text.count("waits for 1 trials that ran before") == 1
-
-
-def test_several_workers_and_a_trial_of_another_search():
-    """Three ran; Tune has two of them as ended, and one that was never asked for."""
-    searcher, again, strange = make(workers=3), make(workers=3), {"lr": 0.05, "wd": 0.05}
-    live = [searcher.suggest(f"t{n}") for n in range(3)]
-    again.set_state(searcher.get_state())
-    trials = [FakeTrial(n, h, {"acc": bowl(h)}, trial_id=f"t{n}", status="TERMINATED") for n, h in enumerate(live[:2])]
-    trials += [FakeTrial(2, live[2], trial_id="t2"), FakeTrial(9, strange, trial_id="t9", status="RUNNING")]
-    again.trials.agree(trials)
-    suggested = again.suggest("n0")
-    assert suggested not in (strange, *live, Searcher.FINISHED) and again.suggest("n1") is None
-    again.on_trial_complete("t9", {"acc": bowl(strange)})
-    assert (strange, bowl(strange)) in again.search.history

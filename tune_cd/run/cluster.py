@@ -1,34 +1,59 @@
-"""A study on its cluster: the cluster's growth, the check of its nodes, and the watch while trials run."""
+"""The cluster of a study: what it offers, the check of its nodes, and the watch while trials run."""
 
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tune_cd.cluster.capacity import Growth, cluster_growth
+from tune_cd.cluster.capacity import Growth, alive_nodes, cluster_growth
 from tune_cd.cluster.nodes import Nodes, own_disk
 from tune_cd.cluster.watch import ClusterWatch, Load
-from tune_cd.run.resources import Resources
-from tune_cd.run.study import Study
+from tune_cd.run.resources import check_resources
+from tune_cd.run.study import Study, with_form
 
 
-def growth_of(address: str | None) -> Growth:
-    """The growth of the connected cluster; none, with a message, if it cannot be found out. Raises ValueError for an
-    unreadable description of the cluster."""
-    try:
-        return Growth() if address == "local" else cluster_growth()
-    except OSError as error:
-        print(
-            f"what the cluster may grow to is not known ({error}): --workers and --gpus-per-trial may say", flush=True
-        )
-    return Growth()
+class Cluster:
+    """The connected cluster, for one study.
 
+    study: with the set-up that suits the cluster. resources: of its trials. nodes: the checks of those that can hold a
+    process; `nodes.apart` names one that has joined and whose results would be lost.
 
-def nodes_of(study: Study, resources: Resources) -> Nodes:
-    """The checks of the nodes that can hold a process of the study."""
-    question = {name: getattr(study.setup, name) for name in ("dataset", "task", "weights")}
-    question |= {"data_root": study.data_root, "download": study.call.download}
-    return Nodes(study.results, question, resources.cpus, resources.gpus)
+    Raises ValueError for resources that it does not have, and for an unreadable description of it.
+    """
+
+    def __init__(self, study: Study):
+        self._alive, self._growth = alive_nodes(), _growth_of(study.call.address)
+        resources, most = [node["Resources"] for node in self._alive], max(one.num_samples for one in study.searches)
+        self.resources = check_resources(study.config, study.call, resources, self._growth, most)
+        self.study = with_form(study, study.config.setup or ("paper" if self.resources.gpus else "small"))
+        question = {name: getattr(self.study.setup, name) for name in ("dataset", "task", "weights")}
+        question |= {"data_root": study.data_root, "download": study.call.download}
+        self.nodes = Nodes(study.results, question, self.resources.cpus, self.resources.gpus)
+
+    def check(self) -> list[str]:
+        """As `look_at`."""
+        return look_at(self.nodes, self._alive, self._growth, self.study.results)
+
+    @contextmanager
+    def watched(self) -> Iterator[Load]:
+        """Watch the cluster while this is held, except for a Ray of the study's own, which does not change."""
+        call, its = self.study.call, self.resources
+        if call.address == "local":
+            yield Load()
+            return
+
+        def joined(alive: list[dict]) -> None:
+            for line in self.nodes.joined(alive):
+                print(f"error: {line}", flush=True)
+
+        if self._growth.types:  # the watch reports it better
+            os.environ.setdefault("TUNE_WARN_INSUFFICENT_RESOURCE_THRESHOLD_S_AUTOSCALER", "inf")
+        needs = its.cpus, its.gpus, its.processes, call.ondemand_after
+        try:
+            with ClusterWatch(self._growth, *needs, joined=joined) as watch:
+                yield watch.load
+        finally:
+            self.nodes.close()
 
 
 def look_at(nodes: Nodes, alive: list[dict], growth: Growth, results: Path | str) -> list[str]:
@@ -48,23 +73,11 @@ def look_at(nodes: Nodes, alive: list[dict], growth: Growth, results: Path | str
     return ready
 
 
-@contextmanager
-def watching(study: Study, resources: Resources, growth: Growth, nodes: Nodes) -> Iterator[Load]:
-    """Watch the cluster while this is held, except for a Ray of the study's own, which does not change. `nodes.apart`
-    then names a node that has joined and whose results would be lost."""
-    if study.call.address == "local":
-        yield Load()
-        return
-
-    def joined(alive: list[dict]) -> None:
-        for line in nodes.joined(alive):
-            print(f"error: {line}", flush=True)
-
-    if growth.types:  # the watch reports it better
-        os.environ.setdefault("TUNE_WARN_INSUFFICENT_RESOURCE_THRESHOLD_S_AUTOSCALER", "inf")
-    after = study.call.ondemand_after
+def _growth_of(address: str | None) -> Growth:
+    """The growth of the cluster; none, with a message, if it cannot be found out."""
     try:
-        with ClusterWatch(growth, resources.cpus, resources.gpus, resources.processes, after, joined=joined) as watch:
-            yield watch.load
-    finally:
-        nodes.close()
+        return Growth() if address == "local" else cluster_growth()
+    except OSError as error:
+        said = "--workers and --gpus-per-trial may say"
+        print(f"what the cluster may grow to is not known ({error}): {said}", flush=True)
+    return Growth()

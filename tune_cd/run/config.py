@@ -86,7 +86,6 @@ class StudyConfig:
         f"--experiment xbm {XBM_RANGE[0]:g},{XBM_RANGE[1]:g}, and for losses of other terms 1/{BELOW:g} of the "
         f"conventional start's smallest weight to {ABOVE:g} times its largest",
         metavar="LO,HI", type=read.two_numbers)
-    range_grows: bool = False  # without --range
     batch_size: int | None = searched(None,
         f"fixed batch size, and the start's; default: {USUAL_BATCH_SIZE}, the nearest of --batch-sizes, or as --start "
         "says", limits=(1, MANY))
@@ -120,16 +119,12 @@ class StudyConfig:
         if self.range is not None and not 0 < self.range[0] < self.range[1] < inf:
             raise ValueError(f"--range {self.range[0]:g},{self.range[1]:g}: two numbers above 0, the lower one first")
         object.__setattr__(self, "batch_size", self._fixed_batch_size())
-        if self.range is None:
-            object.__setattr__(self, "range", self._usual_range())
-            object.__setattr__(self, "range_grows", True)
 
-    @property
+    @cached_property
     def space(self) -> Space:
         """The searched box, with room to grow unless --range fixes it. Raises ValueError for an impossible one."""
-        assert self.range is not None
-        growth = GROWTH if self.range_grows else 0.0
-        box: dict[str, Domain] = {name: Axis(name, *self.range, growth=growth) for name in self.weighted.weights}
+        growth = GROWTH if self.range is None else 0.0
+        box: dict[str, Domain] = {name: Axis(name, *self.bounds, growth=growth) for name in self.weighted.weights}
         return Space(**box, batch_size=sorted(self.batch_sizes)) if self.tune_batch_size else Space(**box)
 
     @cached_property
@@ -180,7 +175,7 @@ class StudyConfig:
         Raises ValueError naming another one that differs."""
         form = self.setup or "small"
         for name, value in written.items():
-            was = None if name == "range" and self.range_grows else getattr(self, name)
+            was = getattr(self, name)
             if name in EXTENSIBLE or value == was:
                 continue
             if name not in OF_SETUP or replace(self, **{name: value}).setup_for(form) != self.setup_for(form):
@@ -204,8 +199,12 @@ class StudyConfig:
             raise ValueError(f"--start {self.start!r} and --batch-size {size} {said}")
         return int(named[1])
 
-    def _usual_range(self) -> tuple[float, float]:
-        """The usual range of every weight. Under Adam the weights are without its learning rate."""
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """The range of every weight, at first: --range, else the usual one. Under Adam the weights are without its
+        learning rate."""
+        if self.range is not None:
+            return self.range
         if self.experiment == "xbm":
             return XBM_RANGE
         if self.weighted.pairwise:

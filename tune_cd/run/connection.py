@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tune_cd.cluster.ray_internals import recorded_cluster
 from tune_cd.results.location import is_uri
-from tune_cd.run.screen import fold
+from tune_cd.run.screen import say
 
 ANSWER = 20.0  # seconds in which a cluster's port must answer, as it may be starting
 WORKERS = {"env_vars": {"GOMP_SPINCOUNT": "3000"}}
@@ -23,17 +23,16 @@ nothing.
 def connect(address: str | None, verbose: bool) -> None:
     """Join the Ray cluster at the address, or of RAY_ADDRESS; else the one on this machine, or start one.
 
-    verbose: show Ray's messages. Raises ConnectionError if no cluster answers at the address, ValueError if Ray cannot
-    be started here.
+    verbose: show Ray's messages. Raises ConnectionError if no cluster answers at the address.
     """
     given = address or os.environ.get("RAY_ADDRESS") or None
     named = f"{given} (RAY_ADDRESS)" if given != address else f"{given} (--address)"
     if given is None and (recorded := recorded_cluster()) is not None and answers(recorded):
         given, named = recorded, f"{recorded} (of this machine)"
     if given in (None, "local"):
-        print("starting Ray ...", flush=True)
+        say("starting Ray ...")
     else:
-        print(fold(f"connecting to Ray at {named} ..."), flush=True)
+        say(f"connecting to Ray at {named} ...")
         end = time.monotonic() + ANSWER
         while not answers(given):  # Ray itself would try for nine minutes
             if time.monotonic() > end:
@@ -42,13 +41,7 @@ def connect(address: str | None, verbose: bool) -> None:
                     "name another, or take a Ray of this study's own with --address local"
                 )
             time.sleep(0.5)
-    try:
-        _init(given, verbose)
-    except OSError as error:
-        if "AF_UNIX" not in str(error):
-            raise
-        said = f"Ray's folder has too long a name: set RAY_TMPDIR to a short one, as /tmp/ray ({error})"
-        raise ValueError(said) from error
+    _init(given, verbose)
 
 
 def _init(address: str | None, verbose: bool) -> None:

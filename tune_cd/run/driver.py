@@ -9,18 +9,16 @@ from ray.tune import TuneError
 
 from tune_cd import results
 from tune_cd.analysis import best_trial
-from tune_cd.cluster import capacity
-from tune_cd.cluster.nodes import Nodes
 from tune_cd.report import writing
-from tune_cd.run import cluster, connection, summary
+from tune_cd.run import connection, summary
 from tune_cd.run.announcement import announce, estimate
 from tune_cd.run.budget import Meter
+from tune_cd.run.cluster import Cluster
 from tune_cd.run.ending import ENDING
 from tune_cd.run.lock import StudyLock
-from tune_cd.run.resources import Resources, check_resources
-from tune_cd.run.screen import fold
+from tune_cd.run.screen import say
 from tune_cd.run.searches import groups_of
-from tune_cd.run.study import Study, store_config, with_form
+from tune_cd.run.study import Study, store_config
 from tune_cd.run.trials import run_searches, tidy
 
 FAILED, BAD_INPUT = 1, 2  # exit statuses
@@ -28,15 +26,20 @@ FAILED, BAD_INPUT = 1, 2  # exit statuses
 
 def drive(study: Study) -> int:
     """Run a study; with --dry-run say what would be run. Returns the exit status, see `main`."""
-    lock, status = StudyLock(study.store, study.name), BAD_INPUT
+    lock, status, call = StudyLock(study.store, study.name), BAD_INPUT, study.call
     with ENDING.heeded():
         try:
-            if not study.call.dry_run:
+            if not call.dry_run:
                 lock.acquire()
-            connection.connect(study.call.address, study.call.verbose)
+            connection.connect(call.address, call.verbose)
             ENDING.heed()  # after Ray, which sets a handler of its own
-            study, *job = _prepared(study)
-            status = 0 if study.call.dry_run else _run(study, *job, lock)
+            cluster = Cluster(study)
+            meter = Meter(call.budget, cluster.resources.processes, cluster.resources.gpus)
+            announce(cluster.study, cluster.resources)
+            estimated = estimate(cluster.study, cluster.resources) if call.dry_run else ()
+            for line in (*estimated, *cluster.check()):
+                say(line)
+            status = 0 if call.dry_run else _run(cluster, meter, lock)
         except (ValueError, OSError, ImportError) as error:
             print(f"error: {error}", file=sys.stderr, flush=True)
         except KeyboardInterrupt:
@@ -48,36 +51,18 @@ def drive(study: Study) -> int:
     return status
 
 
-def _prepared(study: Study) -> tuple[Study, Resources, Meter, capacity.Growth, Nodes]:
-    """Check the study on its cluster and announce it; returns it with its set-up there. Raises ValueError, OSError or
-    ImportError naming what is wrong."""
-    call, alive, growth = study.call, capacity.alive_nodes(), cluster.growth_of(study.call.address)
-    most = max(search.num_samples for search in study.searches)
-    resources = check_resources(study.config, call, [node["Resources"] for node in alive], growth, most)
-    meter = Meter(call.budget, resources.processes, resources.gpus)
-    study = with_form(study, study.config.setup or ("paper" if resources.gpus else "small"))
-    announce(study, resources)
-    nodes = cluster.nodes_of(study, resources)
-    estimated = estimate(study, resources) if call.dry_run else ()
-    for line in (*estimated, *cluster.look_at(nodes, alive, growth, study.results)):
-        print(fold(line), flush=True)
-    return study, resources, meter, growth, nodes
-
-
-def _run(
-    study: Study, resources: Resources, meter: Meter, growth: capacity.Growth, nodes: Nodes, lock: StudyLock
-) -> int:
+def _run(cluster: Cluster, meter: Meter, lock: StudyLock) -> int:
     """Train, print the summary, and say how to continue; returns the exit status."""
+    study, status = cluster.study, 0
 
     def broken() -> str | None:
-        return lock.lost or next(iter(nodes.apart), None)
+        return lock.lost or next(iter(cluster.nodes.apart), None)
 
-    status = 0
     try:
         store_config(study)
-        with cluster.watching(study, resources, growth, nodes) as load:
+        with cluster.watched() as load:
             for searches in groups_of(study.searches):
-                run_searches(study, searches, resources, load, meter, broken)
+                run_searches(study, searches, cluster.resources, load, meter, broken)
         tidy(study)
         if lock.check() is not None:
             raise OSError(lock.lost)

@@ -1,7 +1,7 @@
 """What follows from failures: rows of trainings that did not write their own, and the end of a study whose trials are
 all lost, or whose first trainings all raise an error, since the others would tell nothing."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
@@ -12,9 +12,9 @@ from ray.tune import Stopper
 from ray.tune.experiment import Trial
 from ray.tune.utils import flatten_dict
 
-from trainables.trial import PACK, UNSTORED, UNTIL, UnusableData
+from trainables.trial import PACK, UNSTORED, UnusableData
 from tune_cd.results import ConflictingRow
-from tune_cd.results.rows import finite, trial_row
+from tune_cd.results.rows import finite
 from tune_cd.results.schema import LOST
 from tune_cd.results.writing import write
 from tune_cd.run.portfolio import ORIGIN
@@ -33,21 +33,24 @@ class DriverRows(Listener):
 
     def __init__(self, results: str | Path, recorder: Recorder):
         self._store, self._recorder = RowStore(results), recorder
-        self._started: dict[str, datetime] = {}  # trial id -> when it began
 
     def ended(self, config: Mapping[str, Any], told: Mapping[str, Any], seconds: float) -> None:
         """Store the row and curve that a training reports because it could not store them."""
         if UNSTORED in told:
-            self._put(self._recorder.identity(config)["trial_id"], **told[UNSTORED])
-
-    def on_trial_start(self, iteration, trials, trial, **info) -> None:
-        self._started.setdefault(trial.trial_id, datetime.now(UTC))
+            self._put(config[ORIGIN]["trial_id"], **told[UNSTORED])
 
     def on_trial_error(self, iteration, trials, trial, **info) -> None:
         """Store a row for each training of a failed trial that was not done."""
         with self._store.noting(trial.trial_id):
-            for row in self._rows(trial):
-                self._put(trial.trial_id, row)
+            for config, result in not_done(trial):
+                kind, error = failure_of(trial, self._recorder.params(config))
+                told = {"status": "failed", "val_score": None, "scores": scores_in(flatten_dict(result))}
+                told |= {"train_seconds": finite(trial.last_result.get("time_total_s"))}
+                told |= {"failure_kind": LOST, "error": error if kind == LOST else f"lost: {error}"}
+                began = trial.run_metadata.start_time
+                machine = {"started_at": began and datetime.fromtimestamp(began, UTC)}
+                machine |= machine_of(trial, share=1 / len(trial.config[PACK]))
+                self._put(trial.trial_id, self._recorder.row(config, told, machine))
 
     def close(self) -> None:
         self._store.close()
@@ -55,18 +58,6 @@ class DriverRows(Listener):
     def _put(self, name: str, row: Mapping[str, Any], curve: Sequence[Mapping[str, Any]] = ()) -> None:
         with self._store.noting(name):
             self._store.store(name, partial(_write, row=row, curve=curve))
-
-    def _rows(self, trial: Trial) -> Iterator[dict[str, Any]]:
-        for config, result in not_done(trial):
-            params = self._recorder.params(config)
-            kind, error = failure_of(trial, params)
-            told = {"status": "failed", "val_score": None, "scores": scores_in(flatten_dict(result))}
-            told |= {"train_seconds": finite(trial.last_result.get("time_total_s"))}
-            told |= {"failure_kind": LOST, "error": error if kind == LOST else f"lost: {error}"}
-            where = machine_of(trial, share=1 / len(trial.config[PACK]))
-            machine = {"started_at": self._started.get(trial.trial_id)} | where
-            asked = {name: value for name, value in config.items() if name not in (ORIGIN, UNTIL)}
-            yield trial_row(self._recorder.identity(config), params, asked, told, machine, self._recorder.constants)
 
 
 def _write(location: str | Path, row: dict[str, Any], curve: Sequence[Mapping[str, Any]] = ()) -> None:

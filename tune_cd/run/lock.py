@@ -20,7 +20,7 @@ from typing import Any
 from tune_cd.results.redaction import json_of
 from tune_cd.results.store import Store
 from tune_cd.results.study_files import DRIVER, file_of, has_driver
-from tune_cd.run.screen import fold
+from tune_cd.run.screen import say
 
 BEAT = 5.0  # seconds between two signs of life
 
@@ -50,7 +50,7 @@ class StudyLock:
             if lives and has_driver(self._store, self._study):
                 said = "holds the study: two drivers would do the same work twice; end that one first"
                 raise ValueError(f"{other['who']}, {said}")
-            print(fold(f"{other['who']}, held the study and is gone; this driver goes on"), flush=True)
+            say(f"{other['who']}, held the study and is gone; this driver goes on")
         self._write()
         self._beating.start()
 
@@ -77,16 +77,14 @@ class StudyLock:
     def _beats(self, who: str) -> bool:
         """Whether the holder gives a sign of life before it counts as gone."""
         if has_driver(self._store, self._study):
-            print(fold(f"{who}, holds the study; is it alive? waiting for at most a minute ..."), flush=True)
-        written = self._written()
+            say(f"{who}, holds the study; is it alive? waiting for at most a minute ...")
+        age = self._store.age(self._name)
         while has_driver(self._store, self._study):
             time.sleep(self._beat / 5)
-            if self._written() > written + self._beat / 2:
+            before, age = age, self._store.age(self._name)
+            if age < before:  # it has been written again
                 return True
         return False
-
-    def _written(self) -> float:
-        return time.time() - self._store.age(self._name)
 
     def _go_on(self) -> None:
         while not self._stop.wait(self._beat):

@@ -11,6 +11,8 @@ from itertools import chain
 from math import inf
 from typing import Any
 
+from tune_cd.results.rows import trial_name
+from tune_cd.results.schema import CONFIRM
 from tune_cd.run.curves import over_seeds, reaches
 from tune_cd.search.protocol import Optimiser
 from tune_cd.search.space import Configuration, Key, Space
@@ -22,8 +24,8 @@ ORIGIN = "origin"
 
 @dataclass(frozen=True)
 class Asked:
-    """A training that is to begin or to continue. reached, until: shares of its full length. origin: the search it is
-    trained for, that search's annotation of the configuration, and the number of earlier runs, `attempt`."""
+    """A training that is to begin or to continue. reached, until: shares of its full length. origin: of its row: the
+    search it is trained for, that search's annotation of the configuration, trial_id and attempt."""
 
     h: Configuration
     seed: int
@@ -99,7 +101,9 @@ class Portfolio:
         or all workers are busy, and at the end."""
         if sum(bool(one.training) for one in self._settings.values()) >= self._workers:
             return []
-        searches = sorted(self.searches.items(), key=self._used) if self._pot < inf else [*self.searches.items()]
+        searches = [*self.searches.items()]
+        if self._pot < inf:
+            searches.sort(key=lambda named: named[1].spent / (self._weights.get(named[0], 1.0) or inf))
         waiting = ((name, h) for name, search in searches for h in search.live)
         new = ((name, h) for name, search in searches for h in iter(search.ask, None))
         for name, h in chain(waiting, new):
@@ -144,9 +148,11 @@ class Portfolio:
     def _begin(self, name: str, one: Setting, until: float) -> list[Asked]:
         origin = one.origin = one.origin or {**self.searches[name].annotation(one.h), "search": name}
         one.training = dict.fromkeys(self._missing(one, until), until)
+        trial, several = trial_name(origin["search"], origin["trial_index"]), len(self.seeds) > 1 or name == CONFIRM
+        runs = [(seed, trial + f"-seed{seed}" * several, one.runs.get(seed, 0)) for seed in one.training]
         return [
-            Asked(one.h, seed, {**origin, "attempt": one.runs.get(seed, 0)}, one.reached(seed), until)
-            for seed in one.training
+            Asked(one.h, seed, {**origin, "trial_id": trial_id, "attempt": attempt}, one.reached(seed), until)
+            for seed, trial_id, attempt in runs
         ]
 
     def _tell(self, name: str, one: Setting) -> None:
@@ -157,10 +163,6 @@ class Portfolio:
             curve = {1.0: curve[max(curve)]}
         for share, value in curve.items():
             search.tell(one.h, value, share, external=external)
-
-    def _used(self, named: tuple[str, Optimiser]) -> float:
-        name, search = named
-        return search.spent / (self._weights.get(name, 1.0) or inf)
 
 
 def _lacks(search: Optimiser) -> float:

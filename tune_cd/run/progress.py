@@ -11,7 +11,6 @@ from tqdm import tqdm
 from trainables.training.member import LEFT_OUT
 from trainables.trial import ANEW, TROUBLES, UNKEPT, UNSAVED
 from tune_cd.results.redaction import redact
-from tune_cd.results.rows import trial_name
 from tune_cd.results.schema import CONFIRM
 from tune_cd.run.failures import unusable_data
 from tune_cd.run.portfolio import ORIGIN, Portfolio
@@ -72,13 +71,12 @@ class Progress(Listener):
 
     def ended(self, config: Mapping[str, Any], told: Mapping[str, Any], seconds: float) -> None:
         """Print the row of a training, and what went wrong beside it: each new beginning, other troubles once."""
-        origin = config[ORIGIN]
         for kind, reason in told.get(TROUBLES, {}).items():
             if kind == ANEW or kind not in self._said:
                 self._said.add(kind)
-                name = f"{trial_name(origin['search'], origin['trial_index'])} " if kind == ANEW else ""
+                name = f"{config[ORIGIN]['trial_id']} " if kind == ANEW else ""
                 self._say(f"warning: {name}{SAID[kind]}: {' '.join(redact(reason).split())}")
-        self._row(config, told.get("images_seen", 0), self._outcome(origin["search"], told, seconds))
+        self._row(config, told.get("images_seen", 0), self._outcome(config[ORIGIN]["search"], told, seconds))
 
     def _outcome(self, search: str, told: Mapping, seconds: float) -> str:
         """Score, the search's best so far and time; of a training without a score the reason."""

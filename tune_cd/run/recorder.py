@@ -17,19 +17,18 @@ from math import nan
 
 from trainables.losses import find_loss
 from trainables.training.outcome import Outcome
+from trainables.training.setup import Setup
 from trainables.trial import LOOKS, UNTIL
 from tune_cd import results
 from tune_cd.balance import PUBLISHED, WEIGHT
 from tune_cd.results.attempts import UNFINISHED, has_ended
 from tune_cd.results.parquet import digest
-from tune_cd.results.rows import DIGEST, SPACE, git_commit, trial_name, trial_row
-from tune_cd.results.schema import CONFIRM
+from tune_cd.results.rows import DIGEST, SPACE, git_commit, trial_row
 from tune_cd.results.store import store_of
 from tune_cd.results.study_files import CHECKPOINTS, Networks
 from tune_cd.results.writing import look, read_curve, write
 from tune_cd.run.portfolio import ORIGIN
 from tune_cd.run.resources import Resources
-from tune_cd.run.searches import Search
 from tune_cd.run.study import Study
 
 KEPT = 2
@@ -38,40 +37,31 @@ log = logging.getLogger(__name__)
 
 
 class Recorder:
-    """The `trainables.trial.Recorder` of a study's trainings. Picklable; made once for a Tune run.
+    """The `trainables.trial.Recorder` of a study's trainings, all of one set-up. Picklable; made once for a Tune
+    run."""
 
-    search: any one of the run, since all have the same set-up and seeds.
-    """
-
-    def __init__(self, study: Study, search: Search, resources: Resources):
+    def __init__(self, study: Study, setup: Setup, resources: Resources):
         self._results, self._study, self._gpus = str(study.results), study.name, resources.gpus
-        self.constants = {"study": study.name, "dataset": study.dataset, "task": study.setup.task}
-        self.constants |= {"loss": study.setup.loss, "metric_name": study.setup.metric}
-        self.constants |= {"search_seed": study.config.seed, "git_commit": git_commit()}
-        self._several = len(search.seeds) > 1 or search.name == CONFIRM
-        self._setup, self._searched = asdict(search.setup), study.space.names
-        loss = find_loss(search.setup.loss)
-        self._known = {DIGEST: search.setup.digest, SPACE: study.space.to_json()}
+        self._constants = {"study": study.name, "dataset": study.dataset, "task": study.setup.task}
+        self._constants |= {"loss": study.setup.loss, "metric_name": study.setup.metric}
+        self._constants |= {"search_seed": study.config.seed, "git_commit": git_commit()}
+        self._setup, self._searched = asdict(setup), study.space.names
+        loss = find_loss(setup.loss)
+        self._known = {DIGEST: setup.digest, SPACE: study.space.to_json()}
         self._known |= {} if loss.pairwise else {PUBLISHED: loss.coefficients}
         self._checkpoints = study.file(CHECKPOINTS)
-
-    def identity(self, config: Mapping) -> dict:
-        """The fields of the table that identify a run: origin, attempt, trial_id and seed."""
-        origin, seed = config[ORIGIN], config["seed"]
-        name = trial_name(origin["search"], origin["trial_index"]) + f"-seed{seed}" * self._several
-        return {**origin, "trial_id": name, "seed": seed}
 
     def recorded(self, config: Mapping) -> dict | None:
         """The report of a training that has ended, else None. Raises OSError if the store does not answer, ValueError
         if the row is another training's: a driver that was thought to be dead has gone on."""
-        identity, store = self.identity(config), store_of(self._results)
-        row, _ = look(store, self._study, identity["trial_id"], identity["attempt"])
-        if row is None or not has_ended(row, identity["attempt"]):
+        store, trial, attempt = store_of(self._results), config[ORIGIN]["trial_id"], config[ORIGIN]["attempt"]
+        row, _ = look(store, self._study, trial, attempt)
+        if row is None or not has_ended(row, attempt):
             return None
         if (row["params"], row["seed"]) != (self.params(config), config["seed"]):
             said = f"is on record with {row['params']}, and was asked for with {self.params(config)}"
-            raise ValueError(f"{identity['trial_id']} of study {self._study} {said}: another driver is at work")
-        curve = read_curve(store, self._study, identity["trial_id"], row["attempt"])
+            raise ValueError(f"{trial} of study {self._study} {said}: another driver is at work")
+        curve = read_curve(store, self._study, trial, row["attempt"])
         looks = [[look["images_seen"], nan if look["val_score"] is None else look["val_score"]] for look in curve]
         score = nan if row["val_score"] is None else row["val_score"]
         told = {"val_score": score, "images_seen": row["images_seen"] or 0, LOOKS: looks}
@@ -80,8 +70,10 @@ class Recorder:
     def record(self, config: Mapping, outcome: Outcome, where: Mapping) -> dict | None:
         """Write curve and row; returns {"row", "curve"} if the store refuses them, else None. A row that is there
         already stands."""
-        run = {name: of for name, of in self.identity(config).items() if name in ("attempt", "seed")}
-        told = {"row": self._row(config, outcome, where), "curve": [{**run, **vars(look)} for look in outcome.curve]}
+        run = {"attempt": config[ORIGIN]["attempt"], "seed": config["seed"]}
+        machine = {"gpus": self._gpus * where["share"], **_without(where, "share")}
+        row = self.row(config, _without(vars(outcome), "curve"), machine)
+        told = {"row": row, "curve": [{**run, **vars(look)} for look in outcome.curve]}
         try:
             write(self._results, **told, goes_on=True)
         except results.ConflictingRow as conflict:
@@ -117,12 +109,12 @@ class Recorder:
                 problem = error
         if problem is not None:
             raise problem
-        if self.identity(config)["attempt"]:
+        if config[ORIGIN]["attempt"]:
             raise FileNotFoundError("no state of its earlier run is saved")
 
     def keep(self, config: Mapping, val_score: float, network: Callable[[], bytes]) -> None:
-        identity = self.identity(config)
-        Networks(self._results, self._study).keep(identity["search"], identity["trial_id"], val_score, network)
+        origin = config[ORIGIN]
+        Networks(self._results, self._study).keep(origin["search"], origin["trial_id"], val_score, network)
 
     def key(self, config: Mapping) -> str:
         """The beginning of the names of a training's checkpoints: a hash of set-up, weights, batch size and seed."""
@@ -142,11 +134,11 @@ class Recorder:
         except OSError as error:
             log.warning("saved states are left behind: %s", error)
 
-    def _row(self, config: Mapping, outcome: Outcome, where: Mapping) -> dict:
+    def row(self, config: Mapping, ended: Mapping, machine: Mapping) -> dict:
+        """The row of a training that has ended, see `trial_row`."""
         asked = {**self._setup, **self._known, **_without(config, ORIGIN, UNTIL)}
-        machine = {"gpus": self._gpus * where["share"], **_without(where, "share")}
-        ended = _without(vars(outcome), "curve")
-        return trial_row(self.identity(config), self.params(config), asked, ended, machine, self.constants)
+        identity = {**config[ORIGIN], "seed": config["seed"]}
+        return trial_row(identity, self.params(config), asked, ended, machine, self._constants)
 
     def params(self, config: Mapping) -> dict:
         """The searched parameters of a configuration."""

@@ -10,3 +10,8 @@ def fold(text: str, indent: str = "  ") -> str:
     other long words stay whole."""
     usual = {"subsequent_indent": indent, "break_long_words": False, "break_on_hyphens": False}
     return "\n".join(textwrap.fill(line, WIDTH, **usual) for line in text.split("\n"))
+
+
+def say(text: str) -> None:
+    """Print a text, folded, at once."""
+    print(fold(text), flush=True)

@@ -14,7 +14,7 @@ from tune_cd import balance
 from tune_cd.results.schema import CONFIRM, DECAY
 from tune_cd.run.config import DEFAULT_TRIALS, DEFAULT_WORTH, WORTH_FROM_KNOWN, StudyConfig
 from tune_cd.run.curves import lengths_of
-from tune_cd.run.starts import authors, known, recipe, start_of
+from tune_cd.run.starts import authors, known, recipe, starts_of
 from tune_cd.search.baselines.listed import grid_cells
 from tune_cd.search.methods import CONFIGURED, OPTIMISERS, given
 from tune_cd.search.protocol import Optimiser
@@ -29,18 +29,13 @@ class Search:
     name: str  # the results table's `search`
     num_samples: int  # at most: configurations, or full trainings' worth if trainings pause
     make: Callable[..., Optimiser]  # (space, start=...)
-    start: dict | list[dict] | None
+    starts: list[dict]  # []: the method's own
     setup: Setup  # of its trainings
     seeds: tuple[int, ...] = (0,)  # every configuration is trained with each
     workers: int | None = None  # configurations trained at a time; None: as many as the study
     line: bool = False  # searches one line until its best is bracketed
     retrains_best_of: tuple[str, ...] = ()  # earlier searches, whose best it trains again; CONFIRM that of each
     pauses: bool = False  # decides how long to train
-
-    @property
-    def starts(self) -> list[dict]:
-        """The configurations that the search begins with."""
-        return [] if self.start is None else self.start if isinstance(self.start, list) else [self.start]
 
 
 def searches_of(config: StudyConfig, setup: Setup) -> list[Search]:
@@ -50,30 +45,28 @@ def searches_of(config: StudyConfig, setup: Setup) -> list[Search]:
     make, samples = partial(OPTIMISERS[config.search], seed=config.seed), config.num_samples
     if config.search == "grid":
         make = partial(make, step=config.grid_step)
-        samples = sum(1 for _ in grid_cells(space, config.grid_step)) if samples is None else samples
-    from_known = bool(known(config, setup))
-    worth = WORTH_FROM_KNOWN if from_known else DEFAULT_WORTH
-    samples = (worth if config.pauses else DEFAULT_TRIALS) if samples is None else samples
+        samples = samples or sum(1 for _ in grid_cells(space, config.grid_step))
+    worth = WORTH_FROM_KNOWN if known(config, setup) else DEFAULT_WORTH
+    samples = samples or (worth if config.pauses else DEFAULT_TRIALS)
     if config.search in CONFIGURED:
-        make = partial(make, **_knowledge(config), lengths=lengths_of(setup) if config.pauses else (1.0,))
+        make = partial(make, **_learning(config, setup))
     box = space if config.search == "cd" else space.fixed  # of the other searches only the averages' lines grow
-    start = None if config.search == "grid" else start_of(config, setup, box)
-    asked = Search(config.search, samples, make, start, setup, pauses=config.pauses)
+    asked = Search(config.search, samples, make, starts_of(config, setup, box), setup, pauses=config.pauses)
     asked = _balance_line(asked, config, space)
     # under Adam all points of an average's line train alike (`_balance_line`)
     averages = averages_of(setup) if config.baseline and setup.optimizer == "sgd" else ()
     if config.experiment == "xbm":
         searches = _xbm(asked, config, space)
     else:
-        searches = [asked, *(_line(average, average, config, setup, space) for average in averages)]
+        searches = [asked, *(_line(average, config, setup, space) for average in averages)]
     first = config.seed + config.replicates  # the first seed that has no part in the searches
     searches = [replace(search, seeds=tuple(range(config.seed, first))) for search in searches]
     if config.confirm:
         seeds, names = tuple(range(first, first + config.confirm)), tuple(search.name for search in searches)
-        searches.append(Search(CONFIRM, len(names), given, None, setup, seeds=seeds, retrains_best_of=names))
+        searches.append(Search(CONFIRM, len(names), given, [], setup, seeds=seeds, retrains_best_of=names))
     for search in searches:
         if not search.retrains_best_of:
-            search.make(space, start=search.start)  # raises now if the options do not fit
+            search.make(space, start=search.starts)  # raises now if the options do not fit
     return searches
 
 
@@ -106,26 +99,24 @@ def averages_of(setup: Setup) -> tuple[str, ...]:
     return balance.averages_of(setup.loss, loss.pairwise) if len(loss.terms) > 1 else ()
 
 
-def _line(name: str, average: str, config: StudyConfig, setup: Setup, space: Space) -> Search:
+def _line(average: str, config: StudyConfig, setup: Setup, space: Space) -> Search:
     """A search of the learning rate alone, on the recipe's diagonal."""
     try:
         start = space.check(recipe(average, config, setup))
     except ValueError as error:
-        said = f"the search {name!r} starts at the usual learning rate: {error}; widen --range, or --no-baseline"
+        said = f"the search {average!r} starts at the usual learning rate: {error}; widen --range, or --no-baseline"
         raise ValueError(said) from None
     joint = {"joint": [float(name != "batch_size") for name in space.names]}
     samples = config.baseline_trials or (DEFAULT_WORTH if config.pauses else DEFAULT_TRIALS)
-    return Search(name, samples, _along(joint, config, setup), start, setup, workers=1, line=True, pauses=config.pauses)
+    make = partial(CoordinateDescent, rule="line", **_learning(config, setup) | {"directions": joint})
+    return Search(average, samples, make, [start], setup, workers=1, line=True, pauses=config.pauses)
 
 
-def _along(directions: dict[str, list[float]], config: StudyConfig, setup: Setup) -> Callable[..., Optimiser]:
-    how = _knowledge(config) | {"seed": config.seed, "directions": directions}
-    return partial(CoordinateDescent, rule="line", **how, lengths=lengths_of(setup) if config.pauses else (1.0,))
-
-
-def _knowledge(config: StudyConfig) -> dict[str, Any]:
-    """Directions and prior of the balance, where several weights are searched."""
-    return balance.of(config.space) if len(config.weighted.weights) > 1 else {}
+def _learning(config: StudyConfig, setup: Setup) -> dict[str, Any]:
+    """Arguments of a `CoordinateDescent`, with directions and prior of the balance where several weights are
+    searched."""
+    of_balance = balance.of(config.space) if len(config.weighted.weights) > 1 else {}
+    return of_balance | {"seed": config.seed, "lengths": lengths_of(setup) if config.pauses else (1.0,)}
 
 
 def _xbm(asked: Search, config: StudyConfig, space: Space) -> list[Search]:
@@ -144,10 +135,10 @@ def _xbm(asked: Search, config: StudyConfig, space: Space) -> list[Search]:
     for memory, (untuned, tuned) in rows.items():
         setup = replace(asked.setup, memory=memory, schedule=constant)
         if config.baseline:
-            searches.append(Search(untuned, 1, given, space.check(authors(config, setup)), setup))
+            searches.append(Search(untuned, 1, given, [space.check(authors(config, setup))], setup))
         searches.append(replace(asked, name=tuned, setup=setup))
         among = {untuned: (untuned,), tuned: (untuned, tuned)} if config.baseline else {tuned: (tuned,)}
-        later = partial(Search, num_samples=1, make=given, start=None, setup=replace(setup, schedule=decay))
+        later = partial(Search, num_samples=1, make=given, starts=[], setup=replace(setup, schedule=decay))
         decayed += [later(f"{name}{DECAY}", retrains_best_of=chosen) for name, chosen in among.items()]
     return searches + decayed
 
@@ -160,6 +151,8 @@ def _balance_line(asked: Search, config: StudyConfig, space: Space) -> Search:
     """
     if asked.setup.optimizer == "sgd" or config.search not in ("cd", "cd-paper") or len(space.names) > 2:
         return asked
-    start = asked.start or space.sample(np.random.default_rng(config.seed))
-    make = _along({"balance": balance.A_O["balance"][:2]}, config, asked.setup)
-    return replace(asked, make=make, start=start, line=True)
+    directions = {"balance": balance.A_O["balance"][:2]}
+    make = partial(CoordinateDescent, rule="line", **_learning(config, asked.setup) | {"directions": directions})
+    return replace(
+        asked, make=make, starts=asked.starts or [space.sample(np.random.default_rng(config.seed))], line=True
+    )

@@ -19,17 +19,17 @@ LEFT_OUT = "glyphs"
 """A dataset that does not start from its own bests: it stands for data of which nothing is known yet."""
 
 
-def start_of(config: StudyConfig, setup: Setup, space: Space) -> dict | list[dict] | None:
-    """The first configuration, or those that others ended at, which a search that pauses tries short; None for blind.
-    Raises ValueError for an unknown form, or a value outside the box."""
-    if config.start == "blind":
-        return None
+def starts_of(config: StudyConfig, setup: Setup, space: Space) -> list[dict]:
+    """The first configuration, or those that others ended at, which a search that pauses tries short; [] for blind and
+    for a grid. Raises ValueError for an unknown form, or a value outside the box."""
+    if config.start == "blind" or config.search == "grid":
+        return []
     if found := known(config, setup):
         starts = [space.check(row.weights | {"batch_size": config.batch_size}) for row in found]
-        return starts if config.pauses else starts[0]
+        return starts if config.pauses else starts[:1]
     start = _named(config, setup)
     try:
-        return space.check(start)
+        return [space.check(start)]
     except ValueError as error:
         raise ValueError(f"--start {config.start}: {error}; --range LO,HI is that of every weight") from None
 
@@ -49,7 +49,7 @@ def known(config: StudyConfig, setup: Setup) -> list[balance.Known]:
         pretrained=setup.weights != "none", batch_size=config.batch_size, dataset=setup.dataset,
         leave_out=LEFT_OUT if setup.dataset == LEFT_OUT else None,
     )  # fmt: skip
-    low, high = config.range
+    low, high = config.bounds
     return [row for row in found if all(low <= weight <= high for weight in row.weights.values())]
 
 

@@ -93,8 +93,7 @@ def with_form(study: Study, form: str) -> Study:
     """The study with the form of its set-up that suits the cluster, if the command line left it open."""
     if study.config.setup == form:
         return study
-    usual: dict = {"range": None} if study.config.range_grows else {}  # the form's
-    config = replace(study.config, setup=form, **usual)
+    config = replace(study.config, setup=form)
     setup = replace(config.setup_for(form), selected_by=study.setup.selected_by)  # as the images have classes or none
     if setup != study.setup:  # the study's own has passed already
         check_training(setup, config.trained_batch_sizes, study.data_root, study.call.download)

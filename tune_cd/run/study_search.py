@@ -59,8 +59,8 @@ class StudySearch(Searcher):
         self._portfolio, self._size, self._packs, self._reported = portfolio, size, packs, reported
         self._fixed, self._listeners = dict(fixed or {}), listeners
         self._meter, self._note = meter or Meter(None, packs, 0.0), note
-        self._running: dict[str, dict[int, Asked]] = {}  # trial id -> place in its pack -> training not yet told
-        self._parts: dict[str, float] = {}  # trial id -> the share of its full length that each training is trained
+        # trial id -> place in its pack -> training not yet told, and the share to which the trial trains it
+        self._running: dict[str, dict[int, tuple[Asked, float]]] = {}
         self._cut: list[Asked] = []  # continue in the next pack
 
     def save_to_dir(self, checkpoint_dir: str, session_str: str = "default") -> None:
@@ -82,8 +82,9 @@ class StudySearch(Searcher):
             return Searcher.FINISHED if self._portfolio.finished else None
         part = min(asked.until - asked.reached for asked in pack)
         self._meter.begin(trial_id, part * len(pack))
-        self._running[trial_id], self._parts[trial_id] = dict(enumerate(pack)), part
-        return {PACK: [self._config(asked) | {UNTIL: asked.reached + part} for asked in pack]}
+        parts = [(asked, asked.reached + part) for asked in pack]
+        self._running[trial_id] = dict(enumerate(parts))
+        return {PACK: [self._config(asked) | {UNTIL: until} for asked, until in parts]}
 
     def on_trial_result(self, trial_id: str, result: dict) -> None:
         """Tell trainings that are done at once, so that the searches can go on before the pack ends."""
@@ -113,16 +114,16 @@ class StudySearch(Searcher):
 
     def _end(self, trial_id: str, place: int, told: Mapping[str, Any], result: Mapping[str, Any]) -> None:
         """Take the end of a training. told: its last report; {}: none, or its pack failed. result: of the pack."""
-        asked = self._running.get(trial_id, {}).pop(place, None)
-        if asked is None:  # it was told before: a pack's report has all its trainings
+        if place not in self._running.get(trial_id, {}):  # it was told before: a pack's report has all its trainings
             return
+        asked, reached = self._running[trial_id].pop(place)
         if told.get("done"):
             for listener in self._listeners:
                 listener.ended(self._config(asked), told, result.get("time_total_s", 0.0))
         curve = self._reported(asked, told)
         if told.get("status") == "stopped" and not reaches(curve, asked.until):
             origin = {**asked.origin, "attempt": asked.origin["attempt"] + 1}
-            self._cut.append(replace(asked, origin=origin, reached=asked.reached + self._parts[trial_id]))
+            self._cut.append(replace(asked, origin=origin, reached=reached))
         else:
             self._portfolio.tell(asked, curve)
 

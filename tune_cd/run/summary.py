@@ -31,7 +31,9 @@ def summarise(study: Study) -> str:
     metric, test_metric, replicates = study.setup.metric, study.setup.test_metric, study.config.replicates
     scores = metric if test_metric == metric else f"{metric} (validation) and {test_metric} (test)"
     over = f", means over {replicates} seeds" if replicates > 1 else ""
-    lines += ["", f"scores are {scores}{over}", counted_by_status(table)]
+    counts = table["status"].replace("stopped", "paused").value_counts()
+    ended = ", ".join(f"{number} {status}" for status, number in counts.items())
+    lines += ["", f"scores are {scores}{over}", f"{len(table)} training{'s' * (len(table) != 1)}: {ended}"]
     lines = [line if "  " in line else fold(line) for line in lines]
     network = Networks(study.results, study.name).best().get(study.config.search)
     kept = [f"network: {study.store.where(network)}"] if network is not None else []
@@ -42,31 +44,20 @@ def summarise(study: Study) -> str:
     return "\n".join([*lines, f"table:   {where}", *kept])
 
 
-def counted_by_status(table: pd.DataFrame) -> str:
-    """How many trainings there are, and how each of them ended."""
-    counts = table["status"].replace("stopped", "paused").value_counts()
-    trainings = f"{len(table)} training{'s' * (len(table) != 1)}"
-    return f"{trainings}: {', '.join(f'{number} {status}' for status, number in counts.items())}"
-
-
 def _balance_table(trials: pd.DataFrame, study: Study) -> list[str]:
     """Lines with the best h and score of the requested search and of each baseline, then how well each learning rate
     was tuned."""
     found, names = Findings(trials), study.config.weighted.weights
     best = found.best if found.best["search"] == study.config.search else None
     recipes = [recipe for recipe in found.recipes if recipe.average in averages_of(study.setup)]
-    rows = [("best balance found", best), *((_label(one.average), one.best) for one in recipes)]
+    rows = [("best balance found", best)]
+    rows += [(f"{'best with ' * (one.average != PUBLISHED)}{recipe_words(one.average)}", one.best) for one in recipes]
     lines = _fresh(found) if best is not None else []
     lines += [f"{recipe_words(recipe.average)}: {tuned(recipe)}" for recipe in recipes]
     if found.edges and best is not None:
         options = {"--batch-sizes" if name == "batch_size" else "--range" for name in found.edges}
         lines.append(f"best balance: {edges(found)}; a wider {' or '.join(sorted(options))} may hold better.")
     return ["", *_table(names, rows).splitlines(), *([""] if lines else []), *lines]
-
-
-def _label(average: str) -> str:
-    """A baseline's, short beside the columns of three weights."""
-    return f"{'best with ' * (average != PUBLISHED)}{recipe_words(average)}"
 
 
 def _table(names: Sequence[str], rows: Sequence[tuple[str, pd.Series | None]]) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from trainables.trial import LOOKS
+from tune_cd.run.portfolio import ORIGIN
 from tune_cd.run.recorder import weights_in
 from tune_cd.run.study import Study, tune_folder
 from tune_cd.run.study_search import Listener
@@ -63,24 +64,18 @@ def mlflow(study: Study) -> Log:
 
 
 class TrainingLog(Listener):
-    """Logs trainings that pause or end. The first error is told, and ends the log.
+    """Logs trainings that pause or end, under the table's trial_id. The first error is told, and ends the log."""
 
-    identify: the table's trial_id of a configuration is the name of its run.
-    """
-
-    def __init__(self, study: Study, identify: Callable[[Mapping[str, Any]], dict]):
-        self._study, self._identify = study, identify
+    def __init__(self, study: Study):
+        self._study = study
         self._log: Log | None = None
-        self._broken = False
 
     def ended(self, config: Mapping[str, Any], told: Mapping[str, Any], seconds: float) -> None:
-        if self._broken:
-            return
         h = {key: config[key] for key in (*weights_in(config), "batch_size", "seed")}
         try:
             self._log = self._log or (mlflow if self._study.call.log_to == "mlflow" else tensorboard)(self._study)
-            self._log(self._identify(config)["trial_id"], h, told)
+            self._log(config[ORIGIN]["trial_id"], h, told)
         except Exception as error:  # of any type, as it is foreign; the study goes on without it
-            self._broken = True
+            self._log = lambda *_: None
             said = f"{type(error).__name__}: {error}".splitlines()[0]
             print(f"warning: --log-to: {said}; nothing more is logged", flush=True)

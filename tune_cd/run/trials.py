@@ -16,7 +16,6 @@ from tune_cd import results
 from tune_cd.cluster.watch import Load
 from tune_cd.results.attempts import UNFINISHED, to_retry
 from tune_cd.results.redaction import json_of
-from tune_cd.results.rows import trial_name
 from tune_cd.results.study_files import CHECKPOINTS, text_of, tune_prefix
 from tune_cd.run.budget import Meter
 from tune_cd.run.controller import count_losses_once
@@ -44,23 +43,28 @@ def run_searches(
     meter: of the run's --budget. broken: the reason why the run must end. Raises OSError where it ends early."""
     table = results.read(study.results, study.name)
     # where nothing but failures is known, what they raised is mended by now
-    again = table[to_retry(table, failed=study.call.retry_failed or bool((table["status"] == "failed").all()))]
-    ended = table.drop(again.index)
+    failed = study.call.retry_failed or bool((table["status"] == "failed").all())
+    table = table.assign(again=to_retry(table, failed=failed))
+    ended = table[~table["again"]]
     curves = results.read_curves(study.results, study.name) if any(search.pauses for search in searches) else None
-    portfolio = portfolio_of(study, searches, table, ended, resources, curves, running_of(study))
+    portfolio = portfolio_of(study, searches, table, resources, curves, running_of(study))
     if not portfolio.searches:
         return
-    recorder = Recorder(study, searches[0], resources)
+    recorder = Recorder(study, searches[0].setup, resources)
     full = searches[0].setup.images_seen if searches[0].pauses else None
     rows = DriverRows(study.results, recorder)
     stopper = StudyStopper(resources, bool((ended["status"] != "failed").any()), broken)
     listeners = [Progress(portfolio, ended, study.setup.metric, full), rows, stopper, LoadNote(load)]
-    listeners += [TrainingLog(study, recorder.identity)] if study.call.log_to else []
+    listeners += [TrainingLog(study)] if study.call.log_to else []
     searcher = StudySearch(
         portfolio, resources.pack, resources.processes, reported_by(study, searches[0].setup),
         {"batch_size": study.config.batch_size}, listeners, meter, RunningFile(study),
     )  # fmt: skip
-    trainable = _trainable(study, searches[0], resources, recorder)
+    trainable = tune.with_parameters(
+        TrainTrial, setup_fields=asdict(searches[0].setup), data_root=study.data_root, threads=resources.cpus,
+        recorder=recorder, download=study.call.download, gpus=resources.gpus, limit=study.call.trial_timeout,
+        checkpoint_seconds=study.call.checkpoint_seconds,
+    )  # fmt: skip
     count_losses_once()
     try:
         _tuner(study, trainable, searcher, listeners, stopper, resources).fit()
@@ -80,7 +84,7 @@ def _tuner(
     """Tune, from the first suggestion to the last trial. Its own files are not needed to resume."""
     place = tempfile.mkdtemp(prefix=tune_prefix(study.results, study.name), dir=tune_folder(study.call.tune_dir))
     return tune.Tuner(
-        trainable,
+        tune.with_resources(trainable, {"cpu": resources.cpus, "gpu": resources.gpus}),
         tune_config=tune.TuneConfig(
             metric="val_score",
             mode="max",
@@ -107,18 +111,7 @@ def _tuner(
 def _trial_name(trial) -> str:
     """The name of a trial's first training."""
     origin = trial.config[PACK][0][ORIGIN]
-    return trial_name(origin["search"], origin["trial_index"]) + f"-run{origin['attempt']}" * (origin["attempt"] > 0)
-
-
-def _trainable(study: Study, search: Search, resources: Resources, recorder: Recorder):
-    """The trainable class with its fixed parameters and resources bound."""
-    call = study.call
-    bound = tune.with_parameters(
-        TrainTrial, setup_fields=asdict(search.setup), data_root=study.data_root, threads=resources.cpus,
-        recorder=recorder, download=call.download, gpus=resources.gpus, limit=call.trial_timeout,
-        checkpoint_seconds=call.checkpoint_seconds,
-    )  # fmt: skip
-    return tune.with_resources(bound, {"cpu": resources.cpus, "gpu": resources.gpus})
+    return origin["trial_id"] + f"-run{origin['attempt']}" * (origin["attempt"] > 0)
 
 
 class LoadNote(Listener):

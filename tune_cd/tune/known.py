@@ -18,45 +18,24 @@ from tune_cd.results.redaction import as_json
 from tune_cd.results.rows import finite, searched_in
 from tune_cd.search.category import is_plain
 from tune_cd.search.search import CoordinateDescent, Start
-from tune_cd.search.space import Space
 from tune_cd.search.training import Proposal, Training
 from tune_cd.tune.reports import Reports
 
 
-@dataclass
-class Known:
-    """starts: configurations to try first. values: configurations and their known values. earlier: rows of the table.
-    Configurations are flat."""
-
-    starts: list[dict]
-    values: list[tuple[dict, Any]]
-    earlier: "Earlier | None" = None
-
-    @classmethod
-    def of(
-        cls, start: Start, points: Sequence[Mapping[str, Any]] | None, rewards: Sequence[float] | None
-    ) -> "Known":  # fmt: skip
-        """From the arguments of the searcher. Raises ValueError for what is no configuration, and for rewards that are
-        not as many as the points."""
-        starts = [start] if isinstance(start, Mapping) else list(start or [])
-        if not all(isinstance(h, Mapping) for h in starts):
-            raise ValueError(f"start {start!r}: a configuration, or a list of them")
-        if points is not None and (isinstance(points, Mapping) or not all(isinstance(h, Mapping) for h in points)):
-            raise ValueError(f"points_to_evaluate {points!r}: a list of dicts")
-        if rewards is not None and len(rewards) != len(points or []):
-            raise ValueError(f"evaluated_rewards has {len(rewards)} values for {len(points or [])} points_to_evaluate")
-        flat, starts = ([flatten_dict(dict(h)) for h in given] for given in (points or [], starts))
-        return cls(flat + starts, []) if rewards is None else cls(starts, list(zip(flat, rewards)))
-
-    def begin(self, space: Space, arguments: Mapping[str, Any], reports: Reports) -> CoordinateDescent:
-        """A search that has been told all of it. arguments: of `CoordinateDescent`. Raises ValueError as that does."""
-        search = CoordinateDescent(space, start=self.starts, **arguments)
-        for h, value in self.values:
-            search.tell(h, reports.signed(value), 1.0, external=True)
-        if self.earlier is not None:
-            self.earlier.check(reports)
-            self.earlier.tell(search, reports.full_length)
-        return search
+def starts_and_values(
+    start: Start, points: Sequence[Mapping[str, Any]] | None, rewards: Sequence[float] | None
+) -> tuple[list[dict], list[tuple[dict, Any]]]:
+    """(configurations to try first, configurations with their known values), all flat, from the arguments of the
+    searcher. Raises ValueError for what is no configuration, and for rewards that are not as many as the points."""
+    starts = [start] if isinstance(start, Mapping) else list(start or [])
+    if not all(isinstance(h, Mapping) for h in starts):
+        raise ValueError(f"start {start!r}: a configuration, or a list of them")
+    if points is not None and (isinstance(points, Mapping) or not all(isinstance(h, Mapping) for h in points)):
+        raise ValueError(f"points_to_evaluate {points!r}: a list of dicts")
+    if rewards is not None and len(rewards) != len(points or []):
+        raise ValueError(f"evaluated_rewards has {len(rewards)} values for {len(points or [])} points_to_evaluate")
+    flat, starts = ([flatten_dict(dict(h)) for h in given] for given in (points or [], starts))
+    return (flat + starts, []) if rewards is None else (starts, list(zip(flat, rewards)))
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""What a trial's reports amount to. Searcher and callback both ask here, so a row never contradicts the search."""
+"""What a trial's reports amount to, for the search and for the trial's row."""
 
 import logging
 from collections.abc import Mapping
@@ -49,7 +49,6 @@ class Reports:
     changes no value. Without full_length every end is the end of a whole training; that is warned of once trials end at
     different lengths, as under a scheduler such as ASHA.
     full_length, use_result, metric: as for `CoordinateDescentSearch`. sign: -1 if smaller is better.
-    quiet: whether it does not warn, as a searcher has the same reports and does.
 
     Raises ValueError for full_length and use_result that are not allowed.
     """
@@ -58,7 +57,6 @@ class Reports:
     use_result: str
     metric: str = DEFAULT_METRIC
     sign: float = 1.0
-    quiet: bool = False
     seen: dict[str, Seen] = field(default_factory=dict)
     _warned: set[str] = field(default_factory=set, repr=False)
     _longest: float = field(default=-inf, repr=False)  # the greatest length reported
@@ -87,10 +85,11 @@ class Reports:
             raise ValueError(f"full_length names {self.counter!r}, and a result has no such number but {numbers}")
         return seen
 
-    def end(self, trial_id: str, result: Mapping[str, Any] | None) -> Seen:
-        """What is known of a trial that ends. result: its last report, observed or not; None: Tune does not say."""
+    def end(self, trial_id: str, result: Mapping[str, Any] | None, cut: bool = False) -> Seen:
+        """What is known of a trial that ends. result: its last report, observed or not; None: Tune does not say. cut:
+        the experiment ended before it."""
         seen = self._take(trial_id, flatten_dict(dict(result or {})))
-        if self.value(seen) is not None and seen.length is not None:
+        if not cut and self.value(seen) is not None and seen.length is not None:
             self._shortest = min(seen.length, self._shortest)
             self._warn_of_uneven_ends()
         return seen
@@ -150,7 +149,7 @@ class Reports:
 
     def _warn(self, kind: str, message: str) -> None:
         """Warn once of each kind."""
-        if not self.quiet and kind not in self._warned:
+        if kind not in self._warned:
             self._warned.add(kind)
             log.warning("%s", message)
 

@@ -9,7 +9,9 @@ This class takes Tune's calls. The path of a trial:
     its row               ResultsCallback   from the same reports, RowWriter
 """
 
+import json
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,20 +20,22 @@ from ray.tune.search import UNDEFINED_METRIC_MODE, UNDEFINED_SEARCH_SPACE, Searc
 from ray.tune.utils import flatten_dict
 from ray.tune.utils.util import unflatten_dict
 
+from tune_cd import results
 from tune_cd.search.directions import Directions
-from tune_cd.search.protocol import check_workers
+from tune_cd.search.protocol import check_version, check_workers
 from tune_cd.search.search import CoordinateDescent, Start
 from tune_cd.search.space import Space
 from tune_cd.tune.callback import ResultsCallback
-from tune_cd.tune.known import Earlier, Known
+from tune_cd.tune.known import Earlier, starts_and_values
 from tune_cd.tune.param_space import check_goal, check_ranges, drawn_in, space_from_tune, space_of
 from tune_cd.tune.reports import Reports
 from tune_cd.tune.scheduler import PausingScheduler
-from tune_cd.tune.state import JsonSearcher
 from tune_cd.tune.trials import Trials
 
+STATE_VERSION = 4
 
-class CoordinateDescentSearch(JsonSearcher):
+
+class CoordinateDescentSearch(Searcher):
     """Reparameterised coordinate descent over a few parameters.
 
         tuner = tune.Tuner(
@@ -88,10 +92,11 @@ class CoordinateDescentSearch(JsonSearcher):
             said = "trials that pause need full_length, and count with their best value so far"
             raise ValueError(f"full_length {full_length!r}, use_result {use_result!r}: {said}")
         super().__init__(metric=metric, mode=mode)
-        self._space, self._known = space_of(space), Known.of(start, points_to_evaluate, evaluated_rewards)
+        self._space, self._earlier = space_of(space), None  # rows of the table
+        starts, self._values = starts_and_values(start, points_to_evaluate, evaluated_rewards)
         self._arguments = {
-            "rule": rule, "prior": prior, "directions": directions, "budgets": budgets, "workers": workers,
-            "seed": seed, "lengths": tuple(lengths), "budget": budget,
+            "start": starts, "rule": rule, "prior": prior, "directions": directions, "budgets": budgets,
+            "workers": workers, "seed": seed, "lengths": tuple(lengths), "budget": budget,
         }  # fmt: skip
         self._reports = Reports(full_length, use_result)
         self.drawn: list[str] = []  # entries of param_space that a function gives to each trial
@@ -118,7 +123,7 @@ class CoordinateDescentSearch(JsonSearcher):
         scores of the other sign raise it, and scores of another metric give a warning.
         """
         searcher = cls(**arguments)
-        searcher._known.earlier, searcher._trials = Earlier.read(path, study, resume, searcher.pauses), None
+        searcher._earlier, searcher._trials = Earlier.read(path, study, resume, searcher.pauses), None
         _ = searcher.trials
         return searcher
 
@@ -126,11 +131,15 @@ class CoordinateDescentSearch(JsonSearcher):
     def trials(self) -> Trials | None:
         """The trials, over a search that was told what is known beforehand; None until space and mode are known."""
         known = self._space is not None and self._mode is not None
-        if self._known.earlier is not None:
-            known = known and self._metric is not None  # which that of the rows is compared with
+        known &= self._earlier is None or self._metric is not None  # which that of the rows is compared with
         if self._trials is None and known:
             self._reports.aim(self._metric, self._mode)
-            search = self._known.begin(self._space, self._arguments, self._reports)
+            search = CoordinateDescent(self._space, **self._arguments)
+            for h, value in self._values:
+                search.tell(h, self._reports.signed(value), 1.0, external=True)
+            if self._earlier is not None:
+                self._earlier.check(self._reports)
+                self._earlier.tell(search, self._reports.full_length)
             self._trials = Trials(search, self._reports)
         return self._trials
 
@@ -142,7 +151,7 @@ class CoordinateDescentSearch(JsonSearcher):
     @property
     def recalled(self) -> int:
         """Number of trials of an earlier run that are not run again, see `from_results`."""
-        return 0 if self._known.earlier is None else self._known.earlier.recalled
+        return 0 if self._earlier is None else self._earlier.recalled
 
     @property
     def pauses(self) -> bool:
@@ -172,8 +181,8 @@ class CoordinateDescentSearch(JsonSearcher):
         """
         check_goal(metric, mode, of_search=(self._metric, self._mode))
         given, self.drawn = space_from_tune(config), drawn_in(config)
-        if self._known.earlier is not None:
-            self._known.earlier.check_fixed(config)
+        if self._earlier is not None:
+            self._earlier.check_fixed(config)
         self._metric, self._mode = metric or self._metric, mode or self._mode
         self._space = self._space or given
         if self.trials is not None:
@@ -229,6 +238,41 @@ class CoordinateDescentSearch(JsonSearcher):
             told = None if error else trials.reports.signed(value)
             trials.search.tell(flatten_dict(parameters), told, 1.0, external=True)
 
+    # Its state, as JSON, in the file that Tune keeps in an experiment's folder ----------------------------------
+
+    def get_state(self) -> dict:
+        """Everything needed to continue, as plain JSON types."""
+        trials = None if self._trials is None else self._trials.state()
+        return {"version": STATE_VERSION, "metric": self._metric, "mode": self._mode, "trials": trials}
+
+    def set_state(self, state: dict) -> None:
+        """The inverse of `get_state`; the saved state wins over the constructor's arguments."""
+        check_version(state, STATE_VERSION)
+        self._metric, self._mode = state["metric"], state["mode"]
+        self._trials = None if state["trials"] is None else Trials.from_state(state["trials"])
+        if self._trials is not None:
+            self._trials.reports.aim(self._metric, self._mode)
+
+    def save(self, checkpoint_path: str) -> None:
+        """Write the state, whatever Tune names the file."""
+        results.publish(Path(checkpoint_path), json.dumps(self.get_state()).encode())
+
+    def restore(self, checkpoint_path: str) -> None:
+        """Read a file of `save`. Raises ValueError naming the file if it is not one."""
+        try:
+            self.set_state(json.loads(Path(checkpoint_path).read_text(encoding="utf-8")))
+        except (ValueError, TypeError, KeyError) as error:
+            raise ValueError(f"{checkpoint_path} is not a saved {type(self).__name__}: {error!r}") from error
+
+    def restore_from_dir(self, checkpoint_dir: str) -> None:
+        """Restore the latest state in an experiment's folder. After an error Tune goes on with a blank searcher, which
+        would train everything again; so `suggest` raises it as well."""
+        try:
+            super().restore_from_dir(checkpoint_dir)
+        except Exception as error:
+            self.suggest = partial(_refuse, error)
+            raise
+
     # Its scheduler and its callback ---------------------------------------------------------------------------
 
     def scheduler(self) -> PausingScheduler:
@@ -251,3 +295,7 @@ class CoordinateDescentSearch(JsonSearcher):
         if self.trials is None:
             raise RuntimeError(UNDEFINED_METRIC_MODE.format(cls=cls, metric=self._metric, mode=self._mode))
         return self.trials
+
+
+def _refuse(error: Exception, trial_id: str) -> None:
+    raise ValueError(f"this search cannot go on, but from_results(..., resume=True) can: {error}") from error

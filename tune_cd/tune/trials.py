@@ -39,6 +39,26 @@ class Trials:
         self.restored = False  # until it has been compared with Tune's trials
         self._said: set[str] = set()  # what the user was told
 
+    def state(self) -> dict[str, Any]:
+        """What is known of the trials, as plain JSON types; `from_state` inverts it."""
+        return {
+            "search": self.search.state(),
+            "configurations": self.configurations,
+            "ended": sorted(self.ended),
+            "full_length": self.reports.full_length,
+            "use_result": self.reports.use_result,
+            "seen": self.reports.state(),
+        }
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> "Trials":
+        """Trials where `state` was taken. Raises ValueError for a search's state of an unknown version."""
+        reports = Reports(state["full_length"], state["use_result"])
+        reports.restore(state["seen"])
+        trials = cls(CoordinateDescent.from_state(state["search"]), reports)
+        trials.configurations, trials.ended, trials.restored = dict(state["configurations"]), set(state["ended"]), True
+        return trials
+
     @property
     def pauses(self) -> bool:
         return len(self.search.lengths) > 1

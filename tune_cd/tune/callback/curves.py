@@ -18,20 +18,20 @@ MOST = 1000
 class Curves:
     """The points of each training's curve, in the order of their lengths.
 
-    metric: the score. counter: the key of a point's length; where it is no whole number, or None, the count of reports.
     points: name of the training -> rows of `results.write_curve`, without attempt and seed.
     """
 
-    metric: str
-    counter: str | None
     points: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
 
-    def observe(self, name: str, result: Mapping[str, Any]) -> None:
-        """Take a report, with flat keys. A training that began again replaces what it had reached before."""
-        value, length = number_of(result.get(self.metric)), self._length(result)
+    def observe(self, name: str, result: Mapping[str, Any], metric: str, counter: str | None) -> None:
+        """Take a report, with flat keys. A training that began again replaces what it had reached before.
+
+        metric: the score. counter: the key of a point's length; where it is no whole number, or None, the count of
+        reports."""
+        value, length = number_of(result.get(metric)), _length(result, counter)
         if value is None or length is None:
             return
-        others = {key: float(at) for key, told in result.items() if key != self.metric and is_score(key)
+        others = {key: float(at) for key, told in result.items() if key != metric and is_score(key)
                   and (at := number_of(told)) is not None}  # fmt: skip
         point = {"images_seen": length, "train_seconds": finite(result.get("time_total_s")), "val_score": float(value)}
         before = [one for one in self.points.get(name, []) if one["images_seen"] < length]
@@ -42,6 +42,7 @@ class Curves:
         """The curve of a training; NaN and infinite values are in it as they were reported."""
         return [{"seed": seed, **point} for point in self.points.get(name, [])]
 
-    def _length(self, result: Mapping[str, Any]) -> int | None:
-        counted = (finite(result.get(key)) for key in (self.counter, TRAINING_ITERATION) if key is not None)
-        return next((int(at) for at in counted if at is not None and at >= 0 and at.is_integer()), None)
+
+def _length(result: Mapping[str, Any], counter: str | None) -> int | None:
+    counted = (finite(result.get(key)) for key in (counter, TRAINING_ITERATION) if key is not None)
+    return next((int(at) for at in counted if at is not None and at >= 0 and at.is_integer()), None)

@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,7 +21,6 @@ from tune_cd.results.rows import (
     LENGTHS,
     SPACE,
     TOLD,
-    searched_in,
     split,
     trial_name,
     trial_row,
@@ -83,22 +81,18 @@ class ResultsCallback(Callback):
         self._started: dict[str, datetime] = {}
         self._paused: dict[str, Any] = {}  # trial id -> training_iteration at the pause of its last row
         self._writer: RowWriter | None = None
-        self._reports: Reports | None = None  # until the searcher knows metric and mode
-        self._curves: Curves | None = None
+        self._curves = Curves()
 
-    def _observe(self) -> None:
-        """Begin to observe reports, as the searcher does: within a Repeater it gets only their means."""
-        known, search = self.searcher.required().reports, self.searcher.search
-        self._known = {search.space.key(one.h) for one in search.trainings}  # before it asks
-        self._reports = replace(known, seen={}, quiet=True)
-        self._curves = Curves(known.metric, known.full_length and known.counter)
+    @property
+    def _reports(self) -> Reports:
+        """The searcher's, so that a row never contradicts the search."""
+        return self.searcher.trials.reports
 
     # Tune's events --------------------------------------------------------------------------------------------
 
     def setup(self, **info: Any) -> None:
         merge(self.rows.location)
-        if self._reports is None:  # else `set_state` has come before
-            self._observe()
+        self._blank = not self.searcher.required().search.trainings  # before it asks
 
     def on_step_begin(self, iteration, trials, **info) -> None:
         self.searcher.trials.agree(trials)
@@ -107,8 +101,9 @@ class ResultsCallback(Callback):
         self._started.setdefault(trial.trial_id, datetime.now(UTC))
 
     def on_trial_result(self, iteration, trials, trial, result, **info) -> None:
-        self._reports.observe(trial.trial_id, result)
-        self._curves.observe(trial.trial_id, flatten_dict(result))
+        self._reports.observe(_name(trial), result)
+        counter = self._reports.full_length and self._reports.counter
+        self._curves.observe(trial.trial_id, flatten_dict(result), self._reports.metric, counter)
 
     def on_step_end(self, iteration, trials, **info) -> None:
         for trial in trials if self.searcher.pauses else ():
@@ -152,7 +147,7 @@ class ResultsCallback(Callback):
         """The writer of a results folder; a second one is read anew."""
         if place != self.rows.location:
             return RowWriter(place, self._since)
-        self._writer = self._writer or RowWriter(place, self._since, self._is_known)
+        self._writer = self._writer or RowWriter(place, self._since, self._blank)
         return self._writer
 
     def _row(self, trials: list, trial: Any, failed: bool, cut: bool) -> dict[str, Any] | None:
@@ -160,7 +155,7 @@ class ResultsCallback(Callback):
         started, result = self._started.pop(trial.trial_id, None), flatten_dict(trial.last_result)
         suggested = {name: value for name, value in trial.evaluated_params.items() if name != REPETITION}
         params, choices = split(suggested, self.searcher.search.space)
-        seen = self._reports.end(trial.trial_id, result)
+        seen = self._reports.end(_name(trial), result, cut)
         share = self._reports.share(seen)
         cut = cut and not result.get("done") and share != 1
         told = outcome(result, self._reports, seen, failure_of(trial, params) if failed else None)
@@ -174,9 +169,9 @@ class ResultsCallback(Callback):
         identity = {"trial_id": trial_name(self._constants["search"], number), "trial_index": number, "attempt": 0}
         identity |= {name: origin.get(name) for name in ("direction", "line_position")}
         identity |= {"seed": repetition} if repetition is not None else {}
-        known = self._knowledge | ({} if failed else self._told(suggested))  # a failed row keeps what the last one held
         own = {name: value for name, value in trial.config.items() if name != REPETITION}
-        config, machine = with_own(own, known), {"started_at": started} | machine_of(trial)
+        config = with_own(own, self._knowledge(suggested, failed))
+        machine = {"started_at": started} | machine_of(trial)
         goal = {"metric_name": self._reports.metric, "mode": "min" if self._reports.sign < 0 else "max"}
         return trial_row(identity, params, config, told, machine, goal | self._constants, choices)
 
@@ -185,43 +180,32 @@ class ResultsCallback(Callback):
         paused = self._paused.get(trial.trial_id)
         return paused is None or paused != (trial.last_result or {}).get(TRAINING_ITERATION)
 
-    def _is_known(self, row: Mapping[str, Any]) -> bool:
-        """Whether the search knew the configuration of a row when this run began."""
-        space = self.searcher.search.space
-        try:
-            return space.key(space.check(searched_in(row))) in self._known
-        except ValueError:
-            return False
-
-    @property
-    def _knowledge(self) -> dict[str, Any]:
-        """What a row's config says of the search: the space, and the length of a whole training."""
+    def _knowledge(self, h: Mapping[str, Any], failed: bool) -> dict[str, Any]:
+        """What a row's config says of the search: the space, the length of a whole training, and where trials pause
+        what the search was told of this one so far, in the metric's own sign. A failed row keeps what the last held."""
         search, full_length = self.searcher.search, self._reports.full_length
         known: dict[str, Any] = {SPACE: search.space.to_json()}
         known |= {DRAWN: self.searcher.drawn} if self.searcher.drawn else {}
-        known |= {} if full_length is None else {FULL_LENGTH: list(full_length)}
-        return known | ({LENGTHS: list(search.lengths)} if self.searcher.pauses else {})
-
-    def _told(self, h: Mapping[str, Any]) -> dict[str, Any]:
-        """What the search was told of a configuration so far, in the metric's own sign; {} where nothing pauses."""
-        search, full_length = self.searcher.search, self._reports.full_length
-        training = search.training(search.space.check(h)) if self.searcher.pauses else None
-        if training is None or full_length is None:
-            return {}
-        curve = training.numbers.items()
-        return {TOLD: [[share * full_length[1], self._reports.sign * value] for share, value in curve]}
+        known |= {FULL_LENGTH: list(full_length)} if full_length else {}
+        known |= {LENGTHS: list(search.lengths)} if self.searcher.pauses else {}
+        training = search.training(search.space.check(h)) if self.searcher.pauses and not failed else None
+        if training is not None:
+            curve = training.numbers.items()
+            known[TOLD] = [[share * full_length[1], self._reports.sign * value] for share, value in curve]
+        return known
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_writer": None}  # Tuner.restore reads it
 
     def get_state(self) -> dict[str, Any]:
         """What Tune's snapshot keeps: of a trial, Tune itself knows only its last report."""
-        if self._reports is None:  # the run has ended
-            self._observe()
-        return {"reports": self._reports.state(), "curves": self._curves.points}
+        return {"curves": self._curves.points}
 
     def set_state(self, state: dict[str, Any]) -> None:
         """The inverse of `get_state`."""
-        self._observe()
-        self._reports.restore(state["reports"])
         self._curves.points = dict(state["curves"])
+
+
+def _name(trial: Any) -> str:
+    """The name of a trial's reports. Within a Repeater the searcher has their means under its id."""
+    return f"{trial.trial_id} alone" if REPETITION in trial.config else trial.trial_id

@@ -1,8 +1,7 @@
 """Stores rows of a Tune run in its study, under free numbers and attempts."""
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -27,13 +26,11 @@ class RowWriter:
     nothing. If a row of another run has the name, the row gets the number behind all.
 
     since: start of the run; rows that started before it belong to earlier runs.
-    is_known: whether the search knows the configuration of a row; earlier rows that it does not know are logged.
+    blank: whether the search has begun without any value; earlier rows are logged then.
     """
 
-    def __init__(
-        self, location: str | Path, since: datetime, is_known: Callable[[Mapping[str, Any]], bool] = lambda row: True
-    ):
-        self._location, self._since, self._is_known = str(location), since, is_known
+    def __init__(self, location: str | Path, since: datetime, blank: bool = False):
+        self._location, self._since, self._blank = str(location), since, blank
         self._stored: list[dict[str, Any]] | None = None  # rows of the study and search; None: to be read
 
     def __call__(self, row: dict[str, Any], curve: Sequence[Mapping[str, Any]] = ()) -> None:
@@ -52,10 +49,9 @@ class RowWriter:
                 if not left:
                     raise
         self._stored.append(checked_row(placed))
-        if curve:
+        if curve:  # after the row, whose name another run may have taken, with its curve
             points = [{**point, "attempt": placed["attempt"]} for point in curve]
-            with suppress(results.ConflictingRow):  # it was compacted: another attempt's follows
-                results.write_curve(self._location, placed["study"], placed["trial_id"], points)
+            results.write_curve(self._location, placed["study"], placed["trial_id"], points)
 
     def _placed(self, row: dict[str, Any]) -> dict[str, Any] | None:
         """The row under its name and attempt; None if it is stored already.
@@ -65,7 +61,7 @@ class RowWriter:
         """
         if self._stored is None:
             self._stored = [one for one in rows_in(self._location, row["study"]) if one["search"] == row["search"]]
-            self._warn_of_unknown(row["study"])
+            self._warn_of_earlier(row["study"])
         own = [one for one in self._stored if _is_alike(one, row) and _began(one) >= self._since]
         own = own if row["direction"] else []  # a Repeater's trials are alike
         behind = 1 + max((one["trial_index"] for one in self._stored), default=-1)
@@ -83,15 +79,15 @@ class RowWriter:
                 return next_run(row | named | {"attempt": next_attempt(stored)}, stored)
         return row | named
 
-    def _warn_of_unknown(self, study: str) -> None:
-        unknown = sum(_began(one) < self._since and not self._is_known(one) for one in self._stored)
-        if unknown:
-            self._is_known = lambda row: True
+    def _warn_of_earlier(self, study: str) -> None:
+        earlier = sum(_began(one) < self._since for one in self._stored) if self._blank else 0
+        if earlier:
+            self._blank = False
             log.warning(
                 "study %r in %s has %d rows already that this search does not know: it may repeat their trials. To go "
                 "on from them: CoordinateDescentSearch.from_results(%r, %r, resume=True, ...). To keep them apart: "
                 "another study name.",
-                study, self._location, unknown, self._location, study,
+                study, self._location, earlier, self._location, study,
             )  # fmt: skip
 
 

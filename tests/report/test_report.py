@@ -5,6 +5,7 @@ import re
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 import studies
 from odd_studies import odd
@@ -511,7 +512,7 @@ def test_the_command_and_the_networks_are_those_of_the_study(tmp_path):
 def test_one_parquet_file_is_enough(tmp_path):
     trials = load("omniglot-242-margin").at(64).rows().astype(object)
     rows = [results.check_trial(row) for row in trials.where(trials.notna(), None).to_dict("records")]
-    (tmp_path / "grid.parquet").write_bytes(serialise(rows, results.TRIALS))
+    (tmp_path / "grid.parquet").write_bytes(serialise(pa.Table.from_pylist(rows, results.TRIALS)))
     with no_warnings():
         found = content(tmp_path / "grid.parquet")
     [study] = found["studies"]

@@ -1,6 +1,5 @@
 """The axes of a study's parameters: which there are, on which scale, and where a value lies on each."""
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil, floor, inf, log10
@@ -11,7 +10,7 @@ import pandas as pd
 
 from tune_cd.analysis.choices import categories
 from tune_cd.analysis.scores import parameter, present
-from tune_cd.results.rows import SPACE
+from tune_cd.results.rows import SPACE, config_of
 from tune_cd.search.category import text_of
 from tune_cd.search.number import is_number
 from tune_cd.search.space import Array
@@ -155,7 +154,7 @@ def _number(name: str, said: Mapping[str, Any], values: Array) -> Axis:
 
 def _spaces(trials: pd.DataFrame) -> dict[str, dict[str, Any]]:
     """Parameter -> its axis as `Axis.to_json` gives it, from the last row that names it."""
-    spaces = [json.loads(text).get(SPACE) for text in trials["config"].unique()] if "config" in trials else []
+    spaces = [config_of(text).get(SPACE) for text in trials["config"].unique()] if "config" in trials else []
     return {axis["name"]: axis for space in spaces if isinstance(space, list)
             for axis in space if isinstance(axis, dict) and isinstance(axis.get("name"), str)}  # fmt: skip
 

@@ -1,6 +1,5 @@
 """The runs of trials that paused. Such a trial is one row; its configuration lists its runs before the last."""
 
-import json
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
@@ -8,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tune_cd.results.rows import FULL_LENGTH, LENGTHS, RUNS, runs_in
+from tune_cd.results.rows import FULL_LENGTH, LENGTHS, RUNS, config_of, runs_in
 from tune_cd.search.number import is_number
 
 SEARCH = ["study", "search", "search_seed"]
@@ -49,7 +48,7 @@ def counted(runs: pd.DataFrame) -> pd.DataFrame:
 @lru_cache(maxsize=1 << 12)
 def _whole(config: str) -> float:
     """The length of a full training of a search that may pause; NaN if the configuration does not say."""
-    said = json.loads(config)
+    said = config_of(config)
     own, whole = length_in(said)
     return whole if own is None or isinstance(said.get(LENGTHS), list) else np.nan
 
@@ -64,7 +63,7 @@ def length_in(said: Mapping[str, Any]) -> tuple[str | None, float]:
 
 def _length(run: Mapping[Any, Any]) -> float:
     """How far a run was trained; 0 if it does not say."""
-    own, _ = length_in(json.loads(run["config"]))
+    own, _ = length_in(config_of(run["config"]))
     reached = run["images_seen"] if own is None else dict(run["scores"]).get(own)
     return 0.0 if reached is None or pd.isna(reached) else float(reached)
 

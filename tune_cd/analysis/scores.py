@@ -1,6 +1,5 @@
 """Access to a table's scores and parameters by name, and parameters in octaves."""
 
-import json
 from collections.abc import Container, Iterable, Iterator
 from typing import Any
 
@@ -9,6 +8,7 @@ import pandas as pd
 
 from tune_cd.analysis.choices import categories, coded
 from tune_cd.balance import PUBLISHED, WEIGHT
+from tune_cd.results.rows import config_of
 from tune_cd.results.schema import CONFIRM
 from tune_cd.search.number import is_number
 from tune_cd.search.space import KEY_DIGITS, Array
@@ -97,7 +97,7 @@ def _are_weights(published: dict[str, Any]) -> bool:
 def _said(trials: pd.DataFrame, field: str) -> Iterator[Any]:
     """A field's value in each distinct configuration; None for rows of lost trainings."""
     texts = trials["config"].unique() if "config" in trials else ()
-    return (json.loads(text).get(field) for text in texts)
+    return (config_of(text).get(field) for text in texts)
 
 
 def weights_of(trials: pd.DataFrame) -> list[str]:

@@ -1,6 +1,5 @@
 """Findings on a study's table as values: the best setting, its gains and their uncertainty. `words` makes sentences."""
 
-import json
 from functools import cached_property
 from math import isfinite
 
@@ -15,7 +14,7 @@ from tune_cd.analysis.recipes import averages_of, chosen, recipe_of
 from tune_cd.analysis.runs import length_in, runs_of
 from tune_cd.analysis.scores import judged_by, parameter_of, searching
 from tune_cd.analysis.tables import ALIKE
-from tune_cd.results.rows import sign_of
+from tune_cd.results.rows import config_of, sign_of
 
 
 class Findings:
@@ -64,7 +63,7 @@ class Findings:
             runs[runs["paused"] & (runs["setting"] == row["setting"])].groupby("run")["val_score"].mean().dropna()
             for row in (self.best, self.first)
         )
-        lengths, whole = best.index.intersection(first.index), length_in(json.loads(self.first["config"]))[1]
+        lengths, whole = best.index.intersection(first.index), length_in(config_of(self.first["config"]))[1]
         return (lengths.max() / whole, best[lengths.max()], first[lengths.max()]) if len(lengths) else None
 
     @property

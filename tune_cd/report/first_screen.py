@@ -18,7 +18,7 @@ from tune_cd.analysis.scores import SPLITS, maps_of, optimizer_of, per_class, sc
 from tune_cd.report.findings import Findings, is_known
 from tune_cd.report.numbers import plain_axis
 from tune_cd.report.words import counted, recipe_words, setting, tuned, values_in
-from tune_cd.results.rows import sign_of
+from tune_cd.results.rows import config_of, sign_of
 from tune_cd.search.category import value_in
 
 SHARES_OF_ONE = ("precision_at_1", "accuracy")
@@ -128,7 +128,7 @@ def shares_of(trials: pd.DataFrame) -> np.ndarray:
     Completed ones count as whole. The configuration says the whole length: in images, or of a user's own trainings as
     `full_length`, a score and its amount.
     """
-    lengths = {text: length_in(json.loads(text)) for text in trials["config"].unique()}
+    lengths = {text: length_in(config_of(text)) for text in trials["config"].unique()}
     images = trials["images_seen"].astype(float).to_numpy(dtype=float, na_value=np.nan)
     reached = [
         (seen if lengths[config][0] is None else scores.get(lengths[config][0], np.nan)) / lengths[config][1]

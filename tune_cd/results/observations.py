@@ -1,6 +1,5 @@
 """Observations for a search that continues, from rows of the table: one `Training` for each configuration."""
 
-import json
 import warnings
 from collections.abc import Collection, Hashable, Iterable, Mapping
 from dataclasses import replace
@@ -9,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from tune_cd.results.rows import FULL_LENGTH, finite, runs_in, searched_in, sign_of, told_in
+from tune_cd.results.rows import FULL_LENGTH, config_of, finite, runs_in, searched_in, sign_of, told_in
 from tune_cd.search.category import text_of
 from tune_cd.search.protocol import ROUNDING
 from tune_cd.search.space import Configuration
@@ -89,7 +88,7 @@ def _length(run: Mapping[str, Any], full_length: tuple[str, float] | None) -> fl
 
 def _full_length_of(config: str, name: str) -> float | None:
     """The length `name` of a whole training by a row's own config; None: it does not say."""
-    said = json.loads(config)
+    said = config_of(config)
     match said.get(FULL_LENGTH):
         case [own_name, own] if own_name == name:
             return finite(own)

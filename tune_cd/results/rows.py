@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, lru_cache
 from importlib import metadata
 from math import isfinite
 from numbers import Integral
@@ -52,16 +52,22 @@ def with_own(config: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, A
     return {f"{name} (own)" if name in known else name: value for name, value in config.items()} | dict(known)
 
 
+@lru_cache(maxsize=1 << 12)
+def config_of(text: str) -> Mapping[str, Any]:
+    """A row's config, parsed once for all who ask; nobody changes it."""
+    return dict(json.loads(text))
+
+
 def runs_in(config: str) -> list[dict[str, Any]]:
     """The earlier runs that a row's config lists; [] without any, also where a user's own key has that name."""
-    runs = json.loads(config).get(RUNS)
+    runs = config_of(config).get(RUNS, [])
     ours = isinstance(runs, list) and all(isinstance(run, dict) and {*OF_A_RUN} <= {*run} for run in runs)
     return list(runs) if ours else []
 
 
 def told_in(config: str) -> list[tuple[float, float]]:
     """(length, value) of what a row's config lists as told; [] without any, also where a user's key has that name."""
-    told = json.loads(config).get(TOLD)
+    told = config_of(config).get(TOLD, [])
     ours = isinstance(told, list) and all(isinstance(one, list) and len(one) == 2 for one in told)
     pairs = [(finite(length), finite(value)) for length, value in told] if ours else []
     return [(length, value) for length, value in pairs if length and value is not None]
@@ -69,7 +75,7 @@ def told_in(config: str) -> list[tuple[float, float]]:
 
 def simulated_end(config: str) -> float | None:
     """When a replayed trial ended, see SIMULATED_END; None of other rows."""
-    return number_of(json.loads(config).get(SIMULATED_END))
+    return number_of(config_of(config).get(SIMULATED_END))
 
 
 def earlier_runs(stored: Mapping[str, Any] | None) -> list[dict[str, Any]]:
@@ -94,11 +100,11 @@ def next_run(row: Row, stored: Mapping[str, Any] | None) -> Row:
     A failed row keeps what the stored configuration says and its own does not: of a lost training only the suggestion
     is known.
     """
-    own, runs = json.loads(row["config"]), earlier_runs(stored)
+    runs = earlier_runs(stored)
     if stored is None or not runs or runs_in(row["config"]):
         return row
-    held = json.loads(stored["config"]) if row["status"] == "failed" else {}
-    return row | {"config": as_json({**held, **own, RUNS: runs})}
+    held = config_of(stored["config"]) if row["status"] == "failed" else {}
+    return row | {"config": as_json({**held, **config_of(row["config"]), RUNS: runs})}
 
 
 def trial_row(

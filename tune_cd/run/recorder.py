@@ -26,7 +26,7 @@ from tune_cd.results.rows import DIGEST, SPACE, git_commit, trial_name, trial_ro
 from tune_cd.results.schema import CONFIRM
 from tune_cd.results.store import store_of
 from tune_cd.results.study_files import CHECKPOINTS, Networks
-from tune_cd.results.writing import look, read_curve, write
+from tune_cd.results.writing import look, read_curve
 from tune_cd.run.portfolio import ORIGIN
 from tune_cd.run.resources import Resources
 from tune_cd.run.searches import Search
@@ -83,7 +83,7 @@ class Recorder:
         run = {name: of for name, of in self.identity(config).items() if name in ("attempt", "seed")}
         told = {"row": self._row(config, outcome, where), "curve": [{**run, **vars(look)} for look in outcome.curve]}
         try:
-            write(self._results, **told, goes_on=True)
+            results.write_trial(self._results, **told, goes_on=True)
         except results.ConflictingRow as conflict:
             log.warning("%s; what is there stands", conflict)
         except OSError as error:

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tune_cd import results
@@ -29,7 +30,6 @@ from tune_cd.landscapes.measured.roles import JUDGES as JUDGES
 from tune_cd.landscapes.measured.roles import role_of
 from tune_cd.landscapes.measured.writing import ABOUT, CURVE, HELD_BACK, TRAINED, stored
 from tune_cd.landscapes.measured.writing import write as write
-from tune_cd.results.parquet import table_of
 from tune_cd.results.reading import frame
 from tune_cd.results.rows import finite
 from tune_cd.results.schema import CURVES, TRIALS, check_trial
@@ -159,7 +159,7 @@ class Measured:
 
     def rows(self) -> pd.DataFrame:
         """The trainings as `results.read` gives them, one row a training, for `analysis`, `report` and `from_table`."""
-        return frame(table_of([check_trial(row) for row in self._rows()], TRIALS), TRIALS)
+        return frame(pa.Table.from_pylist([check_trial(row) for row in self._rows()], TRIALS), TRIALS)
 
     def store(self, folder: str | Path) -> None:
         """Write the trainings and their curves as a study of a results folder, for reports and figures.

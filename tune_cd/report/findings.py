@@ -11,10 +11,10 @@ from tune_cd.analysis.axes import Axis, axes_of
 from tune_cd.analysis.confirmation import fresh_mean, paired
 from tune_cd.analysis.means import means_over_settings, setting_numbers
 from tune_cd.analysis.recipes import averages_of, chosen, recipe_of
-from tune_cd.analysis.runs import length_in, runs_of
+from tune_cd.analysis.runs import runs_of
 from tune_cd.analysis.scores import judged_by, parameter_of, searching
 from tune_cd.analysis.tables import ALIKE
-from tune_cd.results.rows import config_of, sign_of
+from tune_cd.results.rows import length_in, sign_of
 
 
 class Findings:
@@ -63,7 +63,7 @@ class Findings:
             runs[runs["paused"] & (runs["setting"] == row["setting"])].groupby("run")["val_score"].mean().dropna()
             for row in (self.best, self.first)
         )
-        lengths, whole = best.index.intersection(first.index), length_in(config_of(self.first["config"]))[1]
+        lengths, whole = best.index.intersection(first.index), length_in(self.first["config"])[1]
         return (lengths.max() / whole, best[lengths.max()], first[lengths.max()]) if len(lengths) else None
 
     @property

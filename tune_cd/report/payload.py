@@ -10,7 +10,7 @@ import pandas as pd
 
 from tune_cd.analysis import comparable, curves_of
 from tune_cd.analysis.parts import parts_of
-from tune_cd.analysis.runs import length_in, runs_of
+from tune_cd.analysis.runs import runs_of
 from tune_cd.analysis.scores import score_words
 from tune_cd.analysis.tables import cell_text
 from tune_cd.report.findings import Findings, is_known
@@ -19,7 +19,7 @@ from tune_cd.report.landscape import landscape
 from tune_cd.report.numbers import numbers, plain, plain_axis, seconds
 from tune_cd.report.words import GLOSSARY, setting, summarise
 from tune_cd.results.redaction import hide, redact
-from tune_cd.results.rows import DIGEST, SPACE, config_of, sign_of
+from tune_cd.results.rows import DIGEST, IMAGES, SPACE, config_of, length_in, sign_of
 
 COLUMNS = ("trial_id", "search", "seed", "trial_index", "images_seen", "train_seconds", "direction", "error")
 STATES = {"completed": "trained to the end", "stopped": "stopped early"}
@@ -146,8 +146,8 @@ def _learning(trials: pd.DataFrame, curves: pd.DataFrame | None) -> dict[str, An
             if len(looks) > 1 and looks["val_score"].notna().any():
                 x, y = numbers(looks["images_seen"]), numbers(looks["val_score"], 5)
                 lines.append({"row": at[name], "x": x, "y": y})
-    own, whole = length_in(config_of(trials["config"].iloc[0]))
-    across = own or ("images seen" if is_known(whole) else "reports")  # of a user's own trainable without a full_length
+    name, whole = length_in(trials["config"].iloc[0])
+    across = name if name != IMAGES else "images seen" if is_known(whole) else "reports"  # of a user's own trainable
     return _lines(lines, across, score_words(trials, "val_score"))
 
 

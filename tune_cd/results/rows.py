@@ -10,10 +10,12 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from functools import cache, lru_cache
 from importlib import metadata
-from math import isfinite
+from math import isfinite, nan
 from numbers import Integral
 from pathlib import Path
 from typing import Any
+
+import pandas as pd
 
 from tune_cd.results.redaction import as_json
 from tune_cd.results.schema import CUT, Row
@@ -24,6 +26,9 @@ from tune_cd.search.space import Space
 RUNS = "runs"
 """Key of a row's config for the list of earlier runs of a trial that paused, in order of time. Each run has
 images_seen, val_score, scores, started_at, ended_at, hostname and device."""
+
+IMAGES = "images_seen"
+"""The column that has the length of our own trainings, and the key of a row's config for that of a whole one."""
 
 ASKED = ("params", "choices", "seed")
 """What identifies a training in its study, besides the search that asked for it."""
@@ -71,6 +76,22 @@ def told_in(config: str) -> list[tuple[float, float]]:
     ours = isinstance(told, list) and all(isinstance(one, list) and len(one) == 2 for one in told)
     pairs = [(finite(length), finite(value)) for length, value in told] if ours else []
     return [(length, value) for length, value in pairs if length and value is not None]
+
+
+def length_in(config: str) -> tuple[str, float]:
+    """(IMAGES or the name of a length in a run's scores; that of a full training, NaN if a config has none)."""
+    said = config_of(config)
+    own, images = said.get(FULL_LENGTH), said.get(IMAGES)
+    if isinstance(own, list) and len(own) == 2 and (whole := finite(own[1])) and whole > 0:
+        return str(own[0]), whole
+    return IMAGES, float(images) if type(images) is int and images > 0 else nan
+
+
+def reached_in(run: Mapping[Any, Any], name: str) -> float:
+    """How far a run was trained, in the unit of the length `name`; NaN if it does not say."""
+    reached = run[IMAGES] if name == IMAGES else None
+    reached = dict(run["scores"]).get(name) if pd.isna(reached) else reached
+    return nan if pd.isna(reached) else float(reached)
 
 
 def simulated_end(config: str) -> float | None:

@@ -63,8 +63,7 @@ class Axis:
         return values
 
     def end(self, value: float) -> str | None:
-        """The end of its allowed range that a value is at, "lower" or "upper"; None elsewhere, and where no range is
-        given."""
+        """The end of its allowed range that a value is at, "lower" or "upper"; None elsewhere and without a range."""
         place = float(self.at([value])[0])
         if self.kind == "category" or not self.given or self.low == self.high:
             return None

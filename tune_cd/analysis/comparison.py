@@ -14,8 +14,7 @@ FEWEST = 8  # searches for a bootstrap interval: with 5 it would hold the mean i
 BUDGETS = (5, 10, 20, 50)
 RESAMPLES = 1000
 TIME_STEP = 0.1
-"""Precision of t-95, in durations of a typical trial (of real trials in seconds). A 10,000th of the longest search is
-used instead where it is coarser."""
+"""Precision of t-95, in durations of a typical trial (real ones: seconds), or a 10,000th of the longest search."""
 POINTS = 200  # points of a mean curve over time
 
 
@@ -112,8 +111,7 @@ def _differences(searches: list[Curve], reference: list[Curve]) -> dict[str, flo
 
 
 def _by_seed(searches: list[Curve]) -> dict[int, list[np.ndarray]]:
-    """Best-so-far curves by seed of the search, signed so that larger is better; several searches with one seed count
-    as their mean."""
+    """Best-so-far curves by seed of the search, larger is better; those of one seed will count as their mean."""
     return {
         seed: [curve.sign * curve.by_trial for curve in curves] for seed, curves in grouped(searches, "seed").items()
     }

@@ -17,8 +17,7 @@ Values = Sequence[float] | np.ndarray
 """The best so far of a search after each trial."""
 
 OVER = ("trials", "seconds")
-"""The x axes of best-so-far: ended trials (full trainings' worth of images where trials pause); wall-clock time since
-the first trial began."""
+"""The x axes of best-so-far: ended trials (where they pause, full trainings' worth); time since the first one began."""
 
 TOLD = "val_score"
 """The score that a search is told."""
@@ -220,8 +219,7 @@ def _curve(rows: pd.DataFrame, low: float) -> Curve:
 
 
 def _ended(rows: pd.DataFrame) -> np.ndarray:
-    """`ended` of a curve, in the order of the rows; lost trials without times count as ending last, since they changed
-    no value."""
+    """`ended` of a curve, in the order of the rows; lost trials without times, which changed nothing, count as last."""
     times = rows[["started_at", "ended_at"]].apply(pd.to_datetime, utc=True)
     ended = (times["ended_at"] - times["started_at"].min()).dt.total_seconds()
     found: np.ndarray = ended.where(ended.notna() | (rows["status"] == "completed"), ended.max()).to_numpy()

@@ -42,8 +42,7 @@ def balance_gain(
     separate_Lambda_p, ...); and gain_separate, ...: best less that average's score. NaN if none of those cells has a
     value. `gain.filter(like="gain_").mean()` is the drop that the paper averages over batch sizes (`sec:exps`).
     select: the grid in which the best cells are chosen, such as the validation score's, while `grid` holds the reported
-    score; None: `grid` itself, as in the paper's figures. k and errors: see `reachable`; also raises ValueError if
-    `select` has other cells.
+    score; None: `grid` itself, as in the paper's figures. Raises ValueError as `reachable`, and for other cells there.
     """
     select = grid if select is None else select
     if any(

@@ -55,8 +55,7 @@ class Grid:
 
     @property
     def steps(self) -> tuple[float, ...]:
-        """Median octaves between neighbours on each axis; NaN for an axis of one value, with one of 0 or less, or of a
-        category."""
+        """Median octaves between neighbours on each axis; NaN for one value, one of 0 or less, or a category."""
         told = (len(tick) > 1 and tick.dtype != object and tick[0] > 0 for tick in self.ticks)
         return tuple(float(np.median(np.diff(np.log2(tick)))) if t else np.nan for tick, t in zip(self.ticks, told))
 
@@ -150,8 +149,7 @@ LARGEST = 4_000_000
 
 
 def _measured(trials: pd.DataFrame, score: str, where: np.ndarray) -> pd.DataFrame:
-    """MEASURED of each cell; where: the cell of each training. Among repeated trainings the first with a score counts,
-    those of an unknown seed all."""
+    """MEASURED of each cell; where: of each training. Of repeats the first with a score counts, without seed all."""
     rows = pd.DataFrame({"cell": where, "value": np.nan, "seeded": False})
     if len(trials):
         rows["value"] = score_column(trials, score).where(trials["status"] == "completed").to_numpy(dtype=float)

@@ -11,13 +11,11 @@ from tune_cd.analysis.scores import maps_of, settings
 from tune_cd.results.observations import mean
 
 SETTING = ("study", "search", "search_seed", "trial_index")
-"""Columns that identify a setting that a search asked for; rows that agree in them are its trainings with several
-seeds."""
+"""Columns that identify a setting that a search asked for; rows that agree in them are trainings of several seeds."""
 
 
 def best_trial(trials: pd.DataFrame) -> pd.Series | None:
-    """The completed trial with the best validation score, the smallest where the rows' mode is "min", the first asked
-    among equal ones; None if there is none."""
+    """The completed trial with the best validation score by its `mode`, the first asked of equal ones; or None."""
     scored = trials[(trials["status"] == "completed") & trials["val_score"].notna()].sort_values(
         "trial_index", kind="stable"
     )

@@ -40,8 +40,7 @@ class Part:
 
 
 def require_one(trials: pd.DataFrame, but: Collection[str] = ()) -> None:
-    """Raise ValueError, naming the parts, if trials are of several problems, or of set-ups that differ outside
-    `but`."""
+    """Raise ValueError, naming the parts, if trials are of several problems, or set-ups that differ outside `but`."""
     parts = [part.words for part in comparable(trials, but)]
     if len(parts) > 1:
         raise ValueError(f"trials of more than one problem or set-up: {parts}; select one, as `parts_of` does")
@@ -75,11 +74,9 @@ def parts_of(trials: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
 
 
 def set_ups(trials: pd.DataFrame, but: Collection[str] = ()) -> pd.Series:
-    """The set-up of each row of one problem as JSON, without the fields `but` and without those that any row searched;
-    "{}" if none is left.
+    """The set-up of each row of one problem as JSON, without the fields `but` and those that any row searched; or "{}".
 
-    With `but`, a field that had an effect in some row counts in all: memories of two sizes are two experiments, each
-    with the rows that have none.
+    With `but`, a field with an effect in some row counts in all: memories of two sizes are two experiments.
     """
     if "config" not in trials or trials.empty:
         return pd.Series("{}", index=trials.index, dtype=object)

@@ -30,8 +30,7 @@ def confirming(trials: pd.DataFrame) -> pd.DataFrame:
 def score_column(trials: pd.DataFrame, name: str) -> pd.Series:
     """A score of every trial as floats, NaN if it was not measured.
 
-    name: a column of the table, or a name in its `scores` map. Raises ValueError, listing the known names, if no trial
-    has it.
+    name: a column of the table, or in its `scores` map. Raises ValueError naming the known ones if no trial has it.
     """
     if name in trials:
         values = pd.to_numeric(trials[name], errors="coerce").astype(float)  # some readers give numbers as objects
@@ -111,8 +110,7 @@ def weights_of(trials: pd.DataFrame) -> list[str]:
 
 
 def parameter(trials: pd.DataFrame, name: str) -> np.ndarray:
-    """Values of a parameter [n_trials], NaN for trials without it. Those of a category are the places of its texts
-    in alphabetical order."""
+    """Values of a parameter [n_trials], NaN for trials without it. Those of a category are `coded`."""
     if (texts := categories(trials).get(name)) is not None:
         return coded(texts)[1]
     if name in BALANCE and name in trials and (trials[name].notna().any() or "params" not in trials):
@@ -139,8 +137,7 @@ def parameter_of(trial: pd.Series, name: str) -> float:
 
 
 def parameter_names(trials: pd.DataFrame) -> list[str]:
-    """The balance's three parameters if trials have them, else every searched number: weights first, then alphabetical.
-    Then the categories."""
+    """The balance's parameters if trials have them, else every searched number, weights first; then the categories."""
     chosen = categories(trials)
     if len(trials) and trials["Lambda_p"].notna().any():
         return [*BALANCE, *chosen]

@@ -42,8 +42,7 @@ def listed(landscapes: Sequence[Measured]) -> pd.DataFrame:
 
 
 def store(landscapes: Sequence[Measured], folder: str) -> int:
-    """Store the landscapes as studies of a results folder. Returns 0, or 2 with a message where the folder holds
-    conflicting rows or cannot be used."""
+    """Store the landscapes as studies of a results folder. Returns 0, or 2 with a message where that fails."""
     for one in landscapes:
         try:
             one.store(folder)

@@ -122,8 +122,7 @@ def best_so_far(curve: np.ndarray, looks: int) -> np.ndarray:
 
 
 def _mean(curves: np.ndarray) -> np.ndarray:
-    """Mean over seeds at each look [n_looks], without those that have diverged; NaN where all have. curves [n_seeds,
-    n_looks]."""
+    """Mean of curves [n_seeds, n_looks] at each look, without those that have diverged; NaN where all have."""
     known = np.isfinite(curves)
     with np.errstate(invalid="ignore"):
         return np.where(known, curves, 0.0).sum(0) / known.sum(0)

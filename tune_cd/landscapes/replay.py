@@ -126,8 +126,7 @@ def _asked(options: argparse.Namespace) -> Iterable[str]:
 
 
 def compare(options: argparse.Namespace) -> Iterable[str]:
-    """Tables of methods or of the ablation. Raises ValueError for options that do not fit, ImportError without
-    Optuna."""
+    """Tables of methods or the ablation. Raises ValueError for options that do not fit, ImportError without Optuna."""
     for methods, group in _groups(_landscapes(options, PRINTED), options):
         reference = options.reference or list(methods)[0 if options.ablation else -1]
         if reference not in methods:

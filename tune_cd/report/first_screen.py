@@ -90,8 +90,7 @@ def _score(label: str, row: pd.Series, fresh: Mean | None, found: Findings, scor
 def _verdict(
     gain: Mean, over: str, shown: str, best: pd.Series, reached: pd.Series, value: float | None
 ) -> dict[str, str]:
-    """The gain over something in writing, and whether chance explains it. shown: the score that the picture shows, with
-    this value."""
+    """The gain over something in writing, and whether it is chance. shown: the picture's score, at this value."""
     if reached["setting"] == best["setting"]:
         return {"gain": "Nothing", "verdict": f"over the {over}: it reaches the best setting."}
     if not is_known(gain.value):
@@ -215,8 +214,7 @@ def _in_a_loop(found: Findings, known: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _as_a_config(known: Mapping[str, Any]) -> dict[str, str]:
-    """The configuration, nested as it was searched, with whole numbers as int and a category's text as what it stands
-    for, such as True."""
+    """The configuration, nested as it was searched; whole numbers are int, a category's text what it stands for."""
     nested: dict[str, Any] = {}
     for name, value in known.items():
         *above, own = name.split("/")

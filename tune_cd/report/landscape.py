@@ -103,8 +103,7 @@ def _importance(fitted: Response) -> list[list[Any]]:
 
 
 def _first_axes(varied: Sequence[Axis], important: Sequence[Sequence[Any]], trials: pd.DataFrame) -> list[int]:
-    """The pair of parameters that is shown first: the first weights, else the numbers that matter most, since a
-    category has shapes as well."""
+    """The pair shown first: the first weights, else the numbers that matter most, since a category has shapes too."""
     labels, weights = [letters(axis.name) for axis in varied], weights_of(trials)
     order = [n for n, axis in enumerate(varied) if axis.name in weights]
     ranked = [labels.index(str(label)) for label, *_ in important] or [*range(len(varied))]

@@ -9,8 +9,7 @@ from importlib import resources
 def render(payload: dict) -> str:
     """The whole page: 50 kB, and about a kilobyte a trial.
 
-    payload: the result of `tune_cd.report.payload`, plain JSON values. Raises ValueError if it holds a number that is
-    not finite.
+    payload: the result of `tune_cd.report.payload`. Raises ValueError if it holds a number that is not finite.
     """
     text = json.dumps(payload, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     parts = {

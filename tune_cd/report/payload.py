@@ -178,8 +178,7 @@ def _facts(trials: pd.DataFrame) -> list[list[str]]:
 
 
 def _compared(trials: pd.DataFrame, parts: Sequence[tuple[pd.Index, Findings]]) -> list[dict[str, Any]]:
-    """A table for each task, or own metric, of several studies: the best of each. parts: (rows, findings) of each study
-    and set-up."""
+    """A table for each task, or own metric: the best of each study. parts: (rows, findings) of every entry."""
     shown = trials.loc[[row for index, _ in parts for row in index]]
     tables, named = [], shown["dataset"].notna()
     groups = [(_task(part.problem, part.set_up), part.trials.index) for part in comparable(shown[named])]

@@ -22,8 +22,7 @@ STUDIES = 20  # largest number of studies whose learning curves are read
 def read(place: Path | str, studies: Sequence[str] | None) -> pd.DataFrame:
     """The studies' trials from a results folder, an object store or one Parquet file; None: all studies.
 
-    Raises ValueError, listing the known studies, for a study without a row, unless it has just begun; and
-    FileNotFoundError if there are no results.
+    Raises ValueError naming the known ones for a study without a row that has not just begun, and FileNotFoundError.
     """
     one_file = is_file(place)
     if studies is not None and len(studies) == 1 and not one_file:

@@ -37,8 +37,7 @@ def compact(results: str | Path, study: str | None = None, *, driver: bool = Fal
     sentence about each of them is returned. Plain Parquet readers may see rows twice meanwhile.
 
     A study whose driver is at work is left out and named. driver: whether the caller is that driver.
-    Raises FileNotFoundError if there are no results, ValueError for a study's name that is not allowed, OSError if the
-    store fails.
+    Raises FileNotFoundError if there are no results, ValueError for a name that is not allowed, OSError of the store.
     """
     store = store_of(results)
     store.require()

@@ -53,8 +53,7 @@ def folders(results: str | Path) -> list[Path]:
 
 
 def merge(results: str | Path) -> None:
-    """Move the rows that wait, each with its curve, and complete the compactions that broke off. Called where results
-    are opened for writing.
+    """Where results are opened for writing: move the rows that wait, with their curves, and complete compactions.
 
     A row is removed from its folder after it was written, so a merge that is interrupted loses none. A row that the
     results do not take stays, and a warning names its file.

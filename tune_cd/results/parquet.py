@@ -78,8 +78,7 @@ def parsed(data: bytes, kind: str, where: str) -> pa.Table:
 
 
 def load(store: Store, name: str) -> pa.Table:
-    """Read a file. Raises Unusable, also where it lies in another study's folder, FileNotFoundError if it is gone,
-    OSError if the store fails."""
+    """Read a file. Raises Unusable, also where it lies in another study's folder, and OSError of the store."""
     kind, study, _ = name.split("/")
     table = parsed(store.read(name), kind, str(store.where(name)))
     if (other := table["study"][0].as_py()) != study:

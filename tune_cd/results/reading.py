@@ -95,8 +95,7 @@ class Rows:
 
 
 def collect(store: Store, kind: str, study: str | None, missing: bool = False) -> Rows:
-    """Read all files of a table, or of one study in it. Raises FileNotFoundError if there is no such store, unless it
-    may be missing.
+    """Read all files of a table, or of one study in it. Raises FileNotFoundError without a store, unless `missing`.
 
     `compact` writes the new file before it removes the old ones, so a row is always in one of them, but a listing can
     miss both. So the listing is repeated until it has no new files (or, beside constant writers, PASSES times), but

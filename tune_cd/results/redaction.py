@@ -50,13 +50,11 @@ def redact(text: str) -> str:
 
 
 def hide(value: Any, longest: float = LONGEST) -> Any:
-    """A copy of a value in JSON's types, in which HIDDEN stands for each text below a secret's name, and other texts
-    are redacted.
+    """A copy of a value in JSON's types: HIDDEN stands for each text below a secret's name, other texts are redacted.
 
     Truth values, null and empty texts stay, and numbers below other names than a password's. Numbers and truth values
-    of numpy, arrays and tensors become JSON's numbers and lists, other objects their text. JSON has neither NaN nor
-    infinity: these are the texts "nan" and "inf", and an integer beyond 64 bits is text too. A list, array or object of
-    more than `longest` values is its text.
+    of numpy, arrays and tensors become JSON's numbers and lists. What JSON does not have is text: NaN and infinity, an
+    integer beyond 64 bits, any other object, and a list, array or object of more than `longest` values.
     """
     environment = _environment()
 
@@ -125,8 +123,7 @@ def as_json(fields: Mapping[Any, Any]) -> str:
 
 
 def json_of(text: str | bytes) -> Any:
-    """Parse strict JSON. Raises ValueError for anything else: also for NaN, and for lists nested so deep that Python
-    gives up."""
+    """Parse strict JSON. Raises ValueError for anything else, also for NaN and for lists nested too deep for Python."""
     try:
         return json.loads(text, parse_constant=_refuse)
     except RecursionError:

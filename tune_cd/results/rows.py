@@ -37,9 +37,8 @@ OF_A_RUN = ("images_seen", "val_score", "started_at", "ended_at", "hostname", "d
 
 SPACE, FULL_LENGTH, LENGTHS, TOLD, DRAWN = "space", "full_length", "lengths", "told", "drawn"
 """Keys of a row's config: the searched space, `Space.to_json`; of a user's own trainable also the key and value of a
-whole training's length, the shares of it at which trainings pause, what the search was told of this one so far:
-[[length, value], ...], also of lengths that it passed without a pause; and the names of the entries that a function of
-`param_space` gave to this trial."""
+whole training's length, the shares of it at which trainings pause, what the search was told of this one: [[length,
+value], ...], also of lengths passed without a pause; and the names of what a function of `param_space` gave to it."""
 
 DIGEST = "digest"
 """Key of a row's config for the fields that had an effect on the training, and their values in effect. Rows that agree
@@ -118,8 +117,7 @@ def earlier_runs(stored: Mapping[str, Any] | None) -> list[dict[str, Any]]:
 def next_run(row: Row, stored: Mapping[str, Any] | None) -> Row:
     """The row of a trial's next run, whose config lists the runs before. stored: the row that it supersedes.
 
-    A failed row keeps what the stored configuration says and its own does not: of a lost training only the suggestion
-    is known.
+    A failed row keeps what only the stored configuration says: of a lost training the suggestion alone is known.
     """
     runs = earlier_runs(stored)
     if stored is None or not runs or runs_in(row["config"]):
@@ -144,8 +142,7 @@ def trial_row(
     config: the whole configuration; the row's Lambda_p, Lambda_e and batch_size are read from it.
     outcome: status, scores, terms, error and failure_kind, images_seen, train_seconds.
     machine: place and time: started_at, hostname (default: this machine), device, gpus.
-    constants: fields that the study's rows share; they override all others. git_commit: by default the commit of the
-    working directory.
+    constants: fields that the study's rows share, over all others. git_commit: by default the working directory's.
     """
     size = config.get("batch_size")
     return {

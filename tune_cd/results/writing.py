@@ -31,9 +31,8 @@ def write_trial(
 
     A row is final unless the trial failed or stopped early; only a later attempt supersedes a row that is not final.
     Writing a stored row again does nothing. Raises ConflictingRow for any other rewrite, ValueError for a row that is
-    not allowed (see `schema.check_trial`), OSError if the store refuses. If two runs of one trial end at the same
-    moment, one gets ConflictingRow; in an object store, where lookup and write are two steps, the later row may replace
-    the other instead.
+    not allowed (`schema.check_trial`), OSError if the store refuses. If two runs of one trial end at the same moment,
+    one gets ConflictingRow; in an object store, which is asked and then written, the later row may replace the other.
 
     curve: rows of `write_curve`, stored first, so that a stored row implies a stored curve. goes_on: the row is that of
     a trial's next run, and lists the runs before (`rows.next_run`).
@@ -118,8 +117,7 @@ def check_writable(results: str | Path) -> Path | str:
 
 
 def look(store: Store, study: str, trial_id: str, attempt: int) -> tuple[Row | None, str]:
-    """The row of a trial that counts at the end of this attempt, and its file; None and "" where there is none. Raises
-    as `_found`."""
+    """(the row of a trial that counts at the end of this attempt, its file); None and "" without. Raises as `_found`."""
     found = [(rank(row), file, row) for file, rows in _found(store, "trials", study, trial_id, attempt) for row in rows]
     _, file, row = min(found, key=lambda one: one[:2], default=(None, "", None))
     return row, file

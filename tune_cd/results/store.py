@@ -70,7 +70,7 @@ class Store:
         return missing if changed is None else time.time() - changed.timestamp()
 
     def write(self, name: str, data: bytes | pa.Buffer, new: bool = False) -> None:
-        """Write a file atomically. new: raise FileExistsError if it exists; in a bucket the caller has looked before."""
+        """Write a file atomically. new: raise FileExistsError if it exists; in a bucket the caller has looked."""
         if self.folder:
             publish(self.folder / name, data, new)
             return

@@ -18,7 +18,7 @@ from tune_cd.results.parquet import ConflictingRow, compacted_name, file_name, i
 from tune_cd.results.reading import rows_in
 from tune_cd.results.redaction import as_json, json_object, redact
 from tune_cd.results.rows import next_run
-from tune_cd.results.schema import CURVES, TRIALS, Row, check_curve, check_name, check_trial
+from tune_cd.results.schema import CURVES, TRIALS, Row, check_curve, check_trial
 from tune_cd.results.store import Store, store_of
 
 
@@ -117,20 +117,10 @@ def check_writable(results: str | Path) -> Path | str:
 
 
 def look(store: Store, study: str, trial_id: str, attempt: int) -> tuple[Row | None, str]:
-    """(the row of a trial that counts at the end of this attempt, its file); None and "" without. Raises as `_found`."""
+    """(the row of a trial that counts at the end of this attempt, its file); (None, "") without. Raises as `_found`."""
     found = [(rank(row), file, row) for file, rows in _found(store, "trials", study, trial_id, attempt) for row in rows]
     _, file, row = min(found, key=lambda one: one[:2], default=(None, "", None))
     return row, file
-
-
-def read_trial(results: str | Path, study: str, trial_id: str) -> Row | None:
-    """The row of one trial that counts (see `read`), in Python's types; None if there is none.
-
-    Its attempt is not known, so this reads the study: a writer uses `look`. Raises ValueError for a name that is not
-    allowed, OSError if the store does not answer.
-    """
-    check_name(trial_id)
-    return min((row for row in rows_in(results, study) if row["trial_id"] == trial_id), key=rank, default=None)
 
 
 def read_curve(store: Store, study: str, trial_id: str, attempt: int) -> list[Row]:

@@ -22,11 +22,11 @@ def laid_out_alone(figure, stem) -> tuple[Path, Path]:
 
 
 def check_saving(make, folder):
-    """The figure: it is written twice, in equal files; nothing sticks out, and nothing is left behind in matplotlib's
+    """The figure: it is written twice, once to a new folder, in equal files; nothing sticks out, and nothing is left behind in matplotlib's
     settings."""
     before = _settings()
     figure = make()
-    svg, png = plots.save(figure, folder / "figure")
+    svg, png = plots.save(figure, folder / "new/figure")
     assert svg.read_text().startswith("<?xml") and png.read_bytes().startswith(b"\x89PNG")
     again, _ = plots.save(make(), folder / "again")
     assert again.read_bytes() == svg.read_bytes()

@@ -49,7 +49,8 @@ def store(landscapes: Sequence[Measured], folder: str) -> int:
         except (ConflictingRow, OSError, ValueError) as error:
             print(f"error: {error}", file=sys.stderr)
             return 2
-        print(f"{folder}: study {one.name}, {len(one.trials)} trainings")
+        held = f", without {len(one.held_back)} held back" * bool(len(one.held_back))
+        print(f"{folder}: study {one.name}, {len(one.trials)} trainings{held}")
     return 0
 
 

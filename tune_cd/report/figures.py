@@ -17,14 +17,7 @@ from tune_cd.analysis.comparison import grouped
 from tune_cd.analysis.curves import OVER
 from tune_cd.analysis.grids import grid_rows, is_grid
 from tune_cd.analysis.recipes import averages_of
-from tune_cd.analysis.scores import (
-    BALANCE,
-    judged_by,
-    per_class,
-    published_of,
-    score_words,
-    weights_of,
-)
+from tune_cd.analysis.scores import BALANCE, judged_by, per_class, published_of, score_words, weights_of
 from tune_cd.report.printed import TABLES, printed, searched
 from tune_cd.results import publish
 

@@ -25,7 +25,7 @@ from tune_cd.results.parquet import digest
 from tune_cd.results.rows import DIGEST, SPACE, git_commit, trial_name, trial_row
 from tune_cd.results.schema import CONFIRM
 from tune_cd.results.store import store_of
-from tune_cd.results.study_files import CHECKPOINTS, Networks
+from tune_cd.results.study_files import CHECKPOINTS, keep_network
 from tune_cd.results.writing import look, read_curve
 from tune_cd.run.portfolio import ORIGIN
 from tune_cd.run.resources import Resources
@@ -121,8 +121,8 @@ class Recorder:
             raise FileNotFoundError("no state of its earlier run is saved")
 
     def keep(self, config: Mapping, val_score: float, network: Callable[[], bytes]) -> None:
-        identity = self.identity(config)
-        Networks(self._results, self._study).keep(identity["search"], identity["trial_id"], val_score, network)
+        identity, store = self.identity(config), store_of(self._results)
+        keep_network(store, self._study, identity["search"], identity["trial_id"], val_score, network)
 
     def key(self, config: Mapping) -> str:
         """The beginning of the names of a training's checkpoints: a hash of set-up, weights, batch size and seed."""

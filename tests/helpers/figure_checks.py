@@ -22,8 +22,7 @@ def laid_out_alone(figure, stem) -> tuple[Path, Path]:
 
 
 def check_saving(make, folder):
-    """The figure: it is written twice, once to a new folder, in equal files; nothing sticks out, and nothing is left behind in matplotlib's
-    settings."""
+    """The figure: written twice, once to a new folder, in equal files; nothing sticks out or stays in the settings."""
     before = _settings()
     figure = make()
     svg, png = plots.save(figure, folder / "new/figure")

@@ -11,6 +11,7 @@ def touched(figure, stem) -> tuple[Path, Path]:
     """In place of `plots.save`: two empty files stand for a figure."""
     files = Path(f"{stem}.svg"), Path(f"{stem}.png")
     for file in files:
+        file.parent.mkdir(parents=True, exist_ok=True)
         file.touch()
     return files
 

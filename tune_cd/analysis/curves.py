@@ -203,19 +203,11 @@ def _curve(rows: pd.DataFrame, low: float) -> Curve:
         np.where((told == held) & (told > np.concatenate([[-np.inf], held[:-1]])), np.arange(len(rows)), -1)
     )
     reported = rows["reported"].to_numpy(dtype=float)
+    shares = rows["share"].to_numpy(dtype=float) if first["pauses"] else None
     return Curve(
-        first["landscape"],
-        first["search"],
-        int(first["search_seed"]),
-        np.where(last >= 0, reported[last], low),
-        low,
-        _ended(rows),
-        first["study"],
-        waiting=int((last < 0).sum()),
-        score=first["score"],
-        shares=rows["share"].to_numpy(dtype=float) if first["pauses"] else None,
-        sign=sign,
-    )
+        first["landscape"], first["search"], int(first["search_seed"]), np.where(last >= 0, reported[last], low), low,
+        _ended(rows), first["study"], int((last < 0).sum()), first["score"], shares, sign,
+    )  # fmt: skip
 
 
 def _ended(rows: pd.DataFrame) -> np.ndarray:

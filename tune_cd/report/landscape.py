@@ -67,15 +67,11 @@ def _param(axis: Axis, at: np.ndarray, trials: pd.DataFrame, found: Findings) ->
     values, least = axis.values_of(trials), float(np.nanmin(at))
     below = [[least, "≤ 0"]] if axis.scale == "log" and least < 0 else []
     return {
-        "name": axis.name,
-        "label": letters(axis.name),
-        "scale": axis.scale,
-        "ticks": below + ticks_of(axis),
-        "near": _near(axis, at, found),
-        "at": numbers(at, 4),
+        "name": axis.name, "label": letters(axis.name), "scale": axis.scale, "ticks": below + ticks_of(axis),
+        "near": _near(axis, at, found), "at": numbers(at, 4),
         "values": values if axis.kind == "category" else numbers(values),
         "order": list(axis.values) if axis.kind == "category" else None,
-    }
+    }  # fmt: skip
 
 
 def _near(axis: Axis, at: np.ndarray, found: Findings) -> dict[str, Any] | None:

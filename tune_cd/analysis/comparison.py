@@ -32,9 +32,8 @@ def mean_curve(curves: Sequence[Curve], over: str = "trials", seed: int = 0) -> 
     ends = [curve.clock(over)[-1] for curve in curves]
     timeless = int((~np.isfinite(ends)).sum())
     if timeless:
-        raise ValueError(
-            f"over {over!r}: trials of {timeless} searches do not say when they began and ended; 'trials' is possible"
-        )
+        said = f"trials of {timeless} searches do not say when they began and ended; 'trials' is possible"
+        raise ValueError(f"over {over!r}: {said}")
     clock = np.arange(1.0, max(ends) + 1) if over == "trials" else np.linspace(0.0, max(ends), POINTS)
     reached = np.stack([curve.at(clock, over) for curve in curves])  # [n_curves, n_points]
     low, high = (

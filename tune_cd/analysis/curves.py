@@ -124,9 +124,8 @@ def best_so_far(trials: pd.DataFrame, score: str = "val_score") -> pd.Series:
     """
     several = [name for name in SEARCH if trials[name].nunique() > 1]
     if several:
-        raise ValueError(
-            f"trials of more than one {' and '.join(several)}: {trials[several].drop_duplicates().values.tolist()}"
-        )
+        found = trials[several].drop_duplicates().values.tolist()
+        raise ValueError(f"trials of more than one {' and '.join(several)}: {found}")
     rows = _settings(counted(runs_of(trials)))
     rows = rows.sort_values("ended_at" if rows["pauses"].any() else "trial_index", kind="stable")
     index = pd.Index(rows["share"].cumsum(), name="trials")
@@ -163,10 +162,8 @@ def padded(k: int, curves: Sequence[Values]) -> np.ndarray:
     """
     arrays = [np.asarray(curve, dtype=float) for curve in curves]
     if k < 1 or not arrays or any(array.ndim != 1 or len(array) == 0 for array in arrays):
-        raise ValueError(
-            f"k = {k}, {len(curves)} trajectories: k >= 1, and a list of trajectories with at least one trial in each, "
-            "are required"
-        )
+        said = "k >= 1, and a list of trajectories with at least one trial in each, are required"
+        raise ValueError(f"k = {k}, {len(curves)} trajectories: {said}")
     return np.stack([np.pad(array[:k], (0, max(0, k - len(array))), mode="edge") for array in arrays])
 
 

@@ -11,7 +11,6 @@ Each is a Parquet file with one row per training. `rows` gives the trainings as 
 """
 
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -167,8 +166,8 @@ class Measured:
         Stored rows stay. Raises ConflictingRow where the study has other rows, OSError for the folder.
         """
         rows = self._rows()
-        for row, looks in zip(rows, self._looks()):
-            if looks:
+        for row, training in zip(rows, self.trials.to_dict("records")):
+            if looks := [self._look(training, look) for look in range(len(training["images"]))]:
                 results.write_curve(folder, self.name, row["trial_id"], looks)
         write_many(folder, rows)
         results.compact(folder, self.name)
@@ -220,12 +219,8 @@ class Measured:
         }  # fmt: skip
         return [shared | self._row(index, training) for index, training in enumerate(self.trials.to_dict("records"))]
 
-    def _looks(self) -> Iterator[list[dict[str, Any]]]:
-        """Curve of each training in turn, as rows of the results' table of curves."""
-        for training in self.trials.to_dict("records"):
-            yield [self._look(training, look) for look in range(len(training["images"]))]
-
-    def _look(self, training: dict[str, Any], look: int) -> dict[str, Any]:
+    def _look(self, training: dict[Any, Any], look: int) -> dict[str, Any]:
+        """A row of the results' table of curves."""
         terms = {term: finite(training[stored(term)][look]) for term in self.terms}
         own = {name: value for name, value in terms.items() if name in CURVES.names}
         others = {f"train_{name}": value for name, value in terms.items() if name not in own and value is not None}

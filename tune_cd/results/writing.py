@@ -37,8 +37,15 @@ def write_trial(
     curve: rows of `write_curve`, stored first, so that a stored row implies a stored curve. goes_on: the row is that of
     a trial's next run, and lists the runs before (`rows.next_run`).
     """
-    given, store = checked_row(row), store_of(results)
-    study, trial_id, attempt = (given[name] for name in ("study", "trial_id", "attempt"))
+    given = checked_row(row)
+    try:
+        return _write(results, given, curve, goes_on)
+    except FileExistsError:  # another writer has stored a row since the lookup
+        return _write(results, given, curve, goes_on)
+
+
+def _write(results: str | Path, given: Row, curve: Sequence[Mapping[str, Any]], goes_on: bool) -> Path | str:
+    store, (study, trial_id, attempt) = store_of(results), (given[name] for name in ("study", "trial_id", "attempt"))
     stored, file = look(store, study, trial_id, attempt)
     new = next_run(given, stored) if goes_on else given
     if stored is not None:
@@ -49,10 +56,7 @@ def write_trial(
     if curve:
         write_curve(results, study, trial_id, curve)
     name = file_name("trials", study, trial_id, attempt)
-    try:
-        store.write(name, serialise(pa.Table.from_pylist([new], TRIALS)), new=True)
-    except FileExistsError:  # another writer has stored a row since the lookup, which now finds it
-        return write_trial(results, row, curve, goes_on=goes_on)
+    store.write(name, serialise(pa.Table.from_pylist([new], TRIALS)), new=True)
     if file and not is_compacted(file):  # in between `read` chooses the row that counts
         store.remove(file)
     return store.where(name)

@@ -40,13 +40,10 @@ def find(name: str) -> Landscape:
         return LANDSCAPES[name]
     if name in GENERAL:
         return _general(name)
-    if name in measured.MEASURED:
-        return plane(measured.load(name))
-    at = re.fullmatch(r"(.+)-b(\d+)", name)
+    at = re.fullmatch(rf"(.+?)(?:-b(\d+)|({VOLUME}))?", name)
     if at and at[1] in measured.MEASURED:
-        return plane(measured.load(at[1]), int(at[2]))
-    if name.endswith(VOLUME) and name.removesuffix(VOLUME) in measured.MEASURED:
-        return volume(measured.load(name.removesuffix(VOLUME)))
+        landscape = measured.load(at[1])
+        return volume(landscape) if at[3] else plane(landscape, int(at[2] or BATCH_SIZE))
     path = Path(name)
     if not (path.exists() or study_at(path).is_dir()):
         known = [*LANDSCAPES, *measured.MEASURED, *GENERAL]

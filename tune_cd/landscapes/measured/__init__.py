@@ -26,7 +26,6 @@ from tune_cd.analysis.scores import BALANCE
 from tune_cd.balance import PUBLISHED, weights_among
 from tune_cd.landscapes.measured.roles import IN_VIEW as IN_VIEW
 from tune_cd.landscapes.measured.roles import JUDGES as JUDGES
-from tune_cd.landscapes.measured.roles import role_of
 from tune_cd.landscapes.measured.writing import ABOUT, CURVE, HELD_BACK, TRAINED, stored
 from tune_cd.landscapes.measured.writing import write as write
 from tune_cd.results.reading import frame
@@ -92,7 +91,7 @@ class Measured:
     @property
     def role(self) -> str:
         """ "in view": may be looked at while a search is changed; "judge": may not; "": not in the package."""
-        return role_of(self.name)
+        return "in view" if self.name in IN_VIEW else "judge" if self.name in JUDGES else ""
 
     @property
     def looks(self) -> int:

@@ -62,6 +62,5 @@ def test_files_of_others_and_of_searches_whose_names_begin_alike_are_left_alone(
         (place / name).write_text("")
     keep("cd-local", "cd-local-0", 0.9, lambda: b"")
     keep("cd", "cd-0", 0.1, lambda: b"")
-    assert len(files(tmp_path)) == 4 and best_networks(store_of(tmp_path), "mine")["cd"].endswith(
-        "cd~0.100000000~cd-0.pt"
-    )
+    best = best_networks(store_of(tmp_path), "mine")
+    assert len(files(tmp_path)) == 4 and best["cd"].endswith("cd~0.100000000~cd-0.pt")

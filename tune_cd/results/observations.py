@@ -37,10 +37,8 @@ def trainings(
     for place, row in trials.sort_values(["study", "search", "trial_index"]).to_dict("index").items():
         h, sign = searched_in(row), sign_of(row.get("mode"))
         config = row.get("config", "{}")
-        values, runs = (
-            dict[float, list[float]](),
-            list[dict[Any, Any]](),
-        )  # share -> the last run's score; [] if it failed
+        values: dict[float, list[float]] = {}  # share -> the score of the last run that ended there; [] if it failed
+        runs: list[dict[Any, Any]] = []
         if full_length is not None:
             values = {min(1.0, length / full_length[1]): [sign * value] for length, value in told_in(config)}
             earlier = [{"status": "stopped", "scores": {}} | run for run in runs_in(config)] if not values else []

@@ -23,7 +23,8 @@ def reachable(grid: Grid, average: str, k: int = 2, within: float | None = None)
         raise ValueError(f"axes {grid.names}: {BALANCE} are required")
     within = grid.steps[1] / 2 if within is None else within
     if not np.isfinite(within):
-        raise ValueError("a grid of one Lambda_e has no step: say how many octaves count as reachable, within=...")
+        said = "say how many octaves away counts as reachable, within=..."
+        raise ValueError(f"a grid of one Lambda_e has no step: {said}")
     ratios = np.log2([balance.ratio(average, size, k) for size in grid.ticks[2]])  # [n_b], octaves
     positive, entropy = np.log2(grid.ticks[0]), np.log2(grid.ticks[1])
     away = np.abs(entropy[None, :, None] - positive[:, None, None] - ratios)

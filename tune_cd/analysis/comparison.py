@@ -14,7 +14,8 @@ FEWEST = 8  # searches for a bootstrap interval: with 5 it would hold the mean i
 BUDGETS = (5, 10, 20, 50)
 RESAMPLES = 1000
 TIME_STEP = 0.1
-"""Precision of t-95, in durations of a typical trial (real ones: seconds), or a 10,000th of the longest search."""
+"""Precision of t-95, in durations of a typical trial (of real trials in seconds). A 10,000th of the longest search is
+used instead where it is coarser."""
 POINTS = 200  # points of a mean curve over time
 
 

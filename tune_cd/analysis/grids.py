@@ -149,7 +149,8 @@ LARGEST = 4_000_000
 
 
 def _measured(trials: pd.DataFrame, score: str, where: np.ndarray) -> pd.DataFrame:
-    """MEASURED of each cell; where: of each training. Of repeats the first with a score counts, without seed all."""
+    """MEASURED of each cell; where: the cell of each training. Among repeated trainings the first with a score counts,
+    those of an unknown seed all."""
     rows = pd.DataFrame({"cell": where, "value": np.nan, "seeded": False})
     if len(trials):
         rows["value"] = score_column(trials, score).where(trials["status"] == "completed").to_numpy(dtype=float)

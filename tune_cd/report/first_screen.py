@@ -90,7 +90,8 @@ def _score(label: str, row: pd.Series, fresh: Mean | None, found: Findings, scor
 def _verdict(
     gain: Mean, over: str, shown: str, best: pd.Series, reached: pd.Series, value: float | None
 ) -> dict[str, str]:
-    """The gain over something in writing, and whether it is chance. shown: the picture's score, at this value."""
+    """The gain over something in writing, and whether chance explains it. shown: the score that the picture shows, with
+    this value."""
     if reached["setting"] == best["setting"]:
         return {"gain": "Nothing", "verdict": f"over the {over}: it reaches the best setting."}
     if not is_known(gain.value):

@@ -70,7 +70,8 @@ class Store:
         return missing if changed is None else time.time() - changed.timestamp()
 
     def write(self, name: str, data: bytes | pa.Buffer, new: bool = False) -> None:
-        """Write a file atomically. new: raise FileExistsError if it exists; in a bucket the caller has looked."""
+        """Write a file atomically. new: raise FileExistsError if it exists; in an object store the caller has looked,
+        and one that has come since is replaced."""
         if self.folder:
             publish(self.folder / name, data, new)
             return

@@ -24,8 +24,9 @@ from tune_cd import balance
 from tune_cd.analysis import Grid, grid, reachable, sublosses
 from tune_cd.analysis import summary as summary_of
 from tune_cd.analysis.intervals import half_interval_of, student
+from tune_cd.analysis.means import ALIKE
 from tune_cd.analysis.sublosses import TERMS
-from tune_cd.analysis.tables import ALIKE, markdown
+from tune_cd.analysis.tables import markdown
 from tune_cd.balance.known_bests import table
 from tune_cd.landscapes.ablation import ABLATION_3D
 from tune_cd.landscapes.find import volume

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import sklearn.datasets
 from sklearn.ensemble import GradientBoostingClassifier
 from sklearn.model_selection import StratifiedKFold
@@ -29,7 +30,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from tune_cd import Axis, Linear, Space, results
-from tune_cd.results.parquet import serialise_many, table_of
+from tune_cd.results.parquet import serialise
 from tune_cd.results.rows import split, trial_name, trial_row
 
 FOLDS = 3
@@ -193,7 +194,7 @@ def main(argv: list[str] | None = None) -> None:
         begun, problem = time.perf_counter(), PROBLEMS[name]()
         checked = [results.check_trial(row) for row in rows(name, problem)]
         options.out.mkdir(parents=True, exist_ok=True)
-        whole = serialise_many(table_of(checked, results.TRIALS))
+        whole = serialise(pa.Table.from_pylist(checked, results.TRIALS), many=True)
         results.publish(options.out / f"{name}.parquet", whole.to_pybytes())
         print(f"{name}: {len(checked)} cells, {time.perf_counter() - begun:.0f} s", flush=True)
 

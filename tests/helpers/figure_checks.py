@@ -11,6 +11,7 @@ def touched(figure, stem) -> tuple[Path, Path]:
     """In place of `plots.save`: two empty files stand for a figure."""
     files = Path(f"{stem}.svg"), Path(f"{stem}.png")
     for file in files:
+        file.parent.mkdir(parents=True, exist_ok=True)
         file.touch()
     return files
 
@@ -22,11 +23,10 @@ def laid_out_alone(figure, stem) -> tuple[Path, Path]:
 
 
 def check_saving(make, folder):
-    """The figure: it is written twice, in equal files; nothing sticks out, and nothing is left behind in matplotlib's
-    settings."""
+    """The figure: written twice, once to a new folder, in equal files; nothing sticks out or stays in the settings."""
     before = _settings()
     figure = make()
-    svg, png = plots.save(figure, folder / "figure")
+    svg, png = plots.save(figure, folder / "new/figure")
     assert svg.read_text().startswith("<?xml") and png.read_bytes().startswith(b"\x89PNG")
     again, _ = plots.save(make(), folder / "again")
     assert again.read_bytes() == svg.read_bytes()

@@ -2,6 +2,9 @@
 
 from datetime import UTC, datetime, timedelta
 
+from tune_cd.results.attempts import rank
+from tune_cd.results.reading import rows_in
+
 NOON = datetime(2026, 5, 4, 12, 0, 0, 123456, tzinfo=UTC)
 
 
@@ -28,3 +31,8 @@ def full(**fields) -> dict:
 
 def evaluation(**fields) -> dict:
     return {"attempt": 0, "images_seen": 0, "scores": {"mean_positive_similarity": 0.5}} | fields
+
+
+def held(folder, study: str, trial_id: str) -> dict:
+    """The row of a trial that counts, in Python's types."""
+    return min((row for row in rows_in(folder, study) if row["trial_id"] == trial_id), key=rank)

@@ -87,7 +87,7 @@ def foreign(folder: Path, name: str, **fields) -> None:
     """Add a study as another program may write it, whose names and fields nobody checks."""
     rows = [check_trial(row(n)) | {"study": name} | fields for n in range(3)]
     (folder / "trials" / name).mkdir(parents=True)
-    (folder / "trials" / name / "all.parquet").write_bytes(serialise(rows, TRIALS))
+    (folder / "trials" / name / "all.parquet").write_bytes(serialise(pa.Table.from_pylist(rows, TRIALS)))
 
 
 def plain(trials: pd.DataFrame) -> pd.DataFrame:

@@ -368,8 +368,6 @@ def test_no_name_leads_out_of_the_results(tmp_path, name):
     for use in (
         lambda: results.read(folder, name),
         lambda: results.read_curves(folder, name),
-        lambda: results.read_trial(folder, name, "t0"),
-        lambda: results.read_trial(folder, "outside", name),
         lambda: results.compact(folder, name),
         lambda: results.write_trial(folder, full(study=name)),
         lambda: results.write_trial(folder, full(trial_id=name)),

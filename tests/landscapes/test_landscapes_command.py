@@ -53,3 +53,10 @@ def test_what_cannot_be_stored_or_is_none_is_told(shipped, tmp_path, monkeypatch
     monkeypatch.undo()
     assert command.main(["--list", "nowhere"]) == 2
     assert "error: landscape 'nowhere': one of" in capsys.readouterr().err
+
+
+def test_what_is_held_back_is_not_stored_and_told(tmp_path, capsys):
+    """The list counts it as well."""
+    assert command.main(["--store", str(tmp_path), "glyphs-margin"]) == 0
+    assert "study glyphs-margin, 224 trainings, without 20 held back" in capsys.readouterr().out
+    assert len(results.read(tmp_path)) == 224 and command.load("glyphs-margin").about["trainings"] == 244

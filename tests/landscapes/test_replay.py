@@ -1,11 +1,11 @@
 """Replays: the clock, what is recorded, the command, and the paper's numbers."""
 
 import json
+import re
 from dataclasses import replace
 from functools import partial
 
 import numpy as np
-import pandas as pd
 import pytest
 from replays import summary
 
@@ -214,24 +214,29 @@ def test_a_stored_grid_search_is_a_measured_grid(tmp_path):
 
 
 @pytest.mark.parametrize("options, message", [
-    (["--trials", str(10**20)], f"--trials {10**20}: at least 1 is required, and at most"),
-    (["--trajectories", str(2**63)], f"--trajectories {2**63}"),
-    (["--failures", "nan"], "--failures nan"),
-    (["--seed", str(2**63)], f"--seed {2**63}"),
-    (["--landscapes", "nowhere"], "landscape 'nowhere': one of .*'omniglot'"),
-    (["--landscapes", "omniglot", "sop", "omniglot"], r"landscapes \['omniglot'\]: each name once"),
-    (["--trajectories", "0"], "--trajectories 0"),
-    (["--trials", "0"], "trials 0"),
-    (["--noise", "-1"], "noise -1.0"),
-    (["--reference", "tpe"], r"reference 'tpe': one of \['random', 'cd-paper'\]"),
-    (["--table", "hp_res", "--methods", "cd"], "--methods and --table: one of them at a time"),
-    (["--ablation", "--methods", "cd", "--reference", "cd"], "--methods and --ablation and --reference: one of them"),
-    (["--table", "hp_res", "--reference", "random"], "--table and --reference: one of them"),
-    (["--start", "there"], "start 'there'"),
+    (f"--trials {10**20}", f"--trials {10**20}: at least 1 is required, and at most"),
+    (f"--trajectories {2**63}", f"--trajectories {2**63}"),
+    ("--failures nan", "--failures nan"),
+    (f"--seed {2**63}", f"--seed {2**63}"),
+    ("--landscapes nowhere", "landscape 'nowhere': one of .*'omniglot'"),
+    ("--landscapes omniglot sop omniglot", r"landscapes \['omniglot'\]: each name once"),
+    ("--trajectories 0", "--trajectories 0"),
+    ("--trials 0", "trials 0"),
+    ("--noise -1", "noise -1.0"),
+    ("--start there", "start 'there'"),
+    ("--reference tpe", r"reference 'tpe': one of \['random', 'cd-paper'\]"),
+    ("--table hp_res --methods cd", "--methods and --table: one of them at a time"),
+    ("--ablation --methods cd --reference cd", "--methods and --ablation and --reference: one of them"),
+    ("--table hp_res --reference random", "--table and --reference: one of them"),
+    ("--table hp_res --ablation", "--ablation and --table: one of them"),
+    ("--table ablation --workers 2", "with --workers 2 on its landscapes: one worker"),
+    ("--table ablation --landscapes batch", r"on \['batch'\]"),
+    ("--table ablation --start conventional", "has one trajectory from there"),
+    ("--table ablation --start Lambda_p=1,Lambda_e=1 --noise 0.02 0", "one trajectory"),
 ])  # fmt: skip
 def test_the_command_refuses_with_a_message(capsys, options, message):
-    assert main([*options, "--processes", "1"]) == 2
-    assert pd.Series([capsys.readouterr().err]).str.contains(message).all()
+    assert main([*options.split(), "--processes", "1"]) == 2
+    assert re.search(message, capsys.readouterr().err)
 
 
 @pytest.mark.slow

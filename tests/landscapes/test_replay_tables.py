@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 import numpy as np
-import pandas as pd
 import pytest
 from replays import summary, trajectory
 
@@ -156,19 +155,6 @@ def test_every_table_that_prints_the_papers_search_says_that_repeated_points_are
         assert command.main(f"{few} {asked}".split()) == 0
         assert ("repeated points" in capsys.readouterr().out) == free
     assert notes_of(["random", "cd"]) == [] and notes_of(ABLATION_3D) == [NOTES["cd-paper"]]
-
-
-@pytest.mark.parametrize("options, message", [
-    ("--table hp_res --ablation", "--ablation and --table: one of them"),
-    ("--table ablation --workers 2", "with --workers 2 on its landscapes: one worker"),
-    ("--table ablation --landscapes batch", r"on \['batch'\]"),
-    ("--table ablation --start conventional", "has one trajectory from there"),
-    ("--table ablation --start Lambda_p=1,Lambda_e=1 --noise 0.02 0", "one trajectory"),
-    ("--table hp_res --trajectories 0", "--trajectories 0"),
-])  # fmt: skip
-def test_options_that_do_not_fit_are_refused(capsys, options, message):
-    assert command.main([*options.split(), "--processes", "1"]) == 2
-    assert pd.Series([capsys.readouterr().err]).str.contains(message).all()
 
 
 def test_all_rows_of_the_paper_are_variants_that_there_are():

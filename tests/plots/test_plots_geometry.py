@@ -5,7 +5,7 @@ import pytest
 from mpl_toolkits.mplot3d.art3d import Poly3DCollection
 
 from tune_cd.balance import A_O, A_TH
-from tune_cd.plots import constraints_figure, directions_figure, pipeline_figure, save
+from tune_cd.plots import constraints_figure, directions_figure, pipeline_figure
 
 
 def named(axes):
@@ -74,8 +74,3 @@ def test_the_words_of_the_pipeline_do_not_overlap_and_can_be_read_at_800_pixels(
     for i, one in enumerate(boxes):
         assert not any(one.overlaps(other) for other in boxes[:i]), texts[i].get_text()
     assert min(text.get_fontsize() for text in texts) / 72 * 800 / figure.get_figwidth() >= 9  # pixels
-
-
-def test_a_figure_is_saved_in_a_new_folder(tmp_path):
-    files = save(pipeline_figure(), tmp_path / "new/a")
-    assert all(path.parent == tmp_path / "new" and path.exists() for path in files)

@@ -10,8 +10,8 @@ from browser import browser, watched
 from odd_studies import odd
 from studies import VICREG, empty, full_grid, main_job, own_tuner, paused_tuner, row, searched_terms, table
 
-from tune_cd.report.page import render
 from tune_cd.report.payload import payload
+from tune_cd.report.writing import render
 
 slow = pytest.mark.slow
 HOSTILE = "<script>alert(1)</script>"

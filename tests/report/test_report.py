@@ -5,6 +5,7 @@ import re
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 import studies
 from odd_studies import odd
@@ -23,7 +24,8 @@ from tune_cd.report.words import summarise
 from tune_cd.report.writing import content, write_report
 from tune_cd.results.parquet import serialise
 from tune_cd.results.redaction import LONGEST
-from tune_cd.results.study_files import Networks
+from tune_cd.results.store import store_of
+from tune_cd.results.study_files import keep_network
 
 pytestmark = pytest.mark.filterwarnings("error", "ignore::ResourceWarning")
 
@@ -502,7 +504,7 @@ def test_the_command_and_the_networks_are_those_of_the_study(tmp_path):
     assert "Λe is at the upper end of its range" in told["What to try next"]
     assert "in a new study" in told["What to try next"]
     for search in ("cd", "separate"):
-        Networks(tmp_path, "s").keep(search, f"{search}-3", 0.5, lambda: b"tensors")
+        keep_network(store_of(tmp_path), "s", search, f"{search}-3", 0.5, lambda: b"tensors")
     file = tmp_path / "studies/s/networks/cd~0.500000000~cd-3.pt"
     ways = content(tmp_path)["studies"][0]["use"]
     assert f"trained.load({str(file)!r})" in ways["its network"] and "--study s --resume" in ways["search on"]
@@ -511,7 +513,7 @@ def test_the_command_and_the_networks_are_those_of_the_study(tmp_path):
 def test_one_parquet_file_is_enough(tmp_path):
     trials = load("omniglot-242-margin").at(64).rows().astype(object)
     rows = [results.check_trial(row) for row in trials.where(trials.notna(), None).to_dict("records")]
-    (tmp_path / "grid.parquet").write_bytes(serialise(rows, results.TRIALS))
+    (tmp_path / "grid.parquet").write_bytes(serialise(pa.Table.from_pylist(rows, results.TRIALS)))
     with no_warnings():
         found = content(tmp_path / "grid.parquet")
     [study] = found["studies"]

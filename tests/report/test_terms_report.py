@@ -17,9 +17,9 @@ from tune_cd.analysis.sublosses import terms_in
 from tune_cd.plots import grid_slices, search_figure, sublosses_figure
 from tune_cd.report.findings import Findings
 from tune_cd.report.first_screen import worth
-from tune_cd.report.page import render
 from tune_cd.report.payload import payload
 from tune_cd.report.words import summarise
+from tune_cd.report.writing import render
 
 pytestmark = pytest.mark.filterwarnings("error", "ignore::ResourceWarning")
 

@@ -1,7 +1,7 @@
 """Attempts of a trial: which row counts, which may supersede, how they are numbered, which trials run again."""
 
 import pytest
-from rows import full, minimal
+from rows import full, held, minimal
 
 from tune_cd import results
 from tune_cd.results import attempts
@@ -31,7 +31,7 @@ def test_only_a_later_attempt_supersedes_and_only_what_failed_or_stopped(tmp_pat
             results.write_trial(tmp_path, row)
         assert path.read_bytes() == before
     assert list((tmp_path / "trials" / "demo").iterdir()) == [path], "plain readers see one row too"
-    assert results.read_trial(tmp_path, "demo", "t0")["attempt"] == (stored if reason else row).get("attempt", 0)
+    assert held(tmp_path, "demo", "t0")["attempt"] == (stored if reason else row).get("attempt", 0)
 
 
 def test_what_the_machine_lost_runs_again_and_what_failed_where_it_is_asked_for(tmp_path):

@@ -10,6 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pandas as pd
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -36,7 +37,9 @@ def some_trials(folder: Path | str, number: int = 6, study: str = "demo") -> pd.
 def put(folder: Path, file: str, *rows: dict) -> Path:
     """A file of these rows where nobody asked for it."""
     path = folder / "trials" / "demo" / file
-    results.publish(path, parquet.serialise([results.check_trial(row) for row in rows], results.TRIALS))
+    results.publish(
+        path, parquet.serialise(pa.Table.from_pylist([results.check_trial(row) for row in rows], results.TRIALS))
+    )
     return path
 
 

@@ -11,7 +11,7 @@ from s3 import free_port, place, proxy, server  # noqa: F401
 from warned import silent
 
 from tune_cd import results
-from tune_cd.results import parquet, writing
+from tune_cd.results import parquet
 from tune_cd.results.__main__ import main
 from tune_cd.results.merging import merge
 from tune_cd.results.store import store_of
@@ -105,7 +105,7 @@ def test_a_row_takes_two_requests_and_no_listing(place, proxy):
     proxy.fault = lambda method, path: asked.append((method, path.partition("?")[0].rpartition("/")[2]))
     for n in range(2):
         asked.clear()
-        writing.write(place, full(trial_id=f"t{n}", trial_index=n), [evaluation()])
+        results.write_trial(place, full(trial_id=f"t{n}", trial_index=n), [evaluation()])
     assert asked == [("HEAD", "t1.parquet"), ("PUT", "t1.parquet"), ("PUT", "t1.parquet")]
 
 

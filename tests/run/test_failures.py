@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 from fake_trials import FakeTrial
-from rows import evaluation, full, minimal
+from rows import evaluation, full, held, minimal
 
 from trainables.trial import UNSTORED
 from tune_cd import results
@@ -49,8 +49,8 @@ def test_a_failure_that_the_training_has_recorded_itself_is_no_second_attempt(ro
     row = minimal(study="mine", trial_id="cd-1-seed3", status="failed", error="timeout", attempt=recorded)
     results.write_trial(tmp_path, row)
     rows.on_trial_error(0, [], trial)
-    held = results.read_trial(tmp_path, "mine", "cd-1-seed3")
-    assert (held["attempt"], held["error"] == "timeout") == (stored, recorded >= 2)
+    kept = held(tmp_path, "mine", "cd-1-seed3")
+    assert (kept["attempt"], kept["error"] == "timeout") == (stored, recorded >= 2)
 
 
 def test_what_a_training_could_not_store_is_stored_with_its_curve(rows, trial, tmp_path):
@@ -63,5 +63,5 @@ def test_what_a_training_could_not_store_is_stored_with_its_curve(rows, trial, t
         rows.close()
     (tmp_path / "curves").unlink()
     merge(tmp_path)
-    assert results.read_trial(tmp_path, "mine", "t0")["val_score"] == full()["val_score"]
+    assert held(tmp_path, "mine", "t0")["val_score"] == full()["val_score"]
     assert len(results.read_curves(tmp_path, "mine")) == 2

@@ -13,7 +13,6 @@ from warned import silent
 from trainables.training.outcome import Evaluation, Outcome, failure
 from tune_cd import results
 from tune_cd.results.attempts import to_retry
-from tune_cd.results.writing import write
 from tune_cd.run.failures import DriverRows
 from tune_cd.run.recorder import Recorder
 from tune_cd.run.resources import Resources
@@ -91,8 +90,8 @@ def test_what_the_store_refuses_comes_back_and_can_be_written_later(made, folder
     told = made().record(CONFIG, DONE, WHERE)
     assert told["row"]["trial_id"] == "cd-00004" and len(told["curve"]) == 2
     (folder / "trials").unlink()
-    write(str(folder), **told)
-    write(str(folder), **told)
+    results.write_trial(str(folder), **told)
+    results.write_trial(str(folder), **told)
     assert silent(results.read, folder)["val_score"].tolist() == [0.7] and len(results.read_curves(folder)) == 2
 
 

@@ -10,6 +10,7 @@ from fake_trials import FakeTrial
 from ray import tune
 from ray.tune.impl.placeholder import create_resolvers_map, inject_placeholders
 from ray.tune.search.repeater import TRIAL_INDEX as REPETITION
+from rows import held
 
 from tune_cd import CoordinateDescentSearch, Space, results
 from tune_cd.analysis.means import means_over_settings
@@ -91,12 +92,12 @@ def test_a_restored_experiment_keeps_its_numbers_whatever_order_tune_lists_its_t
     first = suggested(trials).callback(tmp_path, "mine")
     restored = pickle.loads(pickle.dumps(first))  # as Tune does when the Tuner is made
     run(first, trials[:2], listed=trials)
-    before = results.read_trial(tmp_path, "mine", "cd-00003")
+    before = held(tmp_path, "mine", "cd-00003")
     run(restored, [trials[3], trials[1], trials[2]], listed=trials[::-1])
     places = sorted(entry[:2] for entry in numbers(tmp_path).values())
     assert [place for place, _ in places] == [0, 1, 2, 3, 4, 5]
     assert places[:4] == [(0, 0.9), (1, 0.8), (2, 0.1), (3, 0.2)] and {places[4][1], places[5][1]} == {0.3, 0.4}
-    assert results.read_trial(tmp_path, "mine", "cd-00003") == before, "a completed row never changes"
+    assert held(tmp_path, "mine", "cd-00003") == before, "a completed row never changes"
 
 
 TRACEBACK = """\x1b[36mray::ImplicitFunc.train()\x1b[39m (pid=1, ip=10.0.0.1, actor_id=2, repr=f)
@@ -153,7 +154,7 @@ ROOM = "OutOfMemoryError: HIP out of memory."
 def test_the_error_of_a_failed_trial_says_what_can_be_done_about_it(tmp_path, text, error):
     trial = FakeTrial(1, {"lr": 0.1, "batch_size": 512}).fail(tmp_path, text)
     run(make(tmp_path), [trial], failed=[trial])
-    row = results.read_trial(tmp_path, "mine", "cd-00000")
+    row = held(tmp_path, "mine", "cd-00000")
     assert row["error"].startswith(error) and row["status"] == "failed"
     kinds = {"lost: ": "lost", "out of memory: ": "out_of_memory"}
     assert row["failure_kind"] == next((kind for start, kind in kinds.items() if error.startswith(start)), "error")
@@ -163,7 +164,7 @@ def test_the_error_of_a_failed_trial_says_what_can_be_done_about_it(tmp_path, te
 def test_a_metric_may_be_nested_and_a_config_need_not_be_json(tmp_path):
     callback = make(tmp_path, metric="val/acc")
     run(callback, [FakeTrial(1, {"lr": 0.1}, {"val": {"acc": 0.5}}, options={("a", 1): {1, 2}})])
-    row = results.read_trial(tmp_path, "mine", "cd-00000")
+    row = held(tmp_path, "mine", "cd-00000")
     assert row["val_score"] == 0.5 and row["scores"] == {"val/acc": 0.5} and "('a', 1)" in row["config"]
 
 
@@ -172,7 +173,7 @@ def test_the_scores_are_what_the_trainable_said_and_how_far_it_is(tmp_path):
     said = {"acc": 0.5, "time_per_image": 0.1, "pid_gain": 2.0, "done_share": 0.5}
     of_tune = {"training_iteration": 4, "time_total_s": 1.0, "timestamp": 7, "pid": 9, "iterations_since_restore": 4}
     run(make(tmp_path), [FakeTrial(1, {"lr": 0.1}, said | of_tune)])
-    assert results.read_trial(tmp_path, "mine", "cd-00000")["scores"] == said
+    assert held(tmp_path, "mine", "cd-00000")["scores"] == said
     key = "training_iteration"
     run(make(tmp_path, full_length=(key, 16)), [FakeTrial(1, {"lr": 0.2}, said | of_tune)])
     rows = results.read(tmp_path, "mine")

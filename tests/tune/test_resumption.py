@@ -7,6 +7,7 @@ import pytest
 from bowl import PLANE, START, bowl
 from fake_tuner import FakeTuner
 from ray import tune
+from rows import held
 
 from tune_cd import CoordinateDescentSearch, Space, results
 
@@ -113,7 +114,7 @@ def test_what_cannot_be_resumed_is_refused_before_a_trial_runs(tmp_path):
     for space in (Space(lr=(1e-6, 0.05), wd=(1e-8, 1.0)), Space(lr=(1e-6, 1.0), momentum=(0.1, 1.0))):
         with pytest.raises(ValueError, match="lr|wd|momentum"):
             again(tmp_path, space=space, start=None)
-    row = results.read_trial(tmp_path, "s", "cd-00000")
+    row = held(tmp_path, "s", "cd-00000")
     results.write_trial(tmp_path, row | {"trial_id": "random-00000", "search": "random"})
     with pytest.raises(ValueError, match="several searches, .'cd', 'random'."):
         again(tmp_path)

@@ -1,6 +1,5 @@
 """The axes of a study's parameters: which there are, on which scale, and where a value lies on each."""
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil, floor, inf, log10
@@ -11,7 +10,7 @@ import pandas as pd
 
 from tune_cd.analysis.choices import categories
 from tune_cd.analysis.scores import parameter, present
-from tune_cd.results.rows import SPACE
+from tune_cd.results.rows import SPACE, config_of
 from tune_cd.search.category import text_of
 from tune_cd.search.number import is_number
 from tune_cd.search.space import Array
@@ -64,8 +63,7 @@ class Axis:
         return values
 
     def end(self, value: float) -> str | None:
-        """The end of its allowed range that a value is at, "lower" or "upper"; None elsewhere, and where no range is
-        given."""
+        """The end of its allowed range that a value is at, "lower" or "upper"; None elsewhere and without a range."""
         place = float(self.at([value])[0])
         if self.kind == "category" or not self.given or self.low == self.high:
             return None
@@ -155,7 +153,7 @@ def _number(name: str, said: Mapping[str, Any], values: Array) -> Axis:
 
 def _spaces(trials: pd.DataFrame) -> dict[str, dict[str, Any]]:
     """Parameter -> its axis as `Axis.to_json` gives it, from the last row that names it."""
-    spaces = [json.loads(text).get(SPACE) for text in trials["config"].unique()] if "config" in trials else []
+    spaces = [config_of(text).get(SPACE) for text in trials["config"].unique()] if "config" in trials else []
     return {axis["name"]: axis for space in spaces if isinstance(space, list)
             for axis in space if isinstance(axis, dict) and isinstance(axis.get("name"), str)}  # fmt: skip
 

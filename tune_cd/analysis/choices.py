@@ -18,16 +18,14 @@ def signs(trials: pd.DataFrame) -> Array:
 
 
 def categories(trials: pd.DataFrame) -> dict[str, np.ndarray]:
-    """Category that some trial has -> its text in every trial [n_trials], None where a trial does not have it; in
-    alphabetical order."""
+    """Category that some trial has, in alphabetical order -> its text in every trial [n_trials], or None."""
     chosen = [choices_in({"choices": given}) for given in trials.get("choices", ())]
     names = sorted({name for choices in chosen for name in choices})
     return {name: np.array([choices.get(name) for choices in chosen], dtype=object) for name in names}
 
 
 def coded(texts: np.ndarray) -> tuple[list[str], Array]:
-    """(the different texts of a category in alphabetical order, the place there of every trial's [n_trials], NaN for
-    None)."""
+    """(the texts of a category in alphabetical order, the place there of every trial's [n_trials], NaN for None)."""
     listed = sorted({text for text in texts if text is not None})
     places = {text: float(at) for at, text in enumerate(listed)}
     return listed, np.array([places.get(text, np.nan) for text in texts], dtype=float)

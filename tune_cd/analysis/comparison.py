@@ -33,9 +33,8 @@ def mean_curve(curves: Sequence[Curve], over: str = "trials", seed: int = 0) -> 
     ends = [curve.clock(over)[-1] for curve in curves]
     timeless = int((~np.isfinite(ends)).sum())
     if timeless:
-        raise ValueError(
-            f"over {over!r}: trials of {timeless} searches do not say when they began and ended; 'trials' is possible"
-        )
+        said = f"trials of {timeless} searches do not say when they began and ended; 'trials' is possible"
+        raise ValueError(f"over {over!r}: {said}")
     clock = np.arange(1.0, max(ends) + 1) if over == "trials" else np.linspace(0.0, max(ends), POINTS)
     reached = np.stack([curve.at(clock, over) for curve in curves])  # [n_curves, n_points]
     low, high = (
@@ -112,8 +111,7 @@ def _differences(searches: list[Curve], reference: list[Curve]) -> dict[str, flo
 
 
 def _by_seed(searches: list[Curve]) -> dict[int, list[np.ndarray]]:
-    """Best-so-far curves by seed of the search, signed so that larger is better; several searches with one seed count
-    as their mean."""
+    """Best-so-far curves by seed of the search, larger is better; those of one seed will count as their mean."""
     return {
         seed: [curve.sign * curve.by_trial for curve in curves] for seed, curves in grouped(searches, "seed").items()
     }

@@ -1,5 +1,4 @@
-"""Scores on seeds that were not used for choosing, and differences in pairs of seeds; see `tune_cd.run`'s
-`--confirm`."""
+"""Scores on seeds that were not used for choosing, and differences in pairs of seeds; see `tune_cd.run --confirm`."""
 
 from dataclasses import dataclass
 

@@ -17,8 +17,7 @@ Values = Sequence[float] | np.ndarray
 """The best so far of a search after each trial."""
 
 OVER = ("trials", "seconds")
-"""The x axes of best-so-far: ended trials (full trainings' worth of images where trials pause); wall-clock time since
-the first trial began."""
+"""The x axes of best-so-far: ended trials (where they pause, full trainings' worth); time since the first one began."""
 
 TOLD = "val_score"
 """The score that a search is told."""
@@ -125,9 +124,8 @@ def best_so_far(trials: pd.DataFrame, score: str = "val_score") -> pd.Series:
     """
     several = [name for name in SEARCH if trials[name].nunique() > 1]
     if several:
-        raise ValueError(
-            f"trials of more than one {' and '.join(several)}: {trials[several].drop_duplicates().values.tolist()}"
-        )
+        found = trials[several].drop_duplicates().values.tolist()
+        raise ValueError(f"trials of more than one {' and '.join(several)}: {found}")
     rows = _settings(counted(runs_of(trials)))
     rows = rows.sort_values("ended_at" if rows["pauses"].any() else "trial_index", kind="stable")
     index = pd.Index(rows["share"].cumsum(), name="trials")
@@ -164,10 +162,8 @@ def padded(k: int, curves: Sequence[Values]) -> np.ndarray:
     """
     arrays = [np.asarray(curve, dtype=float) for curve in curves]
     if k < 1 or not arrays or any(array.ndim != 1 or len(array) == 0 for array in arrays):
-        raise ValueError(
-            f"k = {k}, {len(curves)} trajectories: k >= 1, and a list of trajectories with at least one trial in each, "
-            "are required"
-        )
+        said = "k >= 1, and a list of trajectories with at least one trial in each, are required"
+        raise ValueError(f"k = {k}, {len(curves)} trajectories: {said}")
     return np.stack([np.pad(array[:k], (0, max(0, k - len(array))), mode="edge") for array in arrays])
 
 
@@ -204,24 +200,15 @@ def _curve(rows: pd.DataFrame, low: float) -> Curve:
         np.where((told == held) & (told > np.concatenate([[-np.inf], held[:-1]])), np.arange(len(rows)), -1)
     )
     reported = rows["reported"].to_numpy(dtype=float)
+    shares = rows["share"].to_numpy(dtype=float) if first["pauses"] else None
     return Curve(
-        first["landscape"],
-        first["search"],
-        int(first["search_seed"]),
-        np.where(last >= 0, reported[last], low),
-        low,
-        _ended(rows),
-        first["study"],
-        waiting=int((last < 0).sum()),
-        score=first["score"],
-        shares=rows["share"].to_numpy(dtype=float) if first["pauses"] else None,
-        sign=sign,
-    )
+        first["landscape"], first["search"], int(first["search_seed"]), np.where(last >= 0, reported[last], low), low,
+        _ended(rows), first["study"], int((last < 0).sum()), first["score"], shares, sign,
+    )  # fmt: skip
 
 
 def _ended(rows: pd.DataFrame) -> np.ndarray:
-    """`ended` of a curve, in the order of the rows; lost trials without times count as ending last, since they changed
-    no value."""
+    """`ended` of a curve, in the order of the rows; lost trials without times, which changed nothing, count as last."""
     times = rows[["started_at", "ended_at"]].apply(pd.to_datetime, utc=True)
     ended = (times["ended_at"] - times["started_at"].min()).dt.total_seconds()
     found: np.ndarray = ended.where(ended.notna() | (rows["status"] == "completed"), ended.max()).to_numpy()

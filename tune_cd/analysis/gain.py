@@ -23,9 +23,8 @@ def reachable(grid: Grid, average: str, k: int = 2, within: float | None = None)
         raise ValueError(f"axes {grid.names}: {BALANCE} are required")
     within = grid.steps[1] / 2 if within is None else within
     if not np.isfinite(within):
-        raise ValueError(
-            "a grid of one Lambda_e has no step: say how many octaves away counts as reachable, within=..."
-        )
+        said = "say how many octaves away counts as reachable, within=..."
+        raise ValueError(f"a grid of one Lambda_e has no step: {said}")
     ratios = np.log2([balance.ratio(average, size, k) for size in grid.ticks[2]])  # [n_b], octaves
     positive, entropy = np.log2(grid.ticks[0]), np.log2(grid.ticks[1])
     away = np.abs(entropy[None, :, None] - positive[:, None, None] - ratios)
@@ -42,30 +41,24 @@ def balance_gain(
     separate_Lambda_p, ...); and gain_separate, ...: best less that average's score. NaN if none of those cells has a
     value. `gain.filter(like="gain_").mean()` is the drop that the paper averages over batch sizes (`sec:exps`).
     select: the grid in which the best cells are chosen, such as the validation score's, while `grid` holds the reported
-    score; None: `grid` itself, as in the paper's figures. k and errors: see `reachable`; also raises ValueError if
-    `select` has other cells.
+    score; None: `grid` itself, as in the paper's figures. Raises ValueError as `reachable`, and for other cells there.
     """
     select = grid if select is None else select
-    if any(
-        not np.array_equal(ours, theirs, equal_nan=True) for ours, theirs in zip(grid.ticks, select.ticks, strict=True)
-    ):
+    if not all(np.array_equal(*pair, equal_nan=True) for pair in zip(grid.ticks, select.ticks, strict=True)):
         raise ValueError(f"grids of {grid.score} and {select.score} have different cells")
-    among = {"best": np.ones(grid.values.shape, dtype=bool)} | {
-        average: reachable(grid, average, k) for average in averages
-    }
-    rows = []
-    for place in range(len(grid.ticks[2])):
-        row: dict[str, float] = {}
-        for name, cells in among.items():
-            row |= _best(grid, select, cells, place, name)
-        rows.append(row | {f"gain_{average}": row["best"] - row[average] for average in averages})
-    return pd.DataFrame(rows, index=pd.Index(grid.ticks[2], name="batch_size"))
+    among = {"best": np.ones(grid.values.shape, dtype=bool)}
+    among |= {average: reachable(grid, average, k) for average in averages}
+    table = pd.DataFrame(index=pd.Index(grid.ticks[2], name="batch_size"))
+    for name, cells in among.items():
+        columns = [name, f"{name}_Lambda_p", f"{name}_Lambda_e"]
+        table[columns] = np.reshape([_best(grid, select, cells, place) for place in range(len(table))], (-1, 3))
+    return table.assign(**{f"gain_{average}": table["best"] - table[average] for average in averages})
 
 
-def _best(grid: Grid, select: Grid, cells: np.ndarray, place: int, name: str) -> dict[str, float]:
+def _best(grid: Grid, select: Grid, cells: np.ndarray, place: int) -> tuple[float, float, float]:
     """The reported value and the weights of the cell that is best in `select`."""
     chosen = np.where(cells[..., place] & np.isfinite(grid.values[..., place]), select.values[..., place], np.nan)
     if np.isnan(chosen).all():
-        return dict.fromkeys((name, f"{name}_Lambda_p", f"{name}_Lambda_e"), np.nan)
+        return np.nan, np.nan, np.nan
     p, e = np.unravel_index(np.nanargmax(chosen), chosen.shape)
-    return {name: grid.values[p, e, place], f"{name}_Lambda_p": grid.ticks[0][p], f"{name}_Lambda_e": grid.ticks[1][e]}
+    return grid.values[p, e, place], grid.ticks[0][p], grid.ticks[1][e]

@@ -55,8 +55,7 @@ class Grid:
 
     @property
     def steps(self) -> tuple[float, ...]:
-        """Median octaves between neighbours on each axis; NaN for an axis of one value, with one of 0 or less, or of a
-        category."""
+        """Median octaves between neighbours on each axis; NaN for one value, one of 0 or less, or a category."""
         told = (len(tick) > 1 and tick.dtype != object and tick[0] > 0 for tick in self.ticks)
         return tuple(float(np.median(np.diff(np.log2(tick)))) if t else np.nan for tick, t in zip(self.ticks, told))
 

@@ -1,5 +1,4 @@
-"""The search's Gaussian process through a study's scores: predictions between the settings, and how much each parameter
-matters.
+"""The search's Gaussian process through a study's scores: predictions, and how much each parameter matters.
 
 The importance of a parameter is its total Sobol index: how much the predicted score varies when this parameter alone
 moves over its range and the others stay at random places, as a share of the whole variance (Jansen's estimator).

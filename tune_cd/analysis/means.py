@@ -11,18 +11,27 @@ from tune_cd.analysis.scores import maps_of, settings
 from tune_cd.results.observations import mean
 
 SETTING = ("study", "search", "search_seed", "trial_index")
-"""Columns that identify a setting that a search asked for; rows that agree in them are its trainings with several
-seeds."""
+"""Columns that identify a setting that a search asked for; rows that agree in them are trainings of several seeds."""
+
+
+ALIKE = 0.01
+"""Settings whose scores differ from the best one's by at most this share of it are alike: "very little difference
+between the few-best settings", says `ssec:best_hp_values`."""
 
 
 def best_trial(trials: pd.DataFrame) -> pd.Series | None:
-    """The completed trial with the best validation score, the smallest where the rows' mode is "min", the first asked
-    among equal ones; None if there is none."""
+    """The completed trial with the best validation score by its `mode`, the first asked of equal ones; or None."""
     scored = trials[(trials["status"] == "completed") & trials["val_score"].notna()].sort_values(
         "trial_index", kind="stable"
     )
     worth = scored["val_score"].to_numpy(dtype=float) * signs(scored)
     return scored.iloc[int(worth.argmax())] if len(scored) else None
+
+
+def alike(means: pd.DataFrame, best: pd.Series) -> pd.DataFrame:
+    """The settings within ALIKE of this one by validation, above or below, itself included."""
+    near: pd.DataFrame = means[(means["val_score"] - best["val_score"]).abs() <= ALIKE * abs(best["val_score"])]
+    return near
 
 
 def means_over_seeds(trials: pd.DataFrame, by: Sequence[str] = SETTING) -> pd.DataFrame:

@@ -20,8 +20,7 @@ MEMORY_MODES = {
     "with memory, S2: fixed, default": ("S2",),
     "with memory, S3: fixed, tuned": ("S2", "S3"),
 }
-"""Balance mode -> the searches among whose trials its best is chosen; a tuned balance may turn out to be the
-default."""
+"""Balance mode -> the searches among whose trials its best is chosen; a tuned balance may be the default's."""
 
 MEMORY_TABLE = {
     "(S1) Original": ("without memory, default balance", "with memory, S1: variable"),
@@ -29,8 +28,7 @@ MEMORY_TABLE = {
     "(S2) Fixed to initial default balance": ("without memory, default balance", "with memory, S2: fixed, default"),
     "(S3) Fixed and tuned": ("without memory, tuned balance", "with memory, S3: fixed, tuned"),
 }
-"""The rows of `table:xbm`: modes without and with memory. S1 tuned is only in the text of `sec:xbm`, without
-numbers."""
+"""The rows of `table:xbm`: modes without and with memory. S1 tuned is in the text of `sec:xbm`, without numbers."""
 
 MEMORY_FIELDS = ("memory", "schedule")
 """The fields in which the set-ups of one experiment differ."""
@@ -64,8 +62,7 @@ def memory_modes(trials: pd.DataFrame) -> pd.DataFrame:
 def memory(trials: pd.DataFrame) -> pd.DataFrame:
     """`table:xbm`: R@1 without and with memory, each without / with learning rate decay, "-" if it was not run.
 
-    trials: rows of the experiment's searches count; those with decay are named with DECAY.
-    Errors: as `memory_modes`.
+    trials: rows of the experiment's searches count, with decay named by DECAY. Errors: as `memory_modes`.
     """
     recalls = memory_modes(trials)["recall_at_1"].to_dict()
 
@@ -91,8 +88,7 @@ def _of_choice(decayed: pd.DataFrame, chosen: dict[str, float]) -> pd.DataFrame:
 
 
 def _best(trials: pd.DataFrame) -> dict[str, float]:
-    """The best setting's numbers by COLUMNS; empty if no trial completed. Iterations are averaged over seeds as scores
-    are."""
+    """The best setting's numbers by COLUMNS, means over seeds; empty if no trial completed."""
     seen = trials["best_at"].astype(float) / trials["batch_size"].astype(float)
     scores = [own | {"iterations": best} for own, best in zip(maps_of(trials, "scores"), seen)]
     best = best_trial(means_over_seeds(trials.assign(scores=pd.Series(scores, index=trials.index, dtype=object))))

@@ -15,7 +15,7 @@ import pandas as pd
 
 from tune_cd.analysis.choices import categories
 from tune_cd.analysis.scores import BALANCE, maps_of
-from tune_cd.results.rows import DIGEST, DRAWN, LENGTHS, RUNS, SPACE, TOLD
+from tune_cd.results.rows import DIGEST, DRAWN, LENGTHS, RUNS, SPACE, TOLD, config_of
 
 PROBLEM = ("dataset", "task", "loss", "metric_name")
 """Scores of trials that differ in one of these fields have no common scale."""
@@ -40,8 +40,7 @@ class Part:
 
 
 def require_one(trials: pd.DataFrame, but: Collection[str] = ()) -> None:
-    """Raise ValueError, naming the parts, if trials are of several problems, or of set-ups that differ outside
-    `but`."""
+    """Raise ValueError, naming the parts, if trials are of several problems, or set-ups that differ outside `but`."""
     parts = [part.words for part in comparable(trials, but)]
     if len(parts) > 1:
         raise ValueError(f"trials of more than one problem or set-up: {parts}; select one, as `parts_of` does")
@@ -75,24 +74,22 @@ def parts_of(trials: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
 
 
 def set_ups(trials: pd.DataFrame, but: Collection[str] = ()) -> pd.Series:
-    """The set-up of each row of one problem as JSON, without the fields `but` and without those that any row searched;
-    "{}" if none is left.
+    """The set-up of each row of one problem as JSON, without the fields `but` and those that any row searched; or "{}".
 
-    With `but`, a field that had an effect in some row counts in all: memories of two sizes are two experiments, each
-    with the rows that have none.
+    With `but`, a field with an effect in some row counts in all: memories of two sizes are two experiments.
     """
     if "config" not in trials or trials.empty:
         return pd.Series("{}", index=trials.index, dtype=object)
     searched = {name for params in maps_of(trials, "params") for name in params}
     left_out = OF_A_TRIAL.union(searched, categories(trials), but)
-    digests = [json.loads(text).get(DIGEST) for text in trials["config"].unique()] if but else []
+    digests = [config_of(text).get(DIGEST) for text in trials["config"].unique()] if but else []
     counted = frozenset(name for digest in digests if isinstance(digest, dict) for name in digest)
     return trials["config"].map(lambda config: _set_up(config, left_out, counted)).astype(object)
 
 
 @lru_cache(maxsize=1 << 17)
 def _set_up(config: str, left_out: frozenset[str], counted: frozenset[str]) -> str:
-    said = json.loads(config)
+    said = config_of(config)
     digest = said.get(DIGEST)
     if isinstance(digest, dict):
         said = {name: value for name, value in said.items() if name in counted} | digest

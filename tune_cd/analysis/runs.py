@@ -1,15 +1,11 @@
 """The runs of trials that paused. Such a trial is one row; its configuration lists its runs before the last."""
 
-import json
-from collections.abc import Mapping
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from tune_cd.results.rows import FULL_LENGTH, LENGTHS, RUNS, runs_in
-from tune_cd.search.number import is_number
+from tune_cd.results.rows import FULL_LENGTH, LENGTHS, RUNS, config_of, length_in, reached_in, runs_in
 
 SEARCH = ["study", "search", "search_seed"]
 
@@ -35,7 +31,8 @@ def runs_of(trials: pd.DataFrame) -> pd.DataFrame:
     if earlier:
         more = pd.DataFrame(earlier, dtype=object)  # also for a column that is null in all of them
         rows = pd.concat([rows, more.astype({name: rows[name].dtype for name in rows})], ignore_index=True)
-    images = pd.Series([_length(row) for row in rows.to_dict("records")], index=rows.index)
+    reached = [reached_in(row, length_in(row["config"])[0]) for row in rows.to_dict("records")]
+    images = pd.Series(reached, index=rows.index).fillna(0.0)
     rows["run"] = images.where(rows["pauses"], 0.0)
     rows["share"] = _shares(rows, images).where(rows["pauses"], 1.0)
     return rows.drop(columns="whole")
@@ -46,27 +43,10 @@ def counted(runs: pd.DataFrame) -> pd.DataFrame:
     return runs.assign(status=runs["status"].where(~runs["paused"], "completed"))
 
 
-@lru_cache(maxsize=1 << 12)
 def _whole(config: str) -> float:
     """The length of a full training of a search that may pause; NaN if the configuration does not say."""
-    said = json.loads(config)
-    own, whole = length_in(said)
-    return whole if own is None or isinstance(said.get(LENGTHS), list) else np.nan
-
-
-def length_in(said: Mapping[str, Any]) -> tuple[str | None, float]:
-    """(key of the length among a run's scores, None: it is in images; a full training's, NaN if it is not known)."""
-    own, images = said.get(FULL_LENGTH), said.get("images_seen")
-    if isinstance(own, list) and len(own) == 2 and is_number(own[1]) and own[1] > 0:
-        return str(own[0]), float(own[1])
-    return None, float(images) if type(images) is int and images > 0 else np.nan
-
-
-def _length(run: Mapping[Any, Any]) -> float:
-    """How far a run was trained; 0 if it does not say."""
-    own, _ = length_in(json.loads(run["config"]))
-    reached = run["images_seen"] if own is None else dict(run["scores"]).get(own)
-    return 0.0 if reached is None or pd.isna(reached) else float(reached)
+    said = config_of(config)
+    return length_in(config)[1] if FULL_LENGTH not in said or isinstance(said.get(LENGTHS), list) else np.nan
 
 
 def _earlier(row: dict[Any, Any]) -> list[dict[Any, Any]]:

@@ -1,6 +1,5 @@
 """Access to a table's scores and parameters by name, and parameters in octaves."""
 
-import json
 from collections.abc import Container, Iterable, Iterator
 from typing import Any
 
@@ -9,6 +8,7 @@ import pandas as pd
 
 from tune_cd.analysis.choices import categories, coded
 from tune_cd.balance import PUBLISHED, WEIGHT
+from tune_cd.results.rows import config_of
 from tune_cd.results.schema import CONFIRM
 from tune_cd.search.number import is_number
 from tune_cd.search.space import KEY_DIGITS, Array
@@ -30,8 +30,7 @@ def confirming(trials: pd.DataFrame) -> pd.DataFrame:
 def score_column(trials: pd.DataFrame, name: str) -> pd.Series:
     """A score of every trial as floats, NaN if it was not measured.
 
-    name: a column of the table, or a name in its `scores` map. Raises ValueError, listing the known names, if no trial
-    has it.
+    name: a column of the table, or in its `scores` map. Raises ValueError naming the known ones if no trial has it.
     """
     if name in trials:
         values = pd.to_numeric(trials[name], errors="coerce").astype(float)  # some readers give numbers as objects
@@ -97,7 +96,7 @@ def _are_weights(published: dict[str, Any]) -> bool:
 def _said(trials: pd.DataFrame, field: str) -> Iterator[Any]:
     """A field's value in each distinct configuration; None for rows of lost trainings."""
     texts = trials["config"].unique() if "config" in trials else ()
-    return (json.loads(text).get(field) for text in texts)
+    return (config_of(text).get(field) for text in texts)
 
 
 def weights_of(trials: pd.DataFrame) -> list[str]:
@@ -111,8 +110,7 @@ def weights_of(trials: pd.DataFrame) -> list[str]:
 
 
 def parameter(trials: pd.DataFrame, name: str) -> np.ndarray:
-    """Values of a parameter [n_trials], NaN for trials without it. Those of a category are the places of its texts
-    in alphabetical order."""
+    """Values of a parameter [n_trials], NaN for trials without it. Those of a category are `coded`."""
     if (texts := categories(trials).get(name)) is not None:
         return coded(texts)[1]
     if name in BALANCE and name in trials and (trials[name].notna().any() or "params" not in trials):
@@ -139,8 +137,7 @@ def parameter_of(trial: pd.Series, name: str) -> float:
 
 
 def parameter_names(trials: pd.DataFrame) -> list[str]:
-    """The balance's three parameters if trials have them, else every searched number: weights first, then alphabetical.
-    Then the categories."""
+    """The balance's parameters if trials have them, else every searched number, weights first; then the categories."""
     chosen = categories(trials)
     if len(trials) and trials["Lambda_p"].notna().any():
         return [*BALANCE, *chosen]

@@ -15,17 +15,12 @@ import numpy as np
 import pandas as pd
 
 from tune_cd.analysis import best_trial, comparable
-from tune_cd.analysis.choices import signs
 from tune_cd.analysis.comparison import BUDGETS
 from tune_cd.analysis.intervals import half_interval
-from tune_cd.analysis.means import means_over_settings
+from tune_cd.analysis.means import alike, means_over_settings
 from tune_cd.analysis.memory_table import memory as memory
 from tune_cd.analysis.parts import PROBLEM
 from tune_cd.analysis.scores import searching
-
-ALIKE = 0.01
-"""Settings whose score is less than this share below the best count as alike: "very little difference between the
-few-best settings", says `ssec:best_hp_values`."""
 
 BASE_NUMBERS = [
     ("sop", "Song et al. 2016", "margin", {"P@1": 0.62}),
@@ -122,11 +117,9 @@ def _best_of(trials: pd.DataFrame) -> dict[str, Any] | None:
     best = best_trial(means)
     if best is None:
         return None
-    behind = (best["val_score"] - means["val_score"]) * signs(means)
-    alike = means[behind <= ALIKE * abs(best["val_score"])]
-    interval = half_interval(best["test_std"], best["seeds"])
-    found = {name: best[name] for name in BEST if name in best} | {"test_ci": interval, "alike": len(alike)}
-    return found | {f"alike_{name}": (alike[name].min(), alike[name].max()) for name in ("Lambda_p", "Lambda_e")}
+    near, interval = alike(means, best), half_interval(best["test_std"], best["seeds"])
+    found = {name: best[name] for name in BEST if name in best} | {"test_ci": interval, "alike": len(near)}
+    return found | {f"alike_{name}": (near[name].min(), near[name].max()) for name in ("Lambda_p", "Lambda_e")}
 
 
 def base_numbers(trials: pd.DataFrame) -> pd.DataFrame:

@@ -20,7 +20,6 @@ from tune_cd.analysis import grid
 from tune_cd.analysis.tables import markdown
 from tune_cd.landscapes.find import BATCH_SIZE, error_between_cells
 from tune_cd.landscapes.measured import MEASURED, Measured, load
-from tune_cd.results import ConflictingRow
 
 
 def listed(landscapes: Sequence[Measured]) -> pd.DataFrame:
@@ -41,19 +40,6 @@ def listed(landscapes: Sequence[Measured]) -> pd.DataFrame:
     return pd.DataFrame(rows).set_index("landscape")
 
 
-def store(landscapes: Sequence[Measured], folder: str) -> int:
-    """Store the landscapes as studies of a results folder. Returns 0, or 2 with a message where the folder holds
-    conflicting rows or cannot be used."""
-    for one in landscapes:
-        try:
-            one.store(folder)
-        except (ConflictingRow, OSError, ValueError) as error:
-            print(f"error: {error}", file=sys.stderr)
-            return 2
-        print(f"{folder}: study {one.name}, {len(one.trials)} trainings")
-    return 0
-
-
 def parser() -> argparse.ArgumentParser:
     """Parser of the command line."""
     top = argparse.ArgumentParser(prog="python -m tune_cd.landscapes", description="Measured landscapes.")
@@ -62,26 +48,24 @@ def parser() -> argparse.ArgumentParser:
     asked.add_argument(
         "--list", **names, help=f"name, role, batch sizes, trainings and best setting; default: {', '.join(MEASURED)}"
     )
-    asked.add_argument(
-        "--store",
-        nargs="+",
-        metavar=("RESULTS", "NAME"),
-        help="as studies of a results folder, for reports and figures",
-    )
+    studies = "as studies of a results folder, for reports and figures"
+    asked.add_argument("--store", nargs="+", metavar=("RESULTS", "NAME"), help=studies)
     return top
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run the command line. Returns 0, or 2 with a message for an unknown name or an unusable folder."""
+    """Run the command line. Returns 0, or 2 with a message for an unknown name, or where storing fails."""
     options = parser().parse_args(argv)
     place, *stored = options.store or [None]
-    names = options.list or stored or MEASURED
     try:
-        landscapes = [load(name) for name in names]
-    except ValueError as error:
+        landscapes = [load(name) for name in options.list or stored or MEASURED]
+        for one in landscapes if place is not None else ():
+            one.store(place)
+            held = f", without {len(one.held_back)} held back" * bool(len(one.held_back))
+            print(f"{place}: study {one.name}, {len(one.trials)} trainings{held}")
+    except (ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    if place is not None:
-        return store(landscapes, place)
-    print(markdown(listed(landscapes)))
+    if place is None:
+        print(markdown(listed(landscapes)))
     return 0

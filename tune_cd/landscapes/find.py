@@ -40,20 +40,15 @@ def find(name: str) -> Landscape:
         return LANDSCAPES[name]
     if name in GENERAL:
         return _general(name)
-    if name in measured.MEASURED:
-        return plane(measured.load(name))
-    at = re.fullmatch(r"(.+)-b(\d+)", name)
+    at = re.fullmatch(rf"(.+?)(?:-b(\d+)|({VOLUME}))?", name)
     if at and at[1] in measured.MEASURED:
-        return plane(measured.load(at[1]), int(at[2]))
-    if name.endswith(VOLUME) and name.removesuffix(VOLUME) in measured.MEASURED:
-        return volume(measured.load(name.removesuffix(VOLUME)))
+        landscape = measured.load(at[1])
+        return volume(landscape) if at[3] else plane(landscape, int(at[2] or BATCH_SIZE))
     path = Path(name)
     if not (path.exists() or study_at(path).is_dir()):
         known = [*LANDSCAPES, *measured.MEASURED, *GENERAL]
-        raise ValueError(
-            f"landscape {name!r}: one of {known}, or the path of a results folder, of a study RESULTS/STUDY or of a "
-            "Parquet file"
-        )
+        paths = "the path of a results folder, of a study RESULTS/STUDY or of a Parquet file"
+        raise ValueError(f"landscape {name!r}: one of {known}, or {paths}")
     return from_path(path)
 
 
@@ -122,8 +117,7 @@ def best_so_far(curve: np.ndarray, looks: int) -> np.ndarray:
 
 
 def _mean(curves: np.ndarray) -> np.ndarray:
-    """Mean over seeds at each look [n_looks], without those that have diverged; NaN where all have. curves [n_seeds,
-    n_looks]."""
+    """Mean of curves [n_seeds, n_looks] at each look, without those that have diverged; NaN where all have."""
     known = np.isfinite(curves)
     with np.errstate(invalid="ignore"):
         return np.where(known, curves, 0.0).sum(0) / known.sum(0)

@@ -46,8 +46,7 @@ DURATIONS: dict[str, Callable[[np.random.Generator], float]] = {
 
 @dataclass(frozen=True)
 class Measurement:
-    """Result of one trial. value: told to the search; test: reported (both None unless completed). duration: in units
-    of a typical trial."""
+    """Result of a trial. value: told; test: reported; None unless completed. duration: in units of a typical one."""
 
     status: str  # completed | diverged | failed, as in the results table
     value: float | None

@@ -126,8 +126,7 @@ def _asked(options: argparse.Namespace) -> Iterable[str]:
 
 
 def compare(options: argparse.Namespace) -> Iterable[str]:
-    """Tables of methods or of the ablation. Raises ValueError for options that do not fit, ImportError without
-    Optuna."""
+    """Tables of methods or the ablation. Raises ValueError for options that do not fit, ImportError without Optuna."""
     for methods, group in _groups(_landscapes(options, PRINTED), options):
         reference = options.reference or list(methods)[0 if options.ablation else -1]
         if reference not in methods:
@@ -147,10 +146,8 @@ def tabled(options: argparse.Namespace) -> Iterable[str]:
         where = f"--workers {options.workers} on {others or 'its landscapes'}"
         raise ValueError(f"--table {options.table} with {where}: one worker, on axes {SPACES[0]}")
     if options.start != "blind" and not options.start.startswith("near:") and not all(options.noise):
-        raise ValueError(
-            f"--table {options.table} --start {options.start}: without --noise a search of lines has one trajectory "
-            "from there; its interval would be of nothing"
-        )
+        said = "without --noise a search of lines has one trajectory from there; its interval would be of nothing"
+        raise ValueError(f"--table {options.table} --start {options.start}: {said}")
     trajectories: list[Trajectory] = []
     for many in (False, True):
         group = [one for one in landscapes if (one.curves is not None) == many]  # with curves: measured

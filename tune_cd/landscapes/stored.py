@@ -32,11 +32,11 @@ def check_stored(
             said, now = json.loads(row.config), _config(landscape, how)
             differing = {name: said.get(name) for name in now if said.get(name) != now[name]}
             if differing:
-                raise ValueError(
-                    f"{folder} has {row.search} of seed {row.search_seed} in study {row.study} with {differing}, which "
-                    "never changes; "
-                    f"now { ({name: now[name] for name in differing}) }: another folder is required"
+                held = (
+                    f"{row.search} of seed {row.search_seed} in study {row.study} with {differing}, which never changes"
                 )
+                asked = {name: now[name] for name in differing}
+                raise ValueError(f"{folder} has {held}; now {asked}: another folder is required")
 
 
 def store(
@@ -61,12 +61,9 @@ def study_of(landscape: Landscape) -> str:
 
 def _config(landscape: Landscape, how: Mapping) -> dict:
     return {
-        "landscape": landscape.name,
-        "noise": landscape.noise,
-        "durations": landscape.durations,
-        "failures": landscape.failures,
-        **how,
-    }
+        "landscape": landscape.name, "noise": landscape.noise, "durations": landscape.durations,
+        "failures": landscape.failures, **how,
+    }  # fmt: skip
 
 
 def _row(trajectory: Trajectory, trial: Trial, landscape: Landscape, how: Mapping) -> dict:
@@ -75,23 +72,11 @@ def _row(trajectory: Trajectory, trial: Trial, landscape: Landscape, how: Mappin
     params, choices = split(trial.h, landscape.space)
     search = "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in trajectory.method)
     return {
-        "study": study_of(landscape),
-        "dataset": landscape.name,
-        "search": trajectory.method,
-        "search_seed": trajectory.seed,
-        "trial_id": f"{search}-{trajectory.seed:05d}-{trial.index:04d}",
-        "trial_index": trial.index,
-        "attempt": 0,
-        "direction": trial.direction,
-        "line_position": trial.line_position,
-        "params": params,
-        "choices": choices or None,
+        "study": study_of(landscape), "dataset": landscape.name, "search": trajectory.method,
+        "search_seed": trajectory.seed, "trial_id": f"{search}-{trajectory.seed:05d}-{trial.index:04d}",
+        "trial_index": trial.index, "attempt": 0, "direction": trial.direction, "line_position": trial.line_position,
+        "params": params, "choices": choices or None, "status": trial.status, "metric_name": "M(h)",
         **{name: trial.h.get(name) for name in ("Lambda_p", "Lambda_e", "batch_size")},
-        "status": trial.status,
-        "metric_name": "M(h)",
-        "val_score": trial.value,
-        "test_score": trial.test,
-        "scores": {"reached": trial.reached},
-        "config": json.dumps(config),
-        "software": json.dumps({"numpy": np.__version__}),
-    }
+        "val_score": trial.value, "test_score": trial.test, "scores": {"reached": trial.reached},
+        "config": json.dumps(config), "software": json.dumps({"numpy": np.__version__}),
+    }  # fmt: skip

@@ -11,10 +11,9 @@ import sys
 import warnings
 from pathlib import Path
 
-from tune_cd.report.page import render
 from tune_cd.report.payload import unshown
 from tune_cd.report.words import counted
-from tune_cd.report.writing import content, read
+from tune_cd.report.writing import content, read, render
 from tune_cd.results import publish
 from tune_cd.results.redaction import redact, redacted_output
 

@@ -17,14 +17,7 @@ from tune_cd.analysis.comparison import grouped
 from tune_cd.analysis.curves import OVER
 from tune_cd.analysis.grids import grid_rows, is_grid
 from tune_cd.analysis.recipes import averages_of
-from tune_cd.analysis.scores import (
-    BALANCE,
-    judged_by,
-    per_class,
-    published_of,
-    score_words,
-    weights_of,
-)
+from tune_cd.analysis.scores import BALANCE, judged_by, per_class, published_of, score_words, weights_of
 from tune_cd.report.printed import TABLES, printed, searched
 from tune_cd.results import publish
 
@@ -61,11 +54,11 @@ def write_figures(trials: pd.DataFrame, folder: Path) -> Written:
             with written.attempt(f"{place}figures"):
                 for name, make in made:
                     with written.attempt(f"{place}{name}"):
-                        written.files += _save(make(), folder / place / name)
+                        if (figure := make()) is not None:
+                            written.files += plots.save(figure, folder / place / name)
     for name in TABLES:
         with written.attempt(name):
             for ending, text in printed(name, trials).items():
-                folder.mkdir(parents=True, exist_ok=True)
                 publish(folder / f"{name}.{ending}", text.encode())
                 written.files.append(folder / f"{name}.{ending}")
     return written
@@ -83,14 +76,6 @@ def _places(trials: pd.DataFrame) -> Iterator[tuple[str, Named]]:
 def _folder(words: str) -> str:
     """A folder's name from those of a study or of set-ups."""
     return re.sub(r"[^A-Za-z0-9._=-]+", "-", words).lstrip(".")[:LONGEST]
-
-
-def _save(figure: Figure | None, stem: Path) -> Sequence[Path]:
-    """The written files of a figure."""
-    if figure is None:
-        return []
-    stem.parent.mkdir(parents=True, exist_ok=True)
-    return plots.save(figure, stem)
 
 
 # Figures ------------------------------------------------------------------------------------------------------

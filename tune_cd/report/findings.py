@@ -1,6 +1,5 @@
 """Findings on a study's table as values: the best setting, its gains and their uncertainty. `words` makes sentences."""
 
-import json
 from functools import cached_property
 from math import isfinite
 
@@ -10,12 +9,11 @@ import pandas as pd
 from tune_cd.analysis import best_trial
 from tune_cd.analysis.axes import Axis, axes_of
 from tune_cd.analysis.confirmation import fresh_mean, paired
-from tune_cd.analysis.means import means_over_settings, setting_numbers
+from tune_cd.analysis.means import alike, means_over_settings, setting_numbers
 from tune_cd.analysis.recipes import averages_of, chosen, recipe_of
-from tune_cd.analysis.runs import length_in, runs_of
+from tune_cd.analysis.runs import runs_of
 from tune_cd.analysis.scores import judged_by, parameter_of, searching
-from tune_cd.analysis.tables import ALIKE
-from tune_cd.results.rows import sign_of
+from tune_cd.results.rows import length_in, sign_of
 
 
 class Findings:
@@ -64,7 +62,7 @@ class Findings:
             runs[runs["paused"] & (runs["setting"] == row["setting"])].groupby("run")["val_score"].mean().dropna()
             for row in (self.best, self.first)
         )
-        lengths, whole = best.index.intersection(first.index), length_in(json.loads(self.first["config"]))[1]
+        lengths, whole = best.index.intersection(first.index), length_in(self.first["config"])[1]
         return (lengths.max() / whole, best[lengths.max()], first[lengths.max()]) if len(lengths) else None
 
     @property
@@ -76,11 +74,8 @@ class Findings:
 
     @property
     def alike(self) -> pd.DataFrame:
-        """The settings within ALIKE of the best, above or below; no rows if there is no best."""
-        if self.best is None:
-            return self.means[:0]
-        score = self.best["val_score"]
-        return self.means[(self.means["val_score"] - score).abs() <= ALIKE * abs(score)]
+        """The settings `alike` to the best; no rows if there is no best."""
+        return self.means[:0] if self.best is None else alike(self.means, self.best)
 
     @property
     def noise(self) -> tuple[float, int]:

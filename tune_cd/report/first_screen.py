@@ -13,12 +13,11 @@ import pandas as pd
 from tune_cd import balance
 from tune_cd.analysis.confirmation import Mean, by_seed, mean_of
 from tune_cd.analysis.recipes import Recipe
-from tune_cd.analysis.runs import length_in
 from tune_cd.analysis.scores import SPLITS, maps_of, optimizer_of, per_class, score_words, searching, weights_of
 from tune_cd.report.findings import Findings, is_known
 from tune_cd.report.numbers import plain_axis
 from tune_cd.report.words import counted, recipe_words, setting, tuned, values_in
-from tune_cd.results.rows import sign_of
+from tune_cd.results.rows import length_in, reached_in, sign_of
 from tune_cd.search.category import value_in
 
 SHARES_OF_ONE = ("precision_at_1", "accuracy")
@@ -128,12 +127,8 @@ def shares_of(trials: pd.DataFrame) -> np.ndarray:
     Completed ones count as whole. The configuration says the whole length: in images, or of a user's own trainings as
     `full_length`, a score and its amount.
     """
-    lengths = {text: length_in(json.loads(text)) for text in trials["config"].unique()}
-    images = trials["images_seen"].astype(float).to_numpy(dtype=float, na_value=np.nan)
-    reached = [
-        (seen if lengths[config][0] is None else scores.get(lengths[config][0], np.nan)) / lengths[config][1]
-        for config, seen, scores in zip(trials["config"], images, maps_of(trials, "scores"))
-    ]
+    rows = trials[["config", "images_seen", "scores"]].to_dict("records")
+    reached = [reached_in(row, name) / whole for row in rows for name, whole in [length_in(row["config"])]]
     return np.where(trials["status"] == "completed", 1.0, np.clip(reached, 0, 1))
 
 
@@ -220,8 +215,7 @@ def _in_a_loop(found: Findings, known: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _as_a_config(known: Mapping[str, Any]) -> dict[str, str]:
-    """The configuration, nested as it was searched, with whole numbers as int and a category's text as what it stands
-    for, such as True."""
+    """The configuration, nested as it was searched; whole numbers are int, a category's text what it stands for."""
     nested: dict[str, Any] = {}
     for name, value in known.items():
         *above, own = name.split("/")

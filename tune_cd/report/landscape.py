@@ -67,15 +67,11 @@ def _param(axis: Axis, at: np.ndarray, trials: pd.DataFrame, found: Findings) ->
     values, least = axis.values_of(trials), float(np.nanmin(at))
     below = [[least, "≤ 0"]] if axis.scale == "log" and least < 0 else []
     return {
-        "name": axis.name,
-        "label": letters(axis.name),
-        "scale": axis.scale,
-        "ticks": below + ticks_of(axis),
-        "near": _near(axis, at, found),
-        "at": numbers(at, 4),
+        "name": axis.name, "label": letters(axis.name), "scale": axis.scale, "ticks": below + ticks_of(axis),
+        "near": _near(axis, at, found), "at": numbers(at, 4),
         "values": values if axis.kind == "category" else numbers(values),
         "order": list(axis.values) if axis.kind == "category" else None,
-    }
+    }  # fmt: skip
 
 
 def _near(axis: Axis, at: np.ndarray, found: Findings) -> dict[str, Any] | None:
@@ -103,8 +99,7 @@ def _importance(fitted: Response) -> list[list[Any]]:
 
 
 def _first_axes(varied: Sequence[Axis], important: Sequence[Sequence[Any]], trials: pd.DataFrame) -> list[int]:
-    """The pair of parameters that is shown first: the first weights, else the numbers that matter most, since a
-    category has shapes as well."""
+    """The pair shown first: the first weights, else the numbers that matter most, since a category has shapes too."""
     labels, weights = [letters(axis.name) for axis in varied], weights_of(trials)
     order = [n for n, axis in enumerate(varied) if axis.name in weights]
     ranked = [labels.index(str(label)) for label, *_ in important] or [*range(len(varied))]

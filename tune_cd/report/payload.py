@@ -10,7 +10,7 @@ import pandas as pd
 
 from tune_cd.analysis import comparable, curves_of
 from tune_cd.analysis.parts import parts_of
-from tune_cd.analysis.runs import length_in, runs_of
+from tune_cd.analysis.runs import runs_of
 from tune_cd.analysis.scores import score_words
 from tune_cd.analysis.tables import cell_text
 from tune_cd.report.findings import Findings, is_known
@@ -19,7 +19,7 @@ from tune_cd.report.landscape import landscape
 from tune_cd.report.numbers import numbers, plain, plain_axis, seconds
 from tune_cd.report.words import GLOSSARY, setting, summarise
 from tune_cd.results.redaction import hide, redact
-from tune_cd.results.rows import DIGEST, SPACE, sign_of
+from tune_cd.results.rows import DIGEST, IMAGES, SPACE, config_of, length_in, sign_of
 
 COLUMNS = ("trial_id", "search", "seed", "trial_index", "images_seen", "train_seconds", "direction", "error")
 STATES = {"completed": "trained to the end", "stopped": "stopped early"}
@@ -146,8 +146,8 @@ def _learning(trials: pd.DataFrame, curves: pd.DataFrame | None) -> dict[str, An
             if len(looks) > 1 and looks["val_score"].notna().any():
                 x, y = numbers(looks["images_seen"]), numbers(looks["val_score"], 5)
                 lines.append({"row": at[name], "x": x, "y": y})
-    own, whole = length_in(json.loads(trials["config"].iloc[0]))
-    across = own or ("images seen" if is_known(whole) else "reports")  # of a user's own trainable without a full_length
+    name, whole = length_in(trials["config"].iloc[0])
+    across = name if name != IMAGES else "images seen" if is_known(whole) else "reports"  # of a user's own trainable
     return _lines(lines, across, score_words(trials, "val_score"))
 
 
@@ -163,7 +163,7 @@ def _curves(trials: pd.DataFrame) -> dict[str, Any]:
 
 def _facts(trials: pd.DataFrame) -> list[list[str]]:
     """The score, how many trials each search asked for, the first one's versions, and the configuration of all."""
-    first, configs = trials.iloc[0], [json.loads(text) for text in trials["config"].unique()]
+    first, configs = trials.iloc[0], [config_of(text) for text in trials["config"].unique()]
     asked = ", ".join(f"{number} {search}" for search, number in trials["search"].value_counts(sort=False).items())
     versions = ", ".join(f"{name} {version}" for name, version in json.loads(first["software"]).items())
     said = {"score": first["metric_name"], "trials": asked, "commit": first["git_commit"], "software": versions}
@@ -178,8 +178,7 @@ def _facts(trials: pd.DataFrame) -> list[list[str]]:
 
 
 def _compared(trials: pd.DataFrame, parts: Sequence[tuple[pd.Index, Findings]]) -> list[dict[str, Any]]:
-    """A table for each task, or own metric, of several studies: the best of each. parts: (rows, findings) of each study
-    and set-up."""
+    """A table for each task, or own metric: the best of each study. parts: (rows, findings) of every entry."""
     shown = trials.loc[[row for index, _ in parts for row in index]]
     tables, named = [], shown["dataset"].notna()
     groups = [(_task(part.problem, part.set_up), part.trials.index) for part in comparable(shown[named])]

@@ -10,9 +10,9 @@ from tune_cd import balance
 from tune_cd.analysis.axes import Axis, written
 from tune_cd.analysis.confirmation import Mean
 from tune_cd.analysis.intervals import student
+from tune_cd.analysis.means import ALIKE
 from tune_cd.analysis.recipes import Recipe
 from tune_cd.analysis.scores import SPLITS, parameter_of
-from tune_cd.analysis.tables import ALIKE
 from tune_cd.balance import WEIGHT
 from tune_cd.report.findings import Findings, is_known
 from tune_cd.results.attempts import to_retry

@@ -1,20 +1,24 @@
-"""From studies in a results folder or an object store to the report."""
+"""From studies in a results folder or an object store to the report's page: one HTML file with its styles, scripts and
+data, which works without a network."""
 
+import html
+import json
+import re
 import shlex
 import warnings
 from collections.abc import Sequence
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from tune_cd import results
-from tune_cd.report.page import render
 from tune_cd.report.payload import payload, unshown
 from tune_cd.results.location import is_uri
 from tune_cd.results.schema import NAME
 from tune_cd.results.store import store_of
-from tune_cd.results.study_files import OPTIONS, REPORT, Networks, file_of, options_of, text_of
+from tune_cd.results.study_files import OPTIONS, REPORT, best_networks, file_of, options_of, text_of
 
 STUDIES = 20  # largest number of studies whose learning curves are read
 
@@ -22,8 +26,7 @@ STUDIES = 20  # largest number of studies whose learning curves are read
 def read(place: Path | str, studies: Sequence[str] | None) -> pd.DataFrame:
     """The studies' trials from a results folder, an object store or one Parquet file; None: all studies.
 
-    Raises ValueError, listing the known studies, for a study without a row, unless it has just begun; and
-    FileNotFoundError if there are no results.
+    Raises ValueError naming the known ones for a study without a row that has not just begun, and FileNotFoundError.
     """
     one_file = is_file(place)
     if studies is not None and len(studies) == 1 and not one_file:
@@ -58,11 +61,11 @@ def content(place: Path | str, studies: Sequence[str] | None = None) -> dict[str
 
 def _known(place: Path | str, study: str) -> dict[str, Any]:
     """What a study's folder says: its networks, and the command if `tune_cd.run` made it."""
-    store, networks = store_of(place), Networks(place, study).best()
+    store = store_of(place)
     command = shlex.join(["python", "-m", "tune_cd.run", "--results", str(place), "--study", study])
     return {
         "command": command if options_of(store, study) else None,
-        "networks": {search: str(store.where(name)) for search, name in networks.items()},
+        "networks": {search: str(store.where(name)) for search, name in best_networks(store, study).items()},
     }
 
 
@@ -76,3 +79,25 @@ def write_report(place: Path | str, study: str) -> Path | str:
         raise ValueError(reason)
     store.write(file, render(found).encode())
     return store.where(file)
+
+
+def render(payload: dict) -> str:
+    """The whole page: 50 kB, and about a kilobyte a trial.
+
+    payload: the result of `tune_cd.report.payload`. Raises ValueError if it holds a number that is not finite.
+    """
+    text = json.dumps(payload, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    parts = {
+        "title": html.escape(payload["title"]),
+        "css": _template("page.css"),
+        # `<` and Unicode's two line separators are escaped, so that the data cannot end their script element
+        "payload": text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029"),
+        "scripts": _template("charts.js") + _template("page.js"),
+    }
+    # one pass, so that data that look like a placeholder are kept
+    page = re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], _template("page.html"))
+    return re.sub("[\ud800-\udfff]", "\ufffd", page)  # halves of characters, which have no UTF-8
+
+
+def _template(name: str) -> str:
+    return (resources.files("tune_cd.report") / name).read_text(encoding="utf-8")

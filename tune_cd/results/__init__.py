@@ -12,10 +12,10 @@ from tune_cd.results.parquet import ConflictingRow
 from tune_cd.results.reading import read, read_curves, read_file
 from tune_cd.results.schema import CURVES, FAILURE_KINDS, STATUSES, TRIALS, check_name, check_trial
 from tune_cd.results.store import publish
-from tune_cd.results.writing import check_writable, read_trial, write_curve, write_trial
+from tune_cd.results.writing import check_writable, write_curve, write_trial
 
 __all__ = [
     "CURVES", "FAILURE_KINDS", "STATUSES", "TRIALS", "ConflictingRow", "check_location", "check_name", "check_trial",
-    "check_writable", "compact", "publish", "read", "read_curves", "read_file",
-    "read_trial", "trainings", "write_curve", "write_trial",
+    "check_writable", "compact", "publish", "read", "read_curves", "read_file", "trainings", "write_curve",
+    "write_trial",
 ]  # fmt: skip

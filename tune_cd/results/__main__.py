@@ -37,8 +37,7 @@ NO_SCORE: Mapping[Any, Any] = {"val_score": None, "test_score": None, "metric_na
 
 @redacted_output()
 def main(argv: list[str] | None = None) -> int:
-    """Run one command; returns the exit status: 0, 1 if `compact` names a file or `clean` is answered no, 2 for bad
-    input."""
+    """Run one command; returns the exit status: 1 if `compact` names a file or `clean` is answered no, 2: bad input."""
     options = _parser().parse_args(argv)
     with warnings.catch_warnings():
         warnings.simplefilter("always")

@@ -6,7 +6,7 @@ latest attempt's counts. Of several curves the latest attempt's counts.
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from math import inf
 from typing import Any
 
@@ -23,14 +23,10 @@ def is_final(row: Mapping[str, Any]) -> bool:
     return row["status"] not in UNFINISHED
 
 
-def current(rows: Iterable[Row]) -> Row:
-    """The row that counts among different rows of one trial; among equally good ones, the first to end."""
-    return min(rows, key=rank)
-
-
 def rank(row: Row) -> tuple[Any, ...]:
-    """The place of a row among those of its trial, the smallest counts. Different rows contradict each other if both
-    are final, and if both are of one attempt: if their ranks agree in the first two numbers."""
+    """The place of a row among those of its trial: the smallest counts, of equally good ones the first to end.
+
+    Different rows contradict each other if both are final or of one attempt: if their ranks agree in two numbers."""
     ended = inf if row["ended_at"] is None else row["ended_at"].timestamp()
     return (0, 0, ended, row["attempt"]) if is_final(row) else (1, -row["attempt"], ended, 0)
 

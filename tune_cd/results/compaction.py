@@ -17,7 +17,7 @@ from secrets import token_hex
 import numpy as np
 import pyarrow as pa
 
-from tune_cd.results.parquet import SCHEMAS, compacted_name, is_compacted, is_visible, serialise_many
+from tune_cd.results.parquet import SCHEMAS, compacted_name, is_compacted, is_visible, serialise
 from tune_cd.results.reading import collect, counting
 from tune_cd.results.redaction import redact
 from tune_cd.results.schema import check_name
@@ -37,8 +37,7 @@ def compact(results: str | Path, study: str | None = None, *, driver: bool = Fal
     sentence about each of them is returned. Plain Parquet readers may see rows twice meanwhile.
 
     A study whose driver is at work is left out and named. driver: whether the caller is that driver.
-    Raises FileNotFoundError if there are no results, ValueError for a study's name that is not allowed, OSError if the
-    store fails.
+    Raises FileNotFoundError if there are no results, ValueError for a name that is not allowed, OSError of the store.
     """
     store = store_of(results)
     store.require()
@@ -85,7 +84,7 @@ def _compact(store: Store, kind: str, study: str) -> list[str]:
     merged = rows.table.filter(pa.array(counts & agree))
     if not merged.num_rows:
         return left
-    data = serialise_many(merged.sort_by([(name, "ascending") for name in ORDER[kind]]))
+    data = serialise(merged.sort_by([(name, "ascending") for name in ORDER[kind]]), many=True)
     name, old = compacted_name(kind, study, data), {*rows.files} - contradict
     if old == {name}:
         return left

@@ -22,7 +22,7 @@ from tune_cd.results.redaction import redact
 from tune_cd.results.rows import ASKED, trial_name
 from tune_cd.results.schema import Row
 from tune_cd.results.store import Store, address_of, store_of
-from tune_cd.results.writing import read_curve, write
+from tune_cd.results.writing import read_curve, write_trial
 
 RUN = (*ASKED, "search", "status", "started_at", "ended_at")  # tell the run of a training from others
 
@@ -53,8 +53,7 @@ def folders(results: str | Path) -> list[Path]:
 
 
 def merge(results: str | Path) -> None:
-    """Move the rows that wait, each with its curve, and complete the compactions that broke off. Called where results
-    are opened for writing.
+    """Where results are opened for writing: move the rows that wait, with their curves, and complete compactions.
 
     A row is removed from its folder after it was written, so a merge that is interrupted loses none. A row that the
     results do not take stays, and a warning names its file.
@@ -87,13 +86,13 @@ def _move(place: Store, name: str, row: Row, results: str | Path) -> bool:
     curve = read_curve(place, study, trial_id, attempt)
     try:
         try:
-            write(results, row, curve)
+            write_trial(results, row, curve)
         except ConflictingRow:
             its, others = [row[field] for field in RUN], rows_in(results, study)
             if all(its != [other[field] for field in RUN] for other in others):
                 number = 1 + max(other["trial_index"] for other in others)
                 named = {"trial_id": trial_name(row["search"], number), "attempt": 0}
-                write(results, row | named | {"trial_index": number}, [point | named for point in curve])
+                write_trial(results, row | named | {"trial_index": number}, [point | named for point in curve])
     except (ValueError, Unusable) as problem:
         log.warning("%s is left there: %s", place.where(name), redact(str(problem)))
         return False

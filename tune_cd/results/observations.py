@@ -1,6 +1,5 @@
 """Observations for a search that continues, from rows of the table: one `Training` for each configuration."""
 
-import json
 import warnings
 from collections.abc import Collection, Hashable, Iterable, Mapping
 from dataclasses import replace
@@ -9,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from tune_cd.results.rows import FULL_LENGTH, finite, runs_in, searched_in, sign_of, told_in
+from tune_cd.results.rows import finite, length_in, reached_in, runs_in, searched_in, sign_of, told_in
 from tune_cd.search.category import text_of
 from tune_cd.search.protocol import ROUNDING
 from tune_cd.search.space import Configuration
@@ -38,16 +37,16 @@ def trainings(
     for place, row in trials.sort_values(["study", "search", "trial_index"]).to_dict("index").items():
         h, sign = searched_in(row), sign_of(row.get("mode"))
         config = row.get("config", "{}")
-        told = told_in(config) if full_length else []
-        own = _full_length_of(config, full_length[0]) if full_length else None
-        # share -> the score of the last run that ended there; [] if it failed
-        values = {min(1.0, length / full_length[1]): [sign * value] for length, value in told} if full_length else {}
-        for run in [*({"status": "stopped", "scores": {}} | run for run in runs_in(config)), row]:
-            if told and run["status"] == "stopped":
-                continue
-            share = _share(run, full_length, own)
-            if (run is row and place in again) or (run is not row and _length(run, full_length) is None):
-                continue
+        values: dict[float, list[float]] = {}  # share -> the score of the last run that ended there; [] if it failed
+        runs: list[dict[Any, Any]] = []
+        if full_length is not None:
+            values = {min(1.0, length / full_length[1]): [sign * value] for length, value in told_in(config)}
+            earlier = [{"status": "stopped", "scores": {}} | run for run in runs_in(config)] if not values else []
+            runs = [run for run in earlier if reached_in(run, full_length[0]) > 0]
+        if place not in again and not (values and row["status"] == "stopped"):
+            runs.append(row)
+        for run in runs:
+            share = _share(run, config, full_length)
             if share is None:
                 unknown.append(h)
                 continue
@@ -79,30 +78,14 @@ def _first(h: Configuration, row: Mapping[str, Any]) -> Training:
     return Training(h, origin=origin, trial_index=int(row["trial_index"]))
 
 
-def _length(run: Mapping[str, Any], full_length: tuple[str, float] | None) -> float | None:
-    """How far a run was trained, in the unit of full_length; None: unknown."""
+def _share(run: Mapping[str, Any], config: str, full_length: tuple[str, float] | None) -> float | None:
+    """The share of a whole training at which a run of a trial of this config ended; None: stopped, not known where."""
+    stopped = run["status"] == "stopped"
     if full_length is None:
-        return None
-    seen = run["images_seen"] if full_length[0] == "images_seen" else run["scores"].get(full_length[0])
-    return None if pd.isna(seen) or seen <= 0 else float(seen)
-
-
-def _full_length_of(config: str, name: str) -> float | None:
-    """The length `name` of a whole training by a row's own config; None: it does not say."""
-    said = json.loads(config)
-    match said.get(FULL_LENGTH):
-        case [own_name, own] if own_name == name:
-            return finite(own)
-    return finite(said.get(name)) if name == "images_seen" else None  # of our own set-ups
-
-
-def _share(run: Mapping[str, Any], full_length: tuple[str, float] | None, own: float | None) -> float | None:
-    """The share of a whole training at which a run ended; None: it was stopped, nobody knows where. own: see
-    `_full_length_of`."""
-    length = own if own and run["status"] == "completed" else _length(run, full_length)
-    if full_length is not None and length is not None:
-        share = length / full_length[1]
+        return UNKNOWN_SHARE if stopped else 1.0
+    (name, whole), (own_name, own) = full_length, length_in(config)
+    length = own if run["status"] == "completed" and own_name == name and own > 0 else reached_in(run, name)
+    if length > 0:
+        share = length / whole
         return 1.0 if share >= 1 - ROUNDING else share
-    if run["status"] == "stopped":
-        return UNKNOWN_SHARE if full_length is None else None
-    return 1.0
+    return None if stopped else 1.0

@@ -2,8 +2,6 @@
 
 import hashlib
 import re
-from collections.abc import Sequence
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -48,28 +46,16 @@ def digest(data: bytes | pa.Buffer) -> str:
     return hashlib.sha256(data).hexdigest()[:16]
 
 
-def table_of(rows: Sequence[Row], schema: pa.Schema) -> pa.Table:
-    """Convert rows to a table; the inverse of `rows_of`."""
-    return pa.Table.from_pylist(rows, schema)
-
-
 def rows_of(table: pa.Table) -> list[Row]:
-    """Convert a table to rows in Python's types, maps as dicts."""
+    """Convert a table to rows in Python's types, maps as dicts; the inverse of `pa.Table.from_pylist`."""
     return list(table.to_pylist(maps_as_pydicts="lossy"))
 
 
-def serialise(rows: Sequence[Row], schema: pa.Schema) -> pa.Buffer:
-    """The file of one trial, without dictionaries and statistics, which make a one-row file 30 % larger."""
-    return _bytes_of(table_of(rows, schema), use_dictionary=False, write_statistics=False)
-
-
-def serialise_many(table: pa.Table) -> pa.Buffer:
-    """The file of many trials."""
-    return _bytes_of(table, write_statistics=["trial_id"], compression="zstd")
-
-
-def _bytes_of(table: pa.Table, **options: Any) -> pa.Buffer:
+def serialise(table: pa.Table, many: bool = False) -> pa.Buffer:
+    """The file of one trial, or of many. A single row is 30 % larger with dictionaries and statistics."""
     buffer = pa.BufferOutputStream()
+    of_many = {"write_statistics": ["trial_id"], "compression": "zstd"}
+    options = of_many if many else {"use_dictionary": False, "write_statistics": False}
     pq.write_table(table, buffer, write_page_checksum=True, **options)
     return buffer.getvalue()
 
@@ -92,8 +78,7 @@ def parsed(data: bytes, kind: str, where: str) -> pa.Table:
 
 
 def load(store: Store, name: str) -> pa.Table:
-    """Read a file. Raises Unusable, also where it lies in another study's folder, FileNotFoundError if it is gone,
-    OSError if the store fails."""
+    """Read a file. Raises Unusable, also where it lies in another study's folder, and OSError of the store."""
     kind, study, _ = name.split("/")
     table = parsed(store.read(name), kind, str(store.where(name)))
     if (other := table["study"][0].as_py()) != study:

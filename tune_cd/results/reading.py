@@ -92,19 +92,17 @@ class Rows:
     table: pa.Table
     files: list[str]  # [n rows]: the file of each row
     problems: dict[str, str] = field(default_factory=dict)  # file that is left out -> a sentence that names its fault
-    gone: bool = False  # whether a listed file was not there
 
 
 def collect(store: Store, kind: str, study: str | None, missing: bool = False) -> Rows:
-    """Read all files of a table, or of one study in it. Raises FileNotFoundError if there is no such store, unless it
-    may be missing.
+    """Read all files of a table, or of one study in it. Raises FileNotFoundError without a store, unless `missing`.
 
     `compact` writes the new file before it removes the old ones, so a row is always in one of them, but a listing can
     miss both. So the listing is repeated until it has no new files (or, beside constant writers, PASSES times), but
     where it shows one moment (`at_once`) and each of its files was there. `counting` removes rows read twice.
     """
     folder, seen = kind if study is None else f"{kind}/{check_name(study)}", set[str]()
-    parts = [Rows(SCHEMAS[kind].empty_table(), [])]
+    tables, files, problems = [SCHEMAS[kind].empty_table()], list[str](), dict[str, str]()
     with ThreadPoolExecutor(store.readers) as pool:
         for turn in range(PASSES):
             listed = [name for name in store.listing(folder, recursive=True) if is_visible(name)]
@@ -112,29 +110,28 @@ def collect(store: Store, kind: str, study: str | None, missing: bool = False) -
             if not (turn or listed or missing):
                 store.require()
             size = max(1, min(TOGETHER, -(-len(new) // store.readers)))
-            loaded = [*pool.map(partial(_load, store), (new[at : at + size] for at in range(0, len(new), size)))]
+            for part in pool.map(partial(_load, store, kind), (new[n : n + size] for n in range(0, len(new), size))):
+                tables.append(part.table)
+                files += part.files
+                problems |= part.problems
             seen.update(new)
-            parts += loaded
-            if not new or (len(listed) < store.at_once and not any(part.gone for part in loaded)):
+            if not new or (len(listed) < store.at_once and seen == {*files, *problems}):
                 break
-    files = [file for part in parts for file in part.files]
-    problems = {file: said for part in parts for file, said in part.problems.items()}
-    return Rows(pa.concat_tables(part.table for part in parts).combine_chunks(), files, problems)
+    return Rows(pa.concat_tables(tables).combine_chunks(), files, problems)
 
 
-def _load(store: Store, names: list[str]) -> Rows:
+def _load(store: Store, kind: str, names: list[str]) -> Rows:
     """The rows of files, without those that another process has removed."""
-    tables, files, problems, gone = list[pa.Table](), list[str](), dict[str, str](), False
+    tables, files, problems = [SCHEMAS[kind].empty_table()], list[str](), dict[str, str]()
     for name in names:
         try:
             tables.append(load(store, name))
             files += [name] * tables[-1].num_rows
         except FileNotFoundError:
-            gone = True
+            pass
         except OSError as reason:
             problems[name] = str(reason)
-    schema = SCHEMAS[names[0].split("/")[0]]
-    return Rows(pa.concat_tables([schema.empty_table(), *tables]).combine_chunks(), files, problems, gone)
+    return Rows(pa.concat_tables(tables).combine_chunks(), files, problems)
 
 
 def counting(kind: str, rows: Rows) -> tuple[npt.NDArray[np.bool_], list[tuple[str, str]]]:
@@ -164,10 +161,9 @@ def _read(results: str | Path, kind: str, study: str | None, order: list[str]) -
     store = store_of(results)
     rows = collect(store, kind, study)
     kept, conflicts = counting(kind, rows)
-    for problem in rows.problems.values():
-        warnings.warn(redact(f"{problem}; it is left out"), stacklevel=3)
-    for chosen, other in conflicts:
-        said = f"{store.where(chosen)} contradicts {store.where(other)}; the latter is left out"
-        warnings.warn(said, stacklevel=3)
+    said = [f"{problem}; it is left out" for problem in rows.problems.values()]
+    said += [f"{store.where(one)} contradicts {store.where(other)}; the latter is left out" for one, other in conflicts]
+    for sentence in said:
+        warnings.warn(redact(sentence), stacklevel=3)
     table = rows.table if kept.all() else rows.table.filter(pa.array(kept))
     return frame(table, SCHEMAS[kind]).sort_values(order, ignore_index=True)

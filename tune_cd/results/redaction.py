@@ -50,15 +50,34 @@ def redact(text: str) -> str:
 
 
 def hide(value: Any, longest: float = LONGEST) -> Any:
-    """A copy of a value in JSON's types, in which HIDDEN stands for each text below a secret's name, and other texts
-    are redacted.
+    """A copy of a value in JSON's types: HIDDEN stands for each text below a secret's name, other texts are redacted.
 
     Truth values, null and empty texts stay, and numbers below other names than a password's. Numbers and truth values
-    of numpy, arrays and tensors become JSON's numbers and lists, other objects their text. JSON has neither NaN nor
-    infinity: these are the texts "nan" and "inf", and an integer beyond 64 bits is text too. A list, array or object of
-    more than `longest` values is its text.
+    of numpy, arrays and tensors become JSON's numbers and lists. What JSON does not have is text: NaN and infinity, an
+    integer beyond 64 bits, any other object, and a list, array or object of more than `longest` values.
     """
-    return _hide(value, "", _environment(), 0, longest)
+    environment = _environment()
+
+    def hidden(value: Any, secret: str = "", level: int = 0) -> Any:
+        """secret: the secret's name that the value stands below, or "". level: how many lists and objects hold it."""
+        if value is None or isinstance(value, bool):
+            return value
+        if isinstance(value, Real):
+            return HIDDEN if _OF_DIGITS.search(secret.lower()) else _number(value)
+        if hasattr(value, "tolist") and prod(getattr(value, "shape", ())) <= longest:  # of numpy, torch and pandas
+            return hidden(value.tolist(), secret, level)
+        if isinstance(value, Mapping) and level < DEEPEST and len(value) <= longest:
+            named = ((_text(name), inner) for name, inner in value.items())
+            return {
+                _redact(name, environment): hidden(inner, name if names_secret(name) else secret, level + 1)
+                for name, inner in named
+            }
+        if isinstance(value, (list, tuple)) and level < DEEPEST and len(value) <= longest:
+            return [hidden(item, secret, level + 1) for item in value]
+        text = _text(value)
+        return HIDDEN if secret and text else _redact(text, environment)
+
+    return hidden(value)
 
 
 @lru_cache(maxsize=4096)
@@ -66,26 +85,6 @@ def names_secret(name: str) -> bool:
     """Whether a parameter, field or variable of this name may hold a secret."""
     words = "_".join(_WORDS.findall(name)).lower()
     return _SECRET.search(words) is not None and _PIECE.search(words) is None
-
-
-def _hide(value: Any, secret: str, environment: re.Pattern[str] | None, level: int, longest: float) -> Any:
-    """secret: the secret's name that the value stands below, or "". level: how many lists and objects hold it."""
-    if value is None or isinstance(value, bool):
-        return value
-    if isinstance(value, Real):
-        return HIDDEN if _OF_DIGITS.search(secret.lower()) else _number(value)
-    if hasattr(value, "tolist") and prod(getattr(value, "shape", ())) <= longest:  # of numpy, torch and pandas
-        return _hide(value.tolist(), secret, environment, level, longest)
-    if isinstance(value, (Mapping, list, tuple)) and level < DEEPEST and len(value) <= longest:
-        below = (environment, level + 1, longest)
-        if not isinstance(value, Mapping):
-            return [_hide(item, secret, *below) for item in value]
-        return {
-            _redact(name, environment): _hide(inner, name if names_secret(name) else secret, *below)
-            for name, inner in ((_text(name), inner) for name, inner in value.items())
-        }
-    text = _text(value)
-    return HIDDEN if secret and text else _redact(text, environment)
 
 
 def _number(value: Real) -> int | float | str:
@@ -124,8 +123,7 @@ def as_json(fields: Mapping[Any, Any]) -> str:
 
 
 def json_of(text: str | bytes) -> Any:
-    """Parse strict JSON. Raises ValueError for anything else: also for NaN, and for lists nested so deep that Python
-    gives up."""
+    """Parse strict JSON. Raises ValueError for anything else, also for NaN and for lists nested too deep for Python."""
     try:
         return json.loads(text, parse_constant=_refuse)
     except RecursionError:

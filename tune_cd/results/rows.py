@@ -8,12 +8,14 @@ import subprocess
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, lru_cache
 from importlib import metadata
-from math import isfinite
+from math import isfinite, nan
 from numbers import Integral
 from pathlib import Path
 from typing import Any
+
+import pandas as pd
 
 from tune_cd.results.redaction import as_json
 from tune_cd.results.schema import CUT, Row
@@ -25,6 +27,9 @@ RUNS = "runs"
 """Key of a row's config for the list of earlier runs of a trial that paused, in order of time. Each run has
 images_seen, val_score, scores, started_at, ended_at, hostname and device."""
 
+IMAGES = "images_seen"
+"""The column that has the length of our own trainings, and the key of a row's config for that of a whole one."""
+
 ASKED = ("params", "choices", "seed")
 """What identifies a training in its study, besides the search that asked for it."""
 
@@ -32,9 +37,8 @@ OF_A_RUN = ("images_seen", "val_score", "started_at", "ended_at", "hostname", "d
 
 SPACE, FULL_LENGTH, LENGTHS, TOLD, DRAWN = "space", "full_length", "lengths", "told", "drawn"
 """Keys of a row's config: the searched space, `Space.to_json`; of a user's own trainable also the key and value of a
-whole training's length, the shares of it at which trainings pause, what the search was told of this one so far:
-[[length, value], ...], also of lengths that it passed without a pause; and the names of the entries that a function of
-`param_space` gave to this trial."""
+whole training's length, the shares of it at which trainings pause, what the search was told of this one: [[length,
+value], ...], also of lengths passed without a pause; and the names of what a function of `param_space` gave to it."""
 
 DIGEST = "digest"
 """Key of a row's config for the fields that had an effect on the training, and their values in effect. Rows that agree
@@ -52,24 +56,46 @@ def with_own(config: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, A
     return {f"{name} (own)" if name in known else name: value for name, value in config.items()} | dict(known)
 
 
+@lru_cache(maxsize=1 << 12)
+def config_of(text: str) -> Mapping[str, Any]:
+    """A row's config, parsed once for all who ask; nobody changes it."""
+    return dict(json.loads(text))
+
+
 def runs_in(config: str) -> list[dict[str, Any]]:
     """The earlier runs that a row's config lists; [] without any, also where a user's own key has that name."""
-    runs = json.loads(config).get(RUNS)
+    runs = config_of(config).get(RUNS, [])
     ours = isinstance(runs, list) and all(isinstance(run, dict) and {*OF_A_RUN} <= {*run} for run in runs)
     return list(runs) if ours else []
 
 
 def told_in(config: str) -> list[tuple[float, float]]:
     """(length, value) of what a row's config lists as told; [] without any, also where a user's key has that name."""
-    told = json.loads(config).get(TOLD)
+    told = config_of(config).get(TOLD, [])
     ours = isinstance(told, list) and all(isinstance(one, list) and len(one) == 2 for one in told)
     pairs = [(finite(length), finite(value)) for length, value in told] if ours else []
     return [(length, value) for length, value in pairs if length and value is not None]
 
 
+def length_in(config: str) -> tuple[str, float]:
+    """(IMAGES or the name of a length in a run's scores; that of a full training, NaN if a config has none)."""
+    said = config_of(config)
+    own, images = said.get(FULL_LENGTH), said.get(IMAGES)
+    if isinstance(own, list) and len(own) == 2 and (whole := finite(own[1])) and whole > 0:
+        return str(own[0]), whole
+    return IMAGES, float(images) if type(images) is int and images > 0 else nan
+
+
+def reached_in(run: Mapping[Any, Any], name: str) -> float:
+    """How far a run was trained, in the unit of the length `name`; NaN if it does not say."""
+    reached = run[IMAGES] if name == IMAGES else None
+    reached = dict(run["scores"]).get(name) if pd.isna(reached) else reached
+    return nan if pd.isna(reached) else float(reached)
+
+
 def simulated_end(config: str) -> float | None:
     """When a replayed trial ended, see SIMULATED_END; None of other rows."""
-    return number_of(json.loads(config).get(SIMULATED_END))
+    return number_of(config_of(config).get(SIMULATED_END))
 
 
 def earlier_runs(stored: Mapping[str, Any] | None) -> list[dict[str, Any]]:
@@ -91,14 +117,13 @@ def earlier_runs(stored: Mapping[str, Any] | None) -> list[dict[str, Any]]:
 def next_run(row: Row, stored: Mapping[str, Any] | None) -> Row:
     """The row of a trial's next run, whose config lists the runs before. stored: the row that it supersedes.
 
-    A failed row keeps what the stored configuration says and its own does not: of a lost training only the suggestion
-    is known.
+    A failed row keeps what only the stored configuration says: of a lost training the suggestion alone is known.
     """
-    own, runs = json.loads(row["config"]), earlier_runs(stored)
+    runs = earlier_runs(stored)
     if stored is None or not runs or runs_in(row["config"]):
         return row
-    held = json.loads(stored["config"]) if row["status"] == "failed" else {}
-    return row | {"config": as_json({**held, **own, RUNS: runs})}
+    held = config_of(stored["config"]) if row["status"] == "failed" else {}
+    return row | {"config": as_json({**held, **config_of(row["config"]), RUNS: runs})}
 
 
 def trial_row(
@@ -117,8 +142,7 @@ def trial_row(
     config: the whole configuration; the row's Lambda_p, Lambda_e and batch_size are read from it.
     outcome: status, scores, terms, error and failure_kind, images_seen, train_seconds.
     machine: place and time: started_at, hostname (default: this machine), device, gpus.
-    constants: fields that the study's rows share; they override all others. git_commit: by default the commit of the
-    working directory.
+    constants: fields that the study's rows share, over all others. git_commit: by default the working directory's.
     """
     size = config.get("batch_size")
     return {

@@ -26,17 +26,15 @@ FORMAT_VERSION = 4
 """Format version, stored in every file. Raise it when a field is added, removed or changes its type or meaning."""
 
 STATUSES = ("completed", "diverged", "failed", "stopped")
-"""Ends of a trial. stopped: ended before its full length, by a scheduler or by a search that trains short first; its
-scores are censored, and it may go on."""
+"""Ends of a trial. stopped: before its full length, by a scheduler or a search that trains short; it may go on."""
 
 CUT = "cut: the experiment ended before the trial"
 """The error of a stopped trial that no scheduler stopped: Ctrl-C or a time budget did, and it is run again."""
 
 LOST = "lost"
 FAILURE_KINDS = ("error", "out_of_memory", "timeout", LOST)
-"""Reasons for failed trials. error: the training raised an error, or gave no score. out_of_memory: the GPU's memory was
-too small. timeout: the training took too long. lost: its process, node or store failed; the trial is run again, since
-this says nothing about its configuration."""
+"""Reasons for failed trials. error: the training raised one, or gave no score. out_of_memory: of the GPU. timeout: it
+took too long. lost: with its process, node or store, which says nothing of its configuration: it is run again."""
 BEGINNINGS = {"lost: ": LOST, "out of memory: ": "out_of_memory", "timeout: ": "timeout"}  # of an error -> its kind
 
 DECAY = "-decay"
@@ -256,5 +254,4 @@ _COLUMNS = {
     }
     for schema in (TRIALS, CURVES)
 }
-"""Of each table, name -> (whether it is required, what is allowed, to plain Python); asking Arrow's schema each time
-takes most of a check."""
+"""Of each table, name -> (whether it is required, what is allowed, to plain Python): Arrow's schema is slow to ask."""

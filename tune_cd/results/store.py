@@ -19,8 +19,7 @@ GCS_SECONDS = "60"  # time limit of a request's retries, unless the URI sets one
 class Store:
     """A folder of a local or mounted file system, or a prefix of an object store. location: a checked one.
 
-    An object store itself writes objects whole or not at all, and is contacted only for the region of an S3 bucket, if
-    that is not configured.
+    An object store writes objects whole or not at all. It is contacted here only for an S3 region not configured.
     """
 
     def __init__(self, location: Path | str):
@@ -143,8 +142,7 @@ def _endpoint() -> str | None:
 def publish(path: Path, data: bytes | pa.Buffer, new: bool = False) -> None:
     """Write a local file atomically: readers see the old file or the new one, also after a crash.
 
-    new: raise FileExistsError if the file exists, whoever made it, and leave it unchanged. Without hard links the check
-    comes a moment before the rename.
+    new: raise FileExistsError if the file exists. Without hard links the check comes a moment before the rename.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{token_hex(8)}")

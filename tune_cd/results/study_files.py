@@ -12,7 +12,6 @@ import re
 import shutil
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
 from hashlib import sha256
 from math import inf
 from pathlib import Path
@@ -96,32 +95,26 @@ def tune_prefix(results: str | Path, study: str) -> str:
     return f"{study}-{sha256(os.fsencode(address_of(results))).hexdigest()[:8]}-"
 
 
-@dataclass(frozen=True)
-class Networks:
-    """The networks of one study. results: a folder or an object store's URI."""
+def keep_network(store: Store, study: str, search: str, trial: str, score: float, network: Callable[[], bytes]) -> None:
+    """Store a network and remove worse ones, unless the search has a better one. Raises OSError if that fails."""
+    name = file_of(study, f"{NETWORKS}/{search}~{score:.{DIGITS}f}~{trial}.pt")
+    if _ranked(store, study, name)[search][0] != name:
+        return
+    store.write(name, network())
+    for worse in _ranked(store, study).get(search, [])[1:]:  # a better one may have come, and removed this one
+        store.remove(worse)
 
-    results: str | Path
-    study: str
 
-    def keep(self, search: str, trial: str, val_score: float, network: Callable[[], bytes]) -> None:
-        """Store a network and remove worse ones, unless the search has a better one. Raises OSError if that fails."""
-        name = file_of(self.study, f"{NETWORKS}/{search}~{val_score:.{DIGITS}f}~{trial}.pt")
-        store = store_of(self.results)
-        if self._ranked(name)[search][0] != name:
-            return
-        store.write(name, network())
-        for worse in self._ranked().get(search, [])[1:]:  # a better one may have come, and removed this one meanwhile
-            store.remove(worse)
+def best_networks(store: Store, study: str) -> dict[str, str]:
+    """search -> name in the store of its best network."""
+    return {search: names[0] for search, names in _ranked(store, study).items()}
 
-    def best(self) -> dict[str, str]:
-        """search -> name in the store of its best network."""
-        return {search: names[0] for search, names in self._ranked().items()}
 
-    def _ranked(self, *more: str) -> dict[str, list[str]]:
-        """search -> names of the stored networks, and of `more`, by falling score; equal scores by name."""
-        listed = {*more, *store_of(self.results).listing(file_of(self.study, NETWORKS))}
-        found = [match for name in sorted(listed) if (match := NAME.fullmatch(name))]
-        ranked: dict[str, list[str]] = {}
-        for match in sorted(found, key=lambda match: -float(match["score"])):
-            ranked.setdefault(match["search"], []).append(match[0])
-        return ranked
+def _ranked(store: Store, study: str, *more: str) -> dict[str, list[str]]:
+    """search -> names of the stored networks, and of `more`, by falling score; equal scores by name."""
+    listed = {*more, *store.listing(file_of(study, NETWORKS))}
+    found = [match for name in sorted(listed) if (match := NAME.fullmatch(name))]
+    ranked: dict[str, list[str]] = {}
+    for match in sorted(found, key=lambda match: -float(match["score"])):
+        ranked.setdefault(match["search"], []).append(match[0])
+    return ranked

@@ -8,32 +8,58 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
-from tune_cd.results import parquet
-from tune_cd.results.attempts import canonical, current, rank, refusal
+from tune_cd.results.attempts import canonical, rank, refusal
 from tune_cd.results.compaction import compacted, state
 from tune_cd.results.location import check_location
-from tune_cd.results.parquet import ConflictingRow, file_name, is_compacted, load, rows_of
+from tune_cd.results.parquet import ConflictingRow, compacted_name, file_name, is_compacted, load, rows_of, serialise
 from tune_cd.results.reading import rows_in
 from tune_cd.results.redaction import as_json, json_object, redact
 from tune_cd.results.rows import next_run
-from tune_cd.results.schema import CURVES, TRIALS, Row, check_curve, check_name, check_trial
+from tune_cd.results.schema import CURVES, TRIALS, Row, check_curve, check_trial
 from tune_cd.results.store import Store, store_of
 
 
-def write_trial(results: str | Path, row: Mapping[str, Any]) -> Path | str:
+def write_trial(
+    results: str | Path, row: Mapping[str, Any], curve: Sequence[Mapping[str, Any]] = (), *, goes_on: bool = False
+) -> Path | str:
     """Store a trial's row (the fields of `TRIALS`; nullable ones can be left out) and return its file.
 
     Secrets in its config and its error are not stored (`redaction`).
 
     A row is final unless the trial failed or stopped early; only a later attempt supersedes a row that is not final.
     Writing a stored row again does nothing. Raises ConflictingRow for any other rewrite, ValueError for a row that is
-    not allowed (see `schema.check_trial`), OSError if the store refuses. If two runs of one trial end at the same
-    moment, one gets ConflictingRow; in an object store, where lookup and write are two steps, the later row may replace
-    the other instead.
+    not allowed (`schema.check_trial`), OSError if the store refuses. If two runs of one trial end at the same moment,
+    one gets ConflictingRow; in an object store, which is asked and then written, the later row may replace the other.
+
+    curve: rows of `write_curve`, stored first, so that a stored row implies a stored curve. goes_on: the row is that of
+    a trial's next run, and lists the runs before (`rows.next_run`).
     """
-    return write(results, row)
+    given = checked_row(row)
+    try:
+        return _write(results, given, curve, goes_on)
+    except FileExistsError:  # another writer has stored a row since the lookup
+        return _write(results, given, curve, goes_on)
+
+
+def _write(results: str | Path, given: Row, curve: Sequence[Mapping[str, Any]], goes_on: bool) -> Path | str:
+    store, (study, trial_id, attempt) = store_of(results), (given[name] for name in ("study", "trial_id", "attempt"))
+    stored, file = look(store, study, trial_id, attempt)
+    new = next_run(given, stored) if goes_on else given
+    if stored is not None:
+        if canonical(stored) == canonical(new):
+            return store.where(file)
+        if (reason := refusal(stored, new)) is not None:
+            raise ConflictingRow(f"{store.where(file)} {reason}")
+    if curve:
+        write_curve(results, study, trial_id, curve)
+    name = file_name("trials", study, trial_id, attempt)
+    store.write(name, serialise(pa.Table.from_pylist([new], TRIALS)), new=True)
+    if file and not is_compacted(file):  # in between `read` chooses the row that counts
+        store.remove(file)
+    return store.where(name)
 
 
 def write_curve(results: str | Path, study: str, trial_id: str, rows: Sequence[Mapping[str, Any]]) -> Path | str:
@@ -47,43 +73,11 @@ def write_curve(results: str | Path, study: str, trial_id: str, rows: Sequence[M
         raise ValueError(f"the {len(checked)} rows of trial {trial_id!r} must be at least one, and all of one attempt")
     store, attempt = store_of(results), checked[0]["attempt"]
     name = file_name("curves", study, trial_id, attempt)
-    store.write(name, parquet.serialise(checked, CURVES))
+    store.write(name, serialise(pa.Table.from_pylist(checked, CURVES)))
     for earlier in reversed(range(attempt)):  # once written; in between `read_curves` chooses the latest
         if store.remove(file_name("curves", study, trial_id, earlier)):
             break
     return store.where(name)
-
-
-def write(
-    results: str | Path, row: Mapping[str, Any], curve: Sequence[Mapping[str, Any]] = (), goes_on: bool = False
-) -> Path | str:
-    """Store a curve and then its row, so that a stored row implies a stored curve; return the row's file.
-
-    goes_on: the row is that of a trial's next run, and lists the runs before (`rows.next_run`). Raises as the two
-    writers do.
-    """
-    given, store = checked_row(row), store_of(results)
-    study, trial_id, attempt = (given[name] for name in ("study", "trial_id", "attempt"))
-    name = file_name("trials", study, trial_id, attempt)
-    for _ in range(2):
-        stored, file = look(store, study, trial_id, attempt)
-        new = next_run(given, stored) if goes_on else given
-        if stored is not None:
-            if canonical(stored) == canonical(new):
-                return store.where(file)
-            if (reason := refusal(stored, new)) is not None:
-                raise ConflictingRow(f"{store.where(file)} {reason}")
-        if curve:
-            write_curve(results, study, trial_id, curve)
-        try:
-            store.write(name, parquet.serialise([new], TRIALS), new=True)
-        except FileExistsError as there:  # another writer has stored a row since the lookup
-            taken = there
-            continue
-        if file and not is_compacted(file):  # in between `read` chooses the row that counts
-            store.remove(file)
-        return store.where(name)
-    raise taken
 
 
 def write_many(results: str | Path, rows: Iterable[Mapping[str, Any]]) -> None:
@@ -100,8 +94,8 @@ def write_many(results: str | Path, rows: Iterable[Mapping[str, Any]]) -> None:
         if canonical(new) != canonical(held):
             raise ConflictingRow(f"{store.where(f'trials/{study}')} holds another row of {held['trial_id']}")
     if checked:
-        data = parquet.serialise_many(parquet.table_of([checked[trial] for trial in sorted(checked)], TRIALS))
-        store.write(parquet.compacted_name("trials", study, data), data)
+        data = serialise(pa.Table.from_pylist([checked[trial] for trial in sorted(checked)], TRIALS), many=True)
+        store.write(compacted_name("trials", study, data), data)
         state(store, study, done=True)
 
 
@@ -127,22 +121,10 @@ def check_writable(results: str | Path) -> Path | str:
 
 
 def look(store: Store, study: str, trial_id: str, attempt: int) -> tuple[Row | None, str]:
-    """The row of a trial that counts at the end of this attempt, and its file; None and "" where there is none. Raises
-    as `_found`."""
+    """(the row of a trial that counts at the end of this attempt, its file); (None, "") without. Raises as `_found`."""
     found = [(rank(row), file, row) for file, rows in _found(store, "trials", study, trial_id, attempt) for row in rows]
     _, file, row = min(found, key=lambda one: one[:2], default=(None, "", None))
     return row, file
-
-
-def read_trial(results: str | Path, study: str, trial_id: str) -> Row | None:
-    """The row of one trial that counts (see `read`), in Python's types; None if there is none.
-
-    Its attempt is not known, so this reads the study: a writer uses `look`. Raises ValueError for a name that is not
-    allowed, OSError if the store does not answer.
-    """
-    check_name(trial_id)
-    rows = [row for row in rows_in(results, study) if row["trial_id"] == trial_id]
-    return current(rows) if rows else None
 
 
 def read_curve(store: Store, study: str, trial_id: str, attempt: int) -> list[Row]:

@@ -16,7 +16,7 @@ from trainables.trial import PACK, UNSTORED, UnusableData
 from tune_cd.results import ConflictingRow
 from tune_cd.results.rows import finite
 from tune_cd.results.schema import LOST
-from tune_cd.results.writing import write
+from tune_cd.results.writing import write_trial
 from tune_cd.run.portfolio import ORIGIN
 from tune_cd.run.recorder import Recorder
 from tune_cd.run.resources import Resources
@@ -62,7 +62,7 @@ class DriverRows(Listener):
 
 def _write(location: str | Path, row: dict[str, Any], curve: Sequence[Mapping[str, Any]] = ()) -> None:
     with suppress(ConflictingRow):  # that attempt, or a later one, has a row
-        write(location, row, curve, goes_on=True)
+        write_trial(location, row, curve, goes_on=True)
 
 
 class StudyStopper(Listener, Stopper):

@@ -25,8 +25,8 @@ from tune_cd.results.attempts import UNFINISHED, has_ended
 from tune_cd.results.parquet import digest
 from tune_cd.results.rows import DIGEST, SPACE, git_commit, trial_row
 from tune_cd.results.store import store_of
-from tune_cd.results.study_files import CHECKPOINTS, Networks
-from tune_cd.results.writing import look, read_curve, write
+from tune_cd.results.study_files import CHECKPOINTS, keep_network
+from tune_cd.results.writing import look, read_curve
 from tune_cd.run.portfolio import ORIGIN
 from tune_cd.run.resources import Resources
 from tune_cd.run.study import Study
@@ -75,7 +75,7 @@ class Recorder:
         row = self.row(config, _without(vars(outcome), "curve"), machine)
         told = {"row": row, "curve": [{**run, **vars(look)} for look in outcome.curve]}
         try:
-            write(self._results, **told, goes_on=True)
+            results.write_trial(self._results, **told, goes_on=True)
         except results.ConflictingRow as conflict:
             log.warning("%s; what is there stands", conflict)
         except OSError as error:
@@ -113,8 +113,8 @@ class Recorder:
             raise FileNotFoundError("no state of its earlier run is saved")
 
     def keep(self, config: Mapping, val_score: float, network: Callable[[], bytes]) -> None:
-        origin = config[ORIGIN]
-        Networks(self._results, self._study).keep(origin["search"], origin["trial_id"], val_score, network)
+        origin, store = config[ORIGIN], store_of(self._results)
+        keep_network(store, self._study, origin["search"], origin["trial_id"], val_score, network)
 
     def key(self, config: Mapping) -> str:
         """The beginning of the names of a training's checkpoints: a hash of set-up, weights, batch size and seed."""

@@ -16,7 +16,7 @@ from tune_cd.analysis.tables import markdown, memory
 from tune_cd.balance import PUBLISHED
 from tune_cd.report.findings import Findings, is_known
 from tune_cd.report.words import edges, fresh_score, interval, recipe_words, tuned
-from tune_cd.results.study_files import Networks
+from tune_cd.results.study_files import best_networks
 from tune_cd.run.screen import fold
 from tune_cd.run.searches import averages_of
 from tune_cd.run.study import Study
@@ -35,7 +35,7 @@ def summarise(study: Study) -> str:
     ended = ", ".join(f"{number} {status}" for status, number in counts.items())
     lines += ["", f"scores are {scores}{over}", f"{len(table)} training{'s' * (len(table) != 1)}: {ended}"]
     lines = [line if "  " in line else fold(line) for line in lines]
-    network = Networks(study.results, study.name).best().get(study.config.search)
+    network = best_networks(study.store, study.name).get(study.config.search)
     kept = [f"network: {study.store.where(network)}"] if network is not None else []
     if network is not None and replicates > 1:  # another setting may have the best mean
         for params in table["params"][table["trial_id"] + ".pt" == network.rpartition("~")[2]]:

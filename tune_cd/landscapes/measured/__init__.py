@@ -11,7 +11,6 @@ Each is a Parquet file with one row per training. `rows` gives the trainings as 
 """
 
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -19,6 +18,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tune_cd import results
@@ -26,10 +26,8 @@ from tune_cd.analysis.scores import BALANCE
 from tune_cd.balance import PUBLISHED, weights_among
 from tune_cd.landscapes.measured.roles import IN_VIEW as IN_VIEW
 from tune_cd.landscapes.measured.roles import JUDGES as JUDGES
-from tune_cd.landscapes.measured.roles import role_of
 from tune_cd.landscapes.measured.writing import ABOUT, CURVE, HELD_BACK, TRAINED, stored
 from tune_cd.landscapes.measured.writing import write as write
-from tune_cd.results.parquet import table_of
 from tune_cd.results.reading import frame
 from tune_cd.results.rows import finite
 from tune_cd.results.schema import CURVES, TRIALS, check_trial
@@ -93,7 +91,7 @@ class Measured:
     @property
     def role(self) -> str:
         """ "in view": may be looked at while a search is changed; "judge": may not; "": not in the package."""
-        return role_of(self.name)
+        return "in view" if self.name in IN_VIEW else "judge" if self.name in JUDGES else ""
 
     @property
     def looks(self) -> int:
@@ -159,7 +157,7 @@ class Measured:
 
     def rows(self) -> pd.DataFrame:
         """The trainings as `results.read` gives them, one row a training, for `analysis`, `report` and `from_table`."""
-        return frame(table_of([check_trial(row) for row in self._rows()], TRIALS), TRIALS)
+        return frame(pa.Table.from_pylist([check_trial(row) for row in self._rows()], TRIALS), TRIALS)
 
     def store(self, folder: str | Path) -> None:
         """Write the trainings and their curves as a study of a results folder, for reports and figures.
@@ -167,8 +165,8 @@ class Measured:
         Stored rows stay. Raises ConflictingRow where the study has other rows, OSError for the folder.
         """
         rows = self._rows()
-        for row, looks in zip(rows, self._looks()):
-            if looks:
+        for row, training in zip(rows, self.trials.to_dict("records")):
+            if looks := [self._look(training, look) for look in range(len(training["images"]))]:
                 results.write_curve(folder, self.name, row["trial_id"], looks)
         write_many(folder, rows)
         results.compact(folder, self.name)
@@ -220,12 +218,8 @@ class Measured:
         }  # fmt: skip
         return [shared | self._row(index, training) for index, training in enumerate(self.trials.to_dict("records"))]
 
-    def _looks(self) -> Iterator[list[dict[str, Any]]]:
-        """Curve of each training in turn, as rows of the results' table of curves."""
-        for training in self.trials.to_dict("records"):
-            yield [self._look(training, look) for look in range(len(training["images"]))]
-
-    def _look(self, training: dict[str, Any], look: int) -> dict[str, Any]:
+    def _look(self, training: dict[Any, Any], look: int) -> dict[str, Any]:
+        """A row of the results' table of curves."""
         terms = {term: finite(training[stored(term)][look]) for term in self.terms}
         own = {name: value for name, value in terms.items() if name in CURVES.names}
         others = {f"train_{name}": value for name, value in terms.items() if name not in own and value is not None}

@@ -6,10 +6,3 @@ IN_VIEW = ("glyphs-infonce", "glyphs-margin", "omniglot-242-infonce", "omniglot-
 JUDGES = ("glyphs-ssl-margin", "glyphs-ssl-siglip", "omniglot-infonce")
 """No constant of a search is chosen on these, and no search is run on them while it is changed. Each run on one is a
 line of `tests/benchmarks/judged.jsonl`."""
-
-ROLES = {"in view": IN_VIEW, "judge": JUDGES}
-
-
-def role_of(name: str) -> str:
-    """ "in view", "judge", or "" for a landscape that does not come with the package."""
-    return next((role for role, names in ROLES.items() if name in names), "")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tune_cd import results
-from tune_cd.results.attempts import current, is_final, next_attempt
+from tune_cd.results.attempts import is_final, next_attempt, rank
 from tune_cd.results.reading import rows_in
 from tune_cd.results.rows import ASKED, next_run, trial_name
 from tune_cd.results.writing import checked_row
@@ -70,7 +70,7 @@ class RowWriter:
             held = [one for one in self._stored if one["trial_id"] == named["trial_id"]]
             if not held:
                 break
-            stored = current(held)
+            stored = min(held, key=rank)
             if not _is_alike(stored, row):
                 continue
             if _times(stored) == _times(row) or (is_final(stored) and _began(stored) >= self._since):

@@ -5,12 +5,9 @@ from functools import cache
 
 import pytest
 import torch
-from datafiles import photos
 from trainings import DATA, KINDS, SETUP, H, advance_one, begun, finished, outcome_of, told
 
-from trainables import train
 from trainables.training import checkpoint
-from trainables.training.loop import Training
 
 
 def tensors(training):
@@ -55,39 +52,3 @@ def test_the_state_of_another_training_is_refused(tmp_path):
     ):
         with pytest.raises(ValueError, match=f"another training: {said}$"):
             checkpoint.load(other, tmp_path / "training.pt")
-
-
-def test_a_file_that_is_no_whole_state_is_refused_by_name(tmp_path):
-    """Whatever its bytes: test_security.py."""
-    cut, tensor, training = tmp_path / "cut.pt", tmp_path / "tensor.pt", begun()
-    cut.write_bytes(checkpoint.dumps(training)[:-100])
-    torch.save(torch.zeros(3), tensor)
-    for path in (cut, tensor):
-        with pytest.raises(ValueError, match=path.name):
-            checkpoint.load(training, path)
-
-
-def test_the_command_goes_on_from_its_file(tmp_path, capsys, monkeypatch, own_cache):
-    file, judge = tmp_path / "new" / "run.pt", Training.judge
-    command = ["--dataset", "folder", "--data-root", str(photos(tmp_path)), "--batch-size", "8", "--device", "cpu"]
-    command += ["--set", "images_seen=160", "evaluations=2", "--checkpoint", str(file)]
-
-    def said(looks):
-        assert train.main(command) == 0
-        text = capsys.readouterr().out
-        assert text.count("validation r_map") == looks
-        return [line for line in text[text.index("{") :].splitlines() if "seconds" not in line]
-
-    def interrupted(self, *measured):
-        if self.curve:
-            raise KeyboardInterrupt
-        return judge(self, *measured)
-
-    whole = said(looks=2)
-    file.unlink()
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(Training, "judge", interrupted)
-        train.main(command)
-    capsys.readouterr()
-    assert said(looks=1) == whole
-    assert [path.name for path in file.parent.iterdir()] == ["run.pt"]

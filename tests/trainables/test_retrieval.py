@@ -38,14 +38,6 @@ def test_golden_values(ranks_of_hits, ap_top_r, ap_at_r):
     assert scores_per_query(hits, torch.tensor([4])).tolist() == [expected]
 
 
-def test_golden_values_from_embeddings():
-    """On a circle: a finds b then x, b finds a then x, x alone of its class does not ask."""
-    angles = torch.tensor([0.0, 0.2, 0.5], dtype=torch.float64)
-    embeddings = torch.stack([angles.cos(), angles.sin()], dim=1)
-    assert retrieval_scores(embeddings, [0, 0, 1]) == dict.fromkeys(SCORES, 1.0)
-    assert retrieval_scores(embeddings, [0, 1, 0]) == dict.fromkeys(SCORES, 0.0)
-
-
 @settings(max_examples=50, deadline=None, derandomize=True)
 @given(st.lists(st.lists(st.booleans(), min_size=9, max_size=9), min_size=1, max_size=5), st.data())
 def test_scores_per_query_are_the_loops_and_keep_the_identity(rel, data):

@@ -7,11 +7,10 @@ from functools import cache
 import numpy as np
 import pytest
 import torch
-from datafiles import photos
 from PIL import Image
 from trainings import DATA, KINDS, SETUP, SIZE, SSL_DATA, SSL_SETUP, advance_one, begun, finished, outcome_of
 
-from trainables import train, trained
+from trainables import trained
 from trainables.models import networks
 from trainables.models.weights import Standardise
 from trainables.retrieval import retrieval_scores
@@ -157,15 +156,3 @@ def test_what_has_no_best_weights_has_no_file():
     training.diverged = True
     with pytest.raises(ValueError, match="no weights that were best"):
         trained.dumps(training)
-
-
-def test_the_command_saves_the_network(tmp_path, capsys, own_cache):
-    place = photos(tmp_path)
-    small = f"--dataset folder --data-root {place} --batch-size 8 --set images_seen=64 evaluations=2".split()
-    file = tmp_path / "new" / "n.pt"
-    assert train.main([*small, "--save", str(file)]) == 0
-    network = trained.load(file)
-    assert network.data.startswith("folder-mine") and f'"val_score": {network.val_score}' in capsys.readouterr().out
-    left = f"{file}: the training diverged, nothing is written; the file there is of an earlier"
-    assert train.main([*small, "--Lambda_p", "1e30", "--save", str(file)]) == 1
-    assert left in capsys.readouterr().err and trained.load(file).h == network.h

@@ -1,45 +1,20 @@
 """Self-supervision without classes: its scores, what selects, and the commands for few classes and few images."""
 
-import math
 import re
 from dataclasses import replace
 
-import numpy as np
 import pytest
-import torch
 from datafiles import photo, write_folder
-from embedded import seeded
 from trainings import SSL_DATA, SSL_SETUP, finished
 
 from trainables import train
 from trainables.data.resident import DeviceData
-from trainables.metrics.unlabelled import rankme, view_retrieval
 from trainables.training.checks import check_training
 from trainables.training.evaluation import evaluate
 from trainables.training.setup import UNLABELLED
 from trainables.training.setups import find_setup
 
 pytestmark = pytest.mark.usefixtures("own_cache")
-
-
-def test_rankme_is_the_published_formula():
-    z = torch.randn(50, 8, generator=seeded()) * torch.tensor([3, 1, 1, 0.5, 0.1, 0.1, 0.01, 0])
-    values = np.linalg.svd(z.double().numpy(), compute_uv=False)
-    shares = values / values.sum() + 1e-7
-    assert rankme(z).item() == pytest.approx(np.exp(-(shares * np.log(shares)).sum()) / 8, abs=1e-9)
-    assert rankme(100 * z).item() == pytest.approx(rankme(z).item(), abs=1e-7), "whatever the scale"
-    assert rankme(torch.eye(8).repeat(3, 1)).item() == pytest.approx(1, abs=1e-5)
-    assert rankme(torch.ones(9, 8)).item() == pytest.approx(1 / 8, abs=1e-5), "all embeddings in one place"
-    assert math.isnan(rankme(torch.full((3, 2), math.inf)))
-
-
-def test_view_retrieval_is_the_share_whose_other_view_is_nearest():
-    one, other = torch.randn(2, 40, 5, generator=seeded())
-    other += one
-    cosines = np.array([[torch.cosine_similarity(a, b, dim=0).item() for b in other] for a in one])
-    expected = np.mean(cosines.argmax(1) == np.arange(40))
-    assert view_retrieval(one, other).item() == expected and 0.1 < expected < 1
-    assert view_retrieval(3 * one, one) == 1
 
 
 def test_data_without_classes_have_no_probe_and_data_with_classes_keep_it():

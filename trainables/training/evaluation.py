@@ -103,6 +103,7 @@ def _probed(
         found = {"spread": torch.stack([spread(features) for features in scored])}
         if labelled:
             learned = _features(group, setup, train[0])
+            found["spread"] = found["spread"].where(learned.flatten(1).isfinite().all(1), torch.nan)
             found["probe_accuracy"] = linear_probes(
                 learned, train[1], scored, split[1], epochs=setup.probe_epochs, steps=setup.probe_steps,
                 learning_rate=setup.probe_rate, standardised=setup.probe_features == "standardised",

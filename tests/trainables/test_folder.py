@@ -241,6 +241,11 @@ CLASS_FOLDERS, SHARE = "Expected: as --data-root, .* sub-folder a class", "image
 REFUSED = [
     ("dml", {"readme.txt": b""}, f"no images found. {CLASS_FOLDERS}"),
     ("dml", files() | {"a.png": b"", "b.JPG": b""}, f"in no class folder: a.png, b.JPG. {CLASS_FOLDERS}"),
+    (
+        "dml",
+        files(1),
+        "all images are in one folder, birds/class 00/, and of it in no class folder: 0.png, .* ssl needs",
+    ),
     ("dml", files(5), "1 classes are left for train, at least 2 are needed; 2 or more go to each split without"),
     ("dml", own_split(["train", "test"]) | {"train/x.png": b""}, "in no class folder: train/x.png"),
     ("dml", own_split(["train"], classes=3) | own_split(["test"]), "1 classes are left for train"),

@@ -46,7 +46,7 @@ def test_the_fields_of_a_set_up_reach_the_loss():
         (override(SETUP, ["margin=0.3", "distance=cosine", "q=2"]), pair(margin_terms(z, labels, 0.3, "cosine", 2))),
         (override(infonce, ["temperature=0.2"]), pair(infonce_terms(z, labels, temperature=0.2))),
         (override(SETUP, ["mining=hard"]), pair(margin_terms(z, labels, mining="hard"))),
-        (override(infonce, ["mining=easy_positive"]), pair(infonce_terms(z, labels, mining="easy_positive"))),
+        (override(infonce, ["mining=easy_positive", "k=4"]), pair(infonce_terms(z, labels, mining="easy_positive"))),
         (override(infonce, ["negatives=all"]), pair(infonce_terms(z, labels, negatives="all"))),
         (siglip, siglip_terms(z[::2], z[1::2], 10.0, -10.0)),
         (override(siglip, ["bias=-3"]), siglip_terms(z[::2], z[1::2], 10.0, -3.0)),

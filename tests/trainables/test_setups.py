@@ -149,6 +149,7 @@ REFUSED = [
         ("precision=float16", "float16"), ("loss=vicreg", "--loss vicreg"), ("dataset=sop", "dataset"),
         ("q=3", "q = 3"), ("projection=gelu", "gelu"), ("selected_by=loss", "selected"),
         ("mining=easy", "mining = .*: one of"), ("negatives=none", "negatives = .*: one of"),
+        ("mining=easy_positive", "mining = 'easy_positive', k = 2: .* k = 3 or more"),
         ("memory=fixed mining=hard", "mining = 'hard': 'others', 'none' with a memory"),
     ]),
     (("sop", "paper"), "crop_size=225", "crop_size is 0, or from 8 to image_size"),

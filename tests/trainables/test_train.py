@@ -305,3 +305,14 @@ def test_a_benchmark_averages_unit_vectors_of_raw_embeddings(monkeypatch):
     assert evaluation.evaluate_test([run.model], setup, data) == [{}]
     torch.testing.assert_close(embedded[0], torch.nn.functional.normalize(run.model(images), dim=1))
     assert (run.model(images).norm(dim=1) - 1).abs().min() > 1e-3
+
+
+def test_data_without_classes_have_no_probe_and_data_with_classes_keep_it():
+    without = DeviceData("blobs", *((images, 0 * labels) for images, labels in (SSL_DATA.train, SSL_DATA.validation)))
+    setup = replace(SSL_SETUP, selected_by="rankme")
+    model = finished(SSL_SETUP, SSL_DATA).model
+    [scores] = evaluate([model], setup, without.train, without.validation)
+    assert set(scores) == {"spread", *UNLABELLED}
+    [labelled] = evaluate([model], setup, SSL_DATA.train, SSL_DATA.validation)
+    assert labelled == scores | {name: labelled[name] for name in ("probe_accuracy", "knn_accuracy")}
+    assert not set(UNLABELLED) & set(evaluate([model], SSL_SETUP, SSL_DATA.train, SSL_DATA.validation)[0])

@@ -133,14 +133,6 @@ def test_recall_is_the_loop_and_leaves_the_other_scores_alone(monkeypatch, sizes
     assert list(scores) == [*SCORES, *expected]
 
 
-def test_recall_equals_pytorch_metric_learning_nearest_neighbours():
-    embeddings, labels = noisy_classes([6] * 10, seed=8, noise=2.0)
-    for k in (1, 3, 7):
-        _, nearest = CustomKNN(CosineSimilarity())(embeddings, k, embeddings, True)
-        foreign = (labels[nearest] == labels[:, None]).any(1).double().mean()
-        assert retrieval_scores(embeddings, labels, recall_at=[k])[f"recall_at_{k}"] == pytest.approx(float(foreign))
-
-
 def random_ground_truth(queries=6, images=30, seed=0, ties=False):
     """Similarities and lists of random lengths, some empty."""
     generator = seeded(seed)

@@ -153,14 +153,6 @@ def write_tar(path, files, links=()):
     return path
 
 
-def test_wanted_images_are_extracted_side_by_side(tmp_path):
-    first = {"paris/eiffel/a.jpg": b"A", "paris/readme.txt": b"no", "extra.jpg": b"no"}
-    archives = [write_tar(tmp_path / "1.tgz", first), write_tar(tmp_path / "2.tgz", {"b.jpg": b"B"})]
-    (tmp_path / "jpg").mkdir()
-    extract(archives, tmp_path / "jpg", {"a.jpg", "b.jpg"})
-    assert {file.name: file.read_bytes() for file in (tmp_path / "jpg").iterdir()} == {"a.jpg": b"A", "b.jpg": b"B"}
-
-
 @pytest.mark.parametrize("files, links, lost", [
     ({"b.jpg": b"B"}, [("a.jpg", "", tarfile.CHRTYPE)], "a"), ({"a.jpg": b"A"}, [], "b"),
     ({"b.jpg": b"B"}, [("a.jpg", "../outside", tarfile.SYMTYPE)], "a"),
@@ -184,21 +176,24 @@ def test_download_fetches_what_is_nowhere(root, tmp_path, monkeypatch):
     assert revisited.ORIGIN == "http://cmp.felk.cvut.cz/revisitop/data/datasets/{name}/gnd_{name}.pkl"
     published = revisited.BENCHMARKS["roxford5k"]
     assert published.archives == ("https://www.robots.ox.ac.uk/~vgg/data/oxbuildings/oxbuild_images-v1.tgz",)
-    archive = write_tar(tmp_path / "o.tgz", {f"{name}.jpg": data for name, data in image_files().items()}).read_bytes()
-    new = tmp_path / "new"
+    images, new = {f"oxford/{name}.jpg": data for name, data in image_files().items()}, tmp_path / "new"
+    first = {"readme.txt": b"no", "extra.jpg": b"no"} | dict(list(images.items())[:9])
+    others = {name: data for name, data in images.items() if name not in first}
+    archive, rest = (write_tar(tmp_path / "o.tgz", part).read_bytes() for part in (first, others))
 
     def download(name):
-        monkeypatch.setitem(revisited.BENCHMARKS, "roxford5k", replace(published, archives=(f"{server.url}/{name}",)))
+        both = (f"{server.url}/{name}", f"{server.url}/rest.tgz")
+        monkeypatch.setitem(revisited.BENCHMARKS, "roxford5k", replace(published, archives=both))
         return load_benchmark("roxford5k", new, download=True)
 
     with serve() as server:
         server.pages["/gnd_roxford5k.pkl"] = Page((root / "roxford5k" / "gnd_roxford5k.pkl").read_bytes())
-        server.pages |= {"/whole.tgz": Page(archive), "/cut.tgz": Page(archive[:-200])}
+        server.pages |= {"/whole.tgz": Page(archive), "/cut.tgz": Page(archive[:-200]), "/rest.tgz": Page(rest)}
         monkeypatch.setattr(revisited, "ORIGIN", server.url + "/gnd_{name}.pkl")
         with pytest.raises(ValueError, match="cut.tgz: .*; remove it and download it again"):
             download("cut.tgz")
         left = sorted(p.name for p in (new / "roxford5k").iterdir() if p.suffix != ".lock")
-        assert left == ["cut.tgz", "gnd_roxford5k.pkl"]
+        assert left == ["cut.tgz", "gnd_roxford5k.pkl", "rest.tgz"]
         (new / "roxford5k" / "cut.tgz").unlink()
         benchmark = download("whole.tgz")
         asked = len(server.asked)

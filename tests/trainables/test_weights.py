@@ -285,25 +285,6 @@ def features(model, images):
         return model.features(normalise(images))
 
 
-@pytest.mark.parametrize("name, dimensions", [("mobilenet_v3_small", 1024), ("regnet_y_400mf", 440)])
-def test_from_scratch_images_are_taken_as_they_are_and_seeds_decide(name, dimensions):
-    before = torch.get_rng_state()
-    one, two, other = (build(f"torchvision:{name}", channels=1, seed=seed) for seed in (0, 0, 1))
-    assert torch.equal(torch.get_rng_state(), before) and "standardise.mean" not in one.state_dict()
-    assert features(one, photographs(channels=1)).shape == (2, dimensions)
-    assert alike(one, two) and not alike(one, other)
-
-
-@pytest.mark.parametrize("name, message", [
-    ("torchvision:resnet51", "raised ValueError: Unknown model resnet51"),
-    ("torchvision:squeezenet1_0", "it ends in no linear layer"),
-    ("torchvision:vit_b_16", "Wrong image height! Expected 224 but got 64"),
-])  # fmt: skip
-def test_what_does_not_fit_is_said_beforehand(name, message):
-    with pytest.raises(ValueError, match=f"network '{name}'.*{message}"):
-        build(name)
-
-
 def test_a_library_that_is_not_installed_is_named_with_its_command(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "timm", None)
     with pytest.raises(ValueError, match=r"'timm:resnet18': timm is not installed; pip install 'tune_cd\[timm\]'"):

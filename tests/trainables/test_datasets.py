@@ -218,9 +218,12 @@ def test_data_roots(monkeypatch, tmp_path):
     assert data_roots() == [standard]
 
 
-def test_unknown_names_are_refused():
+def test_names_that_are_unknown_or_have_no_public_archive_are_refused():
     with pytest.raises(ValueError, match="'mnist' is not known.*glyphs, omniglot, sop"):
         load_dataset("mnist", image_size=28)
+    with pytest.raises(ValueError, match="no public archive of dataset 'glyphs' to download, only of omniglot, sop"):
+        check_source("glyphs", download=True)
+    assert DOWNLOADS.keys() <= DATASETS.keys()
 
 
 def test_check_source_decodes_nothing_and_writes_nothing(tmp_path):
@@ -245,12 +248,6 @@ def test_data_is_downloaded_where_it_is_missing_and_only_there(tmp_path, monkeyp
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     assert len(load_dataset("omniglot", image_size=28, download=True).train.images) == 20
     assert fetched == [tmp_path / "new", tmp_path / "shelf"]
-
-
-def test_a_dataset_without_a_public_archive_has_no_download():
-    with pytest.raises(ValueError, match="no public archive of dataset 'glyphs' to download, only of omniglot, sop"):
-        check_source("glyphs", download=True)
-    assert DOWNLOADS.keys() <= DATASETS.keys()
 
 
 def test_omniglot_fetches_the_part_that_is_missing_beside_the_other(tmp_path, monkeypatch):

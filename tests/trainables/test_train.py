@@ -118,8 +118,6 @@ def test_it_learns():
     noisy = DeviceData("blobs", *(blobs(n, seed, per_class=8) for n, seed in ((40, 1), (8, 2), (8, 3))))
     outcome = outcome_of(finished(replace(SETUP, images_seen=3200), noisy))
     assert outcome.status == "completed" and outcome.test_score >= before
-    retrieval = {"test_r_map", "test_map_at_r", "test_precision_at_1", "test_r_precision", "positive_similarity"}
-    assert retrieval | {"val_r_map"} <= set(outcome.scores)
     assert outcome.positive_term == outcome.scores["positive_term"] > 0
 
 

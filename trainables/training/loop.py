@@ -38,8 +38,8 @@ class Training:
     """The training of one configuration, until `done`; `begin` starts it over with another one."""
 
     def __init__(self, setup: Setup, data: DeviceData, h: dict, *, seed: int, device: torch.device):
-        """h: the weights of the loss's terms, named as in `Loss.weights`, and "batch_size". Raises ValueError if the
-        data have too few classes for a batch."""
+        """h: the weights of the loss's terms, named as in `Loss.weights`, and "batch_size"; other keys are ignored.
+        Raises ValueError if the data have too few classes for a batch."""
         keep_freed_memory()
         self.setup, self.data, self.device = setup, data, device
         self.loss = find_loss(setup.loss)

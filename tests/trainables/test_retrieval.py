@@ -51,11 +51,18 @@ def test_scores_per_query_are_the_loops_and_keep_the_identity(rel, data):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("sizes", [[4] * 15, UNEVEN, [40, 2]], ids=str)
-def test_scores_are_the_loops(sizes, dtype):
+def test_scores_are_the_loops_with_recall_or_without_in_blocks_of_any_size(monkeypatch, sizes, dtype):
     for seed in range(3):
-        embeddings, labels = noisy_classes(sizes, seed, dtype)
-        expected = reference.retrieval_scores(embeddings.numpy(), labels.tolist())
-        assert retrieval_scores(embeddings, labels) == pytest.approx(expected, rel=1e-12)
+        embeddings, labels = noisy_classes(sizes, seed, dtype, noise=2.0)
+        rows, classes, depths = embeddings.numpy(), labels.tolist(), [1, 2, 10, len(labels) - 1]
+        plain = reference.retrieval_scores(rows, classes)
+        recall = {f"recall_at_{k}": reference.recall_at(rows, classes, k) for k in depths}
+        for block_bytes in (1, 5_000, 2**20):
+            monkeypatch.setitem(BLOCK_BYTES, "cpu", block_bytes)
+            assert retrieval_scores(embeddings, labels) == pytest.approx(plain, rel=1e-12)
+            scores = retrieval_scores(embeddings, labels, recall_at=depths)
+            assert scores == pytest.approx(plain | recall, rel=1e-12) and list(scores) == [*plain, *recall]
+            assert scores["precision_at_1"] == scores["recall_at_1"]
 
 
 @pytest.mark.parametrize("sizes", [[4] * 15, UNEVEN], ids=str)
@@ -115,22 +122,6 @@ def test_arrays_and_names_of_classes_are_taken_as_they_are():
     expected, names = retrieval_scores(embeddings, labels), [f"class {label}" for label in labels.tolist()]
     for kind in (labels.numpy(), names, np.array(names), np.array(names, dtype=object)):
         assert retrieval_scores(embeddings.numpy(), kind) == expected
-
-
-@pytest.mark.parametrize("sizes", [[4] * 15, UNEVEN, [40, 2]], ids=str)
-@pytest.mark.parametrize("block_bytes", [1, 5_000, 2**20])
-def test_recall_is_the_loop_and_leaves_the_other_scores_alone(monkeypatch, sizes, block_bytes):
-    embeddings, labels = noisy_classes(sizes, seed=7, noise=2.0)
-    depths = [1, 2, 10, len(labels) - 1]
-    monkeypatch.setitem(BLOCK_BYTES, "cpu", block_bytes)
-    scores = retrieval_scores(embeddings, labels, recall_at=depths)
-    expected = {f"recall_at_{k}": reference.recall_at(embeddings.numpy(), labels.tolist(), k) for k in depths}
-    assert {name: scores[name] for name in expected} == pytest.approx(expected, rel=1e-12)
-    rising = [scores[name] for name in ("precision_at_1", *expected)]
-    assert rising[0] == rising[1] < rising[3] <= rising[4] == 1 and rising == sorted(rising)
-    plain = retrieval_scores(embeddings, labels)
-    assert {name: scores[name] for name in SCORES} == pytest.approx(plain, rel=1e-12)
-    assert list(scores) == [*SCORES, *expected]
 
 
 def random_ground_truth(queries=6, images=30, seed=0, ties=False):

@@ -93,13 +93,6 @@ def test_a_wrong_file_leaves_nothing(server, path, monkeypatch):
     assert get(server, path).read_bytes() == DATA
 
 
-@pytest.mark.parametrize("url", ["ftp://host/x.zip", "file:///etc/passwd", "x.zip", "https://user:SECRET@host/x.zip"])
-def test_other_addresses_are_refused_and_not_repeated(path, url):
-    with pytest.raises(ValueError, match="only addresses http:// and https:// without credentials") as refused:
-        fetch(url, path, of_digest(SHA256))
-    assert "SECRET" not in str(refused.value) and not path.parent.exists()
-
-
 def test_a_busy_server_is_asked_again_and_a_missing_page_is_not(server, path):
     server.pages["/file.zip"] = Page(DATA, codes=[503, 429])
     assert get(server, path).read_bytes() == DATA

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from trainings import DATA, KINDS, SETUP, SIZE, SSL_DATA, SSL_SETUP, H, advance_one, begun, finished, outcome_of, told
+from trainings import DATA, KINDS, SETUP, SIZE, SSL_DATA, H, advance_one, begun, finished, outcome_of, told
 
 from trainables import trained
 from trainables.models import networks
@@ -186,14 +186,3 @@ def test_other_files_are_refused(tmp_path, written):
         trained.load(written(channels=3))
     with pytest.raises(FileNotFoundError):
         trained.load(tmp_path / "absent.pt")
-
-
-def test_what_has_no_best_weights_has_no_file():
-    training = begun(SSL_SETUP, SSL_DATA)
-    with pytest.raises(ValueError, match="0 iterations has no weights"):
-        trained.dumps(training)
-    advance_one(training)
-    assert loaded(trained.dumps(training)).images_seen == 320
-    training.diverged = True
-    with pytest.raises(ValueError, match="no weights that were best"):
-        trained.dumps(training)

@@ -22,7 +22,7 @@ from trainings import (
     told,
 )  # fmt: skip
 
-from trainables.data.augmentation import centre, crop_views
+from trainables.data.augmentation import crop_views
 from trainables.data.resident import DeviceData
 from trainables.losses import vicreg_terms
 from trainables.losses.memory import CrossBatchMemory, memory_terms
@@ -250,8 +250,6 @@ def test_crops_are_as_small_as_said_and_the_centre_is_evaluated(monkeypatch):
     middle = [(images[:, :, 6:34, 6:34].contiguous(), labels) for images, labels in (data.train, data.validation)]
     small = replace(setup, image_size=28, crop_size=0)
     assert evaluate([run.model], setup, data.train, data.validation) == evaluate([run.model], small, *middle)
-    with pytest.raises(ValueError, match="no centre"):
-        centre(data.train[0], 41)
 
 
 SELECTED = [(SETUP, DATA, "recall_at_1"), *((SSL_SETUP, SSL_DATA, name) for name in ("knn_accuracy", *UNLABELLED))]

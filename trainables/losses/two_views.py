@@ -15,11 +15,8 @@ VARIANCE_EPSILON = 1e-4  # VICReg, sec. 4.1
 TARGET_DEVIATION = 1.0  # gamma of VICReg, sec. 4.1
 
 
-def two_views(z: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-    """Split a batch z [b, d] with labels 0, 0, 1, 1, ..., which are not read, into its two views [b/2, d]. Raises
-    ValueError for an odd b."""
-    if len(z) % 2:
-        raise ValueError(f"z has {len(z)} rows; an even number is expected, two views of an image side by side")
+def two_views(z: Tensor) -> tuple[Tensor, Tensor]:
+    """Split a batch z [b, d], with two views of each image side by side, into its two views [b/2, d]."""
     one, other = z.unflatten(0, (-1, 2)).unbind(1)
     return one, other
 

@@ -117,14 +117,14 @@ def chunks(response: http.client.HTTPResponse) -> Iterator[bytes]:
 
 
 @contextmanager
-def opened(url: str, start: int = 0, timeout: float = TIMEOUT) -> Iterator[http.client.HTTPResponse | None]:
+def opened(url: str, start: int = 0) -> Iterator[http.client.HTTPResponse | None]:
     """Context of the server's response, redirects followed; None where nothing lies behind byte `start`.
 
     Raises Interrupted, FileNotFoundError where there is no such file, ConnectionError for another final refusal.
     """
     headers = HEADERS | ({"Range": f"bytes={start}-"} if start else {})
     try:
-        response = urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=timeout)
+        response = urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=TIMEOUT)
     except urllib.error.HTTPError as error:  # an OSError, so it comes before those
         error.close()
         if start and error.code == 416:  # range not satisfiable

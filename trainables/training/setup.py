@@ -122,11 +122,6 @@ class Setup:
         return self.distance or ("euclidean" if self.loss == "margin" else "cosine")
 
     @property
-    def projector_widths(self) -> tuple[int, ...]:
-        """Widths of the projector's layers; () for the usual projection head."""
-        return tuple(map(int, self.projector.split("-"))) if self.projector else ()
-
-    @property
     def views(self) -> str:
         """The augmentation in effect."""
         return self.augmentation or {"dml": "none", "ssl": "simclr"}[self.task]

@@ -118,7 +118,9 @@ def _train(training: Training, states: Path | None, network: Path | None) -> int
         if states:
             checkpoint.save(training, states)
     [outcome] = outcomes([training])
-    print(_json({name: value for name, value in vars(outcome).items() if name != "curve"}), flush=True)
+    told = json.dumps({name: value for name, value in vars(outcome).items() if name != "curve"})
+    finite = json.loads(told, parse_constant=lambda _: None)  # strict JSON: other numbers are null
+    print(json.dumps(finite, indent=1), flush=True)
     if network and outcome.status != "completed":
         left = "; the file there is of an earlier training" if network.exists() else ""
         print(f"error: --save {network}: the training {outcome.status}, nothing is written{left}", file=sys.stderr)
@@ -126,11 +128,6 @@ def _train(training: Training, states: Path | None, network: Path | None) -> int
     if network:
         network.write_bytes(trained.dumps(training))
     return 0
-
-
-def _json(told: dict) -> str:
-    """Strict JSON: numbers that are not finite are null."""
-    return json.dumps(json.loads(json.dumps(told), parse_constant=lambda _: None), indent=1)
 
 
 class _Parser(argparse.ArgumentParser):

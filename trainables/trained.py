@@ -86,10 +86,7 @@ class TrainedNetwork(nn.Module):
 
 
 def dumps(training: Training) -> bytes:
-    """The bytes of a file of a training's network, with the weights that were best on validation. Raises ValueError
-    before the first evaluation, and if the training has diverged."""
-    if training.best is None or training.diverged:
-        raise ValueError(f"a training at {training.iteration} iterations has no weights that were best on validation")
+    """The bytes of a file of a completed training's network, with the weights that were best on validation."""
     best = training.best_evaluation
     content = {
         "format": FORMAT, "setup": asdict(training.setup), "data": training.data.name, "h": dict(training.h),

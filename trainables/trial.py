@@ -136,7 +136,7 @@ class TrainTrial(tune.Trainable):
                 except ValueError as error:
                     log.warning("%s; the one before it is tried", error)
                     member.troubles.setdefault(ANEW, str(error))
-                    training.begin({name: member.config[name] for name in training.h}, seed=member.config["seed"])
+                    training.begin(member.config, seed=member.config["seed"])
         except OSError as error:
             log.warning("%s begins again at image 0: %s", member.config, error)
             member.troubles.setdefault(ANEW, str(error))

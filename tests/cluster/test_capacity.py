@@ -71,24 +71,21 @@ def test_a_raycluster_of_kubernetes_is_read_as_kuberay_does(tmp_path, monkeypatc
     assert processes_in_all([HEAD], found, 1, 1) == 6
 
 
-@pytest.mark.parametrize(
-    "alive, grown, cpus, gpus, expected",
-    [
-        ([HEAD], GPU_YAML, 1, 1, 8),  # a twin stands in for its spot type
-        ([HEAD], replace(GPU_YAML, most=16.0), 1, 1, 8),
-        ([HEAD], replace(GPU_YAML, most=3.0), 1, 1, 3),
-        ([HEAD, SPOT, SPOT], GPU_YAML, 1, 1, 8),  # what is alive is part of it
-        ([HEAD, SPOT, SPOT], Growth(), 1, 1, 2),
-        ([HEAD, *[SPOT] * 9], GPU_YAML, 1, 1, 9),  # joined by hand
-        ([HEAD], GPU_YAML, 1, 0.25, 32),
-        ([HEAD], GPU_YAML, 1, 0.1, 64),  # 10 by GPU, 8 by CPU
-        ([HEAD], GPU_YAML, 4, 0, 16),
-        ([HEAD | {"CPU": 2.0}], GPU_YAML, 1, 0, 66),
-        ([HEAD], Growth((BIG, NodeType("small", SPOT, 9.0)), 4.0), 1, 1, 10),  # the big ones first
-        ([HEAD], Growth((NodeType("cpu", {"CPU": 9}, 9.0), NodeType("small", SPOT, 2.0)), 4.0), 1, 1, 2),
-        ([HEAD], Growth((NodeType("any", SPOT, math.inf),)), 1, 1, math.inf),
-    ],
-)
+@pytest.mark.parametrize("alive, grown, cpus, gpus, expected", [
+    ([HEAD], GPU_YAML, 1, 1, 8),  # a twin stands in for its spot type
+    ([HEAD], replace(GPU_YAML, most=16.0), 1, 1, 8),
+    ([HEAD], replace(GPU_YAML, most=3.0), 1, 1, 3),
+    ([HEAD, SPOT, SPOT], GPU_YAML, 1, 1, 8),  # what is alive is part of it
+    ([HEAD, SPOT, SPOT], Growth(), 1, 1, 2),
+    ([HEAD, *[SPOT] * 9], GPU_YAML, 1, 1, 9),  # joined by hand
+    ([HEAD], GPU_YAML, 1, 0.25, 32),
+    ([HEAD], GPU_YAML, 1, 0.1, 64),  # 10 by GPU, 8 by CPU
+    ([HEAD], GPU_YAML, 4, 0, 16),
+    ([HEAD | {"CPU": 2.0}], GPU_YAML, 1, 0, 66),
+    ([HEAD], Growth((BIG, NodeType("small", SPOT, 9.0)), 4.0), 1, 1, 10),  # the big ones first
+    ([HEAD], Growth((NodeType("cpu", {"CPU": 9}, 9.0), NodeType("small", SPOT, 2.0)), 4.0), 1, 1, 2),
+    ([HEAD], Growth((NodeType("any", SPOT, math.inf),)), 1, 1, math.inf),
+])  # fmt: skip
 def test_what_a_cluster_can_give_in_all(alive, grown, cpus, gpus, expected):
     assert processes_in_all(alive, grown, cpus, gpus) == expected
 

@@ -232,30 +232,27 @@ def docker(image: str) -> dict:
     return {"docker": {"image": image, "container_name": "ray"}}
 
 
-@pytest.mark.parametrize(
-    ("name", "changes", "words"),
-    [
-        ("gcp.yaml", {"worker_setup_commands": None}, "worker_setup_commands: Ray refuses it: None is not of type"),
-        ("gcp.yaml", {"head_node_type": {"a": 1}}, "head_node_type: Ray refuses it: {'a': 1} is not of type"),
-        ("gcp.yaml", {"provider": None}, "provider: Ray refuses it: None is not of type 'object'"),
-        ("gcp.yaml", {"provider": OUT}, "Ray refuses it: 'provider' is a required property"),
-        ("gcp.yaml", {f"{KINDS}/gpu-ondemand": OUT}, "gpu-spot: no on-demand twin: "),
-        ("gcp.yaml", {f"{KINDS}/gpu-spot": OUT, f"{KINDS}/gpu-ondemand/resources": {"CPU": 8, "GPU": 1}}, ""),
-        ("gcp.yaml", {STARTS: OUT}, "no `ray start` here: Ray's default commands start it"),
-        ("gcp.yaml", {STARTS: [TOKEN + 'bash -c "ray start --address=$RAY_HEAD_IP:6379"']}, ""),
-        ("gcp.yaml", {STARTS: [TOKEN + "bash -lc 'ray start --address=$RAY_HEAD_IP:6379'"]}, ""),
-        ("gcp.yaml", {STARTS: [TOKEN + """echo 'a' "it's"; ray start --address="${RAY_HEAD_IP}:6379" # '"""]}, ""),
-        ("gcp.yaml", {STARTS: [TOKEN + "ray start --address=$RAY_HEAD_IP:6379; curl http://$RAY_HEAD_IP:8265/x"]}, ""),
-        ("gcp.yaml", AZURE, ""),
-        ("gpu.yaml", {MAPPINGS: [ROOT_DISK, DATA_DISK]}, ""),
-        ("gpu.yaml", docker("rayproject/ray"), "changes from day to day"),
-        ("gpu.yaml", docker("registry:5000/mine:1.2"), ""), ("gpu.yaml", docker("mine@sha256:0123"), ""),
-        ("kuberay.yaml", ENTRYPOINT | dict(zip(PODS, [[NFS], [SHM, NFS], [SHM]])), "--results /shared/results lies in"),
-        ("kuberay.yaml", ENTRYPOINT | dict(zip(PODS, [[NFS], [SHM, NFS], [SHM, NFS]])), ""),
-        ("kuberay.yaml", RAYCLUSTER, ""),
-        ("kuberay.yaml", RAYCLUSTER | {"spec/authOptions": OUT}, "spec.authOptions: mode: token is missing"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("name", "changes", "words"), [
+    ("gcp.yaml", {"worker_setup_commands": None}, "worker_setup_commands: Ray refuses it: None is not of type"),
+    ("gcp.yaml", {"head_node_type": {"a": 1}}, "head_node_type: Ray refuses it: {'a': 1} is not of type"),
+    ("gcp.yaml", {"provider": None}, "provider: Ray refuses it: None is not of type 'object'"),
+    ("gcp.yaml", {"provider": OUT}, "Ray refuses it: 'provider' is a required property"),
+    ("gcp.yaml", {f"{KINDS}/gpu-ondemand": OUT}, "gpu-spot: no on-demand twin: "),
+    ("gcp.yaml", {f"{KINDS}/gpu-spot": OUT, f"{KINDS}/gpu-ondemand/resources": {"CPU": 8, "GPU": 1}}, ""),
+    ("gcp.yaml", {STARTS: OUT}, "no `ray start` here: Ray's default commands start it"),
+    ("gcp.yaml", {STARTS: [TOKEN + 'bash -c "ray start --address=$RAY_HEAD_IP:6379"']}, ""),
+    ("gcp.yaml", {STARTS: [TOKEN + "bash -lc 'ray start --address=$RAY_HEAD_IP:6379'"]}, ""),
+    ("gcp.yaml", {STARTS: [TOKEN + """echo 'a' "it's"; ray start --address="${RAY_HEAD_IP}:6379" # '"""]}, ""),
+    ("gcp.yaml", {STARTS: [TOKEN + "ray start --address=$RAY_HEAD_IP:6379; curl http://$RAY_HEAD_IP:8265/x"]}, ""),
+    ("gcp.yaml", AZURE, ""),
+    ("gpu.yaml", {MAPPINGS: [ROOT_DISK, DATA_DISK]}, ""),
+    ("gpu.yaml", docker("rayproject/ray"), "changes from day to day"),
+    ("gpu.yaml", docker("registry:5000/mine:1.2"), ""), ("gpu.yaml", docker("mine@sha256:0123"), ""),
+    ("kuberay.yaml", ENTRYPOINT | dict(zip(PODS, [[NFS], [SHM, NFS], [SHM]])), "--results /shared/results lies in"),
+    ("kuberay.yaml", ENTRYPOINT | dict(zip(PODS, [[NFS], [SHM, NFS], [SHM, NFS]])), ""),
+    ("kuberay.yaml", RAYCLUSTER, ""),
+    ("kuberay.yaml", RAYCLUSTER | {"spec/authOptions": OUT}, "spec.authOptions: mode: token is missing"),
+])  # fmt: skip
 def test_files_of_other_forms(check, tmp_path, name, changes, words):
     """Without words they are good. The words name all that is found, or the first of it."""
     status, lines, errors = check(written(tmp_path, edited(name, changes)), "--template")
@@ -279,19 +276,16 @@ TWICE = "no YAML: line 3: cluster_name is given twice"
 MANY, DEEP = "more than 100,000 values, aliases written out", "too many levels, or an alias within its own anchor"
 
 
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [
-        ("a: [1, 2", "no YAML: line"), ("- 1\n- 2\n", "no cluster file"), ("name: mine\non: push\n", "no cluster file"),
-        ("apiVersion: v1\nkind: ConfigMap\n", "no cluster file"), ("provider: &p\n  type: *p\n", DEEP),
-        (f"cluster_name: a\n{BOMB}", MANY), ("[" * 5000, DEEP),
-        ("a: !!int ''\n", "no YAML: "), ("? {a: 1}\n: 1\n", "no YAML: line 1"),
-        ("cluster_name: a\nx: {cluster_name: a}\ncluster_name: b", TWICE),
-        ("a: 2026-13-01", "no YAML: month must be in 1..12"),
-        ("", "no cluster file"), (b"\xff\xfe\x00", "cannot be read: 'utf-8' codec can't decode"),
-        (None, "cannot be read: No such file or directory"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("content", "words"), [
+    ("a: [1, 2", "no YAML: line"), ("- 1\n- 2\n", "no cluster file"), ("name: mine\non: push\n", "no cluster file"),
+    ("apiVersion: v1\nkind: ConfigMap\n", "no cluster file"), ("provider: &p\n  type: *p\n", DEEP),
+    (f"cluster_name: a\n{BOMB}", MANY), ("[" * 5000, DEEP),
+    ("a: !!int ''\n", "no YAML: "), ("? {a: 1}\n: 1\n", "no YAML: line 1"),
+    ("cluster_name: a\nx: {cluster_name: a}\ncluster_name: b", TWICE),
+    ("a: 2026-13-01", "no YAML: month must be in 1..12"),
+    ("", "no cluster file"), (b"\xff\xfe\x00", "cannot be read: 'utf-8' codec can't decode"),
+    (None, "cannot be read: No such file or directory"),
+])  # fmt: skip
 def test_a_file_that_cannot_be_read_is_named_beside_findings_in_others(check, tmp_path, content, words):
     path = tmp_path / "a.yaml"
     if content is not None:
@@ -345,13 +339,10 @@ def test_the_gpus_of_ec2s_types_are_those_that_amazon_lists():
     assert len(nvidia) > 30 and all(re.match("g4ad|g5g", name) for name in unknown)
 
 
-@pytest.mark.parametrize(
-    ("config", "gpus"),
-    [
-        ({"machineType": "g2-standard-24"}, 2), ({"machineType": "zones/x/machineTypes/a2-highgpu-8g"}, 8),
-        ({"machineType": "a2-megagpu-16g"}, 16), ({"machineType": "e2-standard-2"}, 0), ({"machineType": "g2-x"}, None),
-        ({"machineType": "n1-standard-8", "guestAccelerators": [{"acceleratorCount": 2}]}, 2), ({}, None),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("config", "gpus"), [
+    ({"machineType": "g2-standard-24"}, 2), ({"machineType": "zones/x/machineTypes/a2-highgpu-8g"}, 8),
+    ({"machineType": "a2-megagpu-16g"}, 16), ({"machineType": "e2-standard-2"}, 0), ({"machineType": "g2-x"}, None),
+    ({"machineType": "n1-standard-8", "guestAccelerators": [{"acceleratorCount": 2}]}, 2), ({}, None),
+])  # fmt: skip
 def test_the_gpus_of_googles_types(config, gpus):
     assert ray_up.gpus_of(config) == gpus

@@ -8,6 +8,7 @@ import time
 
 import pytest
 from sleepers import begun, diary, look_from_here, sleep
+from waiting import until
 
 from tune_cd import results
 from tune_cd.cluster import preemption
@@ -45,13 +46,6 @@ def node(cluster, workers):
     for one in added:
         if one in cluster.worker_nodes:
             cluster.remove_node(one)
-
-
-def until(condition, seconds=300):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.1)
 
 
 def at_once(spans):

@@ -43,18 +43,15 @@ def test_another_folder_of_the_same_name_is_left_alone(question, tmp_path, exist
     assert elsewhere.exists() == exists and (not exists or not list(elsewhere.iterdir()))
 
 
-@pytest.mark.parametrize(
-    ("asked", "gpus", "wrong"),
-    [
-        ({"software": OTHERS}, 0, ["other software than the driver's: torch .*, here 1.0$"]),
-        ({}, 4, ["torch sees 2 of its 4 GPUs: its driver or CUDA is missing"]),
-        ({"weights": "/absent/w.pt"}, 0, ["data: there are no weights /absent/w.pt"]),
-        ({"dataset": "omniglot", "data_root": "/absent"}, 0, ["data: .*omniglot"]),
-        ({"dataset": "omniglot", "data_root": "/absent", "download": True}, 0, []),
-        ({"dataset": "omniglot", "data_root": "URL/there.zip"}, 0, []),
-        ({"dataset": "omniglot", "data_root": "URL/absent.zip"}, 0, ["data: http.*/absent.zip.*404"]),
-    ],
-)
+@pytest.mark.parametrize(("asked", "gpus", "wrong"), [
+    ({"software": OTHERS}, 0, ["other software than the driver's: torch .*, here 1.0$"]),
+    ({}, 4, ["torch sees 2 of its 4 GPUs: its driver or CUDA is missing"]),
+    ({"weights": "/absent/w.pt"}, 0, ["data: there are no weights /absent/w.pt"]),
+    ({"dataset": "omniglot", "data_root": "/absent"}, 0, ["data: .*omniglot"]),
+    ({"dataset": "omniglot", "data_root": "/absent", "download": True}, 0, []),
+    ({"dataset": "omniglot", "data_root": "URL/there.zip"}, 0, []),
+    ({"dataset": "omniglot", "data_root": "URL/absent.zip"}, 0, ["data: http.*/absent.zip.*404"]),
+])  # fmt: skip
 def test_software_gpus_and_data_of_a_node(question, own_cache, tmp_path, monkeypatch, asked, gpus, wrong):
     """Data are there or can be fetched, and are not yet."""
     monkeypatch.setenv(SIMULATED, "2")
@@ -92,13 +89,10 @@ s3fs /mnt/bucket fuse.s3fs rw 0 0
 """
 
 
-@pytest.mark.parametrize(
-    ("folder", "kind"),
-    [
-        ("/results", "overlay"), ("/home/me/results", "ext4"), ("/home/me/shared/results", None),
-        ("/home/me/shared2/r", "ext4"), ("/tmp/r", "tmpfs"), ("/mnt/bucket/r", None),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("folder", "kind"), [
+    ("/results", "overlay"), ("/home/me/results", "ext4"), ("/home/me/shared/results", None),
+    ("/home/me/shared2/r", "ext4"), ("/tmp/r", "tmpfs"), ("/mnt/bucket/r", None),
+])  # fmt: skip
 def test_a_disk_of_this_machine_s_own_is_known(tmp_path, folder, kind):
     """Nodes that come later would write their rows where nobody reads them."""
     (tmp_path / "mounts").write_text(MOUNTS)

@@ -27,34 +27,31 @@ def test_the_type_with_the_resource_is_requested():
 BEGUN = [(0, 8, 6), (60, 8, 6), (200, 8, 8, 2)]
 
 
-@pytest.mark.parametrize(
-    "looks, nodes, options",
-    [
-        ([(t, 8, 6) for t in (0, 30, 59)], [0, 0, 0], {}),  # before the time is up
-        ([(0, 8, 6), (60, 8, 6)], [0, 2], {}),
-        ([(0, 8, 6), (50, 8, 8), (55, 8, 6), (110, 8, 6), (115, 8, 6)], [0, 0, 0, 0, 2], {}),  # spot came in between
-        ([(0, 8, 6), (60, 8, 6)], [0, 0], {"after": math.inf}),
-        ([(0, 8, 0), (0, 8, 0)], [8, 8], {"after": 0.0}),
-        # a shortage is requested once: these nodes take minutes, and are on demand when they come
-        ([(0, 8, 6), (60, 8, 6), (120, 8, 6), (180, 8, 7, 1), (240, 8, 8, 2), (900, 8, 8, 2)], [0, 2, 2, 2, 2, 2], {}),
-        # given back when spot nodes have been there for a while
-        ([*BEGUN, (300, 8, 9, 2), (329, 8, 9, 2), (330, 8, 9, 2)], [0, 2, 2, 2, 2, 1], {}),
-        ([*BEGUN, (300, 8, 9, 2), (320, 8, 8, 2), (330, 8, 9, 2), (359, 8, 9, 2)], [0, 2, 2, 2, 2, 2, 2], {}),
-        ([*BEGUN, (300, 8, 9, 2), (320, 8, 8, 2), (330, 8, 9, 2), (360, 8, 9, 2)], [0, 2, 2, 2, 2, 2, 1], {}),
-        ([*BEGUN, (300, 2, 8, 2), (330, 2, 8, 2)], [0, 2, 2, 2, 0], {}),  # the study wants less than spot has
-        # another loss is a shortage of its own
-        ([*BEGUN, (300, 8, 7, 2), (359, 8, 7, 2), (360, 8, 7, 2)], [0, 2, 2, 2, 2, 3], {}),
-        ([(0, 4, 4, 4), (600, 4, 4, 4)], [0, 0], {}),  # on-demand nodes of others are room
-        # whole nodes, and no more than there may be of the type, or beside the cluster's other nodes
-        ([(0, 9, 4), (60, 9, 4)], [0, 2], {"kind": FOUR}),
-        ([(0, 99, 4), (60, 99, 4)], [0, 3], {"kind": FOUR}),
-        ([(0, 16, 6, 0, 2), (60, 16, 6, 0, 2)], [0, 2], {}),
-        ([(0, 16, 8, 0, 0), (60, 16, 8, 0, 0)], [0, 0], {}),
-        # spot nodes that are being set up are no shortage; nothing is given back for them either
-        ([(t, 4, 0, 0, math.inf, 4) for t in (0, 60, 600)], [0, 0, 0], {}),
-        ([(0, 4, 0, 0, math.inf, 1), (60, 4, 0, 0, math.inf, 1), (700, 4, 3, 3, math.inf, 1)], [0, 3, 3], {}),
-    ],
-)
+@pytest.mark.parametrize("looks, nodes, options", [
+    ([(t, 8, 6) for t in (0, 30, 59)], [0, 0, 0], {}),  # before the time is up
+    ([(0, 8, 6), (60, 8, 6)], [0, 2], {}),
+    ([(0, 8, 6), (50, 8, 8), (55, 8, 6), (110, 8, 6), (115, 8, 6)], [0, 0, 0, 0, 2], {}),  # spot came in between
+    ([(0, 8, 6), (60, 8, 6)], [0, 0], {"after": math.inf}),
+    ([(0, 8, 0), (0, 8, 0)], [8, 8], {"after": 0.0}),
+    # a shortage is requested once: these nodes take minutes, and are on demand when they come
+    ([(0, 8, 6), (60, 8, 6), (120, 8, 6), (180, 8, 7, 1), (240, 8, 8, 2), (900, 8, 8, 2)], [0, 2, 2, 2, 2, 2], {}),
+    # given back when spot nodes have been there for a while
+    ([*BEGUN, (300, 8, 9, 2), (329, 8, 9, 2), (330, 8, 9, 2)], [0, 2, 2, 2, 2, 1], {}),
+    ([*BEGUN, (300, 8, 9, 2), (320, 8, 8, 2), (330, 8, 9, 2), (359, 8, 9, 2)], [0, 2, 2, 2, 2, 2, 2], {}),
+    ([*BEGUN, (300, 8, 9, 2), (320, 8, 8, 2), (330, 8, 9, 2), (360, 8, 9, 2)], [0, 2, 2, 2, 2, 2, 1], {}),
+    ([*BEGUN, (300, 2, 8, 2), (330, 2, 8, 2)], [0, 2, 2, 2, 0], {}),  # the study wants less than spot has
+    # another loss is a shortage of its own
+    ([*BEGUN, (300, 8, 7, 2), (359, 8, 7, 2), (360, 8, 7, 2)], [0, 2, 2, 2, 2, 3], {}),
+    ([(0, 4, 4, 4), (600, 4, 4, 4)], [0, 0], {}),  # on-demand nodes of others are room
+    # whole nodes, and no more than there may be of the type, or beside the cluster's other nodes
+    ([(0, 9, 4), (60, 9, 4)], [0, 2], {"kind": FOUR}),
+    ([(0, 99, 4), (60, 99, 4)], [0, 3], {"kind": FOUR}),
+    ([(0, 16, 6, 0, 2), (60, 16, 6, 0, 2)], [0, 2], {}),
+    ([(0, 16, 8, 0, 0), (60, 16, 8, 0, 0)], [0, 0], {}),
+    # spot nodes that are being set up are no shortage; nothing is given back for them either
+    ([(t, 4, 0, 0, math.inf, 4) for t in (0, 60, 600)], [0, 0, 0], {}),
+    ([(0, 4, 0, 0, math.inf, 1), (60, 4, 0, 0, math.inf, 1), (700, 4, 3, 3, math.inf, 1)], [0, 3, 3], {}),
+])  # fmt: skip
 def test_on_demand_nodes_are_requested_and_given_back(looks, nodes, options):
     """Looks: (seconds, wanted, here, on-demand ones among them, most, coming)."""
     shortage = Shortage(options.get("kind", ONE), options.get("after", 60.0))
@@ -180,18 +177,15 @@ def scheduled(spot: int, ask: int, waiting: int, on_demand: int = 0, idle: bool 
     return {launch.instance_type: launch.count for launch in reply.to_launch}, len(reply.to_terminate)
 
 
-@pytest.mark.parametrize(
-    "there, expected",
-    [
-        ((6, 0, 2), ({"gpu-spot": 2}, 0)),  # trials alone never get an on-demand node
-        ((6, 2, 2), ({"gpu-ondemand": 2}, 0)),
-        ((0, 8, 8), ({"gpu-ondemand": 8}, 0)),
-        ((6, 2, 0, 2), ({}, 0)),  # nodes that are there count, at work or not
-        ((0, 2, 0, 2, True), ({}, 0)),
-        ((0, 1, 0, 2, True), ({}, 1)),
-        ((0, 0, 0, 2, True), ({}, 2)),  # given back, they end
-        ((6, 3, 2), ({"gpu-spot": 2}, 0)),  # one more than fits, and the whole request is ignored
-    ],
-)
+@pytest.mark.parametrize("there, expected", [
+    ((6, 0, 2), ({"gpu-spot": 2}, 0)),  # trials alone never get an on-demand node
+    ((6, 2, 2), ({"gpu-ondemand": 2}, 0)),
+    ((0, 8, 8), ({"gpu-ondemand": 8}, 0)),
+    ((6, 2, 0, 2), ({}, 0)),  # nodes that are there count, at work or not
+    ((0, 2, 0, 2, True), ({}, 0)),
+    ((0, 1, 0, 2, True), ({}, 1)),
+    ((0, 0, 0, 2, True), ({}, 2)),  # given back, they end
+    ((6, 3, 2), ({"gpu-spot": 2}, 0)),  # one more than fits, and the whole request is ignored
+])  # fmt: skip
 def test_rays_autoscaler_does_what_is_relied_on(there, expected):
     assert scheduled(*there) == expected

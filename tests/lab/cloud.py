@@ -18,7 +18,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import boto3
-from machines import Machine, Network, sh, until
+from machines import Machine, Network, sh
+from waiting import until
 
 GATEWAY, METADATA = "172.31.255.254", "169.254.169.254"
 MOTO, API = f"http://{GATEWAY}:5555", f"http://{GATEWAY}:5556"

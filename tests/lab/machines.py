@@ -11,7 +11,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -159,15 +158,3 @@ class Machine:
         kept = "\n".join(f"mkdir -p {place}\nmount --bind {source} {place}" for source, place in seen)
         text = INIT.format(name=self.name, root=root, environment=ENVIRONMENT, kept=kept, home=HOME)
         (root / "init.sh").write_text(text)
-
-
-def until(what, seconds: float, wait: float = 0.5):
-    """The first true value of what() within so many seconds; raises TimeoutError with the last one."""
-    deadline = time.monotonic() + seconds
-    while True:
-        value = what()
-        if value:
-            return value
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"not within {seconds:g} s: {value!r}")
-        time.sleep(wait)

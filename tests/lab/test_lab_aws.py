@@ -17,7 +17,8 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from machines import missing, until
+from machines import missing
+from waiting import until
 
 from tune_cd import results
 from tune_cd.results.store import store_of

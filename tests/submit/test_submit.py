@@ -34,15 +34,12 @@ def inner(entrypoint: str) -> list[str]:
 # What is sent
 
 
-@pytest.mark.parametrize(
-    "argv",
-    [
-        [], ["--study", "mine"], ["--study", "mine", "--resume"], ["--start", "lr=0.1,average=global,b=128"],
-        ["--set", "k=4", "margin=0.3", "--range", "0.001,1"], ["--data-root", "/data/with space;rm -rf $HOME"],
-        ["--weights", "imagenet", "--dry-run"], ["--data-root", "s3://bucket/omniglot.zip"], ["--weights", "none"],
-        ["--weights", "/w.pt"], ["--set", "weights=imagenet"],
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("argv", [
+    [], ["--study", "mine"], ["--study", "mine", "--resume"], ["--start", "lr=0.1,average=global,b=128"],
+    ["--set", "k=4", "margin=0.3", "--range", "0.001,1"], ["--data-root", "/data/with space;rm -rf $HOME"],
+    ["--weights", "imagenet", "--dry-run"], ["--data-root", "s3://bucket/omniglot.zip"], ["--weights", "none"],
+    ["--weights", "/w.pt"], ["--set", "weights=imagenet"],
+])  # fmt: skip
 def test_the_cluster_reads_the_options_that_were_typed(argv):
     made = request(*argv)
     here, there = parse([*ENOUGH, *argv]), parse(inner(made["entrypoint"]))
@@ -163,14 +160,11 @@ def web(monkeypatch):
 RAY, OLD = (json.dumps({"version": "4", "ray_version": number}) for number in ("2.60.0", "1.8.0"))
 
 
-@pytest.mark.parametrize(
-    "state, text, words",
-    [
-        (200, "hello", "cannot be used: "), (404, RAY, "cannot be used: "), (502, "", "cannot be used: "),
-        (401, "Unauthorized: Missing authentication token", "asks for a token, and .ray rsync-down"),
-        (200, OLD, "cannot be used: .*Ray version 1.8.0 is running on the cluster"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("state, text, words", [
+    (200, "hello", "cannot be used: "), (404, RAY, "cannot be used: "), (502, "", "cannot be used: "),
+    (401, "Unauthorized: Missing authentication token", "asks for a token, and .ray rsync-down"),
+    (200, OLD, "cannot be used: .*Ray version 1.8.0 is running on the cluster"),
+])  # fmt: skip
 def test_a_server_that_cannot_be_used(web, state, text, words):
     web.pages["*"] = Page(text.encode(), code=state)
     with pytest.raises(ConnectionError, match=f"{web.url} {words}"):

@@ -19,6 +19,7 @@ from uuid import uuid4
 
 import pytest
 from forked_workers import SETUP
+from waiting import until
 
 from tune_cd import results
 
@@ -192,13 +193,6 @@ def printed(said: Path, expected=0) -> str:
     until(status.exists, 500)
     assert int(status.read_text()) == expected, said.read_text()
     return said.read_text()
-
-
-def until(what, seconds: float) -> None:
-    deadline = time.monotonic() + seconds
-    while not what():
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.1)
 
 
 def free_ports(*names: str) -> dict[str, int]:

@@ -35,8 +35,10 @@ def decoded(monkeypatch):
     return names
 
 
-def test_a_second_load_maps_the_arrays_of_the_first(archive, decoded):
-    first, second = load_omniglot(archive), load_omniglot(archive)
+def test_what_is_decoded_once_is_mapped_by_simultaneous_and_by_later_loads(archive, decoded):
+    with ThreadPoolExecutor(4) as threads:
+        first, *_ = threads.map(load_omniglot, [archive] * 4)
+    second = load_omniglot(archive)
     assert len(decoded) == 40
     for a, b in zip(splits(first), splits(second), strict=True):
         assert isinstance(b.images, np.memmap) and isinstance(b.labels, np.memmap)
@@ -65,15 +67,11 @@ def test_the_cache_follows_content_and_size_not_the_path(archive, decoded, tmp_p
     assert len(decoded) == 80
     write_zip(archive, omniglot_files(images=5))
     assert len(load_omniglot(archive).train.images) == 25 and len(decoded) == 130
-
-
-def test_the_cache_of_a_directory_follows_changed_files(tmp_path, decoded):
-    folder = write_folder(tmp_path / "data", omniglot_files())
-    before = load_omniglot(folder).train.images[0].copy()
-    path = folder / "images_background/Greek/character01/0001_01.png"
-    path.write_bytes(encoded(np.full((105, 105), 255, dtype=np.uint8), "PNG"))
-    after = load_omniglot(folder).train.images[0]
-    assert before.any() and not after.any()
+    files = write_folder(tmp_path / "data", omniglot_files())
+    before = load_omniglot(files).train.images[0].copy()
+    white = encoded(np.full((105, 105), 255, dtype=np.uint8), "PNG")
+    (files / "images_background/Greek/character01/0001_01.png").write_bytes(white)
+    assert before.any() and not load_omniglot(files).train.images[0].any()
 
 
 DAMAGES = {
@@ -101,12 +99,6 @@ def test_what_a_killed_process_left_is_removed_and_a_failure_leaves_nothing(arch
     assert [path.suffix for path in entry.parent.iterdir()] == [".lock"]
     load_omniglot(archive)
     assert entry.is_dir() and not entry.with_name(entry.name + ".partial").exists()
-
-
-def test_simultaneous_loads_decode_once(archive, decoded):
-    with ThreadPoolExecutor(4) as threads:
-        loaded = list(threads.map(load_omniglot, [archive] * 4))
-    assert len(decoded) == 40 and all(len(dataset.train.images) == 20 for dataset in loaded)
 
 
 BAD = "images_background/Greek/character02/0002_05.png"

@@ -1,46 +1,54 @@
-"""Datasets: layouts, splits, the cache, what is refused. Small data in the original layouts; real data at the end."""
+"""Datasets: layouts, splits, what is refused, downloads. Small data in the original layouts; real data at the end."""
 
-from hashlib import blake2b
+import hashlib
 from pathlib import Path
 
 import numpy as np
 import pytest
-from datafiles import WNIDS, load_omniglot, omniglot_files, parts, splits, tiny_files, write_folder, write_zip
-
-from trainables.datasets import (
-    DATASETS,
-    DOWNLOADS,
-    cache,
-    check_source,
-    data_roots,
-    glyphs,
-    load_dataset,
-    omniglot,
-    tinyimagenet,
+from datafiles import SOP_HEADER as HEADER
+from datafiles import (
+    WNIDS,
+    load_omniglot,
+    omniglot_files,
+    parts,
+    sop_files,
+    splits,
+    tiny_files,
+    write_folder,
+    write_zip,
 )
+from webserver import Page, serve
+
+from trainables.datasets import DATASETS, DOWNLOADS, cache, check_source, data_roots, load_dataset, omniglot, sop
 
 pytestmark = pytest.mark.usefixtures("own_cache")
 
-PARTS = ("images_background", "images_evaluation")
+OMNIGLOT, TINY, SOP = omniglot_files(), tiny_files(), sop_files()
+PARTS, TOP = ("images_background", "images_evaluation"), "Stanford_Online_Products"
 LITTER = {"__MACOSX/images_background/Greek/character01/._0001_01.png": b"", "python/README.md": b""}
+SOP_LITTER = dict.fromkeys([f"__MACOSX/{TOP}/._Ebay_train.txt", f"{TOP}/chair_final/._a.JPG"], b"")
+
+
+def within(folder, files):
+    return {f"{folder}/{name}": data for name, data in files.items()}
+
+
 OMNIGLOT_LAYOUTS = {
-    "folders": lambda root, files: write_folder(root, files),
-    "torchvision": lambda root, files: write_folder(root / "omniglot-py", files),
-    "clone": lambda root, files: write_folder(root / "omniglot" / "python", files),
-    "one zip": lambda root, files: write_zip(root / "omniglot.zip", files),
-    "zip with a prefix and litter": lambda root, files: write_zip(
-        root / "omniglot.zip", {f"python/{name}": data for name, data in files.items()} | LITTER
-    ),
-    "two zips": lambda root, files: [write_zip(root / f"{part}.zip", parts(files, part)) for part in PARTS],
-    "a folder and a zip": lambda root, files: (
-        write_folder(root, parts(files, PARTS[0])), write_zip(root / f"{PARTS[1]}.zip", parts(files, PARTS[1]))
+    "folders": lambda root: write_folder(root, OMNIGLOT),
+    "torchvision": lambda root: write_folder(root / "omniglot-py", OMNIGLOT),
+    "clone": lambda root: write_folder(root / "omniglot" / "python", OMNIGLOT),
+    "one zip": lambda root: write_zip(root / "omniglot.zip", OMNIGLOT),
+    "zip with litter": lambda root: write_zip(root / "omniglot.zip", within("python", OMNIGLOT) | LITTER),
+    "two zips": lambda root: [write_zip(root / f"{part}.zip", parts(OMNIGLOT, part)) for part in PARTS],
+    "a folder and a zip": lambda root: (
+        write_folder(root, parts(OMNIGLOT, PARTS[0])), write_zip(root / f"{PARTS[1]}.zip", parts(OMNIGLOT, PARTS[1]))
     ),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("layout", OMNIGLOT_LAYOUTS.values(), ids=OMNIGLOT_LAYOUTS)
 def test_omniglot_is_the_same_in_every_layout(tmp_path, layout):
-    layout(tmp_path / "data", omniglot_files())
+    layout(tmp_path / "data")
     dataset = load_omniglot(tmp_path / "data")
     assert dataset.name == "omniglot-10"
     names = [*(f"Greek/character{k:02d}" for k in (1, 2, 3)), "Latin/character01", "Latin/character02"]
@@ -56,7 +64,7 @@ def test_omniglot_is_the_same_in_every_layout(tmp_path, layout):
 
 
 def test_the_published_name_needs_the_published_number_of_classes(tmp_path, monkeypatch):
-    write_folder(tmp_path / "data", omniglot_files())
+    write_folder(tmp_path / "data", OMNIGLOT)
     assert check_source("omniglot", tmp_path / "data").name == "omniglot-10"
     monkeypatch.setattr(omniglot, "PUBLISHED_CLASSES", (7, 3))
     assert check_source("omniglot", tmp_path / "data").name == "omniglot"
@@ -64,7 +72,7 @@ def test_the_published_name_needs_the_published_number_of_classes(tmp_path, monk
 
 @pytest.mark.parametrize("write", [write_folder, lambda root, files: write_zip(root / "tiny-imagenet-200.zip", files)])
 def test_tinyimagenet_splits(tmp_path, write):
-    write(tmp_path / "data", tiny_files())
+    write(tmp_path / "data", TINY)
     dataset = load_dataset("tinyimagenet", tmp_path / "data", image_size=64)
     assert dataset.name == "tinyimagenet-2"
     assert [split.images.shape for split in splits(dataset)] == [(36, 3, 64, 64), (4, 3, 64, 64), (4, 3, 64, 64)]
@@ -77,13 +85,37 @@ def test_tinyimagenet_splits(tmp_path, write):
     np.testing.assert_allclose(dataset.test.images.mean(axis=(0, 2, 3)), [125, 100, 30], atol=2)
 
 
-def test_tinyimagenet_validation_part_does_not_change(tmp_path):
-    """Pinned, as results depend on it: a fixed tenth by the images' names, wherever the data lies."""
-    expected = [f"{WNIDS[0]}_{k}.JPEG" for k in (10, 6)] + [f"{WNIDS[1]}_{k}.JPEG" for k in (15, 5)]
-    for prefix in ("", "x/"):
-        path = write_zip(tmp_path / "a.zip", {f"{prefix}{name}": data for name, data in tiny_files().items()})
-        chosen = tinyimagenet.plan([path]).splits["validation"].items
-        assert [Path(item).name for item in chosen] == expected
+SOP_LAYOUTS = {
+    "folder": lambda root: write_folder(root, SOP),
+    "the folder itself": lambda root: write_folder(root, SOP) / TOP,
+    "zip": lambda root: write_zip(root / f"{TOP}.zip", SOP).parent,
+    "the zip itself, with litter": lambda root: write_zip(root / "other.zip", SOP | SOP_LITTER),
+}
+
+
+@pytest.mark.parametrize("layout", SOP_LAYOUTS.values(), ids=SOP_LAYOUTS)
+def test_sop_is_the_same_in_every_layout(tmp_path, layout):
+    dataset = load_dataset("sop", layout(tmp_path / "data"), image_size=8)
+    assert dataset.name == "sop-23" and dataset.test.class_names == ("21", "22", "23")
+    assert [len(split.class_names) for split in splits(dataset)] == [18, 2, 3]
+    assert sorted(int(name) for split in splits(dataset) for name in split.class_names) == list(range(1, 24))
+    for split in splits(dataset):
+        assert split.images.shape == (2 * len(split.class_names), 3, 8, 8)
+        np.testing.assert_array_equal(split.labels, np.repeat(np.arange(len(split.class_names)), 2))
+        expected = 5 * np.array(split.class_names, dtype=int)[split.labels, None, None]
+        assert (split.images[:, 0] == expected).all()
+        assert split.images[:, 2, :, 1:-1].max() == 0, "the middle square is kept"
+
+
+@pytest.mark.parametrize("folder", ["", "x"])
+@pytest.mark.parametrize("name, files, expected", [
+    ("sop", SOP, [f"{1000 + label}_{k}.JPG" for label in (3, 13) for k in (0, 1)]),
+    ("tinyimagenet", TINY, [f"{WNIDS[label]}_{k}.JPEG" for label, k in ((0, 10), (0, 6), (1, 15), (1, 5))]),
+])  # fmt: skip
+def test_the_validation_part_does_not_change(tmp_path, name, files, expected, folder):
+    """Pinned, as results depend on it: a fixed tenth of classes or images by their names, wherever the data lies."""
+    plan = check_source(name, write_zip(tmp_path / "a.zip", within(folder, files) if folder else files))
+    assert [Path(item).name for item in plan.splits["validation"].items] == expected
 
 
 def without(files, pattern):
@@ -94,11 +126,15 @@ def edited(files, ending, text):
     return {name: text.encode() if name.endswith(ending) else data for name, data in files.items()}
 
 
+def listed(text, file="Ebay_test.txt"):
+    return edited(SOP, file, text)
+
+
 def copied(files):
-    return files | {f"copy/{name}": data for name, data in files.items()}
+    return files | within("copy", files)
 
 
-OMNIGLOT, TINY = omniglot_files(), tiny_files()
+HEAD = HEADER.decode()
 WRONG = [
     ("omniglot", omniglot_files(background={"Balinese": 2}), "no training alphabet"),
     ("omniglot", omniglot_files(background={"Greek": 2}), "no validation alphabet.*Balinese"),
@@ -119,6 +155,19 @@ WRONG = [
     # a common script sorts the validation images into folders; read as it is, val/images would look empty
     ("tinyimagenet", {name.replace("val/images/", "val/n01443537/"): data for name, data in TINY.items()},
      r"val_annotations\.txt"),
+    ("sop", without(SOP, "/1002_"),
+     r"2 of the 46 images of the lists are not there: .*bicycle_final/1002_0\.JPG, "),
+    ("sop", without(SOP, "_final/"), "46 of the 46 images .* and 41 more"),
+    ("sop", without(SOP, "Ebay_test"),
+     "not one of each .*found: .*Ebay_train.*Expected: Ebay_train.txt, Ebay_test.txt"),
+    ("sop", copied(SOP), "not one of each"),
+    ("sop", listed(""), "Ebay_test.txt: 'image_id class_id"),
+    ("sop", listed("1 2 3 a.JPG\n"), r"Ebay_test.txt: .*, not \['1', '2', '3', 'a.JPG'\]"),
+    ("sop", listed(HEAD), "Ebay_test.txt: 'image_id class_id"),
+    ("sop", listed(f"{HEAD}\n1 2 bicycle_final/1002_0.JPG\n"), r"Ebay_test.txt: .*, not \['1', '2', 'bicycle_final"),
+    ("sop", listed(f"{HEAD}1 x 3 bicycle_final/1002_0.JPG\n"), r"Ebay_test.txt: .*, not \['1', 'x', '3', 'bic"),
+    ("sop", listed(f"{HEAD}1 2 1 bicycle_final/1002_0.JPG\n"), "classes both in Ebay_train.txt and in .*: 2"),
+    ("sop", sop_files(images=1), r"at least 2 images, but 18 have fewer: \d+ \(1\)"),
 ]  # fmt: skip
 
 
@@ -126,6 +175,7 @@ WRONG = [
 def test_wrong_layouts_are_refused(tmp_path, name, files, message):
     with pytest.raises(ValueError, match=message):
         check_source(name, write_zip(tmp_path / "data.zip", files))
+    assert [path.name for path in tmp_path.iterdir()] == ["data.zip"]
 
 
 # --- bad archives, missing data, bad arguments
@@ -157,6 +207,33 @@ def test_missing_data_says_what_was_tried_and_where_to_get_it(tmp_path, monkeypa
         check_source(name, tmp_path / "nowhere")
 
 
+def test_data_roots(monkeypatch, tmp_path):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    standard = tmp_path / ".cache/tune_cd"
+    assert data_roots() == [standard]
+    monkeypatch.setenv("TUNE_CD_DATA", "/shelf")
+    assert data_roots() == [Path("/shelf"), standard]
+    assert data_roots("~/mine") == [tmp_path / "mine"]
+    monkeypatch.setenv("TUNE_CD_DATA", "")
+    assert data_roots() == [standard]
+
+
+def test_names_that_are_unknown_or_have_no_public_archive_are_refused():
+    with pytest.raises(ValueError, match="'mnist' is not known.*glyphs, omniglot, sop"):
+        load_dataset("mnist", image_size=28)
+    with pytest.raises(ValueError, match="no public archive of dataset 'glyphs' to download, only of omniglot, sop"):
+        check_source("glyphs", download=True)
+    assert DOWNLOADS.keys() <= DATASETS.keys()
+
+
+def test_check_source_decodes_nothing_and_writes_nothing(tmp_path):
+    path = write_zip(tmp_path / "omniglot.zip", dict.fromkeys(OMNIGLOT, b"not an image"))
+    summary = check_source("omniglot", path)
+    assert (summary.name, summary.training_classes, summary.location) == ("omniglot-10", 5, str(path))
+    assert summary.images("train") == 20 and summary.channels == 1
+    assert not cache.cache_root().exists()
+
+
 # --- download
 
 
@@ -171,12 +248,6 @@ def test_data_is_downloaded_where_it_is_missing_and_only_there(tmp_path, monkeyp
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     assert len(load_dataset("omniglot", image_size=28, download=True).train.images) == 20
     assert fetched == [tmp_path / "new", tmp_path / "shelf"]
-
-
-def test_a_dataset_without_a_public_archive_has_no_download():
-    with pytest.raises(ValueError, match="no public archive of dataset 'glyphs' to download, only of omniglot, sop"):
-        check_source("glyphs", download=True)
-    assert DOWNLOADS.keys() <= DATASETS.keys()
 
 
 def test_omniglot_fetches_the_part_that_is_missing_beside_the_other(tmp_path, monkeypatch):
@@ -195,80 +266,18 @@ def test_omniglot_checksums_are_those_of_torchvision():
     assert torchvision.datasets.Omniglot.download_url_prefix + "/" == omniglot.URL
 
 
-def test_data_roots(monkeypatch, tmp_path):
-    monkeypatch.setenv("HOME", str(tmp_path))
-    standard = tmp_path / ".cache/tune_cd"
-    assert data_roots() == [standard]
-    monkeypatch.setenv("TUNE_CD_DATA", "/shelf")
-    assert data_roots() == [Path("/shelf"), standard]
-    assert data_roots("~/mine") == [tmp_path / "mine"]
-    monkeypatch.setenv("TUNE_CD_DATA", "")
-    assert data_roots() == [standard]
-
-
-def test_unknown_names_are_refused():
-    with pytest.raises(ValueError, match="'mnist' is not known.*glyphs, omniglot, sop"):
-        load_dataset("mnist", image_size=28)
-
-
-def test_check_source_decodes_nothing_and_writes_nothing(tmp_path):
-    path = write_zip(tmp_path / "omniglot.zip", dict.fromkeys(omniglot_files(), b"not an image"))
-    summary = check_source("omniglot", path)
-    assert (summary.name, summary.training_classes, summary.location) == ("omniglot-10", 5, str(path))
-    assert summary.images("train") == 20 and summary.channels == 1
-    assert not cache.cache_root().exists()
-
-
-def test_glyph_classes():
-    plan = glyphs.plan([])
-    names = [plan.splits[split].class_names for split in ("train", "validation", "test")]
-    assert plan.name == "glyphs" and [len(split) for split in names] == [736, 184, 306]
-    everything = {name for split in names for name in split}
-    assert len(everything) == 1226, "the classes of the splits are disjoint"
-    assert {"U+0041 LATIN CAPITAL LETTER A", "U+006F LATIN SMALL LETTER O", "U+0037 DIGIT SEVEN"} <= everything
-    assert not {"U+0391 GREEK CAPITAL LETTER ALPHA", "U+0410 CYRILLIC CAPITAL LETTER A"} & everything
-    for split in plan.splits.values():
-        assert np.bincount(split.labels).tolist() == [12] * len(split.class_names)
-    digest = blake2b("\n".join(names[0]).encode(), digest_size=8).hexdigest()
-    assert digest == "fd4241ade3c0ffe3", "pinned, as results depend on it"
-
-
-def test_glyphs_of_ssl_have_their_classes_in_every_split_and_no_image_twice():
-    plan = glyphs.plan([], "ssl")
-    assert plan.name == "glyphs-200"
-    for split, faces in {"train": 8, "validation": 2, "test": 2}.items():
-        assert np.bincount(plan.splits[split].labels).tolist() == [faces] * 200
-        assert plan.splits[split].class_names == plan.splits["train"].class_names
-        assert {face for _, face in plan.splits[split].items} == set(glyphs.FACES)
-    assert len({item for split in plan.splits.values() for item in split.items}) == 12 * 200
-    digest = blake2b(repr(sorted(plan.splits["train"].items)).encode(), digest_size=8).hexdigest()
-    assert digest == "31c50f6ca309f045", "pinned, as results depend on it"
-    assert load_dataset("glyphs", image_size=28, task="ssl").train.images.shape == (1600, 1, 28, 28)
-
-
-@pytest.mark.parametrize("face", ["DejaVuSans.ttf", "DejaVuSerif-BoldItalic.ttf"])
-@pytest.mark.parametrize("size", [16, 28, 64])
-def test_glyphs_are_centred_and_whole(face, size):
-    with glyphs.plan([], distortion=0.0).renderer(size) as render:
-        images = {character: render((character, face)) for character in "oO1Ж\u1e9e"}
-    for image in images.values():
-        assert image.shape == (1, size, size) and image.dtype == np.uint8
-        assert image.max() > 100 and np.median(image) == 0
-        for axis in (0, 1):
-            line = np.flatnonzero(image[0].any(axis=axis))
-            assert abs(line[0] - (size - 1 - line[-1])) <= 2
-    assert (images["O"] > 0).sum() > (images["o"] > 0).sum()
-
-
-def test_all_glyphs():
-    dataset, owners = load_dataset("glyphs", image_size=28), {}
-    images = np.concatenate([split.images for split in splits(dataset)])
-    assert images.shape == (12 * 1226, 1, 28, 28)
-    assert images.max(axis=(1, 2, 3)).min() > 100, "every image has ink"
-    names = np.concatenate([np.array(split.class_names)[split.labels] for split in splits(dataset)])
-    for image, name in zip(images, names, strict=True):
-        assert owners.setdefault(image.tobytes(), name) == name, "one image in two classes"
-    assert check_source("glyphs", "/nowhere").training_classes == len(dataset.train.class_names)
+def test_sops_archive_is_guarded_by_its_checksum(tmp_path, monkeypatch):
+    """The published one; with that of what is served, the archive is used in place."""
+    data, place = write_zip(tmp_path / "made.zip", SOP).read_bytes(), tmp_path / "data"
+    with serve() as server:
+        server.pages["/s.zip"] = Page(data)
+        monkeypatch.setattr(sop, "URL", f"{server.url}/s.zip")
+        with pytest.raises(ValueError, match=f"expected {sop.SHA256}"):
+            check_source("sop", place, download=True)
+        assert [path.suffix for path in place.iterdir()] == [".lock"]
+        monkeypatch.setattr(sop, "SHA256", hashlib.sha256(data).hexdigest())
+        assert {check_source("sop", place, download=True).location for _ in range(2)} == {str(place / f"{TOP}.zip")}
+        assert len(server.asked) == 2
 
 
 def test_real_omniglot(test_data):
@@ -286,7 +295,6 @@ def test_real_tinyimagenet(test_data):
     assert dataset.name == "tinyimagenet-20" and check_source("tinyimagenet", test_data).training_classes == 20
     for split, count in zip(splits(dataset), (450, 50, 50), strict=True):
         assert split.images.shape[1:] == (3, 64, 64) and np.bincount(split.labels).tolist() == [count] * 20
-    # goldfish: red above blue, in every split alike; labels and images belong together
-    for split in splits(dataset):
+        # goldfish: red above blue, in every split alike; labels and images belong together
         red, _, blue = split.images[split.labels == split.class_names.index("n01443537")].mean(axis=(0, 2, 3))
         assert red > blue + 30

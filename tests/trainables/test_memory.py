@@ -61,16 +61,6 @@ def test_the_memory_is_a_deque(size_and_batches):
             assert set(negatives[i].nonzero().flatten().tolist()) == unlike
 
 
-def test_what_is_remembered_has_no_history_and_is_a_copy():
-    memory, (z, labels) = CrossBatchMemory(SIZE, D).double(), batch(0)
-    memory.enqueue(z.requires_grad_(), labels)
-    assert not memory.embeddings.requires_grad
-    before = memory.embeddings.clone()
-    with torch.no_grad():
-        z.zero_()
-    assert torch.equal(memory.embeddings, before)
-
-
 @variants
 @pytest.mark.parametrize("steps", [1, 2, 3, 4, 7])
 def test_the_terms_are_loops_over_the_pairs(variant, steps):
@@ -144,18 +134,3 @@ def test_variable_weights_are_the_published_loss(k):
         assert slope.abs().max() > 1e-2
         assert_equal(slope, gradient(published, z))
         assert abs(ours(z) - published(z)) > 0.1
-
-
-def test_variable_balance_drifts_while_the_memory_fills_and_rests_once_it_is_full():
-    """Batches of classes never seen before: P_mem stays the batch's, E_mem grows by b a batch (eta of sec:xbm)."""
-    b, k, size, factors = 6, 3, 24, []
-    memory = CrossBatchMemory(size, D)
-    for step in range(7):
-        z, labels = torch.eye(b, D), 2 * step + torch.arange(b) // k
-        slots = memory.enqueue(z, labels)
-        pairs = memory_terms(z, labels, slots, memory, loss="margin", distance="cosine")[2:]
-        factors.append([float(factor) for factor in memory_weights("variable", *pairs, b, k)])
-        assert memory_weights("fixed", *pairs, b, k) == (1, 1)
-    others = [min(size, (step + 1) * b) - k for step in range(7)]  # E_mem / b
-    assert factors == [[1.0, n / (b - k)] for n in others]
-    assert factors[3:] == [factors[3]] * 4 and factors[0] == [1, 1]

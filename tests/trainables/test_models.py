@@ -18,6 +18,8 @@ def build(name, channels=3, image_size=64, projection=False, seed=0, **more):
     ("resnet18_gem", 1, 64, False, 512, 512, 11.17), ("resnet18_gem", 3, 64, False, 512, 512, 11.18),
     ("resnet32", 3, 64, True, 64, 64, 0.50), ("resnet50", 3, 64, False, 2048, 2048, 23.51),
     ("resnet50_xbm", 3, 64, False, 2048, 2048, 23.51),
+    ("torchvision:mobilenet_v3_small", 1, 64, False, 1024, 1024, 1.52),
+    ("torchvision:regnet_y_400mf", 1, 64, False, 440, 440, 3.90),
 ])  # fmt: skip
 def test_shapes_and_sizes(name, channels, size, projection, features, embedding, millions):
     model = build(name, channels, size, projection).eval()
@@ -87,11 +89,15 @@ def test_the_xbm_authors_head_is_kaimings_by_fan_out():
     assert build("resnet50", embedding=128).head.weight.std().item() < 0.02, "torch's own"
 
 
-@pytest.mark.parametrize(("name", "projection"), [(name, not name.startswith("resnet50")) for name in sorted(NETWORKS)])
+LIBRARYS = ("torchvision:mobilenet_v3_small", "torchvision:regnet_y_400mf")
+
+
+@pytest.mark.parametrize("name, projection", [(n, n[:8] != "resnet50") for n in (*NETWORKS, *LIBRARYS)])
 def test_seeds_decide_trunk_and_head_and_the_global_generator_is_left_alone(name, projection):
     before = torch.get_rng_state()
     one, two, other = (build(name, 1, 32, projection, seed, embedding=16) for seed in (0, 0, 1))
     assert torch.equal(torch.get_rng_state(), before) and alike(one, two)
+    assert "standardise.mean" not in one.state_dict(), "images are taken as they are"
     last = "head.3.weight" if projection else "head.weight"
     for layer in (next(iter(one.state_dict())), last):
         assert not torch.equal(one.state_dict()[layer], other.state_dict()[layer])
@@ -165,9 +171,12 @@ def test_a_projector_is_the_authors():
     (f"{__name__}:fails", r"called with \(channels=3, image_size=8\) it raised KeyError: 'no such size'"),
     (f"{__name__}:keeps_maps", r"to torch.float32 \[2, 4, 6, 6\] on cpu, allowed"),
     (f"{__name__}:Two", "to tuple, allowed are floating point"),
+    ("torchvision:resnet51", "raised ValueError: Unknown model resnet51"),
+    ("torchvision:squeezenet1_0", "it ends in no linear layer"),
+    ("torchvision:vit_b_16", "Wrong image height! Expected 224 but got 8"),
 ])  # fmt: skip
-def test_what_is_wrong_with_a_users_network_is_said_beforehand(name, message):
-    with pytest.raises(ValueError, match=f"network '{name}': .*{message}"):
+def test_what_is_wrong_with_a_network_is_said_beforehand(name, message):
+    with pytest.raises(ValueError, match=f"network '{name}'.*{message}"):
         build(name, 3, 8)
 
 

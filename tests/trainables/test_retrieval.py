@@ -38,14 +38,6 @@ def test_golden_values(ranks_of_hits, ap_top_r, ap_at_r):
     assert scores_per_query(hits, torch.tensor([4])).tolist() == [expected]
 
 
-def test_golden_values_from_embeddings():
-    """On a circle: a finds b then x, b finds a then x, x alone of its class does not ask."""
-    angles = torch.tensor([0.0, 0.2, 0.5], dtype=torch.float64)
-    embeddings = torch.stack([angles.cos(), angles.sin()], dim=1)
-    assert retrieval_scores(embeddings, [0, 0, 1]) == dict.fromkeys(SCORES, 1.0)
-    assert retrieval_scores(embeddings, [0, 1, 0]) == dict.fromkeys(SCORES, 0.0)
-
-
 @settings(max_examples=50, deadline=None, derandomize=True)
 @given(st.lists(st.lists(st.booleans(), min_size=9, max_size=9), min_size=1, max_size=5), st.data())
 def test_scores_per_query_are_the_loops_and_keep_the_identity(rel, data):
@@ -59,11 +51,18 @@ def test_scores_per_query_are_the_loops_and_keep_the_identity(rel, data):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("sizes", [[4] * 15, UNEVEN, [40, 2]], ids=str)
-def test_scores_are_the_loops(sizes, dtype):
+def test_scores_are_the_loops_with_recall_or_without_in_blocks_of_any_size(monkeypatch, sizes, dtype):
     for seed in range(3):
-        embeddings, labels = noisy_classes(sizes, seed, dtype)
-        expected = reference.retrieval_scores(embeddings.numpy(), labels.tolist())
-        assert retrieval_scores(embeddings, labels) == pytest.approx(expected, rel=1e-12)
+        embeddings, labels = noisy_classes(sizes, seed, dtype, noise=2.0)
+        rows, classes, depths = embeddings.numpy(), labels.tolist(), [1, 2, 10, len(labels) - 1]
+        plain = reference.retrieval_scores(rows, classes)
+        recall = {f"recall_at_{k}": reference.recall_at(rows, classes, k) for k in depths}
+        for block_bytes in (1, 5_000, 2**20):
+            monkeypatch.setitem(BLOCK_BYTES, "cpu", block_bytes)
+            assert retrieval_scores(embeddings, labels) == pytest.approx(plain, rel=1e-12)
+            scores = retrieval_scores(embeddings, labels, recall_at=depths)
+            assert scores == pytest.approx(plain | recall, rel=1e-12) and list(scores) == [*plain, *recall]
+            assert scores["precision_at_1"] == scores["recall_at_1"]
 
 
 @pytest.mark.parametrize("sizes", [[4] * 15, UNEVEN], ids=str)
@@ -123,30 +122,6 @@ def test_arrays_and_names_of_classes_are_taken_as_they_are():
     expected, names = retrieval_scores(embeddings, labels), [f"class {label}" for label in labels.tolist()]
     for kind in (labels.numpy(), names, np.array(names), np.array(names, dtype=object)):
         assert retrieval_scores(embeddings.numpy(), kind) == expected
-
-
-@pytest.mark.parametrize("sizes", [[4] * 15, UNEVEN, [40, 2]], ids=str)
-@pytest.mark.parametrize("block_bytes", [1, 5_000, 2**20])
-def test_recall_is_the_loop_and_leaves_the_other_scores_alone(monkeypatch, sizes, block_bytes):
-    embeddings, labels = noisy_classes(sizes, seed=7, noise=2.0)
-    depths = [1, 2, 10, len(labels) - 1]
-    monkeypatch.setitem(BLOCK_BYTES, "cpu", block_bytes)
-    scores = retrieval_scores(embeddings, labels, recall_at=depths)
-    expected = {f"recall_at_{k}": reference.recall_at(embeddings.numpy(), labels.tolist(), k) for k in depths}
-    assert {name: scores[name] for name in expected} == pytest.approx(expected, rel=1e-12)
-    rising = [scores[name] for name in ("precision_at_1", *expected)]
-    assert rising[0] == rising[1] < rising[3] <= rising[4] == 1 and rising == sorted(rising)
-    plain = retrieval_scores(embeddings, labels)
-    assert {name: scores[name] for name in SCORES} == pytest.approx(plain, rel=1e-12)
-    assert list(scores) == [*SCORES, *expected]
-
-
-def test_recall_equals_pytorch_metric_learning_nearest_neighbours():
-    embeddings, labels = noisy_classes([6] * 10, seed=8, noise=2.0)
-    for k in (1, 3, 7):
-        _, nearest = CustomKNN(CosineSimilarity())(embeddings, k, embeddings, True)
-        foreign = (labels[nearest] == labels[:, None]).any(1).double().mean()
-        assert retrieval_scores(embeddings, labels, recall_at=[k])[f"recall_at_{k}"] == pytest.approx(float(foreign))
 
 
 def random_ground_truth(queries=6, images=30, seed=0, ties=False):

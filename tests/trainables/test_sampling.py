@@ -103,7 +103,6 @@ def test_one_large_class_costs_neither_memory_nor_time(monkeypatch):
     (63, 2, "batch_size 63 is not a multiple of 2 per class"),
     (4, 4, "batch_size 4 with 4 per class holds 1 classes; 2 at least"),
     (0, 2, "batch_size 0 with 2 per class holds 0 classes"),
-    (64, 1, "1 per class; 2 at least"),
 ])  # fmt: skip
 def test_batches_that_cannot_be_drawn_are_refused(batch_size, k, message):
     with pytest.raises(ValueError, match=message):

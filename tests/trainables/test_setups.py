@@ -114,30 +114,25 @@ def test_the_small_xbm_experiment_is_small_in_size_alone():
     assert all(XBM_RANGE[0] < weight < XBM_RANGE[1] for weight in (3, 60))
 
 
-def test_what_selects_is_a_score_of_the_task():
-    sop, tiny = (find_setup(dataset, "paper") for dataset in ("sop", "tinyimagenet"))
-    assert (sop.metric, tiny.metric) == ("r_map", "probe_accuracy")
-    chosen = override(sop, ["selected_by=recall_at_1"])
-    assert (chosen.metric, chosen.test_metric) == ("recall_at_1", "recall_at_1")
-
-
-def test_what_is_in_effect_where_a_field_leaves_it_open():
-    photos, usual = find_setup("sop", "paper"), find_setup("omniglot", "small")
-    assert (photos.input_size, override(photos, ["crop_size=192"]).input_size) == (224, 192)
-    infonce = find_setup("omniglot", "small", loss="infonce")
-    found = [setup.loss_distance for setup in (usual, infonce, override(usual, ["distance=cosine"]))]
-    assert found == ["euclidean", "cosine", "cosine"]
-
-
-def test_overrides_are_read_as_the_fields_type():
-    fields = ["margin=0.3", "k=4", "network=resnet32", "optimizer=adam", "weight_decay=5e-4"]
-    setup = override(find_setup("glyphs", "small"), fields)
-    found = (setup.margin, setup.k, setup.network, setup.optimizer, setup.weight_decay)
-    assert found == (0.3, 4, "resnet32", "adam", 5e-4)
-    assert Setup(**asdict(setup)) == setup
-
-
 GLYPHS, FOLDER = ("glyphs", "small"), ("folder", "small", "ssl")
+IN_EFFECT = [
+    (("sop", "paper"), "", {"metric": "r_map", "input_size": 224}),
+    (("sop", "paper"), "selected_by=recall_at_1 crop_size=192",
+     {"metric": "recall_at_1", "test_metric": "recall_at_1", "input_size": 192}),
+    (("tinyimagenet", "paper"), "", {"metric": "probe_accuracy"}),
+    (GLYPHS, "", {"loss_distance": "euclidean"}), (GLYPHS, "distance=cosine", {"loss_distance": "cosine"}),
+    ((*GLYPHS, None, "infonce"), "", {"loss_distance": "cosine"}),
+    (GLYPHS, "margin=0.3 k=4 network=resnet32 optimizer=adam weight_decay=5e-4",
+     {"margin": 0.3, "k": 4, "network": "resnet32", "optimizer": "adam", "weight_decay": 5e-4}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("entry, fields, expected", IN_EFFECT)
+def test_fields_are_read_as_their_type_and_what_is_left_open_is_in_effect(entry, fields, expected):
+    setup = override(find_setup(*entry), fields.split())
+    assert {name: getattr(setup, name) for name in expected} == expected and Setup(**asdict(setup)) == setup
+
+
 REFUSED = [
     *((GLYPHS, text, said) for text, said in [
         ("margin", "FIELD=VALUE"), ("margins=1", "margins"), ("k=2.5", "int"), ("k=1", "at least 2"),
@@ -149,6 +144,7 @@ REFUSED = [
         ("precision=float16", "float16"), ("loss=vicreg", "--loss vicreg"), ("dataset=sop", "dataset"),
         ("q=3", "q = 3"), ("projection=gelu", "gelu"), ("selected_by=loss", "selected"),
         ("mining=easy", "mining = .*: one of"), ("negatives=none", "negatives = .*: one of"),
+        ("mining=easy_positive", "mining = 'easy_positive', k = 2: .* k = 3 or more"),
         ("memory=fixed mining=hard", "mining = 'hard': 'others', 'none' with a memory"),
     ]),
     (("sop", "paper"), "crop_size=225", "crop_size is 0, or from 8 to image_size"),

@@ -1,30 +1,38 @@
 """Training: the update is the paper's, runs are deterministic, selection and divergence are as documented."""
 
 import math
-import subprocess
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
-from datafiles import photos
 from embedded import alike
-from trainings import DATA, H3, SETUP, SSL_DATA, SSL_SETUP, VICREG, H, advance_one, begun, blobs, finished, outcome_of
+from trainings import (
+    DATA,
+    H3,
+    SETUP,
+    SSL_DATA,
+    SSL_SETUP,
+    VICREG,
+    H,
+    advance_one,
+    begun,
+    blobs,
+    finished,
+    outcome_of,
+    told,
+)  # fmt: skip
 
-from trainables import train
-from trainables.data.augmentation import centre, crop_views
+from trainables.data.augmentation import crop_views
 from trainables.data.resident import DeviceData
 from trainables.losses import vicreg_terms
 from trainables.losses.memory import CrossBatchMemory, memory_terms
 from trainables.losses.terms import margin_terms
-from trainables.training import assembly, side_by_side
+from trainables.training import assembly, evaluation, side_by_side
 from trainables.training import loop as training
 from trainables.training.assembly import decay, next_evaluation, plateau
 from trainables.training.evaluation import evaluate, spread
 from trainables.training.setup import UNLABELLED
-
-ROOT = Path(__file__).parents[2]
+from trainables.training.setups import find_setup
 
 TERMS = {
     "margin": (SETUP, DATA, H, lambda z, labels: margin_terms(z, labels)),
@@ -110,8 +118,6 @@ def test_it_learns():
     noisy = DeviceData("blobs", *(blobs(n, seed, per_class=8) for n, seed in ((40, 1), (8, 2), (8, 3))))
     outcome = outcome_of(finished(replace(SETUP, images_seen=3200), noisy))
     assert outcome.status == "completed" and outcome.test_score >= before
-    retrieval = {"test_r_map", "test_map_at_r", "test_precision_at_1", "test_r_precision", "positive_similarity"}
-    assert retrieval | {"val_r_map"} <= set(outcome.scores)
     assert outcome.positive_term == outcome.scores["positive_term"] > 0
 
 
@@ -142,64 +148,6 @@ def test_spread():
     assert spread(torch.ones(5, 3)) == pytest.approx(0, abs=1e-12)
     for bad in (torch.full((5, 3), math.nan), torch.tensor([[1.0, math.inf]])):
         assert math.isnan(spread(bad))
-
-
-@pytest.mark.parametrize("argv, said", [
-    *((["--device", name], f"--device {name!r}: one of cpu") for name in ("gpu", "mps", "cuda:99", "meta", "")),
-    *((["--seed", seed], f"'{seed}'") for seed in ("1e20", str(10**20), str(2**63), "-1", "1.5", "nan", "")),
-    *((["--Lambda_e", weight], f"'{weight}'") for weight in ("-1", "nan", "inf", "1e39", "")),
-    (["--Lambda_p=-inf"], "invalid weight (a number from 0 to 3.4e+38) value: '-inf'"),
-    *(([option, ""], f"{option} '': ") for option in ("--checkpoint", "--save", "--data-root")),
-    *(([option, "."], "cannot be written as a file: [Errno 21]") for option in ("--checkpoint", "--save")),
-    (["--weights", ""], "weights '': no such file"),
-    (["--save", "s3://bucket/n.pt"], "--save is a URI"),
-    (["--save", "x/n.pt", "--checkpoint", "x/../x/n.pt"], "two files are needed"),
-    (["--set", "images=3"], "images"),
-    (["--batch-size", "63"], "63"),
-    (["--dataset", "omniglot", "--data-root", "/nowhere"], "/nowhere"),
-    (["--set", f"embedding={2**63}"], f"embedding = {2**63}"),
-    (["--loss", "own_losses:exits"], "raised SystemExit: 3"),
-    (["--loss", "vicreg", "--Lambda_p", "1"],
-     "--Lambda_p 1; the weights of loss 'vicreg' are --Lambda_sim, --Lambda_std, --Lam"),
-    (["--set", "network=own_networks:Exits"], "raised SystemExit: 0"),
-])  # fmt: skip
-def test_the_command_refuses_with_a_sentence(capsys, monkeypatch, tmp_path, argv, said):
-    """Before any work: data are not loaded."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(DeviceData, "load", lambda *_: pytest.fail("the data were loaded"))
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    try:
-        status = train.main(argv)
-    except SystemExit as error:  # argparse's
-        status = error.code
-    wrong = capsys.readouterr().err
-    assert status == 2 and "error: " in wrong and said in wrong and "Traceback" not in wrong
-
-
-def test_a_command_whose_output_is_closed_or_that_is_interrupted_says_so():
-    handler = "signal.signal(signal.SIGINT, signal.default_int_handler)"  # a parent may ignore the signal
-    code = f"{handler}; import sys; from trainables.console import run; sys.exit(run(lambda: {{}}))"
-    closed = "[print('x' * 100, flush=True) for _ in iter(int, 1)]"
-    interrupted = "signal.raise_signal(signal.SIGINT)"
-    for act, status, said in ((closed, 141, b"stopped: the output was closed"), (interrupted, 130, b"interrupted")):
-        command = [sys.executable, "-c", "import signal; " + code.format(act)]
-        process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        if act == closed:
-            process.stdout.readline()
-        process.stdout.close()
-        wrong = process.stderr.read()
-        process.stderr.close()
-        assert (process.wait(60), wrong.strip()) == (status, said)
-
-
-def test_the_command_warns_of_fields_without_effect(capsys, tmp_path, own_cache):
-    place = ["--dataset", "folder", "--data-root", str(photos(tmp_path)), "--batch-size", "8", "--device", "cpu"]
-    fields = ["images_seen=64", "evaluations=1", "learning_rate=0.5", "temperature=0.5", "q=2"]
-    assert train.main([*place, "--set", *fields]) == 0
-    assert capsys.readouterr().err.splitlines() == [
-        "warning: --set learning_rate=0.5 has no effect with optimizer = 'sgd', only with 'adam'",
-        "warning: --set temperature=0.5 has no effect with loss = 'margin', only with 'infonce' or 'siglip'",
-    ]
 
 
 @pytest.mark.parametrize("kind", TERMS)
@@ -302,8 +250,6 @@ def test_crops_are_as_small_as_said_and_the_centre_is_evaluated(monkeypatch):
     middle = [(images[:, :, 6:34, 6:34].contiguous(), labels) for images, labels in (data.train, data.validation)]
     small = replace(setup, image_size=28, crop_size=0)
     assert evaluate([run.model], setup, data.train, data.validation) == evaluate([run.model], small, *middle)
-    with pytest.raises(ValueError, match="no centre"):
-        centre(data.train[0], 41)
 
 
 SELECTED = [(SETUP, DATA, "recall_at_1"), *((SSL_SETUP, SSL_DATA, name) for name in ("knn_accuracy", *UNLABELLED))]
@@ -322,3 +268,47 @@ def test_a_network_that_is_finite_on_validation_and_not_on_test_has_diverged(mon
     outcome = outcome_of(finished())
     assert (outcome.status, outcome.val_score, outcome.test_score) == ("diverged", None, None)
     assert len(outcome.curve) == 4
+
+
+def test_results_have_the_terms_under_their_names():
+    """After training and at every look, beside the pairs' statistics; the two terms' columns stay empty."""
+    outcome = outcome_of(finished(VICREG, SSL_DATA, H3))
+    assert (outcome.status, outcome.positive_term, outcome.entropy_term) == ("completed", None, None)
+    names = {"term_sim", "term_std", "term_cov"}
+    logged = {f"train_{name}" for name in names}
+    assert names | logged | {"positive_similarity", "train_negative_similarity"} <= set(outcome.scores)
+    assert not {"positive_term", "entropy_term", "train_positive_term"} & set(outcome.scores)
+    assert all(logged <= set(look.scores) for look in outcome.curve)
+    assert all(-1 <= outcome.scores[name] <= 1 for name in ("positive_similarity", "negative_similarity")), "cosines"
+    pairwise = outcome_of(finished(replace(SETUP, loss="own_losses:pairwise")))
+    assert told(pairwise) == told(outcome_of(finished())) and pairwise.positive_term > 0
+
+
+def test_a_users_own_that_changes_its_terms_is_an_error():
+    run = begun(replace(SETUP, loss="own_losses:changing"), h={"Lambda_a": 1.0, "batch_size": 32})
+    with pytest.raises(ValueError, match=r"returned the terms \['b'\], and \['a'\] at first"):
+        run.step()
+
+
+def test_a_benchmark_averages_unit_vectors_of_raw_embeddings(monkeypatch):
+    """Over several scales of an image: longer embeddings are not to count for more."""
+    setup = replace(find_setup("landmarks", "small", loss="own_losses:raw"), images_seen=64, evaluations=1)
+    h = {"Lambda_square": 0.1, "Lambda_length": 0.1, "batch_size": 32}
+    data = DeviceData("blobs", *(blobs(20, seed, channels=3, size=32) for seed in (1, 2)))
+    run, images = begun(setup, data, h), torch.rand(3, 3, 32, 32)
+    embedded = []
+    monkeypatch.setattr(evaluation, "evaluate_benchmark", lambda embed, *_, **__: embedded.append(embed(images)) or {})
+    assert evaluation.evaluate_test([run.model], setup, data) == [{}]
+    torch.testing.assert_close(embedded[0], torch.nn.functional.normalize(run.model(images), dim=1))
+    assert (run.model(images).norm(dim=1) - 1).abs().min() > 1e-3
+
+
+def test_data_without_classes_have_no_probe_and_data_with_classes_keep_it():
+    without = DeviceData("blobs", *((images, 0 * labels) for images, labels in (SSL_DATA.train, SSL_DATA.validation)))
+    setup = replace(SSL_SETUP, selected_by="rankme")
+    model = finished(SSL_SETUP, SSL_DATA).model
+    [scores] = evaluate([model], setup, without.train, without.validation)
+    assert set(scores) == {"spread", *UNLABELLED}
+    [labelled] = evaluate([model], setup, SSL_DATA.train, SSL_DATA.validation)
+    assert labelled == scores | {name: labelled[name] for name in ("probe_accuracy", "knn_accuracy")}
+    assert not set(UNLABELLED) & set(evaluate([model], SSL_SETUP, SSL_DATA.train, SSL_DATA.validation)[0])

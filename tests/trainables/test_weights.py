@@ -82,13 +82,6 @@ def as_imagenet(images):
     return tv.normalize(images.expand(-1, 3, -1, -1).float() / 255, transforms.mean, transforms.std)
 
 
-def test_standardise_is_torchvisions_repeats_grey_and_has_nothing_to_train():
-    standardise = Standardise()
-    for images in (torch.arange(256, dtype=torch.uint8).repeat(3, 1).reshape(1, 3, 16, 16), photographs(channels=1)):
-        torch.testing.assert_close(standardise(normalise(images)), as_imagenet(images), rtol=0, atol=1e-6)
-    assert not list(standardise.parameters()) and sorted(standardise.state_dict()) == ["mean", "std"]
-
-
 @pytest.mark.parametrize("channels", [1, 3])
 @pytest.mark.parametrize("name, origin", [*NETWORKS.items(), ("torchvision:resnet18", "resnet18")])
 def test_bytes_in_features_out_as_torchvision(tmp_path, name, origin, channels):
@@ -102,14 +95,6 @@ def test_bytes_in_features_out_as_torchvision(tmp_path, name, origin, channels):
         gem = maps.clamp(min=1e-6).pow(3).mean((2, 3)).pow(1 / 3)
         pooled = {"resnet18_gem": gem, "resnet50_xbm": maps.amax((2, 3))}.get(name, maps.mean((2, 3)))
         torch.testing.assert_close(model.features(normalise(images)), pooled, rtol=1e-3, atol=5e-4)
-
-
-@pytest.mark.parametrize("drop", ["fc.", "num_batches_tracked"])
-def test_a_file_without_classifier_or_counters_is_whole(resnet18, tmp_path, drop):
-    name, net, path = resnet18
-    state = {key: value for key, value in net.state_dict().items() if not (key.startswith(drop) or key.endswith(drop))}
-    assert len(state) < len(net.state_dict())
-    assert alike(build(name, path), build(name, saved(tmp_path, state)))
 
 
 @pytest.mark.parametrize("name, channels", [("small_conv", 1), ("resnet32", 3), ("pretrained", 3), ("pretrained", 1)])
@@ -154,6 +139,11 @@ def below(start, state):
     return {f"{start}{name}": tensor for name, tensor in state.items()}
 
 
+def but(part, state):
+    assert any(part in name for name in state)
+    return {name: tensor for name, tensor in state.items() if part not in name}
+
+
 def moco(state):
     """As facebookresearch/moco's main_moco.py saves them: the trained encoder, its slow copy, and the queue."""
     slow = {name: torch.zeros_like(tensor) for name, tensor in state.items()}
@@ -168,12 +158,14 @@ WRAPPERS = {
     "MoCo": lambda state: {"arch": "resnet18", "state_dict": moco(state), "optimizer": {"state": {}}},
     "torch.compile of a part": lambda state: {name.replace("layer1.", "layer1._orig_mod."): tensor
                                               for name, tensor in state.items()},
+    "without its classifier": lambda state: but("fc.", state),
+    "without counters": lambda state: but("num_batches_tracked", state),
     "all at once": lambda state: {"model": below("_orig_mod.module.net.", state)},
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("wrapper", WRAPPERS.values(), ids=WRAPPERS)
-def test_wrapped_weights_are_unwrapped(resnet18, tmp_path, wrapper):
+def test_wrapped_weights_are_unwrapped_and_parts_that_nobody_needs_may_lack(resnet18, tmp_path, wrapper):
     name, net, path = resnet18
     assert alike(build(name, saved(tmp_path, wrapper(net.state_dict()))), build(name, path))
 
@@ -283,25 +275,6 @@ def test_a_download_with_a_wrong_checksum_is_refused(tmp_path, monkeypatch):
 def features(model, images):
     with torch.no_grad():
         return model.features(normalise(images))
-
-
-@pytest.mark.parametrize("name, dimensions", [("mobilenet_v3_small", 1024), ("regnet_y_400mf", 440)])
-def test_from_scratch_images_are_taken_as_they_are_and_seeds_decide(name, dimensions):
-    before = torch.get_rng_state()
-    one, two, other = (build(f"torchvision:{name}", channels=1, seed=seed) for seed in (0, 0, 1))
-    assert torch.equal(torch.get_rng_state(), before) and "standardise.mean" not in one.state_dict()
-    assert features(one, photographs(channels=1)).shape == (2, dimensions)
-    assert alike(one, two) and not alike(one, other)
-
-
-@pytest.mark.parametrize("name, message", [
-    ("torchvision:resnet51", "raised ValueError: Unknown model resnet51"),
-    ("torchvision:squeezenet1_0", "it ends in no linear layer"),
-    ("torchvision:vit_b_16", "Wrong image height! Expected 224 but got 64"),
-])  # fmt: skip
-def test_what_does_not_fit_is_said_beforehand(name, message):
-    with pytest.raises(ValueError, match=f"network '{name}'.*{message}"):
-        build(name)
 
 
 def test_a_library_that_is_not_installed_is_named_with_its_command(monkeypatch):

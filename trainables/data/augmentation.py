@@ -77,11 +77,9 @@ def crop_views(images: Tensor, generator: Generator, size: int, scale: tuple[flo
 def centre(images: Tensor, size: int) -> Tensor:
     """The middle size x size pixels of images [n, c, h, w] as a view, [n, c, size, size].
 
-    Where a side has two middles it is the upper or left one. Raises ValueError for images that are smaller.
+    Where a side has two middles it is the upper or left one. Images are at least that large.
     """
     height, width = images.shape[2:]
-    if size > min(height, width):
-        raise ValueError(f"size = {size}: images of {height} x {width} pixels have no centre of that size")
     top, left = (height - size) // 2, (width - size) // 2
     return images[:, :, top : top + size, left : left + size]
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from trainables.datasets import Split, load_dataset
+from trainables.datasets import load_dataset
 from trainables.datasets.revisited import Benchmark, load_benchmark
 from trainables.training.setup import Setup
 
@@ -37,11 +37,16 @@ class DeviceData:
             distortion=setup.distortion,
         )  # fmt: skip
         splits = {name: split for name in ("train", "validation", "test") if (split := getattr(data, name)) is not None}
-        resident = sum(split.images.nbytes for split in splits.values()) < room_on(device)
+        room = RESIDENT_SHARE * torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else 0
+        resident = sum(split.images.nbytes for split in splits.values()) < room  # on a CPU the memory map is as good
+        images = {name: torch.from_numpy(split.images) for name, split in splits.items()}
+        tensors = {
+            name: (images[name].to(device) if resident else images[name], torch.tensor(split.labels, device=device))
+            for name, split in splits.items()
+        }
         benchmark = None
         if setup.test != "split":
             benchmark = load_benchmark(setup.test, data_root, image_size=setup.test_image_size, download=download)
-        tensors = {name: _tensors(split, device, resident) for name, split in splits.items()}
         if device.type == "cuda":
             torch.cuda.synchronize(device)  # trainings read them on streams of their own
         return cls(data.name, **tensors, benchmark=benchmark, left_out=data.left_out)
@@ -50,13 +55,3 @@ class DeviceData:
 def take(images: Tensor, indices: Tensor) -> Tensor:
     """images[indices] on the indices' device, wherever the images are: [b, c, h, w]."""
     return images[indices.to(images.device)].to(indices.device, non_blocking=True)
-
-
-def room_on(device: torch.device) -> float:
-    """Bytes that images may take on the device; none on the CPU, where the memory map is as good."""
-    return RESIDENT_SHARE * torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else 0.0
-
-
-def _tensors(split: Split, device: torch.device, resident: bool) -> tuple[Tensor, Tensor]:
-    images = torch.from_numpy(split.images)
-    return images.to(device) if resident else images, torch.tensor(split.labels, device=device)

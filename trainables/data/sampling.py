@@ -17,11 +17,9 @@ far was. Beyond it keys take long: 52 ms a batch of 64 with a class of 30,000.""
 def check_batch_size(batch_size: int, k: int, classes: int, unit: str = "training classes") -> None:
     """Raise ValueError for batches that no sampler here can draw, naming the numbers that do not fit.
 
-    batch_size: items of a batch.  k: items of each class of it; two at least, or no positive pair exists.  classes:
-    number of classes to draw from (in ssl: images).  unit: what `classes` counts, for the message.
+    batch_size: items of a batch.  k: items of each class of it, 2 at least.  classes: number of classes to draw from,
+    in ssl of images.  unit: what `classes` counts, for the message.
     """
-    if k < 2:
-        raise ValueError(f"{k} per class; 2 at least are needed for a positive pair")
     if batch_size % k:
         raise ValueError(f"batch_size {batch_size} is not a multiple of {k} per class")
     if batch_size < 2 * k:

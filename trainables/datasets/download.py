@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from filelock import FileLock
 from tqdm import tqdm
@@ -38,10 +37,8 @@ def fetch(url: str, path: Path, check: Callable[[Path], object]) -> Path:
 
     check: reads the file, and raises ValueError for a wrong one; see `of_digest`. Raises ConnectionError if the url
     cannot be fetched (the bytes that arrived are continued next time), and ValueError for a wrong file (its bytes are
-    deleted), and for another kind of url, or one with credentials, which is not repeated.
+    deleted).
     """
-    if "@" in urlsplit(url).netloc or urlsplit(url).scheme not in ("http", "https"):
-        raise ValueError("only addresses http:// and https:// without credentials are fetched")
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f"{path.name}.part")
     with FileLock(f"{path}.lock"):
@@ -120,14 +117,14 @@ def chunks(response: http.client.HTTPResponse) -> Iterator[bytes]:
 
 
 @contextmanager
-def opened(url: str, start: int = 0, timeout: float = TIMEOUT) -> Iterator[http.client.HTTPResponse | None]:
+def opened(url: str, start: int = 0) -> Iterator[http.client.HTTPResponse | None]:
     """Context of the server's response, redirects followed; None where nothing lies behind byte `start`.
 
     Raises Interrupted, FileNotFoundError where there is no such file, ConnectionError for another final refusal.
     """
     headers = HEADERS | ({"Range": f"bytes={start}-"} if start else {})
     try:
-        response = urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=timeout)
+        response = urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=TIMEOUT)
     except urllib.error.HTTPError as error:  # an OSError, so it comes before those
         error.close()
         if start and error.code == 416:  # range not satisfiable

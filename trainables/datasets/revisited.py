@@ -65,8 +65,8 @@ def load_benchmark(
     """Load the benchmark with images of at most image_size px on the longer side; decoded once, then memory-mapped.
 
     name: one of BENCHMARKS.  data_root: see `trainables.datasets.data_roots`.  download: fetch missing data.
-    Raises FileNotFoundError if there is no data, ValueError for an unknown name, a wrong layout, damaged ground truth,
-    and for any image that is missing or does not decode: the scores need all images.
+    Raises FileNotFoundError if there is no data, ValueError for a wrong layout, damaged ground truth, and for any image
+    that is missing or does not decode: the scores need all images.
     """
     source, truth = _find(name, data_root, download)
     folder = entry("benchmarks", name, image_size, source.identity())
@@ -129,8 +129,6 @@ def _published(name: str, truth: GroundTruth) -> str:
 
 def _find(name: str, data_root: str | os.PathLike | None, fetch_it: bool) -> tuple[Source, GroundTruth]:
     """The benchmark's files, with all images, and its ground truth. Raises as `load_benchmark`."""
-    if name not in BENCHMARKS:
-        raise ValueError(f"benchmark {name!r} is not known, these are: {', '.join(BENCHMARKS)}")
     roots, truth_file = data_roots(data_root, fetch_it), f"gnd_{name}.pkl"
     try:
         # Ground truth without a folder of images is a download that was cut off.

@@ -31,7 +31,3 @@ def __getattr__(name: str):
     from trainables.losses import terms, two_views
 
     return getattr(terms if hasattr(terms, name) else two_views, name)
-
-
-def __dir__() -> list[str]:
-    return __all__

@@ -15,7 +15,7 @@ of b = 64, d = 128 and 55,000 remembered embeddings, the published size, take on
 import torch
 from torch import Tensor, nn
 
-from trainables.losses.terms import cosines, infonce_of, margin_of
+from trainables.losses.terms import infonce_of, margin_of, products
 
 
 class CrossBatchMemory(nn.Module):
@@ -75,7 +75,7 @@ def memory_terms(
     loss: "margin" (with margin, q) or "infonce" (with temperature).  distance: that inside the batch.
     Returns (positive, entropy, |P_mem|, |E_mem|), scalars. A batch with both kinds of pairs finds both in the memory,
     since that holds the batch."""
-    similarities = cosines(z, memory.embeddings)  # [b, size]
+    similarities = products(z, memory.embeddings)  # [b, size]
     positives, negatives = memory.pairs(labels, slots)  # [b, size] each
     if loss == "margin":
         terms = margin_of(similarities, positives, negatives, margin, distance, q)

@@ -85,7 +85,7 @@ def _of_views(name: str, terms: tuple[str, ...], published: tuple[float, ...], *
         from trainables.losses import two_views
 
         how = {"t": 1 / settings.temperature, "beta": settings.bias} if name == "siglip" else {}
-        return getattr(two_views, f"{name}_terms")(*two_views.two_views(z, labels), **how)
+        return getattr(two_views, f"{name}_terms")(*two_views.two_views(z), **how)
 
     return Loss(name, terms, published, compute, tasks=("ssl",), k=2, **more)
 

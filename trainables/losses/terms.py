@@ -148,8 +148,8 @@ def check_tensors(**arguments: Tensor) -> None:
             raise ValueError(f"{name} is of type {type(value).__name__}; a tensor is required, for the gradients")
 
 
-def cosines(z: Tensor, others: Tensor) -> Tensor:
-    """Cosine similarities [n, m] of unit rows z [n, d] with unit rows others [m, d].
+def products(z: Tensor, others: Tensor) -> Tensor:
+    """Inner products [n, m] of rows z [n, d] with rows others [m, d]; of unit rows the cosine similarities.
 
     Computed in the wider of the two types and at least in float32, inside an autocast region too.
     """
@@ -161,7 +161,7 @@ def cosines(z: Tensor, others: Tensor) -> Tensor:
 def _similarities(z: Tensor) -> Tensor:
     """Cosine similarities [b, b] of unit rows z [b, d]."""
     z = z.to(torch.promote_types(z.dtype, torch.float32))  # once: both sides' gradients are added before rounding
-    return cosines(z, z)
+    return products(z, z)
 
 
 def _distances(similarities: Tensor, distance: str) -> Tensor:

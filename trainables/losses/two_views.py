@@ -8,18 +8,15 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from trainables.losses.terms import check_tensors, cosines
+from trainables.losses.terms import check_tensors, products
 
 BATCH_NORM_EPSILON = 1e-5  # torch.nn.BatchNorm1d's default, in the authors' code of Barlow Twins
 VARIANCE_EPSILON = 1e-4  # VICReg, sec. 4.1
 TARGET_DEVIATION = 1.0  # gamma of VICReg, sec. 4.1
 
 
-def two_views(z: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-    """Split a batch z [b, d] with labels 0, 0, 1, 1, ..., which are not read, into its two views [b/2, d]. Raises
-    ValueError for an odd b."""
-    if len(z) % 2:
-        raise ValueError(f"z has {len(z)} rows; an even number is expected, two views of an image side by side")
+def two_views(z: Tensor) -> tuple[Tensor, Tensor]:
+    """Split a batch z [b, d], with two views of each image side by side, into its two views [b/2, d]."""
     one, other = z.unflatten(0, (-1, 2)).unbind(1)
     return one, other
 
@@ -46,7 +43,7 @@ def barlow_twins_terms(z: Tensor, other: Tensor) -> dict[str, Tensor]:
     z, other: [n, d] floating point, n >= 2, the projector's output; row i of both is of image i. Returns scalars, "on":
     sum_i (1 - C_ii)^2, "off": sum_{i != j} C_ij^2. Raises ValueError for other shapes or kinds."""
     z, other = _checked(z, other)
-    correlations = _product(_standardised(z).T, _standardised(other)) / len(z)  # [d, d]
+    correlations = products(_standardised(z).T, _standardised(other).T) / len(z)  # [d, d]
     return {"on": (1 - correlations.diagonal()).square().sum(), "off": _off_diagonal(correlations)}
 
 
@@ -63,7 +60,7 @@ def vicreg_terms(z: Tensor, other: Tensor) -> dict[str, Tensor]:
     centred = [view - view.mean(0) for view in (z, other)]
     variances = [view.square().sum(0) / (len(z) - 1) for view in centred]  # [d] each
     hinges = [torch.relu(TARGET_DEVIATION - (variance + VARIANCE_EPSILON).sqrt()).mean() for variance in variances]
-    covariances = [_product(view.T, view) / (len(z) - 1) for view in centred]  # [d, d] each
+    covariances = [products(view.T, view.T) / (len(z) - 1) for view in centred]  # [d, d] each
     return {
         "sim": (z - other).square().mean(),
         "std": sum(hinges) / 2,
@@ -81,7 +78,7 @@ def siglip_terms(z: Tensor, other: Tensor, t: float = 10.0, beta: float = -10.0)
     Returns scalars, "pos": -mean_i log sigmoid(t s_ii + beta),
     "neg": -(1/n) sum_{i != j} log sigmoid(-(t s_ij + beta)). Raises ValueError for other shapes or kinds."""
     z, other = _checked(z, other)
-    logits = t * cosines(z, other) + beta  # [n, n]
+    logits = t * products(z, other) + beta  # [n, n]
     of_different = F.logsigmoid(-logits) * _off(logits)
     return {"pos": -F.logsigmoid(logits.diagonal()).mean(), "neg": -of_different.sum() / len(z)}
 
@@ -103,12 +100,6 @@ def _checked(z: Tensor, other: Tensor) -> tuple[Tensor, Tensor]:
     return z.to(kind), other.to(kind)
 
 
-def _product(a: Tensor, b: Tensor) -> Tensor:
-    """a @ b in their own precision, inside an autocast region too."""
-    with torch.autocast(a.device.type, enabled=False):
-        return a @ b
-
-
 def _off(square: Tensor) -> Tensor:
     """1 off the diagonal and 0 on it, for a square matrix [n, n]."""
     return 1 - torch.eye(len(square), dtype=square.dtype, device=square.device)
@@ -127,5 +118,5 @@ def _standardised(z: Tensor) -> Tensor:
 
 def _uniform(z: Tensor) -> Tensor:
     """log of the mean of exp(-2 |z_i - z_j|^2) over the pairs of different rows of z [n, d]."""
-    potentials = torch.exp(4 * cosines(z, z) - 4)  # [n, n], at most 1
+    potentials = torch.exp(4 * products(z, z) - 4)  # [n, n], at most 1
     return (potentials * _off(potentials)).sum().div(len(z) * (len(z) - 1)).log()

@@ -97,8 +97,8 @@ def network_of(setup: Setup, channels: int, *, seed: int, weights: str | State, 
     """The set-up's network for images of so many channels, on the CPU; weights, normalised: see `build_network`."""
     return build_network(
         setup.network, channels=channels, image_size=setup.input_size, projection=setup.task == "ssl", seed=seed,
-        embedding=setup.embedding, weights=weights, activation=setup.projection, projector=setup.projector_widths,
-        normalised=normalised,
+        embedding=setup.embedding, weights=weights, activation=setup.projection, normalised=normalised,
+        projector=[int(width) for width in setup.projector.split("-") if width],
     )  # fmt: skip
 
 

@@ -71,19 +71,19 @@ def evaluate_test(models: Sequence[Embedder], setup: Setup, data: DeviceData) ->
         model.eval()
     normalised = find_loss(setup.loss).normalised
     embeds = [model if normalised else (lambda x, model=model: F.normalize(model(x), dim=1)) for model in models]
-    return [evaluate_benchmark(embed, data.benchmark, device=_device_of(models)) for embed in embeds]
+    return [evaluate_benchmark(embed, data.benchmark, device=data.train[1].device) for embed in embeds]
 
 
 def _retrieved(
     models: Sequence[Embedder], setup: Setup, split: tuple[Tensor, Tensor], whole: bool
 ) -> tuple[list[str], Tensor]:
     """Names of the retrieval scores, and the scores [models, names] on the models' device."""
-    (images, labels), device = split, _device_of(models)
+    images, labels = split
     recall_at = [1] * (setup.metric == "recall_at_1") + [k for k in RECALL_AT if whole and k < len(images)]
-    retrieval = Retrieval(labels, len(images), device, recall_at=recall_at)
+    retrieval = Retrieval(labels, len(images), labels.device, recall_at=recall_at)
     rows = []
     for model in models:
-        embeddings = apply(model, images, device, setup.input_size)
+        embeddings = apply(model, images, labels.device, setup.input_size)
         rows.append(torch.cat([spread(embeddings)[None], retrieval.scores(embeddings)]))
     return ["spread", *retrieval.names], torch.stack(rows)
 
@@ -95,36 +95,35 @@ def _probed(
 
     As many probes are fitted at once as PROBED_BYTES hold. Without classes there is none.
     """
-    labelled, scores = bool(train[1].any()), []
-    at_once = max(1, PROBED_BYTES // (4 * len(train[0]) * _features(models[:1], setup, split[0][:1]).shape[2]))
+    labelled, scores, device, size = bool(train[1].any()), [], train[1].device, setup.input_size
+
+    def features_of(several: Sequence[Embedder], images: Tensor) -> Tensor:  # [models, n, d]
+        return torch.stack([apply(model.features, images, device, size) for model in several])
+
+    at_once = max(1, PROBED_BYTES // (4 * len(train[0]) * features_of(models[:1], split[0][:1]).shape[2]))
     for first in range(0, len(models), at_once):
         group = models[first : first + at_once]
-        scored = _features(group, setup, split[0])
+        scored = features_of(group, split[0])
         found = {"spread": torch.stack([spread(features) for features in scored])}
         if labelled:
-            learned = _features(group, setup, train[0])
+            learned = features_of(group, train[0])
+            found["spread"] = found["spread"].where(learned.flatten(1).isfinite().all(1), torch.nan)
             found["probe_accuracy"] = linear_probes(
                 learned, train[1], scored, split[1], epochs=setup.probe_epochs, steps=setup.probe_steps,
                 learning_rate=setup.probe_rate, standardised=setup.probe_features == "standardised",
             )  # fmt: skip
             found["knn_accuracy"] = knn_accuracies(learned, train[1], scored, split[1])
         if not labelled or setup.metric in UNLABELLED:
-            without_labels = torch.stack([_without_labels(model, setup, split[0]) for model in group])
+            without_labels = torch.stack([_without_labels(model, setup, split[0], device) for model in group])
             found |= zip(UNLABELLED, without_labels.unbind(1))
         scores.append(torch.stack(list(found.values()), dim=1))
     return list(found), torch.cat(scores)
 
 
-def _features(models: Sequence[Embedder], setup: Setup, images: Tensor) -> Tensor:
-    """[models, n, d]"""
-    device = _device_of(models)
-    return torch.stack([apply(model.features, images, device, setup.input_size) for model in models])
-
-
-def _without_labels(model: Embedder, setup: Setup, images: Tensor) -> Tensor:
+def _without_labels(model: Embedder, setup: Setup, images: Tensor, device: torch.device) -> Tensor:
     """The scores UNLABELLED of at most VIEWED images: the retrieval of views, the same for all models, by features, and
     RankMe of embeddings, as in its paper. The other way round agreed less with the probe on most planes."""
-    images, device = images[:: -(-len(images) // VIEWED)], _device_of([model])
+    images = images[:: -(-len(images) // VIEWED)]
     embeddings = apply(model, images, device, setup.input_size)
     generator = torch.Generator(device).manual_seed(0)
     one, other = (
@@ -132,10 +131,6 @@ def _without_labels(model: Embedder, setup: Setup, images: Tensor) -> Tensor:
         for _ in range(2)
     )
     return torch.stack([view_retrieval(one, other), rankme(embeddings)])
-
-
-def _device_of(models: Sequence[Embedder]) -> torch.device:
-    return next(models[0].parameters()).device
 
 
 def spread(embeddings: Tensor) -> Tensor:

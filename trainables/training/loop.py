@@ -38,8 +38,8 @@ class Training:
     """The training of one configuration, until `done`; `begin` starts it over with another one."""
 
     def __init__(self, setup: Setup, data: DeviceData, h: dict, *, seed: int, device: torch.device):
-        """h: the weights of the loss's terms, named as in `Loss.weights`, and "batch_size". Raises ValueError if the
-        data have too few classes for a batch."""
+        """h: the weights of the loss's terms, named as in `Loss.weights`, and "batch_size"; other keys are ignored.
+        Raises ValueError if the data have too few classes for a batch."""
         keep_freed_memory()
         self.setup, self.data, self.device = setup, data, device
         self.loss = find_loss(setup.loss)
@@ -80,7 +80,7 @@ class Training:
         self.generator.manual_seed(seed)
         with aside([self]):
             self.weights.copy_(torch.tensor([h[name] for name in self.loss.weights]))
-        self.iteration = self.target = 0
+        self.iteration = 0
         self.diverged = False
         self.paused = False  # set by its owner; it is not trained further
         self.train_seconds = 0.0
@@ -112,9 +112,7 @@ class Training:
         self.wait()
 
     def depart(self) -> None:
-        """Set `target` to the next evaluation and reset the sums of the terms, once before each evaluation."""
-        if self.iteration < self.target:
-            return
+        """Set `target` to the next evaluation and reset the sums of the terms."""
         self.departed_at = self.iteration
         self.target = assembly.next_evaluation(self.iteration, self.iterations, self.setup.evaluations)
         self._plateau = assembly.plateau([evaluation.val_score for evaluation in self.curve])
@@ -211,7 +209,7 @@ class Training:
                 self._replayed = {}  # recorded steps use the former tensors of its state
             if self.memory is not None:
                 self.memory.load_state_dict(state["memory"])
-        self.iteration = self.target = state["iteration"]
+        self.iteration = state["iteration"]
         self.diverged, self.train_seconds = state["diverged"], state["train_seconds"]
         self.curve = [Evaluation(**evaluation) for evaluation in state["curve"]]
         self.best = copy.deepcopy(state["best"])

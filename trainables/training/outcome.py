@@ -37,27 +37,27 @@ def conclude(training: Any, test: dict[str, float], terms: dict[str, float]) -> 
     """The outcome of a `Training` with these test scores; {}: its output is not finite, so that it diverged."""
     training.diverged = training.diverged or not test
     if training.diverged:  # the scores of its last weights are kept for inspection; they select nothing
-        scores = named(training.curve[-1].scores, test)
-        return Outcome("diverged", None, None, scores, best_at=None, **_so_far(training))
+        return _so_far(training, "diverged", None, None, named(training.curve[-1].scores, test))
     best, benchmark = training.best_evaluation, training.data.benchmark
     # a benchmark by its loaded name, which differs from the set-up's if only a part is present
     test_score = test[training.setup.metric if benchmark is None else f"{benchmark.name}_medium_map"]
-    return Outcome(
-        "completed", best.val_score, test_score, named(best.scores, test) | terms, best_at=best.images_seen,
-        positive_term=terms.get("positive_term"), entropy_term=terms.get("entropy_term"), **_so_far(training),
-    )  # fmt: skip
+    two = {name: terms.get(name) for name in ("positive_term", "entropy_term")}
+    return _so_far(training, "completed", best, test_score, named(best.scores, test) | terms, **two)
 
 
 def pause(training: Any, error: str | None) -> Outcome:
     """The outcome of a pause after the latest evaluation; nothing is tested. error: why no state was saved, or None."""
     best = training.best_evaluation
-    scores, so_far = named(best.scores, {}), _so_far(training)
-    return Outcome("stopped", best.val_score, None, scores, best_at=best.images_seen, error=error, **so_far)
+    return _so_far(training, "stopped", best, None, named(best.scores, {}), error=error)
 
 
-def _so_far(training: Any) -> dict[str, Any]:
-    seconds, curve = training.train_seconds, list(training.curve)
-    return {"images_seen": training.images_seen, "train_seconds": seconds, "curve": curve}
+def _so_far(
+    training: Any, status: str, best: Evaluation | None, test_score: float | None, scores: dict[str, float], **more: Any
+) -> Outcome:
+    """The outcome of a training's evaluations so far. best: the one that selects, or None."""
+    val_score, best_at = (best.val_score, best.images_seen) if best else (None, None)
+    seen, seconds, curve = training.images_seen, training.train_seconds, list(training.curve)
+    return Outcome(status, val_score, test_score, scores, seen, best_at, seconds, curve, **more)
 
 
 def failure(error: str, curve: Sequence[Evaluation] = (), kind: str = "error") -> Outcome:

@@ -18,7 +18,6 @@ from typing import Any
 import torch
 
 from trainables.data.resident import DeviceData
-from trainables.losses import find_loss
 from trainables.training.cuda_graphs import STREAMS
 from trainables.training.errors import is_of_the_machine
 from trainables.training.loop import Training
@@ -129,17 +128,16 @@ class Pack:
     def start(self, index: int) -> Training:
         """Start a waiting configuration on a spare training that fits it, or on a new one."""
         self._starting, configuration = index, self.configurations[index]
-        names = (*find_loss(self.setup.loss).weights, "batch_size")
-        h, seed = {name: configuration[name] for name in names}, configuration["seed"]
+        batch_size, seed = configuration["batch_size"], configuration["seed"]
         if ":" in self.setup.network:
             self._spare = []  # a user's network may keep more state than its weights
-        training = next((spare for spare in self._spare if spare.batch_size == h["batch_size"]), None)
+        training = next((spare for spare in self._spare if spare.batch_size == batch_size), None)
         if training is not None:
             self._spare.remove(training)
-            training.begin(h, seed=seed)
+            training.begin(configuration, seed=seed)
         else:
             del self._spare[max(0, (self._at_once or MOST) - len(self.running) - 1) :]  # they hold memory
-            training = Training(self.setup, self.data, h, seed=seed, device=self.device)
+            training = Training(self.setup, self.data, configuration, seed=seed, device=self.device)
         if self._begun is not None:
             self._begun(index, training)
         self.waiting.remove(index)

@@ -122,11 +122,6 @@ class Setup:
         return self.distance or ("euclidean" if self.loss == "margin" else "cosine")
 
     @property
-    def projector_widths(self) -> tuple[int, ...]:
-        """Widths of the projector's layers; () for the usual projection head."""
-        return tuple(map(int, self.projector.split("-"))) if self.projector else ()
-
-    @property
     def views(self) -> str:
         """The augmentation in effect."""
         return self.augmentation or {"dml": "none", "ssl": "simclr"}[self.task]
@@ -181,6 +176,8 @@ RULES: list[tuple[str, Callable[[Setup], bool], str]] = [
     ("memory loss", lambda s: s.memory == "none" or s.loss in REMEMBERED, f"with {' and '.join(REMEMBERED)} alone"),
     ("memory negatives mining",
      lambda s: s.memory == "none" or (s.negatives, s.mining) == ("others", "none"), "'others', 'none' with a memory"),
+    ("mining k", lambda s: s.mining != "easy_positive" or s.k > 2,
+     "it chooses among an anchor's k - 1 positives: k = 3 or more"),
     ("projector", lambda s: PROJECTOR.fullmatch(s.projector) is not None, "widths of layers, as '256-256-256', or ''"),
     ("projector task embedding", lambda s: not s.projector or (s.task == "ssl" and not s.embedding),
      "a projector is for task 'ssl' alone, with embedding = 0, its last width"),

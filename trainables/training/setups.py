@@ -99,11 +99,8 @@ for (_dataset, _task), _fields in PAPER.items():
     SETUPS.setdefault(_dataset, {})[_task] = {form: Setup(_dataset, _task, **own) for form, own in _forms.items()}
 """dataset -> task, the usual one first -> form -> set-up."""
 
-OF_LOSS: dict[str, dict[str, dict[str, str]]] = {  # the authors' projectors are 8192-8192-8192, on ResNet-50
-    loss: {"paper": {"projector": "2048-2048-2048"}, "small": {"projector": "256-256-256"}}
-    for loss in ("barlow_twins", "vicreg")
-}
-"""loss -> form -> the set-up fields that are usual with that loss."""
+PROJECTED, PROJECTORS = ("barlow_twins", "vicreg"), {"paper": "2048-2048-2048", "small": "256-256-256"}
+"""Losses with a projector, and its usual widths by form; the authors' are 8192-8192-8192, on ResNet-50."""
 
 XBM_ALIKE = {
     "embedding": 128,  # research-xbm, configs/sample_config.yaml (HEAD.DIM): linear, Kaiming's normal by fan-out
@@ -154,7 +151,7 @@ BATCH_SIZES = (16, 32, 64, 128, 256, 512)  # sec:exps, HPO ranges; 64 where it i
 
 
 def find_setup(dataset: str, form: str, task: str | None = None, loss: str | None = None) -> Setup:
-    """Find the table's entry; `loss` replaces its loss (`ssec:switching`) and sets its usual fields (`OF_LOSS`).
+    """Find the table's entry; `loss` replaces its loss (`ssec:switching`) and sets its usual projector.
 
     task None: the dataset's first task that the loss can train. Raises ValueError listing the known names.
     """
@@ -168,8 +165,10 @@ def find_setup(dataset: str, form: str, task: str | None = None, loss: str | Non
         raise ValueError(f"task {task!r}: {dataset} is split for {list(tasks)}")
     if form not in tasks[task]:
         raise ValueError(f"setup {form!r}: one of {sorted(tasks[task])}")
-    setup = tasks[task][form]
-    return replace(setup, loss=loss, **OF_LOSS.get(loss, {}).get(form, {})) if loss is not None else setup
+    if loss is None:
+        return tasks[task][form]
+    own = {"projector": PROJECTORS[form]} if loss in PROJECTED else {}
+    return replace(tasks[task][form], loss=loss, **own)
 
 
 def xbm_balance(batch_size: int, k: int) -> dict[str, float]:

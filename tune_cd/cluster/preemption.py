@@ -106,12 +106,6 @@ def drain(address: str, notice: Notice, node: str | None = None, ray: str = RAY,
     done.check_returncode()
 
 
-def end_ray(ray: str = RAY) -> None:
-    """End Ray on this machine by force. Call it after the drain's deadline: only then does the end of a trial count as
-    the machine's."""
-    subprocess.run([ray, "stop", "--force"], check=False, capture_output=True)
-
-
 def watch(address: str, service: str = METADATA, ray: str = RAY) -> None:
     """Wait for the notice and pass it on to the cluster at the address. Ends at once on a machine that gets none."""
     notice = wait_for_notice(service)
@@ -123,5 +117,5 @@ def watch(address: str, service: str = METADATA, ray: str = RAY) -> None:
     left = max(1, notice.seconds - MARGIN)
     drain(address, Notice(notice.reason, left), ray=ray)
     log.info("this node is drained; Ray on it ends in %d s", left)
-    time.sleep(left + 1.0)
-    end_ray(ray)
+    time.sleep(left + 1.0)  # only after the drain's deadline does the end of a trial count as the machine's
+    subprocess.run([ray, "stop", "--force"], check=False, capture_output=True)

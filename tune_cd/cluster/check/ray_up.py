@@ -41,10 +41,6 @@ def unexpanded(command: Any) -> str | None:
     return next((part[1] for part in QUOTED.finditer(f"{command}") if part[1] and "RAY_HEAD_IP" in part[1]), None)
 
 
-def opens_dashboard(command: Any) -> bool:
-    return bool(re.search(r"--dashboard-host[= ]['\"]?(0\.0\.0\.0|::)", f"{command}"))
-
-
 def small_disk(config: dict) -> str | None:
     """The GB of a disk that holds the system, a number or its digits as text, if they are too few."""
     mappings = matches(config, "BlockDeviceMappings.*")
@@ -105,7 +101,8 @@ ANYWHERE: list[Rule] = [
      "{} does not exist in the current folder, where `ray up` looks for it once the head is billed"),
     *((f"{above}{COMMANDS}", wrong, sentence) for above in ("", f"{KINDS}.") for wrong, sentence in [
         (rules.shell_error, "no valid shell: {}"),
-        (opens_dashboard, "whoever reaches the dashboard runs jobs: --dashboard-host=127.0.0.1, and `ray dashboard`")]),
+        (lambda text: bool(re.search(r"--dashboard-host[= ]['\"]?(0\.0\.0\.0|::)", f"{text}")),
+         "whoever reaches the dashboard runs jobs: --dashboard-host=127.0.0.1, and `ray dashboard`")]),
     (f"{WORKER}.*", unexpanded, "{} is not expanded: use double quotes or none"),
     ("max_workers", lambda most: most == 0, f"must be more than 0: {MOST}"),
 ]  # fmt: skip

@@ -1,4 +1,5 @@
-"""A trained network's file: what it gives is what was tested; others' files are refused."""
+"""What a training leaves. Its state: resumed, it ends as the uninterrupted one, to the bit on the CPU. Its network:
+what it gives is what was tested. Damaged and other files are refused."""
 
 import io
 from dataclasses import asdict, replace
@@ -7,23 +8,69 @@ from functools import cache
 import numpy as np
 import pytest
 import torch
-from datafiles import photos
 from PIL import Image
-from trainings import DATA, KINDS, SETUP, SIZE, SSL_DATA, SSL_SETUP, advance_one, begun, finished, outcome_of
+from trainings import DATA, KINDS, SETUP, SIZE, SSL_DATA, H, advance_one, begun, finished, outcome_of, told
 
-from trainables import train, trained
+from trainables import trained
 from trainables.models import networks
 from trainables.models.weights import Standardise
 from trainables.retrieval import retrieval_scores
-from trainables.training import evaluation
+from trainables.training import checkpoint, evaluation
 from trainables.training.setups import find_setup
+
+
+def tensors(training):
+    """Of the network and of its memory."""
+    memory = training.memory.buffers() if training.setup.memory != "none" else ()
+    return [tensor.clone() for tensor in (*training.model.state_dict().values(), *memory)]
+
+
+@cache
+def uninterrupted(kind):
+    """(iterations, tensors, outcome without times)."""
+    whole = finished(*KINDS[kind])
+    return whole.iteration, tensors(whole), told(outcome_of(whole))
+
+
+@pytest.mark.parametrize("kind, cut", [*((kind, 1) for kind in KINDS), ("memory", 2)])
+def test_resumed_equals_never_stopped(tmp_path, kind, cut):
+    """Cut before a memory holds anything, and after."""
+    setup, data = KINDS[kind]
+    iterations, expected_tensors, expected = uninterrupted(kind)
+    first = begun(setup, data)
+    for _ in range(cut):
+        advance_one(first)
+    checkpoint.save(first, tmp_path / "training.pt")
+    advance_one(first)  # what happens after the checkpoint does not matter
+    second = begun(setup, data)
+    torch.rand(3)
+    checkpoint.load(second, tmp_path / "training.pt")
+    assert second.iteration == iterations * cut // setup.evaluations and not second.done
+    while not second.done:
+        advance_one(second)
+    assert all(torch.equal(a, b) for a, b in zip(tensors(second), expected_tensors, strict=True))
+    assert told(outcome_of(second)) == expected
+
+
+def test_the_state_of_another_training_is_refused(tmp_path):
+    checkpoint.save(begun(), tmp_path / "training.pt")
+    for other, said in (
+        (begun(seed=1), "seed 0, not 1"),
+        (begun(SETUP, DATA, H | {"Lambda_p": 0.4}), "Lambda_p 0.3, not 0.4"),
+        (begun(replace(SETUP, margin=0.4)), "margin 0.5, not 0.4"),
+    ):
+        with pytest.raises(ValueError, match=f"another training: {said}$"):
+            checkpoint.load(other, tmp_path / "training.pt")
+
+
+NETWORKS = KINDS | {"of a library": (replace(SETUP, network="torchvision:resnet18"), DATA)}
 
 
 @cache
 def file_of(kind):
     """(set-up, outcome, file) of a training of this kind."""
-    setup = replace(KINDS[kind][0], images_seen=256, evaluations=2)
-    training = finished(setup, KINDS[kind][1])
+    setup = replace(NETWORKS[kind][0], images_seen=256, evaluations=2)
+    training = finished(setup, NETWORKS[kind][1])
     return setup, outcome_of(training), trained.dumps(training)
 
 
@@ -31,9 +78,9 @@ def loaded(data):
     return trained.load(io.BytesIO(data))
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", NETWORKS)
 def test_what_is_loaded_scores_as_what_was_tested(kind):
-    (setup, outcome, file), data = file_of(kind), KINDS[kind][1]
+    (setup, outcome, file), data = file_of(kind), NETWORKS[kind][1]
     network = loaded(file)
     assert (network.setup, network.data) == (setup, "blobs")
     assert (network.val_score, network.images_seen) == (outcome.val_score, outcome.best_at)
@@ -105,13 +152,6 @@ def test_a_network_of_ones_own_is_called_only_where_it_is_named():
         trained.load(io.BytesIO(file_of("margin")[2]), network=own)
 
 
-def test_a_librarys_network_is_loaded_by_its_name():
-    training = finished(replace(SETUP, network="torchvision:resnet18", images_seen=64, evaluations=1))
-    images = DATA.test[0][:2]
-    expected = training.model.eval()(evaluation.normalise(images))
-    assert torch.allclose(loaded(trained.dumps(training))(images), expected, atol=1e-5)
-
-
 @pytest.fixture
 def written(tmp_path):
     """Writes what a file holds, by default that of a network."""
@@ -146,26 +186,3 @@ def test_other_files_are_refused(tmp_path, written):
         trained.load(written(channels=3))
     with pytest.raises(FileNotFoundError):
         trained.load(tmp_path / "absent.pt")
-
-
-def test_what_has_no_best_weights_has_no_file():
-    training = begun(SSL_SETUP, SSL_DATA)
-    with pytest.raises(ValueError, match="0 iterations has no weights"):
-        trained.dumps(training)
-    advance_one(training)
-    assert loaded(trained.dumps(training)).images_seen == 320
-    training.diverged = True
-    with pytest.raises(ValueError, match="no weights that were best"):
-        trained.dumps(training)
-
-
-def test_the_command_saves_the_network(tmp_path, capsys, own_cache):
-    place = photos(tmp_path)
-    small = f"--dataset folder --data-root {place} --batch-size 8 --set images_seen=64 evaluations=2".split()
-    file = tmp_path / "new" / "n.pt"
-    assert train.main([*small, "--save", str(file)]) == 0
-    network = trained.load(file)
-    assert network.data.startswith("folder-mine") and f'"val_score": {network.val_score}' in capsys.readouterr().out
-    left = f"{file}: the training diverged, nothing is written; the file there is of an earlier"
-    assert train.main([*small, "--Lambda_p", "1e30", "--save", str(file)]) == 1
-    assert left in capsys.readouterr().err and trained.load(file).h == network.h

@@ -1,10 +1,18 @@
-"""The linear probe: equal to torch's own layer, loss and Adam; right on data whose accuracy is known."""
+"""Scores of features: the linear probe beside torch's own layer, loss and Adam, the vote of the nearest neighbours
+beside a loop, and those that need no labels beside their formulas."""
 
+import math
+
+import numpy as np
+import oracles
 import pytest
 import torch
 from embedded import clusters, seeded
 
+from trainables.metrics import nearest_neighbours
 from trainables.metrics.linear_probe import fit, linear_probe, linear_probes
+from trainables.metrics.nearest_neighbours import knn_accuracies
+from trainables.metrics.unlabelled import rankme, view_retrieval
 
 
 def test_training_equals_torchs_linear_layer_and_adam():
@@ -53,15 +61,6 @@ def test_arrays_lists_and_names_are_taken_as_tensors_are():
     assert linear_probe(x, named, x_test, named_test, epochs=3) == linear_probe(x, y, x_test, y_test, epochs=3)
 
 
-@pytest.mark.parametrize("where", ["train", "test"])
-def test_a_member_that_is_not_finite_has_no_accuracy_and_changes_no_other(where):
-    (x, y), (x_test, y_test) = stacked(3, 300, seed=8), stacked(3, 200, seed=9)
-    expected = linear_probes(x, y, x_test, y_test, epochs=3)
-    (x if where == "train" else x_test)[1, 7, 2] = float("inf")
-    found = linear_probes(x, y, x_test, y_test, epochs=3)
-    assert found[1].isnan() and torch.equal(found[[0, 2]], expected[[0, 2]])
-
-
 def test_standardised_features_are_judged_whatever_their_size():
     """Features of one small direction each in its own size and place: raw ones need more steps than there are."""
     (x, y), (x_test, y_test) = clusters(400, 5, seed=0), clusters(300, 5, seed=1)
@@ -87,3 +86,48 @@ def test_few_images_have_more_epochs(epochs, enough):
     train, test = clusters(100, 4, seed=4), clusters(100, 4, seed=5)
     found = linear_probe(*train, *test, epochs=epochs, steps=13, batch_size=32)
     assert found == linear_probe(*train, *test, epochs=enough, batch_size=32)
+
+
+def knn_accuracy(x, y, x_test, y_test):
+    return knn_accuracies(x[None], y, x_test[None], y_test).item()
+
+
+def noisy(n, seed, spread=1.5):
+    return clusters(n, 4, seed, spread, dimensions=6)
+
+
+@pytest.mark.parametrize("k, temperature", [(1, 0.07), (5, 0.07), (20, 0.07), (20, 1.0), (500, 0.3)])
+def test_it_is_the_weighted_vote(k, temperature, monkeypatch):
+    train, test = noisy(60, seed=0), noisy(40, seed=1)
+    expected = oracles.knn_accuracy(*(part.tolist() for part in (*train, *test)), k, temperature)
+    monkeypatch.setattr(nearest_neighbours, "NEIGHBOURS", k)
+    monkeypatch.setattr(nearest_neighbours, "TEMPERATURE", temperature)
+    assert knn_accuracy(*train, *test) == pytest.approx(expected, abs=1e-12)
+    assert 0.3 < expected < 1, "neither guessing nor trivial"
+    monkeypatch.setattr(nearest_neighbours, "AT_ONCE", 130)  # similarities: two rows at once
+    assert knn_accuracy(*train, *test) == pytest.approx(expected, abs=1e-12)
+
+
+def test_a_class_that_training_does_not_have_is_never_right():
+    train, (x, y) = noisy(80, 0, spread=0.08), noisy(50, 1, spread=0.08)
+    assert knn_accuracy(*train, x, torch.where(y == 0, 9, y)) == pytest.approx((y != 0).double().mean().item())
+
+
+def test_rankme_is_the_published_formula():
+    z = torch.randn(50, 8, generator=seeded()) * torch.tensor([3, 1, 1, 0.5, 0.1, 0.1, 0.01, 0])
+    values = np.linalg.svd(z.double().numpy(), compute_uv=False)
+    shares = values / values.sum() + 1e-7
+    assert rankme(z).item() == pytest.approx(np.exp(-(shares * np.log(shares)).sum()) / 8, abs=1e-9)
+    assert rankme(100 * z).item() == pytest.approx(rankme(z).item(), abs=1e-7), "whatever the scale"
+    assert rankme(torch.eye(8).repeat(3, 1)).item() == pytest.approx(1, abs=1e-5)
+    assert rankme(torch.ones(9, 8)).item() == pytest.approx(1 / 8, abs=1e-5), "all embeddings in one place"
+    assert math.isnan(rankme(torch.full((3, 2), math.inf)))
+
+
+def test_view_retrieval_is_the_share_whose_other_view_is_nearest():
+    one, other = torch.randn(2, 40, 5, generator=seeded())
+    other += one
+    cosines = np.array([[torch.cosine_similarity(a, b, dim=0).item() for b in other] for a in one])
+    expected = np.mean(cosines.argmax(1) == np.arange(40))
+    assert view_retrieval(one, other).item() == expected and 0.1 < expected < 1
+    assert view_retrieval(3 * one, one) == 1

@@ -1,15 +1,20 @@
-"""A user's own network and loss before a training: what fails in a training is refused, and what passes trains."""
+"""Checks before a training: a user's own network and loss that fail in a training are refused, and what passes trains;
+few classes and few images are told."""
 
+import re
 from dataclasses import replace
 
 import pytest
 import torch
+from datafiles import photo, write_folder
 from trainings import DATA, SETUP, SSL_DATA, SSL_SETUP, finished, outcome_of
 
-from trainables import trained
+from trainables import train, trained
 from trainables.training.checks import check_training
 from trainables.training.rehearsal import rehearse
 from trainables.training.setups import find_setup
+
+pytestmark = pytest.mark.usefixtures("own_cache")
 
 SETUPS = {task: replace(find_setup("glyphs", "small", task), images_seen=640) for task in ("dml", "ssl")}
 
@@ -73,3 +78,46 @@ def test_nothing_built_in_is_tried_and_the_global_generator_is_left_alone(monkey
     assert torch.equal(torch.get_rng_state(), before)
     monkeypatch.setattr(torch.Tensor, "backward", lambda *_, **__: pytest.fail("a step was taken"))
     rehearse(SETUPS["dml"], 64, 1)
+
+
+FLAT = [f"{number}.jpg" for number in range(50)]
+
+
+def of_classes(classes):
+    return [f"{label}/{number}.jpg" for label in range(classes) for number in range(10)]
+
+
+def made(root, names):
+    return str(write_folder(root / "photos", {name: photo(3, number) for number, name in enumerate(names)}))
+
+
+@pytest.mark.parametrize("names, said", [
+    (FLAT, "for task ssl without classes the images alone$"), (of_classes(6), "--task ssl needs none"),
+    (of_classes(3), "--task ssl needs none"),
+], ids=["flat", "six classes", "three classes"])  # fmt: skip
+def test_for_too_few_classes_the_message_has_an_option_that_works(tmp_path, names, said):
+    place = made(tmp_path, names)
+    with pytest.raises(ValueError, match=said):
+        check_training(find_setup("folder", "small"), [64], place)
+    setup, _ = check_training(find_setup("folder", "small", "ssl"), [16], place)
+    assert setup.metric == ("view_retrieval" if names is FLAT else "probe_accuracy")
+
+
+def test_few_images_are_told_with_the_error_of_a_score(tmp_path, caplog):
+    caplog.set_level("INFO", "trainables")
+    check_training(find_setup("folder", "small", "ssl"), [64], made(tmp_path, of_classes(6)))
+    assert "48 training, 6 validation, 6 test images of 6 classes\n  32,000 images are 666.7 epochs" in caplog.text
+    assert re.search("; of 6 .* error of 0.20", caplog.text)
+
+
+def test_a_flat_folder_is_trained_and_selected_by_the_retrieval_of_views(tmp_path, capsys, caplog):
+    caplog.set_level("INFO", "trainables")
+    place = made(tmp_path, FLAT)
+    options = f"--dataset folder --task ssl --data-root {place} --device cpu --set images_seen=256".split()
+    assert train.main(options) == 0
+    said = capsys.readouterr().out
+    assert "40 training, 5 validation, 5 test images, without classes\n  256 images are 6.4 epochs" in caplog.text
+    assert "validation view_retrieval" in said and "probe" not in said.partition("\n{")[2]
+    assert train.main([*options, "--set", "selected_by=probe_accuracy"]) == 2
+    said = capsys.readouterr().err
+    assert "selected_by = 'probe_accuracy': the images have no classes; view_retrieval or rankme needs none" in said

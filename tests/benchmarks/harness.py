@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 from hills import CORNER, HILLS, in_corner
-from lengths import read_curves
 
 from tune_cd.analysis.intervals import half_interval_of
 from tune_cd.landscapes.find import JUDGES, find
@@ -26,10 +25,7 @@ JUDGED = Path(__file__).with_name("judged.jsonl")
 
 
 def found(name: str) -> Landscape:
-    """A landscape by its name: a file of `other_curves`, one of `hills`, another in a corner of its box, or one that
-    `tune_cd.replay` knows."""
-    if name.endswith(".npz"):
-        return read_curves(Path(name))
+    """A landscape by its name: one of `hills`, another in a corner of its box, or one that `tune_cd.replay` knows."""
     if name in HILLS:
         return HILLS[name]
     if at := CORNER.fullmatch(name):

@@ -8,13 +8,11 @@ far, as measured. Checkpoints of shorter trainings count, because their weights 
 import heapq
 from collections.abc import Mapping, Sequence
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from tune_cd import Linear
-from tune_cd.landscapes.landscape import Landscape, Table
+from tune_cd.landscapes.landscape import Landscape
 from tune_cd.search.protocol import Optimiser, has_free_worker
 from tune_cd.search.search import LENGTHS, CoordinateDescent
 from tune_cd.search.space import Configuration, Key, Space
@@ -203,23 +201,3 @@ def spend(
     best = np.maximum.accumulate(told)
     holder = np.maximum.accumulate(np.where(told == best, np.arange(len(told)), 0))
     return np.where(np.isfinite(best), true[holder], -np.inf)
-
-
-def read_curves(path: Path) -> Landscape:
-    """A landscape of curves that `other_curves` measured, multilinear between the settings. The noise is that of the
-    better half of them."""
-    file = np.load(path)
-    names, curves = file["names"].tolist(), file["curves"]
-    ticks = [file[f"ticks_{at}"].tolist() for at in range(len(names))]
-    kinds = {"batch_size": list, "depth": lambda values: Linear(values[0], values[-1])}
-    space = Space(**{
-        name: kinds.get(name, lambda values: (values[0], values[-1]))(own) for name, own in zip(names, ticks)
-    })  # fmt: skip
-    x = [[axis.coordinate(value) for value in own] for axis, own in zip(space.axes, ticks)]
-    surface, ends = Table(x, means := curves.mean(0)), means[..., -1]
-    best = np.unravel_index(ends.argmax(), ends.shape)
-    h = dict(zip(names, (own[place] for own, place in zip(ticks, best))))
-    return Landscape(
-        path.stem, space, lambda where: surface(where)[..., -1], h, float(ends.min()), float(ends.max()),
-        curves=surface, deviations=(curves - means)[:, ends >= np.median(ends)].reshape(-1, LOOKS),
-    )  # fmt: skip

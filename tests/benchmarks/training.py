@@ -5,11 +5,6 @@ case.
         [--variants reference plain eager graph packed-4 packed-16 packed-32 packed-64]
         [--batch-size 64] [--seconds 2 | --iterations N] [--repeats 5] [--threads N] [--workers N]
         [--device cpu|cuda] [--data-root PATH]
-    python tests/benchmarks/training.py --whole [--repeats 5] [--threads 1]
-
---whole compares a whole small training of glyphs, its validations and test included, with a loop by hand of the same
-sampler, network, loss and SGD, without a score: CPU seconds, since other work on the machine is not to count. Both
-alternate, each in a process of its own. The ratio is that of the medians. Without --whole:
 
 Runs on a CPU and on a GPU, without Ray. Variants:
 
@@ -36,27 +31,23 @@ fails says so in its row. Columns:
 
 import argparse
 import importlib.util
-import multiprocessing
 import statistics
 import time
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import partial
 
 import torch
 from reference_trainer import ReferenceTrainer
 
-from trainables.data.augmentation import normalise
 from trainables.data.resident import DeviceData
-from trainables.data.sampling import KPerClass
-from trainables.training.assembly import build_model, loss_terms
 from trainables.training.cuda_graphs import open_queues
 from trainables.training.loop import DIVERGENCE_CHECK, Training
 from trainables.training.setup import Setup
 from trainables.training.setups import find_setup
-from trainables.training.side_by_side import advance, check, outcomes
+from trainables.training.side_by_side import check
 
 USUAL = ("reference", "plain")
 PACKS = ("packed-4", "packed-16", "packed-32", "packed-64")
@@ -258,56 +249,6 @@ def compare(name: str, case: Case, options: argparse.Namespace, device: torch.de
     return table(figures(case, results, case.roof if "H200" in machine else None))
 
 
-def by_hand(setup: Setup, data: DeviceData, h: dict) -> None:
-    """The loop that one writes: steps alone."""
-    images, labels = data.train
-    model, generator = build_model(setup, data, seed=0).train(), torch.Generator().manual_seed(0)
-    model.to(memory_format=model.memory_format)
-    optimiser = torch.optim.SGD(model.parameters(), lr=1.0)
-    sampler = KPerClass(labels, h["batch_size"], setup.k)
-    for _ in range(setup.images_seen // h["batch_size"]):
-        indices, classes = sampler.draw(generator)
-        positive, entropy = loss_terms(model(normalise(images[indices])), classes, setup)
-        loss = h["Lambda_p"] * positive + h["Lambda_e"] * entropy
-        optimiser.zero_grad()
-        loss.backward()
-        optimiser.step()
-
-
-def whole(setup: Setup, data: DeviceData, h: dict) -> None:
-    """The same steps by `Training`, with the set-up's validations and test."""
-    training = Training(setup, data, h, seed=0, device=torch.device("cpu"))
-    while not training.done:
-        advance([training])
-    outcomes([training])
-
-
-@lru_cache(maxsize=1)
-def small_glyphs() -> tuple[Setup, DeviceData]:
-    setup = find_setup("glyphs", "small")
-    return setup, DeviceData.load(setup, None, torch.device("cpu"))
-
-
-def cpu_seconds(train: Callable[[Setup, DeviceData, dict], None], threads: int) -> float:
-    torch.set_num_threads(threads)
-    setup, data = small_glyphs()
-    begun = time.process_time()
-    train(setup, data, {"Lambda_p": 0.7, "Lambda_e": 8.0, "batch_size": 64})
-    return time.process_time() - begun
-
-
-def compare_whole(repeats: int, threads: int) -> list[str]:
-    """The lines of --whole."""
-    spawning, took = multiprocessing.get_context("spawn"), {by_hand: [], whole: []}
-    with spawning.Pool(1) as one, spawning.Pool(1) as other:
-        for _ in range(repeats):
-            for pool, train in ((one, by_hand), (other, whole)):
-                took[train].append(pool.apply(cpu_seconds, (train, threads)))
-                print(f"{train.__name__}: {took[train][-1]:.2f}", flush=True)
-    hand, ours = (statistics.median(took[train]) for train in (by_hand, whole))
-    return [f"by hand {hand:.2f} s, whole {ours:.2f} s, {threads} thread(s): ratio {hand / ours:.2f}"]
-
-
 def parsed(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cases", nargs="+", choices=CASES, default=["small_conv", "resnet18", "resnet32"])
@@ -320,7 +261,6 @@ def parsed(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--workers", type=int, help="of the reference's DataLoader; default: one a core, 8 at most")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--data-root", help="of omniglot and tinyimagenet; default: images are made up")
-    parser.add_argument("--whole", action="store_true", help="whole trainings of glyphs beside a loop by hand")
     options = parser.parse_args(arguments)
     for name in options.variants:
         kind, _, members = name.partition("-")
@@ -336,9 +276,6 @@ def parsed(arguments: list[str] | None) -> argparse.Namespace:
 def main(arguments: list[str] | None = None) -> None:
     open_queues()
     options = parsed(arguments)
-    if options.whole:
-        print("\n".join(compare_whole(options.repeats, options.threads or 1)))
-        return
     if options.threads:
         torch.set_num_threads(options.threads)
     device = torch.device(options.device)

@@ -108,13 +108,9 @@ def pauses(name: str, seed: int) -> list[list[float]]:
     """The coordinates of each stretch of training and the share that it ends at, in the order of asking."""
     formula = FORMULAS[name]
     search = CoordinateDescent(
-        formula.space,
-        **knowledge(formula.space),
-        lengths=LENGTHS,
-        budget=PAUSING_BUDGET,
-        seed=seed,
+        formula.space, **knowledge(formula.space), lengths=LENGTHS, budget=PAUSING_BUDGET, seed=seed,
         workers=1 + seed % 2,
-    )
+    )  # fmt: skip
     asked: list[list[float]] = []
     while True:
         h = search.ask()

@@ -33,6 +33,7 @@ from tune_cd.results.parquet import serialise_many, table_of
 from tune_cd.results.rows import split, trial_name, trial_row
 
 FOLDS = 3
+ZEROS = {"attempt": 0, "seed": 0}
 Scores = Callable[..., float]
 """(x, y, x_test, y_test, **parameters) -> accuracy."""
 
@@ -58,8 +59,16 @@ class Problem:
         return float(np.mean(accuracies))
 
 
+def scaled(model, x, y, x_test, y_test) -> float:
+    """The model's accuracy, its inputs standardised; 0, worse than any guess, where it diverges."""
+    try:
+        return make_pipeline(StandardScaler(), model).fit(x, y).score(x_test, y_test)
+    except ValueError:
+        return 0.0
+
+
 def svm(x, y, x_test, y_test, *, C: float, gamma: float) -> float:
-    return make_pipeline(StandardScaler(), SVC(C=C, gamma=gamma)).fit(x, y).score(x_test, y_test)
+    return scaled(SVC(C=C, gamma=gamma), x, y, x_test, y_test)
 
 
 def network(x, y, x_test, y_test, *, rate: float, decay: float, batch_size: int, momentum: float) -> float:
@@ -68,10 +77,7 @@ def network(x, y, x_test, y_test, *, rate: float, decay: float, batch_size: int,
         (32,), solver="sgd", learning_rate_init=rate, alpha=decay, batch_size=int(batch_size), momentum=momentum,
         nesterovs_momentum=False, max_iter=10, random_state=0,
     )  # fmt: skip
-    try:
-        return make_pipeline(StandardScaler(), model).fit(x, y).score(x_test, y_test)
-    except ValueError:  # it diverged: worse than any guess
-        return 0.0
+    return scaled(model, x, y, x_test, y_test)
 
 
 def kinds(x, y, x_test, y_test, *, rate: float, decay: float, solver: str, activation: str) -> float:
@@ -80,17 +86,12 @@ def kinds(x, y, x_test, y_test, *, rate: float, decay: float, solver: str, activ
         (32,), solver=solver.partition(" ")[0], learning_rate_init=rate, alpha=decay, batch_size=32,
         momentum=0.9 if "momentum" in solver else 0.0, activation=activation, max_iter=10, random_state=0,
     )  # fmt: skip
-    try:
-        return make_pipeline(StandardScaler(), model).fit(x, y).score(x_test, y_test)
-    except ValueError:  # it diverged: worse than any guess
-        return 0.0
+    return scaled(model, x, y, x_test, y_test)
 
 
 def boosting(x, y, x_test, y_test, *, rate: float, trees: int, depth: int) -> float:
-    model = GradientBoostingClassifier(
-        learning_rate=rate, n_estimators=int(trees), max_depth=int(depth), random_state=0
-    )
-    return model.fit(x, y).score(x_test, y_test)
+    how = {"learning_rate": rate, "n_estimators": int(trees), "max_depth": int(depth)}
+    return GradientBoostingClassifier(**how, random_state=0).fit(x, y).score(x_test, y_test)
 
 
 def powers(low: int, high: int, step: int = 1) -> list[float]:
@@ -143,19 +144,14 @@ def blobs() -> tuple[np.ndarray, np.ndarray]:
 
 
 MADE = {"spirals": spirals, "blobs": blobs}
+_MEASURED = {
+    _svm: ("digits", "breast_cancer", "wine"), _network: ("digits", "wine"), _boosting: ("breast_cancer", "wine"),
+    _kinds: ("digits", "breast_cancer", "blobs", "spirals"),
+}  # fmt: skip
 PROBLEMS: dict[str, Callable[[], Problem]] = {
-    "svm-digits": partial(_svm, "digits"),
-    "svm-breast-cancer": partial(_svm, "breast_cancer"),
-    "svm-wine": partial(_svm, "wine"),
-    "network-digits": partial(_network, "digits"),
-    "network-wine": partial(_network, "wine"),
-    "boosting-breast-cancer": partial(_boosting, "breast_cancer"),
-    "boosting-wine": partial(_boosting, "wine"),
-    "kinds-digits": partial(_kinds, "digits"),
-    "kinds-breast-cancer": partial(_kinds, "breast_cancer"),
-    "kinds-blobs": partial(_kinds, "blobs"),
-    "kinds-spirals": partial(_kinds, "spirals"),
-}
+    f"{make.__name__[1:]}-{data.replace('_', '-')}": partial(make, data)
+    for make, names in _MEASURED.items() for data in names
+}  # fmt: skip
 
 
 def rows(name: str, problem: Problem) -> Iterator[dict]:
@@ -165,16 +161,9 @@ def rows(name: str, problem: Problem) -> Iterator[dict]:
     for index, h in enumerate(problem.cells()):
         begun = time.perf_counter()
         score = problem.score(h)
-        identity = {
-            "search": "grid",
-            "trial_id": trial_name("grid", index),
-            "trial_index": index,
-            "attempt": 0,
-            "seed": 0,
-        }
-        outcome = {
-            "status": "completed", "val_score": score, "scores": {}, "train_seconds": time.perf_counter() - begun,
-        }  # fmt: skip
+        identity = {"search": "grid", "trial_id": trial_name("grid", index), "trial_index": index} | ZEROS
+        took = time.perf_counter() - begun
+        outcome = {"status": "completed", "val_score": score, "scores": {}, "train_seconds": took}
         config = {"model": problem.accuracy.__name__, "folds": FOLDS, "space": space} | h
         params, choices = split(h, problem.space)
         yield trial_row(identity, params, config, outcome, {"device": "cpu", "gpus": 0.0}, shared, choices)

@@ -1,5 +1,6 @@
 """Laws of the coordinate descent, and its figures on ridges like the paper's."""
 
+import itertools
 import math
 
 import numpy as np
@@ -40,14 +41,9 @@ def test_the_first_sweep_is_start_balance_joint_as_in_the_paper():
 def test_budget_growth_is_a_doubling_where_the_slope_is_low():
     search = descent(PLANE, rule="paper", start={"Lambda_p": 8e-3, "Lambda_e": 2.0}, budgets=3)
     history = run(search, ridge, 40)
-    lines = []
-    for h, _ in history[1:]:
-        name = search.origin(h).direction
-        if lines and lines[-1][0] == name:
-            lines[-1][1] += 1
-        else:
-            lines.append([name, 1])
-    assert lines[:2] == [["balance", 3], ["joint", 3]], "no gain at the optimum: both lines spend their budget"
+    moves = itertools.groupby(search.origin(h).direction for h, _ in history[1:])
+    lines = [(name, len([*asked])) for name, asked in moves]
+    assert lines[:2] == [("balance", 3), ("joint", 3)], "no gain at the optimum: both lines spend their budget"
     assert lines[2][1] == 3, "doubled to 6, of which the first 3 are known"
     assert lines[4][1] == 6, "doubled to 12, of which the first 6 are known"
 

@@ -7,19 +7,8 @@ import pytest
 from searches import descent, pausing
 
 from tune_cd import Space
-from tune_cd.search.process import (
-    PRIOR_POINTS,
-    ROWS,
-    SCREENED,
-    UNLIKELY,
-    Draws,
-    Process,
-    correlations,
-    expected_excess,
-    factors_of,
-    likely,
-    matern,
-)
+from tune_cd.search import process as gp
+from tune_cd.search.process import Draws, Process, matern
 
 RNG = np.random.default_rng(0)
 POINTS = RNG.uniform(-2, 2, size=(12, 2))
@@ -51,7 +40,7 @@ def by_hand(points, shares, values, at, draws=None, share=1.0):
     system = np.block([[correlation, trend], [trend.T, np.zeros((2, 2))]])
     standardised = (values - values.mean()) / values.std()
     weights = np.linalg.solve(system, np.append(standardised, [0, 0]))
-    variance = (standardised @ weights[:-2] + PRIOR_POINTS) / (len(data) + PRIOR_POINTS)
+    variance = (standardised @ weights[:-2] + gp.PRIOR_POINTS) / (len(data) + gp.PRIOR_POINTS)
     seen = matern(np.linalg.norm(new[:, None] - data, axis=-1))
     both = np.column_stack([seen, here])
     left = 1 - np.einsum("ij,ji->i", seen, np.linalg.solve(correlation, seen.T))
@@ -75,13 +64,13 @@ def test_the_correlation_is_matern_five_halves():
 def test_correlations_are_of_distances_wherever_the_points_lie(away):
     a, b = RNG.normal(size=(2, 3, 40)) + away, RNG.normal(size=(2, 3, 500)) + away
     apart = np.linalg.norm(a[:, :, :, None] - b[:, :, None, :], axis=1)
-    assert np.allclose(correlations(a, b), matern(apart), rtol=0, atol=1e-10)
+    assert np.allclose(gp.correlations(a, b), matern(apart), rtol=0, atol=1e-10)
 
 
-@pytest.mark.parametrize("n", [1, ROWS - 1, ROWS, ROWS + 1, 2 * ROWS + 3])
+@pytest.mark.parametrize("n", [1, gp.ROWS - 1, gp.ROWS, gp.ROWS + 1, 2 * gp.ROWS + 3])
 def test_the_factors_are_of_the_whole_covariance(n):
     points, shares = RNG.uniform(-2, 2, size=(n, 2)), RNG.choice([0.25, 1.0], n)
-    factors = factors_of(points, shares, AVERAGED)
+    factors = gp.factors_of(points, shares, AVERAGED)
     assert np.allclose(factors, np.tril(factors))
     for factor, lengths, noise in zip(factors, AVERAGED.maps, AVERAGED.noises):
         x = np.column_stack([points, np.log2(shares)]) @ lengths.T
@@ -91,7 +80,7 @@ def test_the_factors_are_of_the_whole_covariance(n):
 
 def test_factors_of_more_points_serve_for_the_first_of_them():
     more, shares = np.append(POINTS, [[5.0, 5.0], [0.1, 0.0]], axis=0), np.append(SHARES, [0.5, 1.0])
-    alone, among = Process(POINTS, SHARES, VALUES, AVERAGED), factors_of(more, shares, AVERAGED)
+    alone, among = Process(POINTS, SHARES, VALUES, AVERAGED), gp.factors_of(more, shares, AVERAGED)
     other = Process(POINTS, SHARES, VALUES, AVERAGED, among)
     assert np.allclose(other.mean(more, shares), alone.mean(more, shares), rtol=1e-9)
     assert np.allclose(other.measured(more), alone.measured(more), rtol=1e-6)
@@ -111,26 +100,16 @@ def likelihood(draws, i):
     covariance = np.array([[matern(np.linalg.norm(a - b)) for b in x] for a in x]) + draws.noises[i] * np.eye(n)
     inverse = np.linalg.inv(covariance)
     rest = y - basis @ np.linalg.solve(basis.T @ inverse @ basis, basis.T @ inverse @ y)
-    variance = (rest @ inverse @ rest + PRIOR_POINTS) / (n + PRIOR_POINTS)
+    variance = (rest @ inverse @ rest + gp.PRIOR_POINTS) / (n + gp.PRIOR_POINTS)
     return variance ** (-n / 2) / math.sqrt(np.linalg.det(covariance))
-
-
-def test_draws_count_by_their_likelihood():
-    """Those below UNLIKELY of the likeliest are left out."""
-    candidates = RNG.uniform(-3, 3, size=(7, 2))
-    shares = np.array([likelihood(AVERAGED, i) for i in range(3)])
-    shares[shares < UNLIKELY * shares.max()] = 0
-    assert (shares > 0).sum() == 2, "an example in which something is averaged, and something left out"
-    alone = [Process(POINTS, SHARES, VALUES, one_draw(AVERAGED, i)).mean(candidates) for i in range(3)]
-    assert np.allclose(Process(POINTS, SHARES, VALUES, AVERAGED).mean(candidates), shares / shares.sum() @ alone)
 
 
 def test_draws_left_out_at_once_would_count_nothing():
     rng, draws = np.random.default_rng(1), prior(*np.geomspace(0.05, 20, 12))
-    points = rng.uniform(-2, 2, size=(2 * SCREENED, 2))
+    points = rng.uniform(-2, 2, size=(2 * gp.SCREENED, 2))
     values, shares = np.sin(points[:, 0]) + 0.3 * points[:, 1], np.ones(len(points))
-    assert likely(points[:SCREENED], shares[:SCREENED], values[:SCREENED], draws) is draws
-    left = likely(points, shares, values, draws)
+    assert gp.likely(points[: gp.SCREENED], shares[: gp.SCREENED], values[: gp.SCREENED], draws) is draws
+    left = gp.likely(points, shares, values, draws)
     assert 0 < len(left.noises) < len(draws.noises)
     alone, whole = Process(points, shares, values, left), Process(points, shares, values, draws)
     assert np.allclose(alone.mean(points + 0.1), whole.mean(points + 0.1), rtol=1e-9)
@@ -142,16 +121,14 @@ def test_equal_values_and_a_single_one_are_enough(values):
     assert (process.gain(POINTS, 1.0, process.ends(POINTS[:1])) > 0).all()
 
 
-def test_scores_are_expected_to_go_on_rising_as_they_rose():
-    shares = np.array([1 / 8, 1 / 4, 1 / 2])
-    process = Process(np.zeros((3, 1)), shares, np.array([0.1, 0.2, 0.3]), prior(2.0, noise=1e-6, n_axes=1))
-    assert process.mean(np.zeros((1, 1)))[0] == pytest.approx(0.4, abs=1e-3)
-
-
-def test_of_equal_lengths_there_is_no_trend():
-    draws = prior(0.1, noise=1e-6, n_axes=1)
-    process = Process(np.array([[0.0], [9.0]]), np.array([0.5, 0.5]), np.array([1.0, 3.0]), draws)
-    assert process.mean(np.array([[50.0]]))[0] == pytest.approx(2.0, abs=1e-3)
+@pytest.mark.parametrize(
+    "points, shares, values, at, expected",
+    [([0, 0, 0], [1 / 8, 1 / 4, 1 / 2], [0.1, 0.2, 0.3], 0, 0.4), ([0, 9], [0.5, 0.5], [1, 3], 50, 2)],
+)
+def test_scores_go_on_rising_as_they_rose_and_of_equal_lengths_there_is_no_trend(points, shares, values, at, expected):
+    of = prior(2.0 if expected < 1 else 0.1, noise=1e-6, n_axes=1)
+    process = Process(np.array(points, float)[:, None], np.array(shares), np.array(values, float), of)
+    assert process.mean(np.array([[float(at)]]))[0] == pytest.approx(expected, abs=1e-3)
 
 
 # What a training would tell
@@ -159,10 +136,6 @@ def test_of_equal_lengths_there_is_no_trend():
 LINE = np.array([[0.0], [1.0], [2.5], [2.5]])
 LOOKS = np.array([1.0, 0.25, 0.125, 0.5])
 SCORES = np.array([0.2, 0.4, 0.1, 0.5])
-
-
-def on_a_line(points=LINE, shares=LOOKS, scores=SCORES, noise=1e-6):
-    return Process(points, shares, scores, prior(2.0, noise=noise, n_axes=1))
 
 
 @pytest.mark.parametrize("share", [1 / 8, 1 / 2, 1.0])
@@ -174,12 +147,12 @@ def test_the_gain_is_that_of_a_normal_as_wide_as_what_the_training_takes_away(sh
     [mean], _, [before], variance = by_hand(LINE, LOOKS, SCORES, at, draws)
     more = np.append(LINE, at, axis=0), np.append(LOOKS, share), np.append(SCORES, 0.3)
     after = by_hand(*more, at, draws)[2][0]
-    expected = expected_excess(np.array(mean - above.item()), np.sqrt(variance * (before - after)))
+    expected = gp.expected_excess(np.array(mean - above.item()), np.sqrt(variance * (before - after)))
     assert process.gain(at, share, above) == pytest.approx(expected, rel=1e-4)
 
 
 def test_a_training_at_its_end_has_nothing_left_to_tell():
-    process = on_a_line()
+    process = Process(LINE, LOOKS, SCORES, prior(2.0, noise=1e-6, n_axes=1))
     best = process.ends(LINE).max(1, keepdims=True)
     assert process.gain(LINE[[0]], 1.0, process.ends(LINE[[0]]))[0] < 1e-3
     assert process.gain(LINE[[3]], 1.0, best)[0] > 0.01
@@ -187,9 +160,9 @@ def test_a_training_at_its_end_has_nothing_left_to_tell():
 
 def test_expected_excess_is_that_of_a_normal():
     draws = np.random.default_rng(0).normal(0.3, 2.0, 1_000_000)
-    assert expected_excess(np.array(0.3), np.array(2.0)) == pytest.approx(np.maximum(draws, 0).mean(), rel=0.01)
-    assert expected_excess(np.array(-1.0), np.array(0.0)) == pytest.approx(0.0)
-    assert expected_excess(np.array(1.0), np.array(0.0)) == pytest.approx(1.0)
+    assert gp.expected_excess(np.array(0.3), np.array(2.0)) == pytest.approx(np.maximum(draws, 0).mean(), rel=0.01)
+    assert gp.expected_excess(np.array(-1.0), np.array(0.0)) == pytest.approx(0.0)
+    assert gp.expected_excess(np.array(1.0), np.array(0.0)) == pytest.approx(1.0)
 
 
 AT = np.array([[0.3, -0.4], [1.5, 1.9], [9.0, 9.0]])
@@ -210,15 +183,19 @@ def test_drawn_functions_have_the_mean_and_the_deviation_of_the_prediction():
     assert functions.std(0) == pytest.approx(np.sqrt(variance * left), rel=0.1)
 
 
-def test_several_draws_add_their_disagreement():
-    """The variance of a mixture: the mean of the draws' variances, and the variance of their means."""
+def test_draws_count_by_their_likelihood_and_add_their_disagreement():
+    """The variance of a mixture: the mean of the draws' variances, and the variance of their means. Draws below
+    UNLIKELY of the likeliest are left out."""
     weights = np.array([likelihood(AVERAGED, i) for i in range(3)])
-    weights[weights < UNLIKELY * weights.max()] = 0
+    weights[weights < gp.UNLIKELY * weights.max()] = 0
+    assert (weights > 0).sum() == 2, "an example in which something is averaged, and something left out"
     weights /= weights.sum()
-    alone = np.array([Process(POINTS, SHARES, VALUES, one_draw(AVERAGED, i)).measured(AT) for i in range(3)])
-    mean, deviation = Process(POINTS, SHARES, VALUES, AVERAGED).measured(AT)
+    processes = [Process(POINTS, SHARES, VALUES, one_draw(AVERAGED, i)) for i in range(3)]
+    alone, whole = np.array([one.measured(AT) for one in processes]), Process(POINTS, SHARES, VALUES, AVERAGED)
+    mean, deviation = whole.measured(AT)
     assert mean == pytest.approx(weights @ alone[:, 0])
     assert deviation**2 == pytest.approx(weights @ (alone[:, 1] ** 2 + alone[:, 0] ** 2) - mean**2)
+    assert np.allclose(whole.mean(AT), weights @ [one.mean(AT) for one in processes])
 
 
 @pytest.mark.parametrize("scale", [1e90, 1e-90])

@@ -1,6 +1,7 @@
 """The search of one line until its best is bracketed, as the baselines of a study are."""
 
 from math import log2
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -197,32 +198,19 @@ def test_impossible_lines_are_refused(start, space, direction, said):
         search(start, space, direction)
 
 
-class Diagonal:
-    """What a recipe with this average reaches on a landscape with learning curves."""
-
-    def __init__(self, name, average):
-        self._curves = find(name)
-        ends, (positive, entropy) = self._curves.space.axes[0].domain, balance.average_weights(average, 64)
-        self.name, self.looks, self.space = name, self._curves.looks, Space(Lambda_p=ends, Lambda_e=ends)
-        self.start = {"Lambda_p": 0.1 * positive, "Lambda_e": 0.1 * entropy}
-        self.curve = self._curves.curve
-
-    @property
-    def best(self):
-        x = self.space.to_coordinates(self.start)
-        steps = np.linspace(*self.space.chord(x, np.array(JOINT)), 200)
-        return max(self.curve(self.space.along(self.start, JOINT, step))[-1] for step in steps)
-
-
 @pytest.mark.parametrize(
     "name, average", [("glyphs-margin", "separate"), ("glyphs-margin", "global"), ("omniglot-242-margin", "global")]
 )
 def test_on_measured_curves_it_finds_what_the_diagonal_has(name, average):
     """Within 3 % of its best, with the noise between seeds, for at most as much as the search of the plane."""
-    diagonal = Diagonal(name, average)
-    found = []
+    curves = find(name)
+    space = Space(**dict.fromkeys(START, curves.space.axes[0].domain))
+    start = dict(zip(START, (0.1 * share for share in balance.average_weights(average, 64))))
+    diagonal, found = SimpleNamespace(space=space, looks=curves.looks, curve=curves.curve), []
     for seed in range(10):
-        ended = search(diagonal.start, diagonal.space, lengths=LENGTHS, budget=10, prior="balance")
+        ended = search(start, space, lengths=LENGTHS, budget=10, prior="balance")
         found.append(spend(ended, diagonal, seed=seed, budget=30)[-1])
         assert ended.spent < 11
-    assert np.mean(found) > 0.97 * diagonal.best
+    steps = np.linspace(*space.chord(space.to_coordinates(start), np.array(JOINT)), 200)
+    best = max(curves.curve(space.along(start, JOINT, step))[-1] for step in steps)
+    assert np.mean(found) > 0.97 * best

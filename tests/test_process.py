@@ -33,9 +33,7 @@ def test_so_does_one_that_read_its_errors_as_well():
 
 @pytest.mark.parametrize("redirected, status, said", [
     (">/dev/full", "1", "error: the output could not be written: [Errno 28] No space left on device\n"),
-    (">&-", "0", ""),
-    (">&- 2>&- <&-", "0", ""),
-    (">/dev/null 2>/dev/full", "0", ""),
+    (">&-", "0", ""), (">&- 2>&- <&-", "0", ""), (">/dev/null 2>/dev/full", "0", ""),
 ])  # fmt: skip
 def test_output_that_cannot_be_written(redirected, status, said):
     argv = [sys.executable, "-m", "tune_cd.balance", "lr=0.1,average=global,b=128"]

@@ -31,7 +31,7 @@ PLANES = MEASURED
 RIDGES = ("omniglot", "narrow", "rotated")
 OTHERS = (
     "network-digits", "svm-digits", "boosting-wine", "kinds-digits", "box-4-bowl", "box-12-bowl", "box-6-ridge",
-    "box-16-ridge", "box-8-ridge-3d", "box-8-bowl-4d", "box-8-ridge-4d", "box-8-bowl-corner-high-low",
+    "box-16-ridge", "box-8-ridge-3d", "box-8-bowl-4d", "box-8-ridge-4d",
 )  # fmt: skip
 SEARCHES = {
     "pausing, blind": (OURS, PLANES, 10, "blind"),

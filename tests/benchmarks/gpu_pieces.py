@@ -88,21 +88,16 @@ def run_tests(told: Callable[[str, dict], None]) -> int:
 
 
 def machine(device: torch.device) -> Rows:
-    def versions() -> dict:
-        named = {
-            name: sys.modules[name].__version__ for name in ("torch", "torchvision", "numpy") if name in sys.modules
-        }
-        return {"value": ", ".join(f"{name} {number}" for name, number in named.items())}
-
-    yield "versions", versions
+    named = [
+        f"{name} {sys.modules[name].__version__}" for name in ("torch", "torchvision", "numpy") if name in sys.modules
+    ]
+    yield "versions", lambda: {"value": ", ".join(named)}
     yield "python", lambda: {"value": f"{platform.python_version()}, {os.cpu_count()} cores, {platform.platform()}"}
     yield "commit", lambda: {"value": said("git", "-C", str(ROOT), "describe", "--always", "--dirty")}
     if device.type == "cuda":
         yield "card", lambda: {"value": str(torch.cuda.get_device_properties(device))}
-        yield (
-            "driver",
-            lambda: {"value": said("nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader")},
-        )
+        asked = "nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"
+        yield "driver", lambda: {"value": said(*asked)}
         yield "CUDA, cuDNN", lambda: {"value": f"{torch.version.cuda}, {torch.backends.cudnn.version()}"}
     n = 8192 if device.type == "cuda" else 512
 
@@ -156,10 +151,13 @@ def speed(name: str, device: torch.device) -> Rows:
         yield variant, partial(measure, variant)
 
 
+def h_of(device: torch.device, member: int = 0) -> dict:
+    return benchmark.balance(member, 64 if device.type == "cuda" else 16)
+
+
 def step_training(setup: Setup, data: DeviceData, device: torch.device) -> Training:
     """One that has taken, and where it can be recorded, every kind of step; b = 64, or 16 on a CPU."""
-    h = benchmark.balance(0, 64 if device.type == "cuda" else 16)
-    training = Training(setup, data, h, seed=0, device=device)
+    training = Training(setup, data, h_of(device), seed=0, device=device)
     training.rehearse()
     training.depart()
     for _ in range(WARM_UP):
@@ -223,10 +221,7 @@ def kernels(case: benchmark.Case, device: torch.device) -> dict:
 
 
 def batch_costs(case: benchmark.Case, device: torch.device) -> dict:
-    training = Training(
-        case.setup, benchmark.made_up(case, device), benchmark.balance(0, 16 if device.type == "cpu" else 64), seed=0,
-        device=device,
-    )  # fmt: skip
+    training = Training(case.setup, benchmark.made_up(case, device), h_of(device), seed=0, device=device)
     return {"µs a step": 1e6 * seconds_of(training.batch, device, times=20)}
 
 
@@ -247,8 +242,7 @@ def evaluation_costs(members: int, device: torch.device) -> dict:
     """A look at all training images of the small network's case."""
     case = case_of("small_conv", device)
     data = benchmark.made_up(case, device)
-    b = 64 if device.type == "cuda" else 16
-    trainings = [Training(case.setup, data, benchmark.balance(i, b), seed=i, device=device) for i in range(members)]
+    trainings = [Training(case.setup, data, h_of(device, i), seed=i, device=device) for i in range(members)]
     for training in trainings:
         training.depart()
         training.step()
@@ -330,9 +324,6 @@ def packed(
 
 
 PIECES: dict[str, Callable[[torch.device], Rows]] = {
-    "machine": machine,
-    **{name: partial(speed, name) for name in benchmark.CASES},
-    "time": where_the_time_goes,
-    "setups": setups,
-    "grid": grid,
-}
+    "machine": machine, **{name: partial(speed, name) for name in benchmark.CASES}, "time": where_the_time_goes,
+    "setups": setups, "grid": grid,
+}  # fmt: skip

@@ -37,11 +37,9 @@ from tune_cd.plots.style import BLUE, GREEN, GREY, ORANGE, PURPLE
 
 LOSSES = ("margin", "infonce")
 FACTORS: dict[str, dict[str, Any]] = {
-    "all as it is": {},
-    "margin .25": {"margin": 0.25}, "margin 1": {"margin": 1.0},
+    "all as it is": {}, "margin .25": {"margin": 0.25}, "margin 1": {"margin": 1.0},
     "temperature .05": {"temperature": 0.05}, "temperature .2": {"temperature": 0.2},
-    "k = 4": {"k": 4}, "k = 8": {"k": 8},
-    "b = 16": {"batch_size": 16}, "b = 256": {"batch_size": 256},
+    "k = 4": {"k": 4}, "k = 8": {"k": 8}, "b = 16": {"batch_size": 16}, "b = 256": {"batch_size": 256},
     "half as wide": {"network": "law:narrow"}, "twice as wide": {"network": "law:wide"},
     "group normalisation": {"network": "law:grouped"},
     "half the images": {"images_seen": 0.5}, "twice the images": {"images_seen": 2.0},

@@ -35,15 +35,15 @@ class Asha:
         self.space, self.lengths, self.workers = optimiser.space, tuple(lengths), workers
         self._optimiser, self._factor = optimiser, factor
         self.trained: dict[Key, dict[float, float]] = {}
-        self.configurations: dict[Key, Configuration] = {}
+        self._configurations: dict[Key, Configuration] = {}
         self._until: dict[Key, float] = {}
 
     def ask(self) -> Configuration | None:
-        found = self.choose() if has_free_worker(self.workers, len(self._until)) else None
+        found = self._choose() if has_free_worker(self.workers, len(self._until)) else None
         if found is None:
             return None
         h, until = found
-        self.configurations.setdefault(self.space.key(h), h)
+        self._configurations.setdefault(self.space.key(h), h)
         self._until[self.space.key(h)] = until
         return h
 
@@ -58,46 +58,19 @@ class Asha:
         if share >= self._until.get(key, 0.0) or value is None:
             self._until.pop(key, None)
 
-    def choose(self) -> tuple[Configuration, float] | None:
+    def _choose(self) -> tuple[Configuration, float] | None:
         """The next configuration, and the share to train it until; None: nothing to train now."""
+        reached = {key: max(looks) for key, looks in self.trained.items() if key not in self._until}
+        waiting = {key for key, at in reached.items() if at < 1 and self.trained[key][at] > -np.inf}
         for rung, following in reversed(list(zip(self.lengths, self.lengths[1:]))):
             scores = {key: looks[rung] for key, looks in self.trained.items() if rung in looks}
             best = sorted(scores, key=lambda key: -scores[key])[: len(scores) // self._factor]
-            ready = [key for key in best if key in self.waiting() and max(self.trained[key]) == rung]
-            if ready:
-                return self.configurations[ready[0]], following
-        return self.new() or self.best_waiting()
-
-    def new(self) -> tuple[Configuration, float] | None:
-        h = self._optimiser.ask()
-        return None if h is None else (h, self.lengths[0])
-
-    def waiting(self) -> set[Key]:
-        """Keys of paused trainings that could go on."""
-        return {
-            key for key, looks in self.trained.items()
-            if key not in self._until and max(looks) < 1 and looks[max(looks)] > -np.inf
-        }  # fmt: skip
-
-    def best_waiting(self) -> tuple[Configuration, float] | None:
-        """The paused training with the best last score, to be trained to full length."""
-        waiting = [key for key in self.trained if key in self.waiting()]
-        best = max(waiting, key=lambda key: self.trained[key][max(self.trained[key])], default=None)
-        return None if best is None else (self.configurations[best], 1.0)
-
-
-class BestToItsEnd(Asha):
-    """Trainings of the first length; after the twelfth and every fourth from then on, the best paused one goes to full
-    length: a plain rule that is hard to beat."""
-
-    _finished = 0
-
-    def choose(self) -> tuple[Configuration, float] | None:
-        due = max(0, (len(self.trained) - 12) // 4 + 1)
-        if self._finished < due and (found := self.best_waiting()) is not None:
-            self._finished += 1
-            return found
-        return self.new() or self.best_waiting()
+            if ready := [key for key in best if key in waiting and reached[key] == rung]:
+                return self._configurations[ready[0]], following
+        if (h := self._optimiser.ask()) is not None:
+            return h, self.lengths[0]
+        left = max(waiting, key=lambda key: self.trained[key][reached[key]], default=None)
+        return None if left is None else (self._configurations[left], 1.0)
 
 
 class Pruned:
@@ -111,7 +84,6 @@ class Pruned:
         pruners = {
             "Hyperband": lambda: optuna.pruners.HyperbandPruner(min_resource=1, max_resource=LOOKS),
             "halving": optuna.pruners.SuccessiveHalvingPruner,
-            "median": optuna.pruners.MedianPruner,
         }
         self.space, self.lengths = space, tuple((look + 1) / LOOKS for look in range(LOOKS))
         self.study = optuna.create_study(

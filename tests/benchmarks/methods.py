@@ -16,7 +16,7 @@ from itertools import product
 
 import numpy as np
 from harness import found, log_judges, options_of, run
-from hills import CORNERS, HILLS
+from hills import HILLS
 
 from tune_cd.analysis import Curve, summary
 from tune_cd.analysis.tables import compared, markdown
@@ -29,13 +29,8 @@ from tune_cd.search.methods import OPTIMISERS
 
 CATEGORIES = tuple(name for name in GENERAL if name.startswith("kinds-"))
 PARTS = {
-    "measured": MEASURED,
-    "judges": JUDGES,
-    "formulas": tuple(LANDSCAPES),
-    "boxes": tuple(HILLS),
-    "corners": CORNERS,
-    "general": tuple(name for name in GENERAL if name not in CATEGORIES),
-    "categories": CATEGORIES,
+    "measured": MEASURED, "judges": JUDGES, "formulas": tuple(LANDSCAPES), "boxes": tuple(HILLS),
+    "general": tuple(name for name in GENERAL if name not in CATEGORIES), "categories": CATEGORIES,
     "modelled": (
         *MEASURED, "omniglot", "narrow", "cliff", "box-4-bowl", "box-4-ridge", "box-6-ridge", "box-8-ridge-3d",
         "box-8-bowl-4d", "box-8-ridge-4d", "boosting-wine", "network-digits", "svm-digits",

@@ -40,18 +40,7 @@ LOG_EVERY = 50  # iterations
 class ReferenceTrainer:
     """One training of a set-up in the usual style; `step()` is one iteration."""
 
-    def __init__(
-        self,
-        setup: Setup,
-        images: Tensor,
-        labels: Tensor,
-        h: dict,
-        *,
-        seed: int,
-        device: torch.device,
-        workers: int | None = None,
-        library: bool = True,
-    ):
+    def __init__(self, setup: Setup, images, labels, h, *, seed: int, device: torch.device, workers=None, library=True):
         """images: uint8 [n, c, h, w].  labels: [n].  h: {"Lambda_p", "Lambda_e", "batch_size"}.  workers: None, one a
         core.  library: whether sampler and losses are pytorch-metric-learning's."""
         torch.manual_seed(seed)

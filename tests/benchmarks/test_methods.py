@@ -6,7 +6,6 @@ import harness
 import methods
 import numpy as np
 import pytest
-from hills import CORNERS
 
 from tune_cd.landscapes.find import JUDGES
 from tune_cd.landscapes.landscape import knowledge
@@ -77,20 +76,3 @@ def test_runs_on_judges_are_logged(tmp_path, name):
 @pytest.mark.parametrize("part", methods.PARTS)
 def test_every_landscape_of_a_part_is_found(part):
     assert [harness.found(name).name for name in methods.PARTS[part]] == list(methods.PARTS[part])
-
-
-@pytest.mark.parametrize("name", [CORNERS[0], "cliff-corner-low-high", "box-8-ridge-corner-high-low", CORNERS[-1]])
-def test_in_a_corner_the_best_is_an_octave_from_its_ends(name):
-    landscape, [base, ends] = harness.found(name), name.split("-corner-")
-    whole, x, space = harness.found(base), landscape.space.to_coordinates(landscape.optimum), landscape.space
-    near = [high if end == "high" else low for end, low, high in zip(ends.split("-"), space.low, space.high)]
-    assert np.abs(x - near) == pytest.approx([1, 1]) and space.high - space.low == pytest.approx([16, 16])
-    assert landscape.score(landscape.optimum) == whole.score(whole.optimum)
-    assert landscape.low < landscape.high == pytest.approx(whole.high, rel=1e-3)
-
-
-def test_a_corner_beyond_what_was_measured_and_of_a_batch_size_is_refused():
-    with pytest.raises(ValueError, match="beyond them nothing is known"):
-        harness.found("omniglot-242-margin-corner-low-low")
-    with pytest.raises(ValueError, match="batch needs 2 real, log-scaled axes"):
-        harness.found("batch-corner-low-low")

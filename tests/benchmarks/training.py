@@ -21,7 +21,7 @@ fails says so in its row. Columns:
 
     start-up     seconds to build a variant (all T trainings, or the reference's workers) and run its first 5
                  iterations, recording included; imports, data, and the device's own first use are not
-    images/s     afterwards, of all T trainings together, no evaluations: median of the repeats, and least..most
+    images/s     afterwards, of all T trainings together, no evaluations: median, least and most of the repeats
     trials/hour  of the case's length at that rate: T trainings begin together, with a start-up of their own, and end
                  together (in a study they are used again, and start once)
     ratio        of the medians, to the reference, or else to `plain`
@@ -40,6 +40,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import torch
+from gpu import table
 from reference_trainer import ReferenceTrainer
 
 from trainables.data.resident import DeviceData
@@ -219,34 +220,16 @@ def figures(case: Case, results: dict[str, Measured | str], roof: float | None) 
     return rows
 
 
-def table(rows: dict[str, dict]) -> list[str]:
-    """The lines of a case's table."""
-    heads = "start-up s", "images/s", "least..most", "trials/hour", "ratio", "of roof"
-    widths = 10, 10, 17, 12, 7, 8
-    lines = [" ".join([f"{'variant':<10}", *(f"{head:>{width}}" for head, width in zip(heads, widths))])]
-    for name, row in rows.items():
-        if "error" in row:
-            lines.append(f"{name:<10} {row['error']}")
-            continue
-        trials = row["trials/hour"]
-        cells = (
-            f"{row['start-up s']:.2f}", f"{row['images/s']:,.0f}", f"{row['least']:,.0f}..{row['most']:,.0f}",
-            f"{trials:,.{1 if trials >= 10 else 4}f}", "-" if row["ratio"] is None else f"{row['ratio']:.2f}",
-            "-" if row["of roof"] is None else f"{row['of roof']:.1%}",
-        )  # fmt: skip
-        lines.append(" ".join([f"{name:<10}", *(f"{cell:>{width}}" for cell, width in zip(cells, widths))]))
-    return lines
-
-
 def compare(name: str, case: Case, options: argparse.Namespace, device: torch.device, machine: str) -> list[str]:
-    """A case's table."""
+    """A case's table in Markdown."""
     data = DeviceData.load(case.setup, options.data_root, device) if options.data_root else made_up(case, device)
     print(
         f"\n{name}: {case.setup.loss}, {case.setup.image_size} px, b = {options.batch_size}, "
-        f"{case.setup.images_seen:,} images a trial, {data.name} data; {machine}"
+        f"{case.setup.images_seen:,} images a trial, {data.name} data; {machine}\n"
     )
     results = {variant: attempted(variant, case, data, options, device) for variant in options.variants}
-    return table(figures(case, results, case.roof if "H200" in machine else None))
+    rows = figures(case, results, case.roof if "H200" in machine else None)
+    return table([{"variant": variant} | row for variant, row in rows.items()])
 
 
 def parsed(arguments: list[str] | None) -> argparse.Namespace:

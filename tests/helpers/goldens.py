@@ -145,12 +145,10 @@ def run_study(folder: Path, total: int) -> None:
             num_samples=total - search.recalled, search_alg=search, max_concurrent_trials=1, reuse_actors=True
         ),
         run_config=tune.RunConfig(
-            name=f"of-{total}",
-            storage_path=str(folder / "tune"),
-            verbose=0,
+            name=f"of-{total}", storage_path=str(folder / "tune"), verbose=0,
             callbacks=[search.callback(folder / "results", "own")],
         ),
-    )
+    )  # fmt: skip
     tuner.fit()
 
 

@@ -30,9 +30,11 @@ def run(search, trials, value=lambda h: RIDGE.measure(h, 0).value):
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_every_proposal_lies_on_a_line_through_the_best_point_so_far(seed):
-    search = descent(PLANE, seed=seed)
-    for _ in range(25):
+def test_every_proposal_lies_on_a_line_through_the_best_point_so_far_and_apart_from_all_others(seed):
+    """Also where the best was told from elsewhere."""
+    search, stranger = descent(PLANE, seed=seed), {"Lambda_p": 0.01, "Lambda_e": 1.0}
+    asked = [PLANE.to_coordinates(stranger)]
+    for n in range(30):
         best, h = search.best, search.ask()
         origin = search.origin(h)
         if best is None:
@@ -40,23 +42,12 @@ def test_every_proposal_lies_on_a_line_through_the_best_point_so_far(seed):
         else:
             expected = PLANE.to_coordinates(best[0]) + origin.line_position * np.array(LINES[origin.direction])
             assert PLANE.to_coordinates(h) == pytest.approx(expected, abs=1e-6)
+        asked.append(PLANE.to_coordinates(h))
         search.tell(h, RIDGE.measure(h, 0).value)
-
-
-def test_nothing_is_asked_twice_nor_close_to_what_was():
-    x = np.array([PLANE.to_coordinates(h) for h, _ in run(descent(PLANE, seed=1), 30)])
-    apart = np.abs(x[:, None] - x[None]).max(-1) + 99 * np.eye(30)
-    assert apart.min() >= APART - 1e-9
-
-
-def test_what_was_told_unasked_is_learnt_from():
-    """The best of all, told from elsewhere: the next line runs through it."""
-    search = descent(PLANE, seed=0)
-    run(search, 3)
-    search.tell({"Lambda_p": 0.01, "Lambda_e": 1.0}, 0.99)
-    origin = search.origin(search.ask())
-    moved = PLANE.to_coordinates(origin.h) - np.log2([0.01, 1.0])
-    assert moved == pytest.approx(origin.line_position * np.array(LINES[origin.direction]), abs=1e-6)
+        if n == 2:
+            search.tell(stranger, 0.7)
+    x = np.array(asked)
+    assert (np.abs(x[:, None] - x).max(-1) + 99 * np.eye(len(x))).min() >= APART - 1e-9
 
 
 def test_a_choice_of_many_numbers_costs_no_more_than_its_points():

@@ -105,14 +105,11 @@ def test_what_has_no_place_in_the_space_is_refused_by_value(call, said):
         ([64, 16, 32], (-5, 4.4, 4.6, 5.5, 99), (16, 16, 32, 32, 64)),
         (Axis.integers("x", 3, 9), np.log2([1, 3.4, 5.6, 100]), (3, 3, 6, 9)),
         (Axis("x", 0.25, 1.1, step=0.25), np.log2([0.1, 0.3, 0.8, 1.1]), (0.25, 0.25, 0.75, 1.0)),
-        (Linear(0, 1), (-1, 2, 99), (0.0, 0.25, 1.0)),
-        (Linear(-1, 7, step=1), (0, 1.4, 1.6, 99), (-1, 0, 1, 7)),
-        (Linear(0, 0.3, step=0.1), (0, 5, 99), (0.0, 0.2, 0.3)),
-        (Linear(-0.3, 0.25, step=0.1), (-9, 99), (-0.3, 0.2)),
-        ([0.5, 0, -1], (0, 5, 7, 99), (-1, 0, 0.5, 0.5)),
-        ([0], (-1, 3), (0, 0)),
+        (Linear(0, 1), (-1, 2, 99), (0.0, 0.25, 1.0)), (Linear(-1, 7, step=1), (0, 1.4, 1.6, 99), (-1, 0, 1, 7)),
+        (Linear(0, 0.3, step=0.1), (0, 5, 99), (0.0, 0.2, 0.3)), (Linear(-0.3, 0.25, step=0.1), (-9, 99), (-0.3, 0.2)),
+        ([0.5, 0, -1], (0, 5, 7, 99), (-1, 0, 0.5, 0.5)), ([0], (-1, 3), (0, 0)),
     ],
-)
+)  # fmt: skip
 def test_coordinates_snap_to_the_nearest_allowed_value(domain, points, values):
     space = Space(x=domain)
     snapped = [space.from_coordinates([x])["x"] for x in points]

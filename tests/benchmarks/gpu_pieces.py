@@ -306,9 +306,7 @@ def grid(device: torch.device) -> Rows:
             yield f"{name}, at once: {at_once or 'measured'}", partial(packed, case, data, some, device, at_once)
 
 
-def packed(
-    case: benchmark.Case, data: DeviceData, configurations: list[dict], device: torch.device, at_once: int | None
-) -> dict:
+def packed(case: benchmark.Case, data: DeviceData, configurations: list[dict], device, at_once: int | None) -> dict:
     pack, begun, statuses = Pack(case.setup, data, device, at_once=at_once), time.perf_counter(), Counter()
     pack.begin(configurations)
     while not pack.done:

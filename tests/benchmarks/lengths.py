@@ -29,9 +29,7 @@ class Asha:
     the first length, or as failed.
     """
 
-    def __init__(
-        self, optimiser: Optimiser, lengths: Sequence[float] = LENGTHS, factor: int = 2, workers: int | None = None
-    ):
+    def __init__(self, optimiser: Optimiser, lengths: Sequence[float] = LENGTHS, factor=2, workers: int | None = None):
         self.space, self.lengths, self.workers = optimiser.space, tuple(lengths), workers
         self._optimiser, self._factor = optimiser, factor
         self.trained: dict[Key, dict[float, float]] = {}
@@ -131,9 +129,7 @@ Pausing = CoordinateDescent | Asha | Pruned
 """A search that decides which configuration to train, until which share of the full length."""
 
 
-def spend(
-    search: Pausing, landscape: Landscape, *, budget: float = 20.0, workers: int = 1, seed: int = 0
-) -> np.ndarray:
+def spend(search: Pausing, landscape: Landscape, *, budget=20.0, workers=1, seed=0) -> np.ndarray:
     """Run a search until the budget (in full trainings) is spent, or it asks for nothing more.
 
     Returns what was reached after each look [n], -inf before the first score; the look at place i ends a cost of

@@ -95,9 +95,7 @@ class Images(Dataset):
         return torch.stack([self.transform(image) for _ in range(self.views)]), torch.full((self.views,), index)
 
 
-def build_loader(
-    setup: Setup, images: Tensor, labels: Tensor, batch_size: int, workers: int, pin_memory: bool, library: bool
-) -> DataLoader:
+def build_loader(setup: Setup, images, labels, batch_size, workers, pin_memory: bool, library: bool) -> DataLoader:
     """Batches of images [b, c, h, w], or of views [b/k, k, c, h, w], in [-1, 1], and labels of the leading shape."""
     ssl, channels = setup.task == "ssl", images.shape[1]
     dataset = Images(images, labels, build_transform(setup, channels), setup.k if ssl else 1)

@@ -101,9 +101,7 @@ class Measured:
     rates: list[float]
 
 
-def usual(
-    case: Case, data: DeviceData, batch_size: int, device: torch.device, workers: int | None, library: bool
-) -> Variant:
+def usual(case: Case, data: DeviceData, batch_size: int, device, workers: int | None, library: bool) -> Variant:
     """LookupError where pytorch-metric-learning is asked for and absent."""
     if library and importlib.util.find_spec("pytorch_metric_learning") is None:
         raise LookupError("needs pytorch-metric-learning")
@@ -187,9 +185,7 @@ def measured(name: str, case: Case, data: DeviceData, options: argparse.Namespac
     return Measured(variant.members, start_up, rates)
 
 
-def attempted(
-    name: str, case: Case, data: DeviceData, options: argparse.Namespace, device: torch.device
-) -> Measured | str:
+def attempted(name: str, case: Case, data: DeviceData, options, device: torch.device) -> Measured | str:
     """The variant, or in one line why there is nothing to measure."""
     try:
         return measured(name, case, data, options, device)

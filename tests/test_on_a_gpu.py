@@ -273,11 +273,7 @@ def test_the_memory_of_a_dropped_training_may_be_used_at_once():
         dropped.step()
     del dropped
     pack.drop(0)
-    outcomes = {}
-    while not pack.done:
-        pack.advance()
-        for index in [index for index, training in pack.running.items() if training.done]:
-            outcomes[index] = pack.finish(index)
+    outcomes = trained(pack)
     for seed in (1, 2):
         assert outcomes[seed].val_score == pytest.approx(alone(setup, data, 0.3, 2.0, 32, seed).val_score, abs=0.05)
 

@@ -365,16 +365,12 @@ CLAIMS: dict[str, tuple[str, Callable[[Sequence[Measured]], pd.DataFrame]]] = {
     "batch sizes": ("A tuned balance is near the best at more batch sizes than an average.", batch_sizes),
     "directions": ("The ridge runs along the joint direction and falls along the balance.", directions),
     "both terms low": ("The best settings have both terms low.", both_low),
-    "carried over": (
-        "For a same task and loss the best setting of one landscape can be used on another.",
-        carried_over,
-    ),
+    "carried over":
+        ("For a same task and loss the best setting of one landscape can be used on another.", carried_over),
     "either loss": ("Either loss trains either task.", losses),
-    "theoretical directions": (
-        "Along the theoretical directions A_th the paper's search is behind the one along A_O.",
-        theoretical,
-    ),
-}
+    "theoretical directions":
+        ("Along the theoretical directions A_th the paper's search is behind the one along A_O.", theoretical),
+}  # fmt: skip
 """Name -> (the claim, the function that computes its table)."""
 
 

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import torch
 import training as benchmark
+from trainings import trained
 
 from trainables.data.resident import DeviceData
 from trainables.metrics.linear_probe import linear_probes
@@ -307,12 +308,8 @@ def grid(device: torch.device) -> Rows:
 
 
 def packed(case: benchmark.Case, data: DeviceData, configurations: list[dict], device, at_once: int | None) -> dict:
-    pack, begun, statuses = Pack(case.setup, data, device, at_once=at_once), time.perf_counter(), Counter()
-    pack.begin(configurations)
-    while not pack.done:
-        pack.advance()
-        for index in [index for index, training in pack.running.items() if training.done]:
-            statuses[pack.finish(index).status] += 1
+    pack, begun = Pack(case.setup, data, device, at_once=at_once), time.perf_counter()
+    statuses = Counter(outcome.status for outcome in trained(pack, configurations).values())
     took = time.perf_counter() - begun
     return {
         "at once": pack.at_once, "seconds": took, "trials/hour": 3600 * len(configurations) / took,

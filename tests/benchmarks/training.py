@@ -67,13 +67,12 @@ class Case:
     roof: float | None = None
 
 
+RESNET50 = {"network": "resnet50", "weights": "none", "augmentation": "none"}
 CASES = {
     "small_conv": Case(find_setup("omniglot", "small"), 964, 20, 1),
     "resnet18": Case(replace(find_setup("omniglot", "paper"), weights="none"), 964, 20, 3, roof=539_000),
     "resnet32": Case(find_setup("tinyimagenet", "paper"), 200, 450, 3, roof=84_000),
-    "resnet50": Case(
-        replace(find_setup("sop", "paper"), network="resnet50", weights="none", augmentation="none"), 500, 5, 3
-    ),
+    "resnet50": Case(replace(find_setup("sop", "paper"), **RESNET50), 500, 5, 3),
 }
 
 

@@ -365,19 +365,18 @@ def test_no_name_leads_out_of_the_results(tmp_path, name):
     (tmp_path / "trials").rename(tmp_path / "results" / "outside")
     before = texts_below(tmp_path)
     folder = tmp_path / "results"
-    for use in (
-        lambda: results.read(folder, name),
-        lambda: results.read_curves(folder, name),
-        lambda: results.read_trial(folder, name, "t0"),
-        lambda: results.read_trial(folder, "outside", name),
-        lambda: results.compact(folder, name),
-        lambda: results.write_trial(folder, full(study=name)),
-        lambda: results.write_trial(folder, full(trial_id=name)),
-        lambda: results.write_curve(folder, name, "t0", [evaluation()]),
-        lambda: results.write_curve(folder, "outside", name, [evaluation()]),
-        lambda: check_study(parse(["--results", str(folder), "--study", name])),
-        lambda: check_study(parse(["--results", str(folder), "--study", name, "--resume"])),
-    ):
+
+    def study_of(folder, *more):
+        check_study(parse(["--results", str(folder), "--study", name, *more]))
+
+    uses = (
+        (results.read, name), (results.read_curves, name), (results.compact, name), (results.read_trial, name, "t0"),
+        (results.read_trial, "outside", name), (results.write_trial, full(study=name)),
+        (results.write_trial, full(trial_id=name)), (results.write_curve, name, "t0", [evaluation()]),
+        (results.write_curve, "outside", name, [evaluation()]),
+        (study_of,), (study_of, "--resume"),
+    )  # fmt: skip
+    for use, *arguments in uses:
         with pytest.raises(ValueError, match="is not allowed"):
-            use()
+            use(folder, *arguments)
     assert texts_below(tmp_path) == before

@@ -111,7 +111,7 @@ def searched(job: tuple) -> list[float]:
         if landscape.curves is not None:
             reached = np.array(spent((method, name, budget, 1, start, seed))) * landscape.high
         else:
-            reached = np.array(replayed((method, name, 0.0, "equal", budget, 1, start, seed))["reached"])
+            reached = np.array(replayed((method, name, budget, start, seed)))
     shares = (np.maximum(reached, landscape.low) - landscape.low) / (landscape.high - landscape.low)
     shares = np.append(shares, np.full(max(0, budget - len(shares)), shares[-1]))  # a search that has ended
     return [float(shares.mean()), float(shares[-1])]

@@ -17,6 +17,7 @@ weights, as a share of its best.
 import argparse
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -56,26 +57,8 @@ TOP = 0.75  # share of the best score from which a score counts: far below, no h
 REFITS = 400
 
 
-def narrow(channels: int, image_size: int) -> nn.Module:
-    """`small_conv` with half as many maps in every layer."""
-    return _scaled(channels, image_size, 0.5)
-
-
-def wide(channels: int, image_size: int) -> nn.Module:
-    """`small_conv` with twice as many maps in every layer."""
-    return _scaled(channels, image_size, 2)
-
-
-def grouped(channels: int, image_size: int) -> nn.Module:
-    """`small_conv` with a group normalisation of eight maps a group in the place of each batch normalisation."""
-    trunk, _ = small_conv(channels, image_size)
-    return nn.Sequential(
-        *(nn.GroupNorm(one.num_features // 8, one.num_features) if isinstance(one, nn.BatchNorm2d) else one
-          for one in trunk)
-    )  # fmt: skip
-
-
-def _scaled(channels: int, image_size: int, share: float) -> nn.Module:
+def scaled(channels: int, image_size: int, share: float) -> nn.Module:
+    """`small_conv` with so many times as many maps in every layer."""
     trunk, _ = small_conv(channels, image_size)
     layers: list[nn.Module] = []
     for one in trunk:
@@ -86,6 +69,18 @@ def _scaled(channels: int, image_size: int, share: float) -> nn.Module:
             one = nn.BatchNorm2d(int(one.num_features * share))
         layers.append(one)
     return nn.Sequential(*layers)
+
+
+narrow, wide = partial(scaled, share=0.5), partial(scaled, share=2)
+
+
+def grouped(channels: int, image_size: int) -> nn.Module:
+    """`small_conv` with a group normalisation of eight maps a group in the place of each batch normalisation."""
+    trunk, _ = small_conv(channels, image_size)
+    return nn.Sequential(
+        *(nn.GroupNorm(one.num_features // 8, one.num_features) if isinstance(one, nn.BatchNorm2d) else one
+          for one in trunk)
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)

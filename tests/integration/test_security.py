@@ -22,6 +22,7 @@ import pytest
 import torch
 from benchmark_files import write_truth
 from datafiles import encoded, load_omniglot, omniglot_files, write_zip
+from pickled import Calls
 from rows import evaluation, full
 from webserver import Page, serve
 
@@ -60,16 +61,6 @@ def memory_below(limit: int):
     finally:
         tracemalloc.stop()
     assert peak < limit, f"{peak / MB:.0f} MB"
-
-
-class Harm:
-    """Unpickling it makes a folder."""
-
-    def __init__(self, folder: Path):
-        self.folder = folder
-
-    def __reduce__(self):
-        return os.mkdir, (str(self.folder),)
 
 
 # --- no loader of code
@@ -245,7 +236,7 @@ def test_a_pickle_in_the_cache_is_made_again_and_not_run(tmp_path, content, capl
     archive = write_zip(tmp_path / "omniglot.zip", omniglot_files())
     expected = load_omniglot(archive).train.images.copy()
     (labels,) = cache.cache_root().rglob("train_labels.npy")
-    harm = Harm(tmp_path / "harmed")
+    harm = Calls(os.mkdir, str(tmp_path / "harmed"))
     if content == "objects":
         np.save(labels, np.array([harm], dtype=object), allow_pickle=True)
     else:

@@ -33,7 +33,6 @@ from tune_cd.results.parquet import serialise_many, table_of
 from tune_cd.results.rows import split, trial_name, trial_row
 
 FOLDS = 3
-ZEROS = {"attempt": 0, "seed": 0}
 Scores = Callable[..., float]
 """(x, y, x_test, y_test, **parameters) -> accuracy."""
 
@@ -99,35 +98,6 @@ def powers(low: int, high: int, step: int = 1) -> list[float]:
     return [2.0**k for k in range(low, high + 1, step)]
 
 
-def _svm(data: str) -> Problem:
-    ticks = {"C": powers(-5, 15, 2), "gamma": powers(-15, 3, 2)}  # the ranges of LIBSVM's guide
-    return Problem(data, Space(C=(2.0**-5, 2.0**15), gamma=(2.0**-15, 2.0**3)), ticks, svm)
-
-
-def _network(data: str) -> Problem:
-    ticks = {
-        "rate": powers(-13, -1, 2), "decay": powers(-13, -1, 4), "batch_size": [16, 64, 256],
-        "momentum": [0.0, 0.33, 0.66, 0.99],
-    }  # fmt: skip
-    space = Space(rate=(2.0**-13, 0.5), decay=(2.0**-13, 0.5), batch_size=[16, 64, 256], momentum=Linear(0.0, 0.99))
-    return Problem(data, space, ticks, network)
-
-
-def _boosting(data: str) -> Problem:
-    ticks = {"rate": powers(-8, 0), "trees": [2**k for k in range(1, 8)], "depth": [1, 2, 3, 4, 5]}
-    space = Space(rate=(2.0**-8, 1.0), trees=Axis.integers("trees", 2, 128), depth=Linear(1, 5, step=1))
-    return Problem(data, space, ticks, boosting)
-
-
-SOLVERS, ACTIVATIONS = ["adam", "sgd", "sgd momentum"], ["relu", "tanh", "logistic", "identity"]
-
-
-def _kinds(data: str) -> Problem:
-    ticks = {"rate": powers(-13, 1, 2), "decay": powers(-13, 3, 4), "solver": SOLVERS, "activation": ACTIVATIONS}
-    space = Space(rate=(2.0**-13, 2.0), decay=(2.0**-13, 8.0), solver=SOLVERS, activation=ACTIVATIONS)
-    return Problem(data, space, ticks, kinds)
-
-
 def spirals() -> tuple[np.ndarray, np.ndarray]:
     """Three arms of 300 noisy points that wind around each other once and a half."""
     rng, arm = np.random.default_rng(0), np.repeat(np.arange(3), 300)
@@ -143,14 +113,33 @@ def blobs() -> tuple[np.ndarray, np.ndarray]:
     )
 
 
+SOLVERS, ACTIVATIONS = ["adam", "sgd", "sgd momentum"], ["relu", "tanh", "logistic", "identity"]
+SIZES, SVM = {"batch_size": [16, 64, 256]}, {"C": powers(-5, 15, 2), "gamma": powers(-15, 3, 2)}  # of LIBSVM's guide
+CHOICES = {"solver": SOLVERS, "activation": ACTIVATIONS}
 MADE = {"spirals": spirals, "blobs": blobs}
-_MEASURED = {
-    _svm: ("digits", "breast_cancer", "wine"), _network: ("digits", "wine"), _boosting: ("breast_cancer", "wine"),
-    _kinds: ("digits", "breast_cancer", "blobs", "spirals"),
-}  # fmt: skip
+MODELS: dict[Scores, tuple[Space, dict[str, Sequence[Any]], Sequence[str]]] = {
+    svm: (Space(C=(2.0**-5, 2.0**15), gamma=(2.0**-15, 2.0**3)), SVM, ("digits", "breast_cancer", "wine")),
+    network: (
+        Space(rate=(2.0**-13, 0.5), decay=(2.0**-13, 0.5), **SIZES, momentum=Linear(0.0, 0.99)),
+        {"rate": powers(-13, -1, 2), "decay": powers(-13, -1, 4), **SIZES, "momentum": [0.0, 0.33, 0.66, 0.99]},
+        ("digits", "wine"),
+    ),
+    boosting: (
+        Space(rate=(2.0**-8, 1.0), trees=Axis.integers("trees", 2, 128), depth=Linear(1, 5, step=1)),
+        {"rate": powers(-8, 0), "trees": [2**k for k in range(1, 8)], "depth": [1, 2, 3, 4, 5]},
+        ("breast_cancer", "wine"),
+    ),
+    kinds: (
+        Space(rate=(2.0**-13, 2.0), decay=(2.0**-13, 8.0), **CHOICES),
+        {"rate": powers(-13, 1, 2), "decay": powers(-13, 3, 4), **CHOICES},
+        ("digits", "breast_cancer", "blobs", "spirals"),
+    ),
+}
+"""Model -> its space, the ticks of each axis, and its datasets."""
+
 PROBLEMS: dict[str, Callable[[], Problem]] = {
-    f"{make.__name__[1:]}-{data.replace('_', '-')}": partial(make, data)
-    for make, names in _MEASURED.items() for data in names
+    f"{model.__name__}-{data.replace('_', '-')}": partial(Problem, data, space, ticks, model)
+    for model, (space, ticks, names) in MODELS.items() for data in names
 }  # fmt: skip
 
 
@@ -161,7 +150,13 @@ def rows(name: str, problem: Problem) -> Iterator[dict]:
     for index, h in enumerate(problem.cells()):
         begun = time.perf_counter()
         score = problem.score(h)
-        identity = {"search": "grid", "trial_id": trial_name("grid", index), "trial_index": index} | ZEROS
+        identity = {
+            "search": "grid",
+            "trial_id": trial_name("grid", index),
+            "trial_index": index,
+            "attempt": 0,
+            "seed": 0,
+        }
         took = time.perf_counter() - begun
         outcome = {"status": "completed", "val_score": score, "scores": {}, "train_seconds": took}
         config = {"model": problem.accuracy.__name__, "folds": FOLDS, "space": space} | h

@@ -87,6 +87,7 @@ VARIED: dict[str, dict[str, tuple[tuple[str, ...], Mapping[str, Any]]]] = {
 def changed(changes: Mapping[str, Any]) -> Iterator[None]:
     """The search with other constants."""
     with ExitStack() as stack:
+        stack.callback(prior.draws_of.cache_clear)
         for name, value in changes.items():
             owner, attribute = name.split(".")
             if owner in prior.PRIORS:
@@ -95,10 +96,7 @@ def changed(changes: Mapping[str, Any]) -> Iterator[None]:
             else:
                 stack.enter_context(patch(f"tune_cd.search.{name}", value))
         prior.draws_of.cache_clear()
-        try:
-            yield
-        finally:
-            prior.draws_of.cache_clear()
+        yield
 
 
 def searched(job: tuple) -> list[float]:

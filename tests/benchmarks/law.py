@@ -236,11 +236,6 @@ def figure_of(out: Path) -> Figure:
     return figure
 
 
-def table_of(out: Path) -> pd.DataFrame:
-    """One row a level that is whole."""
-    return pd.DataFrame([_row(*one) for one in moves(out)])
-
-
 def bests(level: Level, trained: dict[Cell, float]) -> np.ndarray:
     """Bests of the surface and its refits, [1 + REFITS, 2]: balance and joint rate in octaves."""
     fit = fit_of(level, trained)
@@ -274,7 +269,7 @@ def main(argv: list[str] | None = None) -> None:
     if options.figure:
         figure_of(options.out).savefig(options.figure, dpi=110)
     elif options.print:
-        print(markdown(table_of(options.out)))
+        print(markdown(pd.DataFrame([_row(*one) for one in moves(options.out)])))
     else:
         measure(options.dataset, options.loss, options)
 

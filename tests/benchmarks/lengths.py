@@ -97,7 +97,11 @@ class Pruned:
     def ask(self) -> Configuration:
         if self._trial is None:
             self._trial, self._next = self.study.ask(), 0
-            self._h = {axis.name: self._suggested(axis) for axis in self.space.axes}
+            suggest = self._trial.suggest_float
+            self._h = {
+                axis.name: suggest(axis.name, axis.low, axis.high, log=axis.scale == "log") if axis.values is None
+                else self._trial.suggest_categorical(axis.name, list(axis.values)) for axis in self.space.axes
+            }  # fmt: skip
         return self._h
 
     def until(self, h: Mapping[str, Any]) -> float:
@@ -118,11 +122,6 @@ class Pruned:
     def _end(self, *value: float, **state: Any) -> None:
         self.study.tell(self._trial, *value, **state)
         self._trial = None
-
-    def _suggested(self, axis: Any) -> Any:
-        if axis.values is not None:
-            return self._trial.suggest_categorical(axis.name, list(axis.values))
-        return self._trial.suggest_float(axis.name, axis.low, axis.high, log=axis.scale == "log")
 
 
 Pausing = CoordinateDescent | Asha | Pruned

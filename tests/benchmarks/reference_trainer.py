@@ -19,6 +19,7 @@
 
 import os
 from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 import torch
@@ -53,7 +54,7 @@ class ReferenceTrainer:
 
             self.loss = build_loss(setup, h["Lambda_p"], h["Lambda_e"])
         else:
-            self.loss = OwnLoss(setup, h["Lambda_p"], h["Lambda_e"])
+            self.loss = partial(own_loss, setup, h)
         self.optimiser = torch.optim.SGD(self.model.parameters(), lr=1.0)
         self.batches = endless(self.loader)
         self.iteration, self.logged = 0, []
@@ -172,14 +173,7 @@ def build_model(setup: Setup, channels: int, seed: int) -> nn.Module:
     return nn.Sequential(embedder.trunk, embedder.head)
 
 
-class OwnLoss(nn.Module):
-    """This project's terms, weighted."""
-
-    def __init__(self, setup: Setup, Lambda_p: float, Lambda_e: float):
-        super().__init__()
-        self.setup, self.Lambda_p, self.Lambda_e = setup, Lambda_p, Lambda_e
-
-    def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
-        """embeddings: [b, d], labels: [b]."""
-        positive, entropy = loss_terms(F.normalize(embeddings), labels, self.setup)
-        return self.Lambda_p * positive + self.Lambda_e * entropy
+def own_loss(setup: Setup, h: dict, embeddings: Tensor, labels: Tensor) -> Tensor:
+    """This project's terms of embeddings [b, d] and labels [b], weighted."""
+    positive, entropy = loss_terms(F.normalize(embeddings), labels, setup)
+    return h["Lambda_p"] * positive + h["Lambda_e"] * entropy

@@ -27,7 +27,8 @@ def by_hand(points, shares, values, at, draws=None, share=1.0):
     """Universal kriging under one draw, in standardised units, by the block system of data and trend.
 
     The prediction at `at` [n, n_axes] and a share: its mean, and its variance without noise, [n] each; how much of the
-    variance the data alone leave, the trend's doubt aside, [n]; and the process's variance."""
+    variance the data alone leave, the trend's doubt aside, [n]; the process's variance; and the likelihood, trend
+    and variance replaced by their estimates."""
     draws = draws or prior(2.0, noise=1e-2)
     data, new = (
         np.column_stack([x, np.log2(there)]) @ draws.maps[0].T
@@ -44,7 +45,9 @@ def by_hand(points, shares, values, at, draws=None, share=1.0):
     seen = matern(np.linalg.norm(new[:, None] - data, axis=-1))
     both = np.column_stack([seen, here])
     left = 1 - np.einsum("ij,ji->i", seen, np.linalg.solve(correlation, seen.T))
-    return both @ weights, variance * (1 - np.einsum("ij,ji->i", both, np.linalg.solve(system, both.T))), left, variance
+    doubt = 1 - np.einsum("ij,ji->i", both, np.linalg.solve(system, both.T))
+    likelihood = variance ** (-len(data) / 2) / math.sqrt(np.linalg.det(correlation))
+    return both @ weights, variance * doubt, left, variance, likelihood
 
 
 AVERAGED = prior(0.3, 2.0, 3.0, noise=[1e-3, 1e-2, 1e-3])
@@ -92,18 +95,6 @@ def test_points_may_have_a_length_each():
     assert np.allclose(process.mean(POINTS, SHARES), each)
 
 
-def likelihood(draws, i):
-    """Of VALUES under one draw, trend and variance replaced by their estimates, written out."""
-    x = np.column_stack([POINTS, np.log2(SHARES)]) @ draws.maps[i].T
-    y, n = (VALUES - VALUES.mean()) / VALUES.std(), len(POINTS)
-    basis = np.column_stack([np.ones(n), np.log2(SHARES)])
-    covariance = np.array([[matern(np.linalg.norm(a - b)) for b in x] for a in x]) + draws.noises[i] * np.eye(n)
-    inverse = np.linalg.inv(covariance)
-    rest = y - basis @ np.linalg.solve(basis.T @ inverse @ basis, basis.T @ inverse @ y)
-    variance = (rest @ inverse @ rest + gp.PRIOR_POINTS) / (n + gp.PRIOR_POINTS)
-    return variance ** (-n / 2) / math.sqrt(np.linalg.det(covariance))
-
-
 def test_draws_left_out_at_once_would_count_nothing():
     rng, draws = np.random.default_rng(1), prior(*np.geomspace(0.05, 20, 12))
     points = rng.uniform(-2, 2, size=(2 * gp.SCREENED, 2))
@@ -144,7 +135,7 @@ def test_the_gain_is_that_of_a_normal_as_wide_as_what_the_training_takes_away(sh
     draws, at = prior(2.0, noise=1e-2, n_axes=1), np.array([[1.7]])
     process = Process(LINE, LOOKS, SCORES, draws)
     above = process.ends(LINE).max(1, keepdims=True)
-    [mean], _, [before], variance = by_hand(LINE, LOOKS, SCORES, at, draws)
+    [mean], _, [before], variance, _ = by_hand(LINE, LOOKS, SCORES, at, draws)
     more = np.append(LINE, at, axis=0), np.append(LOOKS, share), np.append(SCORES, 0.3)
     after = by_hand(*more, at, draws)[2][0]
     expected = gp.expected_excess(np.array(mean - above.item()), np.sqrt(variance * (before - after)))
@@ -170,7 +161,7 @@ AT = np.array([[0.3, -0.4], [1.5, 1.9], [9.0, 9.0]])
 
 def test_what_would_be_measured_is_universal_krigings_prediction():
     mean, deviation = Process(POINTS, SHARES, VALUES, prior(2.0, noise=1e-2)).measured(AT)
-    expected, within, _, variance = by_hand(POINTS, SHARES, VALUES, AT)
+    expected, within, _, variance, _ = by_hand(POINTS, SHARES, VALUES, AT)
     assert mean == pytest.approx(VALUES.mean() + VALUES.std() * expected)
     assert deviation == pytest.approx(VALUES.std() * np.sqrt(within + variance * 1e-2), rel=1e-4)
 
@@ -178,7 +169,7 @@ def test_what_would_be_measured_is_universal_krigings_prediction():
 def test_drawn_functions_have_the_mean_and_the_deviation_of_the_prediction():
     process = Process(POINTS, SHARES, VALUES, prior(2.0, noise=1e-2))
     functions = process.drawn(AT, 4000, np.random.default_rng(0))
-    mean, _, left, variance = by_hand(POINTS, SHARES, VALUES, AT)
+    mean, _, left, variance, _ = by_hand(POINTS, SHARES, VALUES, AT)
     assert functions.mean(0) == pytest.approx(mean, abs=0.1 * np.sqrt(variance))
     assert functions.std(0) == pytest.approx(np.sqrt(variance * left), rel=0.1)
 
@@ -186,7 +177,7 @@ def test_drawn_functions_have_the_mean_and_the_deviation_of_the_prediction():
 def test_draws_count_by_their_likelihood_and_add_their_disagreement():
     """The variance of a mixture: the mean of the draws' variances, and the variance of their means. Draws below
     UNLIKELY of the likeliest are left out."""
-    weights = np.array([likelihood(AVERAGED, i) for i in range(3)])
+    weights = np.array([by_hand(POINTS, SHARES, VALUES, AT, one_draw(AVERAGED, i))[-1] for i in range(3)])
     weights[weights < gp.UNLIKELY * weights.max()] = 0
     assert (weights > 0).sum() == 2, "an example in which something is averaged, and something left out"
     weights /= weights.sum()

@@ -12,6 +12,7 @@ import pytest
 from contract import exactly
 from hypothesis import given
 from hypothesis import strategies as st
+from searches import walk
 
 from tune_cd import CoordinateDescent, Space, balance
 from tune_cd.search.category import Category, text_of, value_in
@@ -203,9 +204,7 @@ def test_a_balance_is_searched_beside_a_category():
 
 def test_trainings_pause_on_any_axis():
     search = CoordinateDescent(SPACE, lengths=(0.25, 1.0), budget=8, start=START)
-    while (h := search.ask()) is not None:
-        share = search.until(h)
-        search.tell(h, valley(h) + math.log2(share) / 10, share)
+    walk(search, lambda h, share: valley(h) + math.log2(share) / 10)
     assert search.best[0]["solver"] == "sgd" and any(one.share == 1 for one in search.trainings)
     assert all(search.believed(one.h)[1] > 0 for one in search.trainings if one.share < 1)
 

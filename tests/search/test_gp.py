@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from searches import descent, pausing
+from searches import descent, pausing, walk
 
 from tune_cd import Space
 from tune_cd.search import process as gp
@@ -195,13 +195,13 @@ def test_scaling_all_values_changes_no_proposal(scale, pauses):
     space, best = Space(lr=(1e-6, 1.0), wd=(1e-8, 1.0)), {"lr": 3e-3, "wd": 1e-4}
 
     def course(scale):
-        search, asked = pausing(space, budget=5) if pauses else descent(space), []
-        while len(asked) < 18 and (h := search.ask()) is not None:
-            asked.append(space.key(h))
-            share = {"share": search.until(h)} if pauses else {}
-            value = np.exp(-sum((np.log2(h[name] / best[name]) / 6) ** 2 for name in h)) - 0.5
-            search.tell(h, scale * float(value + 0.1 * np.log2(share.get("share", 1.0))), **share)
-        return asked, search
+        search = pausing(space, budget=5) if pauses else descent(space)
+
+        def value(h, share):
+            apart = sum((np.log2(h[name] / best[name]) / 6) ** 2 for name in h)
+            return scale * float(np.exp(-apart) - 0.5 + 0.1 * np.log2(share))
+
+        return [space.key(h) for h, _ in walk(search, value, 18)], search
 
     usual, (asked, search) = course(1.0)[0], course(scale)
     assert len(asked) == len(usual) and np.allclose(asked, usual, rtol=0, atol=1e-3)

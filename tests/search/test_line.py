@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from contract import FINITE, MIXED, PLANE
 from lengths import spend
+from searches import walk
 
 from tune_cd import LENGTHS, CoordinateDescent, balance
 from tune_cd.balance import RATE_RESOLUTION as RESOLUTION
@@ -34,12 +35,7 @@ def peak_at(octaves):
 
 def advance(search, value, most=50):
     """Ask and tell in turn, each with half of what it will be at half its length; what was asked for."""
-    asked = []
-    while len(asked) < most and (h := search.ask()) is not None:
-        asked.append((h, search.until(h)))
-        told = value(h)
-        search.tell(h, told if told is None else told - 1 + asked[-1][1], asked[-1][1])
-    return asked
+    return walk(search, lambda h, share: None if (told := value(h)) is None else told - 1 + share, most)
 
 
 @pytest.mark.parametrize("octaves", np.linspace(-16, 7, 9))

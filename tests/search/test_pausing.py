@@ -5,7 +5,7 @@ from math import inf, log2, nan
 import numpy as np
 import pytest
 from contract import again
-from searches import curves, pausing
+from searches import curves, pausing, walk
 
 from tune_cd import LENGTHS, CoordinateDescent
 from tune_cd.search.space import Space
@@ -64,9 +64,7 @@ def test_the_budget_is_exceeded_only_for_the_one_training_that_is_whole(budget):
     exceeded = []
     for seed in range(6):
         search = pausing(SPACE, budget=budget, seed=seed)
-        while (h := search.ask()) is not None:
-            until = search.until(h)
-            search.tell(h, None if (value := score(h, until)) is None else value - 0.4 * (until == 1), until)
+        walk(search, lambda h, until: None if (end := score(h, until)) is None else end - 0.4 * (until == 1))
         shares = list(shares_of(search).values())
         assert search.finished and 1.0 in shares
         assert search.spent <= budget or (shares.count(1.0) == 1 and search.spent < budget + 1)

@@ -169,12 +169,9 @@ def main(arguments: Sequence[str] | None = None, pieces: Sequence[Piece] = PIECE
 
         name, rows = options.piece
         return gpu_pieces.work(name, Path(rows), options.device, time.monotonic() + options.seconds)
-    report = {
-        "command": shlex.join(
-            ["python", "tests/benchmarks/gpu.py", *(sys.argv[1:] if arguments is None else arguments)]
-        ), "started": datetime.now(UTC).isoformat(timespec="seconds"), "device": options.device,
-        "pieces": previous(options.out),
-    }  # fmt: skip
+    argv = sys.argv[1:] if arguments is None else arguments
+    report = {"command": shlex.join(["python", "tests/benchmarks/gpu.py", *argv]), "device": options.device}
+    report |= {"started": datetime.now(UTC).isoformat(timespec="seconds"), "pieces": previous(options.out)}
     wanted = [piece for piece in pieces if piece.name in options.pieces or pieces is not PIECES]
     run_all(wanted, report, options, deadline + 60 * options.minutes)
     print(f"{options.out / 'gpu.md'}\n{options.out / 'gpu.json'}")

@@ -28,3 +28,10 @@ def walk(search: CoordinateDescent, value, most: int = 10_000) -> list[tuple[dic
         asked.append((h, search.until(h)))
         search.tell(h, value(*asked[-1]), asked[-1][1])
     return asked
+
+
+def filled(search: CoordinateDescent) -> list[dict]:
+    """What is live once every worker has been asked for."""
+    while search.ask() is not None:
+        pass
+    return search.live

@@ -1,9 +1,11 @@
 """The Gaussian process over configurations and lengths of training, against its formulas written out."""
 
+import itertools
 import math
 
 import numpy as np
 import pytest
+from contract import advance
 from searches import descent, pausing, walk
 
 from tune_cd import Space
@@ -214,9 +216,6 @@ def test_scaling_all_values_changes_no_proposal(scale, pauses):
 def test_any_finite_values_leave_the_search_seeing(values):
     space = Space(lr=(1e-6, 1.0), wd=(1e-8, 1.0))
     for rule in ("default", "paper", "local"):
-        search = descent(space, rule=rule)
-        asked = []
-        for n in range(14):
-            asked.append(search.ask())
-            search.tell(asked[-1], values[n % 3])
+        search, told = descent(space, rule=rule), itertools.cycle(values)
+        asked = advance(search, 14, lambda h, told=told: next(told))
         assert len({space.key(h) for h in asked}) == 14 and search.best[1] == max(values)

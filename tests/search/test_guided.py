@@ -87,6 +87,13 @@ def test_a_step_is_told_the_nearest_of_many_values_and_some_from_everywhere():
 
 
 NEEDLE = Ridge(centre=(-7.0, 1.0), peak=0.8, s_balance=0.7, s_joint=7.0)
+TOP = {"Lambda_p": 2.0**-7, "Lambda_e": 2.0}
+
+
+def needle(h, rise):
+    """A ridge narrower than believed, on a floor that rises away from it."""
+    x = PLANE.to_coordinates(h)
+    return float(NEEDLE(x)) + rise * (x[0] + 20) / 24
 
 
 def to_the_end(search, value, most=150):
@@ -96,15 +103,10 @@ def to_the_end(search, value, most=150):
 
 @pytest.mark.parametrize("seed", range(4))
 def test_a_ridge_narrower_than_believed_is_climbed_to_its_top(seed):
-    """On a floor that rises away from it, with every other length scale longer than the ridge is wide."""
-
-    def value(h):
-        x = PLANE.to_coordinates(h)
-        return float(NEEDLE(x)) + 0.1 * (x[0] + 20) / 24
-
+    """With every other length scale longer than the ridge is wide."""
     search = descent(PLANE, seed=seed, start={"Lambda_p": 0.02, "Lambda_e": 5.0})
-    to_the_end(search, value, 45)
-    assert search.best[1] > 0.98 * value({"Lambda_p": 2.0**-7, "Lambda_e": 2.0})
+    to_the_end(search, lambda h: needle(h, 0.1), 45)
+    assert search.best[1] > 0.98 * needle(TOP, 0.1)
 
 
 def test_many_short_trainings_do_not_use_up_the_margin_of_a_blind_start():
@@ -171,15 +173,10 @@ def test_a_plateau_ends_and_its_ordinals_are_all_tried():
 
 def test_on_the_floor_beside_a_needle_it_does_not_finish():
     """A model of the rising floor alone is soon sure that nothing better is left."""
-
-    def value(h):
-        x = PLANE.to_coordinates(h)
-        return float(NEEDLE(x)) + 0.15 * (x[0] + 20) / 24
-
     for seed in range(3):
         search = descent(PLANE, seed=seed)
-        assert to_the_end(search, value, 100) >= 30
-        assert search.best[1] > 0.9 * value({"Lambda_p": 2.0**-7, "Lambda_e": 2.0})
+        assert to_the_end(search, lambda h: needle(h, 0.15), 100) >= 30
+        assert search.best[1] > 0.9 * needle(TOP, 0.15)
 
 
 @pytest.mark.slow
@@ -218,9 +215,7 @@ def test_a_single_value_among_failures_is_searched_around(works):
     """Within four octaves of the start everything is worth the same; all else fails."""
     space = Space(lr=(1e-5, 1.0), wd=(1e-6, 1e-1), mom=(1e-3, 1.0))
     search = CoordinateDescent(space, start=dict.fromkeys(space.names, 1e-2))
-    for _ in range(16):
-        h = search.ask()
-        search.tell(h, works if max(abs(math.log2(value / 1e-2)) for value in h.values()) < 4 else None)
+    advance(search, 16, lambda h: works if max(abs(math.log2(x / 1e-2)) for x in h.values()) < 4 else None)
     assert sum(value is not None for _, value in search.history) >= 6
 
 

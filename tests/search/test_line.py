@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from contract import FINITE, MIXED, PLANE
 from lengths import spend
-from searches import walk
+from searches import filled, walk
 
 from tune_cd import LENGTHS, CoordinateDescent, balance
 from tune_cd.balance import RATE_RESOLUTION as RESOLUTION
@@ -61,16 +61,10 @@ def test_without_a_budget_it_ends_by_itself_with_the_best_bracketed_on_a_plateau
 def test_with_several_workers_too_it_ends_with_the_best_bracketed(workers, budget):
     """What runs as the best is bracketed ends first."""
     ended, value = search(budget=budget, workers=workers, lengths=LENGTHS), peak_at(-7.3)
-    live, most = [], 0
-    for _ in range(300):
-        h = ended.ask()
-        live += [h] if h is not None else []
+    most = 0
+    while live := filled(ended):
         most = max(most, len(live))
-        if h is None or len(live) == workers:
-            if not live:
-                break
-            first = live.pop(0)
-            ended.tell(first, value(first) - 1 + ended.until(first))
+        ended.tell(live[0], value(live[0]) - 1 + ended.until(live[0]))
     assert ended.finished and ended.bracketed and most == workers
     assert value(ended.best[0]) == pytest.approx(0.0, abs=RESOLUTION**2)
 

@@ -5,7 +5,7 @@ from math import inf, log2, nan
 import numpy as np
 import pytest
 from contract import again
-from searches import curves, pausing, walk
+from searches import curves, filled, pausing, walk
 
 from tune_cd import LENGTHS, CoordinateDescent
 from tune_cd.search.space import Space
@@ -91,13 +91,11 @@ def test_the_best_is_finished_where_the_budget_falls_short_by_little(short, fini
 def test_the_best_is_whole_when_the_search_ends_within_its_budget(budget, workers):
     """Short trainings of these promise more than they keep."""
     for seed in range(4):
-        search, rng, live = (pausing(SPACE, budget=budget, seed=seed, workers=workers), np.random.default_rng(seed), [])
-        while (h := search.ask()) is not None or live:
-            live += [h] if h is not None else []
-            if h is None or len(live) == workers:
-                told = live.pop(rng.integers(len(live)))
-                until, end = search.until(told), score(told, 1.0)
-                search.tell(told, None if end is None else end * (0.9 + 0.1 * until ** rng.uniform(0.1, 1)))
+        search, rng = pausing(SPACE, budget=budget, seed=seed, workers=workers), np.random.default_rng(seed)
+        while live := filled(search):
+            told = live[rng.integers(len(live))]
+            until, end = search.until(told), score(told, 1.0)
+            search.tell(told, None if end is None else end * (0.9 + 0.1 * until ** rng.uniform(0.1, 1)))
         best = max((value, max(looks)) for _, looks in curves(search) for value in looks.values())
         assert best[1] == 1 and search.spent <= budget and search.incumbent.share == 1
 

@@ -2,13 +2,14 @@
 
 import itertools
 import math
+from functools import partial
 
 import numpy as np
 import pytest
 from contract import PLANE, advance
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from searches import descent
+from searches import descent, pausing, walk
 
 from tune_cd import Axis, CoordinateDescent, Space
 from tune_cd.search.bracket import GOLDEN
@@ -71,14 +72,20 @@ def test_only_comparisons_matter_within_a_line():
     assert [h for h, _ in plain] == [h for h, _ in bent]
 
 
-@pytest.mark.parametrize("scale, offset", [(1000.0, 0.0), (0.5, 0.1), (50.0, -20.0)])
-def test_the_scale_of_the_metric_does_not_matter(scale, offset):
+@pytest.mark.parametrize("scale, offset", [(0.5, 0.1), (50.0, -20.0), (1e90, 0.0), (1e-90, 0.0)])
+@pytest.mark.parametrize("rule", ["paper", "local", "default", "pausing"])
+def test_the_scale_of_the_metric_does_not_matter(rule, scale, offset):
     """The slope threshold is a share of the range seen, and a model's belief is relative."""
-    start = {"Lambda_p": 8e-3, "Lambda_e": 2.0}
-    for rule in ("paper", "local", "default"):
-        history = run(descent(PLANE, rule=rule, start=start), lambda h: scale * ridge(h) + offset, 20)
-        plain = run(descent(PLANE, rule=rule, start=start), ridge, 20)
-        assert np.allclose([PLANE.to_coordinates(h) for h, _ in history], [PLANE.to_coordinates(h) for h, _ in plain])
+    make, start = (partial(pausing, budget=5) if rule == "pausing" else partial(descent, rule=rule)), {"Lambda_p": 8e-3}
+    courses = []
+    for by, more in ((1.0, 0.0), (scale, offset)):
+        search = make(PLANE, start=start | {"Lambda_e": 2.0})
+        asked = walk(search, lambda h, share, by=by, more=more: by * (ridge(h) + 0.1 * math.log2(share)) + more, 20)
+        courses.append([PLANE.to_coordinates(h) for h, _ in asked])
+    assert len(courses[0]) == len(courses[1]) and np.allclose(*courses, atol=1e-3)
+    if rule == "pausing":
+        mean, deviation = search.believed(next(one.h for one in search.trainings if one.share < 1))
+        assert 0 < abs(mean - offset) / scale < 2 and 0 < deviation / scale < 2
 
 
 @pytest.mark.parametrize("rule, trials, least", [("default", 20, 0.8), ("local", 40, 0.6)])

@@ -33,20 +33,6 @@ def test_from_coordinates_always_lands_in_the_box(p, e, b):
     BOX.check(BOX.from_coordinates([p, e, b]))
 
 
-@given(inside, inside, st.floats(4, 9), st.tuples(*[st.floats(-3, 3)] * 3))
-def test_a_chord_ends_on_the_box_and_holds_its_point(p, e, b, direction):
-    direction = np.array(direction)
-    if np.abs(direction).max() < 1e-3:
-        return
-    x = np.array([p, e, b])
-    low, high = BOX.chord(x, direction)
-    assert low <= 0 <= high
-    for gamma in (low, high):
-        end = x + gamma * direction
-        assert (end >= BOX.low - 1e-6).all() and (end <= BOX.high + 1e-6).all()
-        assert (np.isclose(end, BOX.low, atol=1e-6) | np.isclose(end, BOX.high, atol=1e-6)).any()
-
-
 @given(finite, finite, st.none() | st.floats(1e-3, 1e3))
 def test_a_linear_axis_is_affine_in_its_value(a, b, step):
     """Its range is LINEAR_WIDTH wide whatever its ends, and every allowed value comes back from its coordinate."""
@@ -63,16 +49,19 @@ def test_a_linear_axis_is_affine_in_its_value(a, b, step):
         assert space.check(h) == h and space.key(space.from_coordinates(space.to_coordinates(h))) == space.key(h)
 
 
-@given(st.floats(-20, 4), *[st.floats(-1, 9)] * 3, st.floats(-4, 4), st.tuples(*[st.floats(-3, 3)] * 4))
-def test_a_line_through_axes_of_both_scales_stays_in_the_box_and_leaves_the_other_axes_alone(x, y, z, d, to, direction):
-    h = USUAL.from_coordinates([x, y, z, d])
-    moved = USUAL.along(h, direction, to)
-    assert USUAL.check(moved) == moved and all(type(moved[name]) is type(h[name]) for name in h)
-    assert all(moved[name] == h[name] for name, step in zip(USUAL.names, direction) if step == 0)
+@given(st.sampled_from([BOX, USUAL]), st.integers(0, 999), st.floats(-4, 4), st.tuples(*[st.floats(-3, 3)] * 4))
+def test_a_line_stays_in_the_box_its_chord_ends_there_and_the_other_axes_are_left_alone(space, seed, to, direction):
+    """With axes of both scales too."""
+    h, direction = space.sample(np.random.default_rng(seed)), np.array(direction[: len(space.names)])
+    moved, x = space.along(h, direction, to), space.to_coordinates(h)
+    assert space.check(moved) == moved and all(type(moved[name]) is type(h[name]) for name in h)
+    assert all(moved[name] == h[name] for name, step in zip(space.names, direction) if step == 0)
     if np.abs(direction).max() > 1e-3:
-        low, high = USUAL.chord(USUAL.to_coordinates(h), direction)
-        ends = np.array([USUAL.to_coordinates(h) + gamma * np.array(direction) for gamma in (low, high)])
-        assert low <= 0 <= high and (ends >= USUAL.low - 1e-6).all() and (ends <= USUAL.high + 1e-6).all()
+        low, high = space.chord(x, direction)
+        assert low <= 0 <= high
+        for end in (x + low * direction, x + high * direction):
+            assert (end >= space.low - 1e-6).all() and (end <= space.high + 1e-6).all()
+            assert (np.isclose(end, space.low, atol=1e-6) | np.isclose(end, space.high, atol=1e-6)).any()
 
 
 def test_a_chord_that_only_touches_a_corner_has_no_length():

@@ -76,11 +76,11 @@ def test_only_comparisons_matter_within_a_line():
 @pytest.mark.parametrize("rule", ["paper", "local", "default", "pausing"])
 def test_the_scale_of_the_metric_does_not_matter(rule, scale, offset):
     """The slope threshold is a share of the range seen, and a model's belief is relative."""
-    make, start = (partial(pausing, budget=5) if rule == "pausing" else partial(descent, rule=rule)), {"Lambda_p": 8e-3}
+    make, start = (partial(pausing, budget=5) if rule == "pausing" else partial(descent, rule=rule)), {"Lambda_p": 0.5}
     courses = []
     for by, more in ((1.0, 0.0), (scale, offset)):
-        search = make(PLANE, start=start | {"Lambda_e": 2.0})
-        asked = walk(search, lambda h, share, by=by, more=more: by * (ridge(h) + 0.1 * math.log2(share)) + more, 20)
+        search = make(PLANE, start=start | {"Lambda_e": 0.01})
+        asked = walk(search, lambda h, share, by=by, more=more: by * (ridge(h) - 0.5 + math.log2(share) / 9) + more, 40)
         courses.append([PLANE.to_coordinates(h) for h, _ in asked])
     assert len(courses[0]) == len(courses[1]) and np.allclose(*courses, atol=1e-3)
     if rule == "pausing":

@@ -49,16 +49,6 @@ def test_no_range_grows_beyond_its_limit(space, ends):
     assert most == pytest.approx(ends, abs=0.5)
 
 
-@pytest.mark.parametrize("make", SEARCHES)
-def test_resumed_equals_never_stopped(make):
-    whole = advance(make(GROWING, start=START), 20, peak((0, 7)))
-    for stop in (5, 11, 16):
-        search = make(GROWING, start=START)
-        advance(search, stop, peak((0, 7)))
-        again = type(search).from_state(search.state())
-        assert whole[:stop] + advance(again, 20 - stop, peak((0, 7))) == whole
-
-
 def test_a_start_outside_is_searched_around():
     search = descent(GROWING, start={"Lambda_p": 1.0, "Lambda_e": 200.0})
     advance(search, 12, peak((0, 7.6)))

@@ -134,17 +134,6 @@ def test_a_given_start_is_searched_around_first():
     assert away[False] < away[True] - 2  # octaves
 
 
-def test_told_points_are_given_starts_too():
-    """Of several the best one counts, whether told beforehand or asked."""
-    told = descent(PLANE, seed=3)
-    for h, value in (({"Lambda_p": 1.0, "Lambda_e": 1.0}, 0.2), ({"Lambda_p": 0.01, "Lambda_e": 0.5}, 0.4)):
-        told.tell(h, value)
-    asked = descent(PLANE, seed=4, start=[h for h, _ in told.history])
-    values = {PLANE.key(h): value for h, value in told.history}
-    run(asked, 2, lambda h: values[PLANE.key(h)])
-    assert told.ask() == asked.ask()
-
-
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("name", ["omniglot", "narrow", "batch"])
 def test_it_finishes_by_itself_at_the_top(name, seed):

@@ -13,7 +13,6 @@ from tune_cd import LENGTHS, CoordinateDescent, balance
 from tune_cd.balance import RATE_RESOLUTION as RESOLUTION
 from tune_cd.landscapes.find import find
 from tune_cd.search.space import Space
-from tune_cd.search.training import Training, curve_of
 
 JOINT = [1.0, 1.0]
 START = {"Lambda_p": 0.1, "Lambda_e": 0.1}
@@ -141,20 +140,6 @@ def test_while_all_fail_it_stays_on_its_line():
         for h in asked:
             assert h["Lambda_p"] == pytest.approx(h["Lambda_e"])
             ours.tell(h, None, share=0.01)
-
-
-def test_resumed_equals_never_stopped():
-    lengths = (0.25, 1.0)
-    whole = advance(search(lengths=lengths), peak_at(5.1))
-    for stop in range(1, len(whole), 3):
-        begun = search(lengths=lengths)
-        first = advance(begun, peak_at(5.1), stop)
-        reached = {}
-        for h, share in first:
-            reached.setdefault(h["Lambda_p"], (h, {}))[1][share] = peak_at(5.1)(h) - 1 + share
-        again = search(lengths=lengths)
-        again.recall(Training(h, curve_of(curve)) for h, curve in reached.values())
-        assert first + advance(again, peak_at(5.1)) == whole
 
 
 def test_proposals_say_where_they_lie_on_the_line():

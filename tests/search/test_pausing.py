@@ -1,5 +1,6 @@
 """The search that decides how long to train."""
 
+from functools import partial
 from math import inf, log2, nan
 
 import numpy as np
@@ -8,9 +9,10 @@ from contract import again
 from searches import curves, filled, pausing, walk
 
 from tune_cd import LENGTHS, CoordinateDescent
-from tune_cd.search.space import Space
+from tune_cd.search.space import Axis, Space
 
 SPACE = Space(Lambda_p=(1e-6, 17.0), Lambda_e=(1e-6, 17.0))
+NEAR = {"Lambda_p": 0.1, "Lambda_e": 0.1}
 
 
 def score(h, share):
@@ -138,14 +140,28 @@ def test_while_all_fail_it_goes_on_elsewhere():
     assert search.best is None
 
 
-def test_what_is_asked_next_follows_from_what_is_known_alone():
+GROWING = Space(
+    Lambda_p=Axis("Lambda_p", 2.0**-10, 16.0, growth=6.0), Lambda_e=Axis("Lambda_e", 1e-3, 0.25, growth=6.0)
+)
+LINE = {"rule": "line", "directions": [[1.0, 1.0]], "prior": None, "start": NEAR}
+KINDS = {
+    "the plane": partial(pausing, SPACE, budget=8, seed=3), "a line": partial(pausing, SPACE, budget=8, **LINE),
+    "ranges that grow": partial(pausing, GROWING, budget=8, start=NEAR),
+    "ranges that grow at full length": partial(pausing, GROWING, budget=30, start=NEAR, lengths=[1.0]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("make", KINDS.values(), ids=KINDS)
+def test_what_is_asked_next_follows_from_what_is_known_alone(make):
     """From a table's rows, in the order of asking, and from a stored state."""
-    search = pausing(SPACE, budget=8, seed=3)
-    steps(search, 25)
-    other = pausing(SPACE, budget=8, seed=3)
-    other.recall(search.trainings)
-    third = again(search)
-    assert steps(search) == steps(other) == steps(third)
+    whole = steps(make())
+    for stop in (len(whole) // 4, 3 * len(whole) // 4):
+        search, other = make(), make()
+        assert steps(search, stop) == whole[:stop]
+        other.recall(search.trainings)
+        third = again(search)
+        assert steps(search) == steps(other) == steps(third) == whole[stop:]
+    assert make.args == (SPACE,) or max(one.h["Lambda_e"] for one in search.trainings) > 0.5, "it grew"
 
 
 def test_a_state_has_all_that_decides():
@@ -190,7 +206,6 @@ def test_a_value_without_a_share_is_told_at_the_share_asked_for():
     assert search.training(given).curve == {1.0: 0.5}
 
 
-NEAR = {"Lambda_p": 0.1, "Lambda_e": 0.1}
 SPREAD = [[], [0.5], [0.5, 0.25, 1.0], [0.0, 1.0], [0.5, 0.5, 1.0], [0.5, 2.0], [nan, 1.0], ["1/2", 1.0], None, 1]
 REFUSED = {
     "ascending shares of the full length": (lambda lengths: pausing(SPACE, lengths=lengths), SPREAD),
@@ -223,15 +238,18 @@ def test_until_is_of_what_is_being_trained():
         search.until(h)
 
 
-def test_what_is_told_before_the_first_ask_is_a_start():
+@pytest.mark.parametrize("lengths, external", [(LENGTHS, True), ([1.0], False)])
+def test_what_is_told_before_the_first_ask_is_a_start(lengths, external):
     """It replaces the blind one, costs nothing where it is free, and is one after saving too."""
     known = [SPACE.sample(np.random.default_rng(n)) for n in range(3)]
-    search, given = pausing(SPACE, budget=4), pausing(SPACE, budget=4, start=known)
+    how = {"budget": 4, "lengths": lengths}
+    search, given = pausing(SPACE, **how), pausing(SPACE, **how, start=known)
     for h in known:
-        search.tell(h, score(h, 1.0), external=True)
-        given.tell(h, score(h, 1.0), external=True)
+        search.tell(h, score(h, 1.0), external=external)
+        given.tell(h, score(h, 1.0), external=external)
     other, taken = again(search), steps(search)
-    assert taken == steps(given) == steps(other) and search.spent == pytest.approx(sum(dict(taken).values()))
+    assert taken == steps(given) == steps(other)
+    assert search.spent == pytest.approx(sum(dict(taken).values()) + (0 if external else 3))
     assert SPACE.key(pausing(SPACE).ask()) not in [key for key, _ in taken]
     later = pausing(SPACE, budget=4)
     first = later.ask()

@@ -7,22 +7,17 @@ from pathlib import Path
 
 import pytest
 
-os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-os.environ.setdefault(
-    "OMP_NUM_THREADS", "1"
-)  # threads that wait for each other on a busy machine cost more than they save
-os.environ.setdefault(
-    "RAY_AUTH_MODE", "disabled"
-)  # a Ray on tokens, begun after one without, would lock out its drivers
-os.environ.setdefault(
-    "RAY_worker_niceness", "0"
-)  # at Ray's low priority trials would wait for whatever else the machine does, and tests for trials
+ENVIRON = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "OMP_NUM_THREADS": "1",  # threads that wait for each other on a busy machine cost more than they save
+    "RAY_AUTH_MODE": "disabled",  # a Ray on tokens, begun after one without, would lock out its drivers
+    "RAY_worker_niceness": "0",  # at Ray's low priority trials would wait for whatever else runs, and tests for trials
+}
+os.environ.update({name: value for name, value in ENVIRON.items() if name not in os.environ})
 try:
     memory = os.statvfs("/dev/shm")
     if memory.f_bavail * memory.f_frsize > 2**30 and not memory.f_flag & os.ST_NOEXEC:
-        os.environ.setdefault(
-            "PYTEST_DEBUG_TEMPROOT", "/dev/shm"
-        )  # every row is synced to the disk, which takes longer
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", "/dev/shm")  # a disk would take longer to sync every row
 except OSError:
     pass
 TESTS = Path(__file__).parent

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from contract import advance
+from searches import walk
 
 from tune_cd import LENGTHS, CoordinateDescent, Linear, Space, balance
 from tune_cd.balance import A_O, SPACES, directions_over
@@ -93,12 +94,12 @@ def test_names_of_axes_switch_nothing(lengths):
         search = CoordinateDescent(
             Space(**dict(zip(names, boxes))), prior="balance", directions=list(A_O.values()), lengths=lengths, seed=3
         )
-        asked = []
-        for _ in range(15):
-            h = search.ask()
-            asked.append([*h.values()])
-            search.tell(h, -((float(np.log2(asked[-1][0])) + 5) ** 2) - abs(np.log2(asked[-1][1])) + search.until(h))
-        proposals.append(asked)
+
+        def value(h, share):
+            first, second, _ = np.log2([*h.values()])
+            return -((first + 5) ** 2) - abs(second) + share
+
+        proposals.append([[*h.values()] for h, _ in walk(search, value, 15)])
     assert proposals[0] == proposals[1]
 
 

@@ -58,7 +58,7 @@ SENTENCES = {
         "tune_cd.tune needs pandas, pyarrow, ray: pip install pandas pyarrow 'ray[tune]'",
     "from tune_cd.optuna import CoordinateDescentSampler": "tune_cd.optuna needs optuna: pip install optuna",
     "import tune_cd.cluster": "tune_cd.cluster needs yaml: pip install pyyaml",
-    "from tune_cd.balance import of": "imported",
+    "from tune_cd.balance import of": "imported", "import tune_cd.search.methods": "imported",
 }  # fmt: skip
 TRY = """
 for statement in {statements}:

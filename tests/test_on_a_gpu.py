@@ -72,34 +72,43 @@ def assert_alike(one, other, rtol=1e-2, atol=2e-3):
         assert torch.allclose(a.float(), b.float(), rtol=rtol, atol=atol)
 
 
+def recorded_as_eager(setup, data, **tolerances):
+    """Both after all their steps, with the same batches: (recorded, eager, the labels of the batches)."""
+    (graph, drawn), (eager, others) = (stepped(setup, data, step) for step in ("graph", "eager"))
+    assert torch.equal(drawn, others)
+    assert_alike(graph, eager, **tolerances)
+    return graph, eager, drawn
+
+
+def alone(setup, data, *values):
+    """What a training of this configuration comes to in a pack of its own."""
+    return trained(Pack(setup, data, GPU, at_once=1), [configuration(*values)])[0]
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_recorded_step_is_the_eager_one(kind):
     """The same batches and views, and weights that differ by rounding; through the memory's start and a schedule."""
     setup, data = float32(kind)
-    (graph, drawn), (eager, others) = (stepped(setup, data, step) for step in ("graph", "eager"))
+    graph, eager, drawn = recorded_as_eager(setup, data)
     assert graph.recordable and not eager.recordable and graph.iterations > WARM_UP + 1
-    assert torch.equal(drawn, others)
     assert len(drawn.unique(dim=0)) > 1 or setup.task == "ssl", "views are numbered alike in every batch"
-    assert_alike(graph, eager)
 
 
 def test_two_recordings_share_their_memory(recordings):
     """The memory of embeddings starts after the step without it was recorded, and its own step is recorded as well."""
     setup, data = float32("memory")
     setup = replace(setup, images_seen=640, memory_start=WARM_UP + 4)
-    (graph, drawn), (eager, others) = (stepped(setup, data, step) for step in ("graph", "eager"))
-    assert graph.iterations > setup.memory_start + WARM_UP + 1 and torch.equal(drawn, others)
+    graph, *_ = recorded_as_eager(setup, data)
+    assert graph.iterations > setup.memory_start + WARM_UP + 1
     assert len(recordings) == 2 and recordings[0] is None and recordings[1] is not None
-    assert_alike(graph, eager)
 
 
 def test_bfloat16_is_recorded_too(recordings):
     """Other roundings than in float32, and the same as in plain steps, as far as eight bits tell."""
     setup, data = float32("margin")
-    (graph, _), (eager, _) = (stepped(replace(setup, precision="bfloat16"), data, step) for step in ("graph", "eager"))
+    graph, *_ = recorded_as_eager(replace(setup, precision="bfloat16"), data, rtol=5e-2, atol=2e-2)
     (exact, _) = stepped(setup, data, "graph")
     assert len(recordings) == 2 and graph.terms.isfinite().all()
-    assert_alike(graph, eager, rtol=5e-2, atol=2e-2)
     assert any(not torch.equal(a, b) for a, b in zip(graph.model.parameters(), exact.model.parameters(), strict=True))
 
 
@@ -129,10 +138,8 @@ def test_a_network_that_cannot_be_recorded_runs_plainly_and_says_so_once(caplog)
     """Its batches and the memory of the device are as if nothing had been tried."""
     setup, data = float32("margin")
     setup = replace(setup, network=f"{__name__}:reads_a_value", weights="none")
-    (asked, drawn), (eager, others) = (stepped(setup, data, step) for step in ("graph", "eager"))
+    asked, *_ = recorded_as_eager(setup, data)
     assert not asked.recordable and caplog.text.count("kernel by kernel") == 1
-    assert torch.equal(drawn, others)
-    assert_alike(asked, eager)
     torch.cuda.empty_cache()
     (recorded, _) = stepped(float32("margin")[0], data, "graph")
     assert recorded.recordable
@@ -144,12 +151,10 @@ def test_packed_equals_alone_to_rounding(kind):
     settings = [(0.3, 2.0, 32, 0), (0.1, 0.1, 32, 0), (0.3, 2.0, 32, 1), (1.0, 4.0, 16, 0)]
     together = trained(Pack(setup, data, GPU, at_once=3), [configuration(*values) for values in settings])
     for index, values in enumerate(settings):
-        alone = trained(Pack(setup, data, GPU, at_once=1), [configuration(*values)])[0]
-        assert together[index].status == alone.status == "completed"
-        assert together[index].val_score == pytest.approx(alone.val_score, abs=0.05)
-        assert together[index].scores["train_positive_term"] == pytest.approx(
-            alone.scores["train_positive_term"], rel=0.05
-        )
+        one, term = alone(setup, data, *values), "train_positive_term"
+        assert together[index].status == one.status == "completed"
+        assert together[index].val_score == pytest.approx(one.val_score, abs=0.05)
+        assert together[index].scores[term] == pytest.approx(one.scores[term], rel=0.05)
 
 
 def test_a_recording_serves_the_next_training(recordings):
@@ -158,10 +163,9 @@ def test_a_recording_serves_the_next_training(recordings):
     trained(pack, [configuration(0.3, 2.0, 32, 0)])
     again = trained(pack, [configuration(0.7, 0.5, 32, 4)])[0]
     assert len(recordings) == 1
-    fresh = trained(Pack(setup, data, GPU, at_once=1), [configuration(0.7, 0.5, 32, 4)])[0]
+    fresh, term = alone(setup, data, 0.7, 0.5, 32, 4), "train_entropy_term"
     assert again.val_score == pytest.approx(fresh.val_score, abs=0.05)
-    found, expected = (outcome.scores["train_entropy_term"] for outcome in (again, fresh))
-    assert found == pytest.approx(expected, rel=0.05)
+    assert again.scores[term] == pytest.approx(fresh.scores[term], rel=0.05)
 
 
 def test_a_diverged_one_stops_and_the_others_do_not_notice():
@@ -177,40 +181,30 @@ def test_as_many_as_the_memory_holds():
     assert pack.at_once > 1 and len(outcomes) == 8
 
 
-def test_saved_and_resumed_goes_on_with_the_same_batches():
-    setup, data = float32("Adam")
+@pytest.mark.parametrize("kind, kept", [("Adam", False), ("margin", True)])
+def test_saved_and_resumed_goes_on_with_the_same_batches(kind, kept, recordings):
+    """Bare SGD has no tensors of its own, so a recorded step is kept, and goes on in what was loaded."""
+    setup, data = float32(kind)
     whole = Training(setup, data, H, seed=0, device=GPU)
     advance_one(whole)
     other = Training(setup, data, H, seed=0, device=GPU)
+    if kept:
+        other.rehearse()
+    before = len(recordings)
     other.load_state(whole.state())
     assert advance_one(whole).val_score == pytest.approx(advance_one(other).val_score, abs=0.05)
-    assert torch.equal(whole.labels, other.labels)
-
-
-def test_a_resumed_training_keeps_its_recording(recordings):
-    """Bare SGD has no tensors of its own, so a recorded step goes on in what was loaded."""
-    setup, data = float32("margin")
-    whole = Training(setup, data, H, seed=0, device=GPU)
-    advance_one(whole)
-    other = Training(setup, data, H, seed=0, device=GPU)
-    other.rehearse()
-    assert len(recordings) == 2
-    other.load_state(whole.state())
-    assert advance_one(whole).val_score == pytest.approx(advance_one(other).val_score, abs=0.05)
-    assert torch.equal(whole.labels, other.labels) and len(recordings) == 2
+    assert torch.equal(whole.labels, other.labels) and (not kept or len(recordings) == before == 2)
 
 
 def test_more_trainings_than_streams():
     """They share streams, and come out as the others."""
     setup, data = float32("margin")
     number = STREAMS + 8
-    together = trained(
-        Pack(setup, data, GPU, at_once=number), [configuration(0.3, 2.0, 32, seed) for seed in range(number)]
-    )
+    settings = [configuration(0.3, 2.0, 32, seed) for seed in range(number)]
+    together = trained(Pack(setup, data, GPU, at_once=number), settings)
     assert len(together) == number and all(outcome.status == "completed" for outcome in together.values())
     for seed in (0, STREAMS, number - 1):
-        alone = trained(Pack(setup, data, GPU, at_once=1), [configuration(0.3, 2.0, 32, seed)])[0]
-        assert together[seed].val_score == pytest.approx(alone.val_score, abs=0.05)
+        assert together[seed].val_score == pytest.approx(alone(setup, data, 0.3, 2.0, 32, seed).val_score, abs=0.05)
 
 
 def test_a_rehearsed_training_has_its_recordings_and_begins_as_a_new_one(recordings):
@@ -279,14 +273,9 @@ def test_the_memory_of_a_dropped_training_may_be_used_at_once():
         dropped.step()
     del dropped
     pack.drop(0)
-    outcomes = {}
-    while not pack.done:
-        pack.advance()
-        for index in [index for index, training in pack.running.items() if training.done]:
-            outcomes[index] = pack.finish(index)
+    outcomes = trained(pack)
     for seed in (1, 2):
-        alone = trained(Pack(setup, data, GPU, at_once=1), [configuration(0.3, 2.0, 32, seed)])[0]
-        assert outcomes[seed].val_score == pytest.approx(alone.val_score, abs=0.05)
+        assert outcomes[seed].val_score == pytest.approx(alone(setup, data, 0.3, 2.0, 32, seed).val_score, abs=0.05)
 
 
 # Scores
@@ -297,8 +286,8 @@ def test_networks_scored_together_have_the_scores_of_each_alone(setup, data):
     data = on_gpu(data)
     models = [Training(setup, data, H, seed=seed, device=GPU).model for seed in range(3)]
     for together, model in zip(evaluate(models, setup, data.train, data.validation), models, strict=True):
-        [alone] = evaluate([model], setup, data.train, data.validation)
-        assert together == pytest.approx(alone, abs=0.05)
+        [one] = evaluate([model], setup, data.train, data.validation)
+        assert together == pytest.approx(one, abs=0.05)
 
 
 def noisy(classes, per_class, seed):
@@ -313,10 +302,8 @@ def test_probes_trained_together_are_those_trained_alone():
     (x, y), (x_test, y_test) = noisy(8, 40, 1), noisy(8, 50, 2)
     scales = torch.tensor([1.0, 0.5, 2.0], device=GPU)[:, None, None]
     together = linear_probes(scales * x, y, scales * x_test, y_test, epochs=20, learning_rate=0.05).tolist()
-    alone = [
-        linear_probe(scale * x, y, scale * x_test, y_test, epochs=20, learning_rate=0.05) for scale in scales[:, 0]
-    ]
-    assert together == pytest.approx(alone, abs=0.02) and min(alone) > 0.5
+    each = [linear_probe(one * x, y, one * x_test, y_test, epochs=20, learning_rate=0.05) for one in scales[:, 0]]
+    assert together == pytest.approx(each, abs=0.02) and min(each) > 0.5
 
 
 def test_the_gpu_gives_the_scores_of_the_cpu():

@@ -69,22 +69,22 @@ def test_without_a_space_the_first_trial_is_the_start():
 
 @pytest.mark.parametrize("storage", ["sqlite", "journal"])
 def test_a_resumed_study_is_one_that_never_stopped(tmp_path, storage):
+    journal, storages = optuna.storages.journal.JournalFileBackend, optuna.storages
     backend = {
-        "sqlite": lambda: optuna.storages.RDBStorage(f"sqlite:///{tmp_path / 'study.db'}"),
-        "journal": lambda: optuna.storages.JournalStorage(
-            optuna.storages.journal.JournalFileBackend(str(tmp_path / "log"))
-        ),
+        "sqlite": lambda: storages.RDBStorage(f"sqlite:///{tmp_path / 'study.db'}"),
+        "journal": lambda: storages.JournalStorage(journal(str(tmp_path / "log"))),
     }[storage]
-    for _ in range(3):
-        study = optuna.create_study(
-            direction="maximize", sampler=CoordinateDescentSampler(), storage=backend(), study_name="s",
-            load_if_exists=True,
-        )  # fmt: skip
+
+    def begun(**how):
+        study = optuna.create_study(direction="maximize", sampler=CoordinateDescentSampler(), **how)
         if not study.trials:
             study.enqueue_trial({"lr": 1e-3, "momentum": 0.1})
+        return study
+
+    for _ in range(3):
+        study = begun(storage=backend(), study_name="s", load_if_exists=True)
         study.optimize(objective, n_trials=4)
-    whole = optuna.create_study(direction="maximize", sampler=CoordinateDescentSampler())
-    whole.enqueue_trial({"lr": 1e-3, "momentum": 0.1})
+    whole = begun()
     whole.optimize(objective, n_trials=12)
     assert params(study) == params(whole)
 
@@ -157,22 +157,20 @@ def test_the_end_of_a_search_is_said_once(monkeypatch):
 @pytest.mark.parametrize(
     "arguments, said",
     [
-        ({"rule": "greedy", "space": SPACE}, "rule 'greedy': one of"),
-        ({"rule": "greedy"}, "rule 'greedy': one of"),
+        ({"rule": "greedy", "space": SPACE}, "rule 'greedy': one of"), ({"rule": "greedy"}, "rule 'greedy': one of"),
         ({"seed": None}, "seed None: a whole number"),
         ({"space": {"lr": (1e-5, 1.0)}}, r"'lr': \(1e-05, 1.0\)}: a dict is required, name -> distribution"),
         ({"start": {"lr": 7.0, "momentum": 0.1}, "space": SPACE}, "lr = 7.0 is outside"),
         ({"start": {"n": 20}, "space": {"n": IntDistribution(2, 10, step=4)}}, "n = 20 is not in IntDistribution"),
         ({"start": {"n": 11}, "space": {"n": IntDistribution(2, 10, step=4)}}, "n = 11 is not in"),
         ({"start": {"x": 0.3}, "space": {"x": FloatDistribution(0, 1, step=0.25)}}, "x = 0.3 is not in"),
-        ({"directions": [[1, -1]]}, "space is required too"),
-        ({"directions": np.eye(2)}, "space is required too"),
+        ({"directions": [[1, -1]]}, "space is required too"), ({"directions": np.eye(2)}, "space is required too"),
         ({"start": {"lr": 1e-3}}, "space is required too; .* study.enqueue_trial"),
         ({"start": {"lr": 1e-3, "momenta": 0.1}, "space": SPACE}, r"each of \['lr', 'momentum'\]"),
         ({"start": [1e-3, 0.1], "space": SPACE}, r"start \[0.001, 0.1\]: a dict"),
         ({"directions": [[1, -1, 0]], "space": SPACE}, "directions"),
     ],
-)
+)  # fmt: skip
 def test_what_does_not_fit_is_refused_before_the_first_trial(arguments, said):
     with pytest.raises(ValueError, match=said):
         CoordinateDescentSampler(**arguments)

@@ -19,23 +19,17 @@ def shell(script: str, *argv: str) -> subprocess.CompletedProcess:
     return subprocess.run(["bash", "-c", script, "bash", *argv], capture_output=True, text=True, timeout=1500)
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_a_reader_that_goes_ends_it_without_a_word(command):
+@pytest.mark.parametrize("command, output", [*((command, "") for command in COMMANDS), ("balance", "2>&1")])
+def test_a_reader_that_goes_ends_it_without_a_word(command, output):
+    """Also one that read its errors as well."""
     argv = [sys.executable, "-m", f"tune_cd.{command}", *COMMANDS[command]]
-    done = shell('"$@" | true; echo "${PIPESTATUS[0]}"', *argv)
+    done = shell(f'"$@" {output} | true; echo "${{PIPESTATUS[0]}}"', *argv)
     assert (done.stdout, done.stderr) == ("141\n", "")
-
-
-def test_so_does_one_that_read_its_errors_as_well():
-    argv = [sys.executable, "-m", "tune_cd.balance", *COMMANDS["balance"]]
-    assert shell('"$@" 2>&1 | true; echo "${PIPESTATUS[0]}"', *argv).stdout == "141\n"
 
 
 @pytest.mark.parametrize("redirected, status, said", [
     (">/dev/full", "1", "error: the output could not be written: [Errno 28] No space left on device\n"),
-    (">&-", "0", ""),
-    (">&- 2>&- <&-", "0", ""),
-    (">/dev/null 2>/dev/full", "0", ""),
+    (">&-", "0", ""), (">&- 2>&- <&-", "0", ""), (">/dev/null 2>/dev/full", "0", ""),
 ])  # fmt: skip
 def test_output_that_cannot_be_written(redirected, status, said):
     argv = [sys.executable, "-m", "tune_cd.balance", "lr=0.1,average=global,b=128"]

@@ -55,11 +55,8 @@ def test_ranges_can_be_given():
 @pytest.mark.parametrize(
     "names, arguments, said",
     [
-        (("sim",), {}, "sim"),
-        (("sim", "sim"), {}, "all different"),
-        (("sim", "a b"), {}, "a b"),
-        (("sim", "std"), {"weights": (1,)}, "2 finite numbers"),
-        (("sim", "std"), {"weights": (1, 0)}, "> 0"),
+        (("sim",), {}, "sim"), (("sim", "sim"), {}, "all different"), (("sim", "a b"), {}, "a b"),
+        (("sim", "std"), {"weights": (1,)}, "2 finite numbers"), (("sim", "std"), {"weights": (1, 0)}, "> 0"),
         (("sim", "std"), {"weights": (1, float("inf"))}, "inf"),
         (("sim", "std"), {"learning_rate": 0.0}, "learning_rate 0.0"),
         (("sim", "std"), {"learning_rate": None}, "learning_rate None"),
@@ -69,7 +66,7 @@ def test_ranges_can_be_given():
         (("sim", "std"), {"ranges": {"Lambda_sim": (1, 2)}}, "outside"),
         (("sim", "std"), {"ranges": {"Lambda_sim": (0, 2)}}, "> 0"),
     ],
-)
+)  # fmt: skip
 def test_what_does_not_fit_is_refused_by_its_name(names, arguments, said):
     with pytest.raises(ValueError, match=said):
         terms(*names, **({"learning_rate": 0.1} | arguments))

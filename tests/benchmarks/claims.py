@@ -284,13 +284,12 @@ def carried_over(landscapes: Sequence[Measured], batch_size: int = 64) -> pd.Dat
     of the best score. holds: the regret is below DROP of it.
     """
     parts = [Slice(one, batch_size) for one in landscapes if batch_size in one.axes["batch_size"]]
-    origins = [(part.landscape.name, _same(part), part.weights(part.best())) for part in parts] + [
-        (f"{PAPER} {row.dataset}", (row.task, row.loss), row.weights) for row in table() if row.published
-    ]
+    origins = [(part.landscape.name, _kind(part)[1::2], part.weights(part.best())) for part in parts]
+    origins += [(f"{PAPER} {row.dataset}", (row.task, row.loss), row.weights) for row in table() if row.published]
     rows = []
     for on in parts:
         for name, same, weights in origins:
-            if name == on.landscape.name or same != _same(on):
+            if name == on.landscape.name or same != _kind(on)[1::2]:
                 continue
             taken, best = on.nearest(weights), on.best()
             regret, half = on.score(best) - on.score(taken), half_of([on, on], [best, taken])
@@ -301,8 +300,9 @@ def carried_over(landscapes: Sequence[Measured], batch_size: int = 64) -> pd.Dat
     return pd.DataFrame(rows)
 
 
-def _same(part: Slice) -> tuple[str, str]:
-    return part.landscape.about["task"], part.landscape.about["loss"]
+def _kind(part: Slice) -> tuple[str, str, int, str]:
+    about = part.landscape.about
+    return about["dataset"], about["task"], part.batch_size, about["loss"]
 
 
 def losses(landscapes: Sequence[Measured]) -> pd.DataFrame:
@@ -311,16 +311,7 @@ def losses(landscapes: Sequence[Measured]) -> pd.DataFrame:
     margin, infonce: the best test scores. less: the task's usual loss less the other, ± half; share: of the usual one's
     score. holds: the other loses less than DROP of the score.
     """
-    parts = {
-        (
-            part.landscape.about["dataset"],
-            part.landscape.about["task"],
-            part.batch_size,
-            part.landscape.about["loss"],
-        ): part
-        for part in slices(landscapes)
-    }
-    rows = []
+    parts, rows = {_kind(part): part for part in slices(landscapes)}, []
     for (dataset, task, size, loss), usual in parts.items():
         other = next((parts.get((dataset, task, size, name)) for name in USUAL.values() if name != loss), None)
         if other is None or loss != USUAL.get(task) or not alike(usual, other):
@@ -375,16 +366,12 @@ CLAIMS: dict[str, tuple[str, Callable[[Sequence[Measured]], pd.DataFrame]]] = {
     "batch sizes": ("A tuned balance is near the best at more batch sizes than an average.", batch_sizes),
     "directions": ("The ridge runs along the joint direction and falls along the balance.", directions),
     "both terms low": ("The best settings have both terms low.", both_low),
-    "carried over": (
-        "For a same task and loss the best setting of one landscape can be used on another.",
-        carried_over,
-    ),
+    "carried over":
+        ("For a same task and loss the best setting of one landscape can be used on another.", carried_over),
     "either loss": ("Either loss trains either task.", losses),
-    "theoretical directions": (
-        "Along the theoretical directions A_th the paper's search is behind the one along A_O.",
-        theoretical,
-    ),
-}
+    "theoretical directions":
+        ("Along the theoretical directions A_th the paper's search is behind the one along A_O.", theoretical),
+}  # fmt: skip
 """Name -> (the claim, the function that computes its table)."""
 
 

@@ -31,7 +31,7 @@ PLANES = MEASURED
 RIDGES = ("omniglot", "narrow", "rotated")
 OTHERS = (
     "network-digits", "svm-digits", "boosting-wine", "kinds-digits", "box-4-bowl", "box-12-bowl", "box-6-ridge",
-    "box-16-ridge", "box-8-ridge-3d", "box-8-bowl-4d", "box-8-ridge-4d", "box-8-bowl-corner-high-low",
+    "box-16-ridge", "box-8-ridge-3d", "box-8-bowl-4d", "box-8-ridge-4d",
 )  # fmt: skip
 SEARCHES = {
     "pausing, blind": (OURS, PLANES, 10, "blind"),
@@ -45,77 +45,48 @@ SEARCHES = {
 """Kind of search -> method, landscapes, trainings' worth and start."""
 
 BLIND = ("pausing, blind", "at full length, blind", "formulas, blind")
+PAUSING, OTHER = BLIND[:1], ("others",)
 GIVEN = ("pausing, equal weights", "formulas, equal weights")
+ENDS, NOISES = ("formulas, blind", "at full length, blind"), (1e-3, 1e-2, 1e-1)
+_ROWS = {
+    "balance": [
+        (BLIND, ("prior.TRADING", "prior.SCALING"), (3.0, 6.0), (6.0, 12.0), (6.0, 6.0)),
+        (BLIND, ("prior.SCALES", "prior.NOISES"), ((1.0,) * 3, NOISES), ((1.0,) * 3 + (1 / 2,), (*NOISES, 1e-2)),
+         ((1.0,) * 3 + (1 / 4,) * 3, NOISES * 2), ((1.0, 1 / 4), (1e-2, 1e-2))),
+        (BLIND, "prior.CENTRE", 1.0, 4.0), (ENDS, "guided.PROMISE", 1e-3, 1e-7),
+        ((*PAUSING, *GIVEN), "guided.MARGIN", 0.0, 0.2), (BLIND, "guided.FADES_FROM", 2.5, np.inf),
+        (PAUSING, "balance.alike", (8.0,), (16.0,), (32.0,)), (BLIND, "surrogate.TAIL", 1e9, 2.0),
+        (BLIND, "process.PRIOR_POINTS", 0.1), (BLIND, "lines.STEP", 1.0, 0.25),
+        ((*GIVEN, "pausing, known"), "prior.AROUND", 3.0, 6.0),
+    ],
+    "general": [
+        (OTHER, "prior.SCALE", 0.35, 0.7), (OTHER, "prior.TOGETHER", 0.5, 1.5), (OTHER, "prior.EACH", 0.0, 0.6),
+        (OTHER, "prior.NOISE", (1e-6, 1e-2), (1e-4, 1e-1)), (OTHER, "prior.DRAWS", 16),
+        (OTHER, "prior.CENTRE", 0.0, 4.0), (OTHER, "guided.FADES_FROM", 2.5, np.inf), (OTHER, "lines.RANDOM", 0, 1),
+        (OTHER, "guided.ENOUGH", 12, 1000), (OTHER, "surrogate.TAIL", 1e9), (OTHER, "process.PRIOR_POINTS", 0.1),
+        (OTHER, "lines.FEWEST", 16),
+    ],
+}  # fmt: skip
+"""Part -> (kinds of searches, MODULE.CONSTANT or PRIOR.FIELD, its other values); of several names a value each."""
+
+
+def _varied(kinds: tuple[str, ...], names: Any, *values: Any) -> Iterator[tuple[str, tuple]]:
+    for value in values:
+        changes = {names: value} if isinstance(names, str) else dict(zip(names, value))
+        yield f"{', '.join(name.split('.')[1] for name in changes)} = {value}", (kinds, changes)
+
+
 VARIED: dict[str, dict[str, tuple[tuple[str, ...], Mapping[str, Any]]]] = {
-    "balance": {
-        "TRADING, SCALING = 3, 6": (BLIND, {"prior.TRADING": 3.0, "prior.SCALING": 6.0}),
-        "TRADING, SCALING = 6, 12": (BLIND, {"prior.TRADING": 6.0, "prior.SCALING": 12.0}),
-        "TRADING, SCALING = 6, 6": (BLIND, {"prior.TRADING": 6.0, "prior.SCALING": 6.0}),
-        "NOISES = .01": (BLIND, {"prior.NOISES": (1e-2,)}),
-        "NOISES = .001, .01": (BLIND, {"prior.NOISES": (1e-3, 1e-2)}),
-        "CENTRE = 1": (BLIND, {"prior.CENTRE": 1.0}),
-        "CENTRE = 4": (BLIND, {"prior.CENTRE": 4.0}),
-        "CLOSER = 1/2": (BLIND, {"prior.CLOSER": 0.5}),
-        "CLOSER = 1/8": (BLIND, {"prior.CLOSER": 0.125}),
-        "EXPLOIT_FROM = 8": (BLIND, {"guided.EXPLOIT_FROM": 8}),
-        "EXPLOIT_FROM = 25": (BLIND, {"guided.EXPLOIT_FROM": 25}),
-        "EXPLOIT_AFTER = 2.5": (BLIND[:1], {"guided.EXPLOIT_AFTER": 2.5}),
-        "EXPLOIT_AFTER = 0": (BLIND[:1], {"guided.EXPLOIT_AFTER": 0.0}),
-        "EXPLOIT_TURNS = 0 of 3": (BLIND, {"guided.EXPLOIT_TURNS": 0}),
-        "EXPLOIT_TURNS = 1 of 2": (BLIND, {"guided.EXPLOIT_TURNS": 1, "guided.TURNS": 2}),
-        "IDLE = 0": (BLIND[:1], {"guided.IDLE": 0.0}),
-        "MARGIN = 0": ((*BLIND[:1], *GIVEN), {"guided.MARGIN": 0.0}),
-        "MARGIN = .2": ((*BLIND[:1], *GIVEN), {"guided.MARGIN": 0.2}),
-        "FADES_FROM = 2.5": (BLIND, {"guided.FADES_FROM": 2.5}),
-        "FADES_FROM = inf": (BLIND, {"guided.FADES_FROM": np.inf}),
-        "alike = 8": (BLIND[:1], {"balance.alike": (8.0,)}),
-        "alike = 16": (BLIND[:1], {"balance.alike": (16.0,)}),
-        "alike = 32": (BLIND[:1], {"balance.alike": (32.0,)}),
-        "TAIL = inf": (BLIND, {"surrogate.TAIL": 1e9}),
-        "TAIL = 2": (BLIND, {"surrogate.TAIL": 2.0}),
-        "PRIOR_POINTS = .1": (BLIND, {"process.PRIOR_POINTS": 0.1}),
-        "STEP = 1": (BLIND, {"lines.STEP": 1.0}),
-        "STEP = 1/4": (BLIND, {"lines.STEP": 0.25}),
-        "AROUND = 3": ((*GIVEN, "pausing, known"), {"prior.AROUND": 3.0}),
-        "AROUND = 6": ((*GIVEN, "pausing, known"), {"prior.AROUND": 6.0}),
-    },
-    "general": {
-        name: (("others",), changes)
-        for name, changes in {
-            "SCALE = .35": {"prior.SCALE": 0.35},
-            "SCALE = .7": {"prior.SCALE": 0.7},
-            "TOGETHER = .5": {"prior.TOGETHER": 0.5},
-            "TOGETHER = 1.5": {"prior.TOGETHER": 1.5},
-            "EACH = 0": {"prior.EACH": 0.0},
-            "EACH = .6": {"prior.EACH": 0.6},
-            "NOISE up to .01": {"prior.NOISE": (1e-6, 1e-2)},
-            "NOISE from 1e-4": {"prior.NOISE": (1e-4, 1e-1)},
-            "DRAWS = 16": {"prior.DRAWS": 16},
-            "CENTRE = 0": {"prior.CENTRE": 0.0},
-            "CENTRE = 4": {"prior.CENTRE": 4.0},
-            "FADES_FROM = 2.5": {"guided.FADES_FROM": 2.5},
-            "FADES_FROM = inf": {"guided.FADES_FROM": np.inf},
-            "no random lines": {"lines.RANDOM": 0},
-            "RANDOM = 1": {"lines.RANDOM": 1},
-            "CLOSER = 1/2": {"prior.CLOSER": 0.5},
-            "EXPLOIT_FROM = 8": {"guided.EXPLOIT_FROM": 8},
-            "EXPLOIT_TURNS = 0 of 3": {"guided.EXPLOIT_TURNS": 0},
-            "EXPLOIT_TURNS = 1 of 2": {"guided.EXPLOIT_TURNS": 1, "guided.TURNS": 2},
-            "UNALIKE = .5": {"prior.UNALIKE": 0.5},
-            "UNALIKE = 2": {"prior.UNALIKE": 2.0},
-            "TAIL = inf": {"surrogate.TAIL": 1e9},
-            "PRIOR_POINTS = .1": {"process.PRIOR_POINTS": 0.1},
-            "FEWEST = 16": {"lines.FEWEST": 16},
-        }.items()
-    },
+    part: dict(varied for row in rows for varied in _varied(*row)) for part, rows in _ROWS.items()
 }
-"""Part -> how a constant is varied -> (kinds of searches, changes): MODULE.CONSTANT, or PRIOR.FIELD."""
+"""Part -> how a constant is varied -> (kinds of searches, changes)."""
 
 
 @contextmanager
 def changed(changes: Mapping[str, Any]) -> Iterator[None]:
     """The search with other constants."""
     with ExitStack() as stack:
+        stack.callback(prior.draws_of.cache_clear)
         for name, value in changes.items():
             owner, attribute = name.split(".")
             if owner in prior.PRIORS:
@@ -124,10 +95,7 @@ def changed(changes: Mapping[str, Any]) -> Iterator[None]:
             else:
                 stack.enter_context(patch(f"tune_cd.search.{name}", value))
         prior.draws_of.cache_clear()
-        try:
-            yield
-        finally:
-            prior.draws_of.cache_clear()
+        yield
 
 
 def searched(job: tuple) -> list[float]:
@@ -140,7 +108,7 @@ def searched(job: tuple) -> list[float]:
         if landscape.curves is not None:
             reached = np.array(spent((method, name, budget, 1, start, seed))) * landscape.high
         else:
-            reached = np.array(replayed((method, name, 0.0, "equal", budget, 1, start, seed))["reached"])
+            reached = np.array(replayed((method, name, budget, start, seed)))
     shares = (np.maximum(reached, landscape.low) - landscape.low) / (landscape.high - landscape.low)
     shares = np.append(shares, np.full(max(0, budget - len(shares)), shares[-1]))  # a search that has ended
     return [float(shares.mean()), float(shares[-1])]

@@ -77,14 +77,12 @@ class Grid:
 
 
 GRIDS = {
-    "glyphs-infonce": Grid("glyphs", "infonce"),
-    "glyphs-margin": Grid("glyphs", "margin"),
+    "glyphs-infonce": Grid("glyphs", "infonce"), "glyphs-margin": Grid("glyphs", "margin"),
     "glyphs-ssl-margin": Grid("glyphs", "margin", task="ssl"),
-    "glyphs-ssl-siglip": Grid("glyphs", "siglip", task="ssl"),
-    "omniglot-242-infonce": Grid("omniglot", "infonce"),
+    "glyphs-ssl-siglip": Grid("glyphs", "siglip", task="ssl"), "omniglot-242-infonce": Grid("omniglot", "infonce"),
     "omniglot-242-margin": Grid("omniglot", "margin", (16, 32, 64, 128, 256)),
     "omniglot-infonce": Grid("omniglot", "infonce"),
-}
+}  # fmt: skip
 """name -> grid. --data-root says which images `omniglot` is, a name how many classes they have."""
 
 
@@ -198,16 +196,13 @@ def train(out: str, study: str, cells: Mapping[int, Cell]) -> None:
 def store(out: str, study: str, pack: Pack, trial: tuple[int, Cell], begun: datetime, outcome: Outcome) -> None:
     trial_index, cell = trial
     setup, device, loss = pack.setup, pack.device, find_loss(pack.setup.loss)
-    where = {
-        "started_at": begun, "device": torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu",
-        "gpus": 1 / pack.at_once if device.type == "cuda" else 0.0,
-    }  # fmt: skip
-    identity = {
-        "search": SEARCH, "trial_id": cell.trial_id, "trial_index": trial_index, "attempt": 0, "seed": cell.seed,
-    }  # fmt: skip
-    shared = {
-        "study": study, "dataset": pack.data.name, "task": setup.task, "loss": setup.loss, "metric_name": setup.metric,
-    }  # fmt: skip
+    cuda = device.type == "cuda"
+    where = {"started_at": begun, "device": torch.cuda.get_device_name(device) if cuda else "cpu"}
+    where["gpus"] = 1 / pack.at_once if cuda else 0.0
+    identity = {"search": SEARCH, "trial_id": cell.trial_id, "trial_index": trial_index, "attempt": 0}
+    identity["seed"] = cell.seed
+    shared = {"study": study, "dataset": pack.data.name, "task": setup.task, "loss": setup.loss}
+    shared["metric_name"] = setup.metric
     told = {name: value for name, value in vars(outcome).items() if name != "curve"}
     looks = [
         {"attempt": 0, "seed": cell.seed, "positive_term": scores.pop("train_positive_term", None),
@@ -232,9 +227,8 @@ def stored(out: Path, study: str, loss: str) -> dict[Cell, float]:
 
 def images_of(grid: Grid, options: argparse.Namespace) -> Any:
     setup = grid.setup
-    return load_dataset(
-        grid.dataset, options.data_root, image_size=setup.image_size, task=setup.task, distortion=setup.distortion
-    )
+    how = {"image_size": setup.image_size, "task": setup.task, "distortion": setup.distortion}
+    return load_dataset(grid.dataset, options.data_root, **how)
 
 
 def measure(name: str, options: argparse.Namespace) -> None:
@@ -292,10 +286,9 @@ def about(name: str, trials: pd.DataFrame, options: argparse.Namespace) -> dict[
 
 def processor() -> str:
     """The CPU's name as Linux tells it, else the architecture's."""
-    try:
-        found = re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(encoding="utf-8"), re.MULTILINE)
-    except OSError:
-        found = None
+    told = Path("/proc/cpuinfo")
+    text = told.read_text(encoding="utf-8") if told.exists() else ""
+    found = re.search(r"^model name\s*:\s*(.+)$", text, re.MULTILINE)
     return found[1] if found else platform.machine()
 
 

@@ -13,7 +13,6 @@ over its fresh seeds), so that it covers the luck of a search and of a training.
 
 import argparse
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -52,44 +51,33 @@ def table_of(trials: pd.DataFrame) -> pd.DataFrame:
 
 
 def _row(alike: str, trials: pd.DataFrame) -> dict[str, str]:
-    found = pd.DataFrame([*_gains(trials)])
-    row = {"studies": alike, "searches": str(len(found))}
-    row |= {"tuned": f"{found['tuned'].mean():.3f}", "weights": ", ".join(_weights(trials))}
-    for name in [name for name in ("separate", "global") if name in found]:
-        gain = found[f"gain_{name}"].to_numpy()
+    studies = {name: Findings(study) for name, study in trials.groupby("study")}
+    whole = {name: found for name, found in studies.items() if found.best is not None}  # the others have just begun
+    gains = pd.DataFrame([_gains(found) for found in whole.values() if found.recipes])
+    weights = (f"({found.best['Lambda_p']:.2g}, {found.best['Lambda_e']:.2g})" for found in whole.values())
+    row = {"studies": alike, "searches": str(len(gains)), "tuned": f"{gains['tuned'].mean():.3f}"}
+    row["weights"] = ", ".join(weights)
+    for name in [name for name in ("separate", "global") if name in gains]:
+        gain = gains[f"gain_{name}"].to_numpy()
         half = half_interval_of(gain)
         noise = " noise" if not abs(gain.mean()) > half else ""
-        row |= {name: f"{found[name].mean():.3f}", f"gain over {name}": f"{gain.mean():+.3f} ±{half:.3f}{noise}"}
-    return row | {"open": "; ".join(_unbracketed(trials)) or "-"}
+        row |= {name: f"{gains[name].mean():.3f}", f"gain over {name}": f"{gain.mean():+.3f} ±{half:.3f}{noise}"}
+    open_ends = [  # averages whose best rate has no neighbour on some side
+        f"{recipe.average} of {name}" for name, found in studies.items() for recipe in found.recipes
+        if np.isinf(recipe.gap)
+    ]  # fmt: skip
+    return row | {"open": "; ".join(open_ends) or "-"}
 
 
-def _gains(trials: pd.DataFrame) -> Iterator[dict[str, float]]:
-    """Of each study: the score of what its search chose, and of each average its score and the gain over it. Over fresh
-    seeds where all were trained with some."""
-    for _, study in trials.groupby("study"):
-        found = Findings(study)
-        if found.best is None or not found.recipes:  # else it has just begun
-            continue
-        fresh = found.fresh and all(recipe.fresh for recipe in found.recipes)
-        row = {"tuned": found.fresh.value if fresh else found.best["test_score"]}
-        for recipe in found.recipes:
-            score = recipe.fresh.value if fresh else recipe.best["test_score"]
-            row |= {recipe.average: score, f"gain_{recipe.average}": recipe.gain.value}
-        yield row
-
-
-def _weights(trials: pd.DataFrame) -> Iterator[str]:
-    for _, study in trials.groupby("study"):
-        if (best := Findings(study).best) is not None:  # else it has just begun
-            yield f"({best['Lambda_p']:.2g}, {best['Lambda_e']:.2g})"
-
-
-def _unbracketed(trials: pd.DataFrame) -> Iterator[str]:
-    """The averages whose best rate has no neighbour on some side, by study."""
-    for name, study in trials.groupby("study"):
-        for recipe in Findings(study).recipes:
-            if np.isinf(recipe.gap):
-                yield f"{recipe.average} of {name}"
+def _gains(found: Findings) -> dict[str, float]:
+    """The score of what a study's search chose, and of each average its score and the gain over it. Over fresh seeds
+    where all were trained with some."""
+    fresh = found.fresh and all(recipe.fresh for recipe in found.recipes)
+    row = {"tuned": found.fresh.value if fresh else found.best["test_score"]}
+    for recipe in found.recipes:
+        score = recipe.fresh.value if fresh else recipe.best["test_score"]
+        row |= {recipe.average: score, f"gain_{recipe.average}": recipe.gain.value}
+    return row
 
 
 def main(argv: list[str] | None = None) -> None:

@@ -51,16 +51,12 @@ class Piece:
 
 
 PIECES = (
-    Piece("machine", "The machine", 1),
-    Piece("tests", "Tests that need a GPU", 5),
-    Piece("small_conv", "Images per second, small network", 3),
-    Piece("resnet18", "Images per second, ResNet-18", 3),
+    Piece("machine", "The machine", 1), Piece("tests", "Tests that need a GPU", 5),
+    Piece("small_conv", "Images per second, small network", 3), Piece("resnet18", "Images per second, ResNet-18", 3),
     Piece("resnet32", "Images per second, ResNet-32 on SimCLR views", 3),
-    Piece("resnet50", "Images per second, ResNet-50", 2),
-    Piece("time", "Where the time goes", 4),
-    Piece("setups", "Steps of the paper's set-ups", 4),
-    Piece("grid", "Packs with measured memory", 4),
-)
+    Piece("resnet50", "Images per second, ResNet-50", 2), Piece("time", "Where the time goes", 4),
+    Piece("setups", "Steps of the paper's set-ups", 4), Piece("grid", "Packs with measured memory", 4),
+)  # fmt: skip
 
 
 def run_all(pieces: Sequence[Piece], report: dict, options: argparse.Namespace, deadline: float) -> None:
@@ -77,11 +73,8 @@ def run_all(pieces: Sequence[Piece], report: dict, options: argparse.Namespace, 
 def run(piece: Piece, limit: float, options: argparse.Namespace) -> dict:
     """{"title", "command", "limit_s", "seconds", "ended", "rows", "output"} of a piece in a process of its own."""
     own = (sys.executable, __file__, "--device", options.device, "--seconds", f"{limit:.0f}", "--piece", piece.name)
-    environment = os.environ | {
-        "PYTHONPATH": os.pathsep.join(
-            (str(ROOT), str(ROOT / "tests" / "helpers"), *filter(None, [os.environ.get("PYTHONPATH")]))
-        )
-    }
+    folders = str(ROOT), str(ROOT / "tests" / "helpers"), *filter(None, [os.environ.get("PYTHONPATH")])
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(folders)}
     with tempfile.TemporaryDirectory() as folder:
         rows, output = Path(folder, "rows"), Path(folder, "output")
         rows.touch()
@@ -102,14 +95,11 @@ def run(piece: Piece, limit: float, options: argparse.Namespace) -> dict:
                 process.wait()
         lines = rows.read_text(encoding="utf-8").splitlines()
         return {
-            "title": piece.title,
-            "command": shlex.join(["python", *command[1:-1]]).replace(f"{ROOT}/", ""),
-            "limit_s": round(limit, 1),
-            "seconds": round(time.monotonic() - begun, 1),
-            "ended": ended,
+            "title": piece.title, "command": shlex.join(["python", *command[1:-1]]).replace(f"{ROOT}/", ""),
+            "limit_s": round(limit, 1), "seconds": round(time.monotonic() - begun, 1), "ended": ended,
             "rows": [row for line in lines if (row := _whole(line)) is not None],
             "output": output.read_text(encoding="utf-8", errors="replace")[-TAIL:],
-        }
+        }  # fmt: skip
 
 
 def _whole(line: str) -> dict | None:
@@ -179,14 +169,9 @@ def main(arguments: Sequence[str] | None = None, pieces: Sequence[Piece] = PIECE
 
         name, rows = options.piece
         return gpu_pieces.work(name, Path(rows), options.device, time.monotonic() + options.seconds)
-    report = {
-        "command": shlex.join(
-            ["python", "tests/benchmarks/gpu.py", *(sys.argv[1:] if arguments is None else arguments)]
-        ),
-        "started": datetime.now(UTC).isoformat(timespec="seconds"),
-        "device": options.device,
-        "pieces": previous(options.out),
-    }
+    argv = sys.argv[1:] if arguments is None else arguments
+    report = {"command": shlex.join(["python", "tests/benchmarks/gpu.py", *argv]), "device": options.device}
+    report |= {"started": datetime.now(UTC).isoformat(timespec="seconds"), "pieces": previous(options.out)}
     wanted = [piece for piece in pieces if piece.name in options.pieces or pieces is not PIECES]
     run_all(wanted, report, options, deadline + 60 * options.minutes)
     print(f"{options.out / 'gpu.md'}\n{options.out / 'gpu.json'}")

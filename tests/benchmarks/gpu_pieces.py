@@ -18,6 +18,7 @@ from pathlib import Path
 
 import torch
 import training as benchmark
+from trainings import trained
 
 from trainables.data.resident import DeviceData
 from trainables.metrics.linear_probe import linear_probes
@@ -88,21 +89,16 @@ def run_tests(told: Callable[[str, dict], None]) -> int:
 
 
 def machine(device: torch.device) -> Rows:
-    def versions() -> dict:
-        named = {
-            name: sys.modules[name].__version__ for name in ("torch", "torchvision", "numpy") if name in sys.modules
-        }
-        return {"value": ", ".join(f"{name} {number}" for name, number in named.items())}
-
-    yield "versions", versions
+    named = [
+        f"{name} {sys.modules[name].__version__}" for name in ("torch", "torchvision", "numpy") if name in sys.modules
+    ]
+    yield "versions", lambda: {"value": ", ".join(named)}
     yield "python", lambda: {"value": f"{platform.python_version()}, {os.cpu_count()} cores, {platform.platform()}"}
     yield "commit", lambda: {"value": said("git", "-C", str(ROOT), "describe", "--always", "--dirty")}
     if device.type == "cuda":
         yield "card", lambda: {"value": str(torch.cuda.get_device_properties(device))}
-        yield (
-            "driver",
-            lambda: {"value": said("nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader")},
-        )
+        asked = "nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"
+        yield "driver", lambda: {"value": said(*asked)}
         yield "CUDA, cuDNN", lambda: {"value": f"{torch.version.cuda}, {torch.backends.cudnn.version()}"}
     n = 8192 if device.type == "cuda" else 512
 
@@ -156,10 +152,13 @@ def speed(name: str, device: torch.device) -> Rows:
         yield variant, partial(measure, variant)
 
 
+def h_of(device: torch.device, member: int = 0) -> dict:
+    return benchmark.balance(member, 64 if device.type == "cuda" else 16)
+
+
 def step_training(setup: Setup, data: DeviceData, device: torch.device) -> Training:
     """One that has taken, and where it can be recorded, every kind of step; b = 64, or 16 on a CPU."""
-    h = benchmark.balance(0, 64 if device.type == "cuda" else 16)
-    training = Training(setup, data, h, seed=0, device=device)
+    training = Training(setup, data, h_of(device), seed=0, device=device)
     training.rehearse()
     training.depart()
     for _ in range(WARM_UP):
@@ -223,10 +222,7 @@ def kernels(case: benchmark.Case, device: torch.device) -> dict:
 
 
 def batch_costs(case: benchmark.Case, device: torch.device) -> dict:
-    training = Training(
-        case.setup, benchmark.made_up(case, device), benchmark.balance(0, 16 if device.type == "cpu" else 64), seed=0,
-        device=device,
-    )  # fmt: skip
+    training = Training(case.setup, benchmark.made_up(case, device), h_of(device), seed=0, device=device)
     return {"µs a step": 1e6 * seconds_of(training.batch, device, times=20)}
 
 
@@ -247,8 +243,7 @@ def evaluation_costs(members: int, device: torch.device) -> dict:
     """A look at all training images of the small network's case."""
     case = case_of("small_conv", device)
     data = benchmark.made_up(case, device)
-    b = 64 if device.type == "cuda" else 16
-    trainings = [Training(case.setup, data, benchmark.balance(i, b), seed=i, device=device) for i in range(members)]
+    trainings = [Training(case.setup, data, h_of(device, i), seed=i, device=device) for i in range(members)]
     for training in trainings:
         training.depart()
         training.step()
@@ -312,15 +307,9 @@ def grid(device: torch.device) -> Rows:
             yield f"{name}, at once: {at_once or 'measured'}", partial(packed, case, data, some, device, at_once)
 
 
-def packed(
-    case: benchmark.Case, data: DeviceData, configurations: list[dict], device: torch.device, at_once: int | None
-) -> dict:
-    pack, begun, statuses = Pack(case.setup, data, device, at_once=at_once), time.perf_counter(), Counter()
-    pack.begin(configurations)
-    while not pack.done:
-        pack.advance()
-        for index in [index for index, training in pack.running.items() if training.done]:
-            statuses[pack.finish(index).status] += 1
+def packed(case: benchmark.Case, data: DeviceData, configurations: list[dict], device, at_once: int | None) -> dict:
+    pack, begun = Pack(case.setup, data, device, at_once=at_once), time.perf_counter()
+    statuses = Counter(outcome.status for outcome in trained(pack, configurations).values())
     took = time.perf_counter() - begun
     return {
         "at once": pack.at_once, "seconds": took, "trials/hour": 3600 * len(configurations) / took,
@@ -330,9 +319,6 @@ def packed(
 
 
 PIECES: dict[str, Callable[[torch.device], Rows]] = {
-    "machine": machine,
-    **{name: partial(speed, name) for name in benchmark.CASES},
-    "time": where_the_time_goes,
-    "setups": setups,
-    "grid": grid,
-}
+    "machine": machine, **{name: partial(speed, name) for name in benchmark.CASES}, "time": where_the_time_goes,
+    "setups": setups, "grid": grid,
+}  # fmt: skip

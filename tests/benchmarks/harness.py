@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from hills import CORNER, HILLS, in_corner
-from lengths import read_curves
+from hills import HILLS
 
 from tune_cd.analysis.intervals import half_interval_of
 from tune_cd.landscapes.find import JUDGES, find
@@ -26,15 +25,8 @@ JUDGED = Path(__file__).with_name("judged.jsonl")
 
 
 def found(name: str) -> Landscape:
-    """A landscape by its name: a file of `other_curves`, one of `hills`, another in a corner of its box, or one that
-    `tune_cd.replay` knows."""
-    if name.endswith(".npz"):
-        return read_curves(Path(name))
-    if name in HILLS:
-        return HILLS[name]
-    if at := CORNER.fullmatch(name):
-        return in_corner(found(at["base"]), name, (at["first"], at["second"]))
-    return find(name)
+    """A landscape by its name: one of `hills`, or one that `tune_cd.replay` knows."""
+    return HILLS.get(name) or find(name)
 
 
 def log_judges(names: Iterable[str], argv: Sequence[str], log: Path = JUDGED) -> None:

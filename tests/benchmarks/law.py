@@ -17,6 +17,7 @@ weights, as a share of its best.
 import argparse
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -37,11 +38,9 @@ from tune_cd.plots.style import BLUE, GREEN, GREY, ORANGE, PURPLE
 
 LOSSES = ("margin", "infonce")
 FACTORS: dict[str, dict[str, Any]] = {
-    "all as it is": {},
-    "margin .25": {"margin": 0.25}, "margin 1": {"margin": 1.0},
+    "all as it is": {}, "margin .25": {"margin": 0.25}, "margin 1": {"margin": 1.0},
     "temperature .05": {"temperature": 0.05}, "temperature .2": {"temperature": 0.2},
-    "k = 4": {"k": 4}, "k = 8": {"k": 8},
-    "b = 16": {"batch_size": 16}, "b = 256": {"batch_size": 256},
+    "k = 4": {"k": 4}, "k = 8": {"k": 8}, "b = 16": {"batch_size": 16}, "b = 256": {"batch_size": 256},
     "half as wide": {"network": "law:narrow"}, "twice as wide": {"network": "law:wide"},
     "group normalisation": {"network": "law:grouped"},
     "half the images": {"images_seen": 0.5}, "twice the images": {"images_seen": 2.0},
@@ -58,26 +57,8 @@ TOP = 0.75  # share of the best score from which a score counts: far below, no h
 REFITS = 400
 
 
-def narrow(channels: int, image_size: int) -> nn.Module:
-    """`small_conv` with half as many maps in every layer."""
-    return _scaled(channels, image_size, 0.5)
-
-
-def wide(channels: int, image_size: int) -> nn.Module:
-    """`small_conv` with twice as many maps in every layer."""
-    return _scaled(channels, image_size, 2)
-
-
-def grouped(channels: int, image_size: int) -> nn.Module:
-    """`small_conv` with a group normalisation of eight maps a group in the place of each batch normalisation."""
-    trunk, _ = small_conv(channels, image_size)
-    return nn.Sequential(
-        *(nn.GroupNorm(one.num_features // 8, one.num_features) if isinstance(one, nn.BatchNorm2d) else one
-          for one in trunk)
-    )  # fmt: skip
-
-
-def _scaled(channels: int, image_size: int, share: float) -> nn.Module:
+def scaled(channels: int, image_size: int, share: float) -> nn.Module:
+    """`small_conv` with so many times as many maps in every layer."""
     trunk, _ = small_conv(channels, image_size)
     layers: list[nn.Module] = []
     for one in trunk:
@@ -88,6 +69,18 @@ def _scaled(channels: int, image_size: int, share: float) -> nn.Module:
             one = nn.BatchNorm2d(int(one.num_features * share))
         layers.append(one)
     return nn.Sequential(*layers)
+
+
+narrow, wide = partial(scaled, share=0.5), partial(scaled, share=2)
+
+
+def grouped(channels: int, image_size: int) -> nn.Module:
+    """`small_conv` with a group normalisation of eight maps a group in the place of each batch normalisation."""
+    trunk, _ = small_conv(channels, image_size)
+    return nn.Sequential(
+        *(nn.GroupNorm(one.num_features // 8, one.num_features) if isinstance(one, nn.BatchNorm2d) else one
+          for one in trunk)
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -243,11 +236,6 @@ def figure_of(out: Path) -> Figure:
     return figure
 
 
-def table_of(out: Path) -> pd.DataFrame:
-    """One row a level that is whole."""
-    return pd.DataFrame([_row(*one) for one in moves(out)])
-
-
 def bests(level: Level, trained: dict[Cell, float]) -> np.ndarray:
     """Bests of the surface and its refits, [1 + REFITS, 2]: balance and joint rate in octaves."""
     fit = fit_of(level, trained)
@@ -281,7 +269,7 @@ def main(argv: list[str] | None = None) -> None:
     if options.figure:
         figure_of(options.out).savefig(options.figure, dpi=110)
     elif options.print:
-        print(markdown(table_of(options.out)))
+        print(markdown(pd.DataFrame([_row(*one) for one in moves(options.out)])))
     else:
         measure(options.dataset, options.loss, options)
 

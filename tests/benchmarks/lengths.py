@@ -8,13 +8,11 @@ far, as measured. Checkpoints of shorter trainings count, because their weights 
 import heapq
 from collections.abc import Mapping, Sequence
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from tune_cd import Linear
-from tune_cd.landscapes.landscape import Landscape, Table
+from tune_cd.landscapes.landscape import Landscape
 from tune_cd.search.protocol import Optimiser, has_free_worker
 from tune_cd.search.search import LENGTHS, CoordinateDescent
 from tune_cd.search.space import Configuration, Key, Space
@@ -31,21 +29,19 @@ class Asha:
     the first length, or as failed.
     """
 
-    def __init__(
-        self, optimiser: Optimiser, lengths: Sequence[float] = LENGTHS, factor: int = 2, workers: int | None = None
-    ):
+    def __init__(self, optimiser: Optimiser, lengths: Sequence[float] = LENGTHS, factor=2, workers: int | None = None):
         self.space, self.lengths, self.workers = optimiser.space, tuple(lengths), workers
         self._optimiser, self._factor = optimiser, factor
         self.trained: dict[Key, dict[float, float]] = {}
-        self.configurations: dict[Key, Configuration] = {}
+        self._configurations: dict[Key, Configuration] = {}
         self._until: dict[Key, float] = {}
 
     def ask(self) -> Configuration | None:
-        found = self.choose() if has_free_worker(self.workers, len(self._until)) else None
+        found = self._choose() if has_free_worker(self.workers, len(self._until)) else None
         if found is None:
             return None
         h, until = found
-        self.configurations.setdefault(self.space.key(h), h)
+        self._configurations.setdefault(self.space.key(h), h)
         self._until[self.space.key(h)] = until
         return h
 
@@ -60,46 +56,19 @@ class Asha:
         if share >= self._until.get(key, 0.0) or value is None:
             self._until.pop(key, None)
 
-    def choose(self) -> tuple[Configuration, float] | None:
+    def _choose(self) -> tuple[Configuration, float] | None:
         """The next configuration, and the share to train it until; None: nothing to train now."""
+        reached = {key: max(looks) for key, looks in self.trained.items() if key not in self._until}
+        waiting = {key for key, at in reached.items() if at < 1 and self.trained[key][at] > -np.inf}
         for rung, following in reversed(list(zip(self.lengths, self.lengths[1:]))):
             scores = {key: looks[rung] for key, looks in self.trained.items() if rung in looks}
             best = sorted(scores, key=lambda key: -scores[key])[: len(scores) // self._factor]
-            ready = [key for key in best if key in self.waiting() and max(self.trained[key]) == rung]
-            if ready:
-                return self.configurations[ready[0]], following
-        return self.new() or self.best_waiting()
-
-    def new(self) -> tuple[Configuration, float] | None:
-        h = self._optimiser.ask()
-        return None if h is None else (h, self.lengths[0])
-
-    def waiting(self) -> set[Key]:
-        """Keys of paused trainings that could go on."""
-        return {
-            key for key, looks in self.trained.items()
-            if key not in self._until and max(looks) < 1 and looks[max(looks)] > -np.inf
-        }  # fmt: skip
-
-    def best_waiting(self) -> tuple[Configuration, float] | None:
-        """The paused training with the best last score, to be trained to full length."""
-        waiting = [key for key in self.trained if key in self.waiting()]
-        best = max(waiting, key=lambda key: self.trained[key][max(self.trained[key])], default=None)
-        return None if best is None else (self.configurations[best], 1.0)
-
-
-class BestToItsEnd(Asha):
-    """Trainings of the first length; after the twelfth and every fourth from then on, the best paused one goes to full
-    length: a plain rule that is hard to beat."""
-
-    _finished = 0
-
-    def choose(self) -> tuple[Configuration, float] | None:
-        due = max(0, (len(self.trained) - 12) // 4 + 1)
-        if self._finished < due and (found := self.best_waiting()) is not None:
-            self._finished += 1
-            return found
-        return self.new() or self.best_waiting()
+            if ready := [key for key in best if key in waiting and reached[key] == rung]:
+                return self._configurations[ready[0]], following
+        if (h := self._optimiser.ask()) is not None:
+            return h, self.lengths[0]
+        left = max(waiting, key=lambda key: self.trained[key][reached[key]], default=None)
+        return None if left is None else (self._configurations[left], 1.0)
 
 
 class Pruned:
@@ -113,7 +82,6 @@ class Pruned:
         pruners = {
             "Hyperband": lambda: optuna.pruners.HyperbandPruner(min_resource=1, max_resource=LOOKS),
             "halving": optuna.pruners.SuccessiveHalvingPruner,
-            "median": optuna.pruners.MedianPruner,
         }
         self.space, self.lengths = space, tuple((look + 1) / LOOKS for look in range(LOOKS))
         self.study = optuna.create_study(
@@ -129,7 +97,11 @@ class Pruned:
     def ask(self) -> Configuration:
         if self._trial is None:
             self._trial, self._next = self.study.ask(), 0
-            self._h = {axis.name: self._suggested(axis) for axis in self.space.axes}
+            suggest = self._trial.suggest_float
+            self._h = {
+                axis.name: suggest(axis.name, axis.low, axis.high, log=axis.scale == "log") if axis.values is None
+                else self._trial.suggest_categorical(axis.name, list(axis.values)) for axis in self.space.axes
+            }  # fmt: skip
         return self._h
 
     def until(self, h: Mapping[str, Any]) -> float:
@@ -151,19 +123,12 @@ class Pruned:
         self.study.tell(self._trial, *value, **state)
         self._trial = None
 
-    def _suggested(self, axis: Any) -> Any:
-        if axis.values is not None:
-            return self._trial.suggest_categorical(axis.name, list(axis.values))
-        return self._trial.suggest_float(axis.name, axis.low, axis.high, log=axis.scale == "log")
-
 
 Pausing = CoordinateDescent | Asha | Pruned
 """A search that decides which configuration to train, until which share of the full length."""
 
 
-def spend(
-    search: Pausing, landscape: Landscape, *, budget: float = 20.0, workers: int = 1, seed: int = 0
-) -> np.ndarray:
+def spend(search: Pausing, landscape: Landscape, *, budget=20.0, workers=1, seed=0) -> np.ndarray:
     """Run a search until the budget (in full trainings) is spent, or it asks for nothing more.
 
     Returns what was reached after each look [n], -inf before the first score; the look at place i ends a cost of
@@ -203,23 +168,3 @@ def spend(
     best = np.maximum.accumulate(told)
     holder = np.maximum.accumulate(np.where(told == best, np.arange(len(told)), 0))
     return np.where(np.isfinite(best), true[holder], -np.inf)
-
-
-def read_curves(path: Path) -> Landscape:
-    """A landscape of curves that `other_curves` measured, multilinear between the settings. The noise is that of the
-    better half of them."""
-    file = np.load(path)
-    names, curves = file["names"].tolist(), file["curves"]
-    ticks = [file[f"ticks_{at}"].tolist() for at in range(len(names))]
-    kinds = {"batch_size": list, "depth": lambda values: Linear(values[0], values[-1])}
-    space = Space(**{
-        name: kinds.get(name, lambda values: (values[0], values[-1]))(own) for name, own in zip(names, ticks)
-    })  # fmt: skip
-    x = [[axis.coordinate(value) for value in own] for axis, own in zip(space.axes, ticks)]
-    surface, ends = Table(x, means := curves.mean(0)), means[..., -1]
-    best = np.unravel_index(ends.argmax(), ends.shape)
-    h = dict(zip(names, (own[place] for own, place in zip(ticks, best))))
-    return Landscape(
-        path.stem, space, lambda where: surface(where)[..., -1], h, float(ends.min()), float(ends.max()),
-        curves=surface, deviations=(curves - means)[:, ends >= np.median(ends)].reshape(-1, LOOKS),
-    )  # fmt: skip

@@ -59,8 +59,16 @@ class Problem:
         return float(np.mean(accuracies))
 
 
+def scaled(model, x, y, x_test, y_test) -> float:
+    """The model's accuracy, its inputs standardised; 0, worse than any guess, where it diverges."""
+    try:
+        return make_pipeline(StandardScaler(), model).fit(x, y).score(x_test, y_test)
+    except ValueError:
+        return 0.0
+
+
 def svm(x, y, x_test, y_test, *, C: float, gamma: float) -> float:
-    return make_pipeline(StandardScaler(), SVC(C=C, gamma=gamma)).fit(x, y).score(x_test, y_test)
+    return scaled(SVC(C=C, gamma=gamma), x, y, x_test, y_test)
 
 
 def network(x, y, x_test, y_test, *, rate: float, decay: float, batch_size: int, momentum: float) -> float:
@@ -69,10 +77,7 @@ def network(x, y, x_test, y_test, *, rate: float, decay: float, batch_size: int,
         (32,), solver="sgd", learning_rate_init=rate, alpha=decay, batch_size=int(batch_size), momentum=momentum,
         nesterovs_momentum=False, max_iter=10, random_state=0,
     )  # fmt: skip
-    try:
-        return make_pipeline(StandardScaler(), model).fit(x, y).score(x_test, y_test)
-    except ValueError:  # it diverged: worse than any guess
-        return 0.0
+    return scaled(model, x, y, x_test, y_test)
 
 
 def kinds(x, y, x_test, y_test, *, rate: float, decay: float, solver: str, activation: str) -> float:
@@ -81,51 +86,17 @@ def kinds(x, y, x_test, y_test, *, rate: float, decay: float, solver: str, activ
         (32,), solver=solver.partition(" ")[0], learning_rate_init=rate, alpha=decay, batch_size=32,
         momentum=0.9 if "momentum" in solver else 0.0, activation=activation, max_iter=10, random_state=0,
     )  # fmt: skip
-    try:
-        return make_pipeline(StandardScaler(), model).fit(x, y).score(x_test, y_test)
-    except ValueError:  # it diverged: worse than any guess
-        return 0.0
+    return scaled(model, x, y, x_test, y_test)
 
 
 def boosting(x, y, x_test, y_test, *, rate: float, trees: int, depth: int) -> float:
-    model = GradientBoostingClassifier(
-        learning_rate=rate, n_estimators=int(trees), max_depth=int(depth), random_state=0
-    )
-    return model.fit(x, y).score(x_test, y_test)
+    how = {"learning_rate": rate, "n_estimators": int(trees), "max_depth": int(depth)}
+    return GradientBoostingClassifier(**how, random_state=0).fit(x, y).score(x_test, y_test)
 
 
 def powers(low: int, high: int, step: int = 1) -> list[float]:
     """Powers of two."""
     return [2.0**k for k in range(low, high + 1, step)]
-
-
-def _svm(data: str) -> Problem:
-    ticks = {"C": powers(-5, 15, 2), "gamma": powers(-15, 3, 2)}  # the ranges of LIBSVM's guide
-    return Problem(data, Space(C=(2.0**-5, 2.0**15), gamma=(2.0**-15, 2.0**3)), ticks, svm)
-
-
-def _network(data: str) -> Problem:
-    ticks = {
-        "rate": powers(-13, -1, 2), "decay": powers(-13, -1, 4), "batch_size": [16, 64, 256],
-        "momentum": [0.0, 0.33, 0.66, 0.99],
-    }  # fmt: skip
-    space = Space(rate=(2.0**-13, 0.5), decay=(2.0**-13, 0.5), batch_size=[16, 64, 256], momentum=Linear(0.0, 0.99))
-    return Problem(data, space, ticks, network)
-
-
-def _boosting(data: str) -> Problem:
-    ticks = {"rate": powers(-8, 0), "trees": [2**k for k in range(1, 8)], "depth": [1, 2, 3, 4, 5]}
-    space = Space(rate=(2.0**-8, 1.0), trees=Axis.integers("trees", 2, 128), depth=Linear(1, 5, step=1))
-    return Problem(data, space, ticks, boosting)
-
-
-SOLVERS, ACTIVATIONS = ["adam", "sgd", "sgd momentum"], ["relu", "tanh", "logistic", "identity"]
-
-
-def _kinds(data: str) -> Problem:
-    ticks = {"rate": powers(-13, 1, 2), "decay": powers(-13, 3, 4), "solver": SOLVERS, "activation": ACTIVATIONS}
-    space = Space(rate=(2.0**-13, 2.0), decay=(2.0**-13, 8.0), solver=SOLVERS, activation=ACTIVATIONS)
-    return Problem(data, space, ticks, kinds)
 
 
 def spirals() -> tuple[np.ndarray, np.ndarray]:
@@ -143,20 +114,34 @@ def blobs() -> tuple[np.ndarray, np.ndarray]:
     )
 
 
+SOLVERS, ACTIVATIONS = ["adam", "sgd", "sgd momentum"], ["relu", "tanh", "logistic", "identity"]
+SIZES, SVM = {"batch_size": [16, 64, 256]}, {"C": powers(-5, 15, 2), "gamma": powers(-15, 3, 2)}  # of LIBSVM's guide
+CHOICES = {"solver": SOLVERS, "activation": ACTIVATIONS}
 MADE = {"spirals": spirals, "blobs": blobs}
-PROBLEMS: dict[str, Callable[[], Problem]] = {
-    "svm-digits": partial(_svm, "digits"),
-    "svm-breast-cancer": partial(_svm, "breast_cancer"),
-    "svm-wine": partial(_svm, "wine"),
-    "network-digits": partial(_network, "digits"),
-    "network-wine": partial(_network, "wine"),
-    "boosting-breast-cancer": partial(_boosting, "breast_cancer"),
-    "boosting-wine": partial(_boosting, "wine"),
-    "kinds-digits": partial(_kinds, "digits"),
-    "kinds-breast-cancer": partial(_kinds, "breast_cancer"),
-    "kinds-blobs": partial(_kinds, "blobs"),
-    "kinds-spirals": partial(_kinds, "spirals"),
+MODELS: dict[Scores, tuple[Space, dict[str, Sequence[Any]], Sequence[str]]] = {
+    svm: (Space(C=(2.0**-5, 2.0**15), gamma=(2.0**-15, 2.0**3)), SVM, ("digits", "breast_cancer", "wine")),
+    network: (
+        Space(rate=(2.0**-13, 0.5), decay=(2.0**-13, 0.5), **SIZES, momentum=Linear(0.0, 0.99)),
+        {"rate": powers(-13, -1, 2), "decay": powers(-13, -1, 4), **SIZES, "momentum": [0.0, 0.33, 0.66, 0.99]},
+        ("digits", "wine"),
+    ),
+    boosting: (
+        Space(rate=(2.0**-8, 1.0), trees=Axis.integers("trees", 2, 128), depth=Linear(1, 5, step=1)),
+        {"rate": powers(-8, 0), "trees": [2**k for k in range(1, 8)], "depth": [1, 2, 3, 4, 5]},
+        ("breast_cancer", "wine"),
+    ),
+    kinds: (
+        Space(rate=(2.0**-13, 2.0), decay=(2.0**-13, 8.0), **CHOICES),
+        {"rate": powers(-13, 1, 2), "decay": powers(-13, 3, 4), **CHOICES},
+        ("digits", "breast_cancer", "blobs", "spirals"),
+    ),
 }
+"""Model -> its space, the ticks of each axis, and its datasets."""
+
+PROBLEMS: dict[str, Callable[[], Problem]] = {
+    f"{model.__name__}-{data.replace('_', '-')}": partial(Problem, data, space, ticks, model)
+    for model, (space, ticks, names) in MODELS.items() for data in names
+}  # fmt: skip
 
 
 def rows(name: str, problem: Problem) -> Iterator[dict]:
@@ -173,9 +158,8 @@ def rows(name: str, problem: Problem) -> Iterator[dict]:
             "attempt": 0,
             "seed": 0,
         }
-        outcome = {
-            "status": "completed", "val_score": score, "scores": {}, "train_seconds": time.perf_counter() - begun,
-        }  # fmt: skip
+        took = time.perf_counter() - begun
+        outcome = {"status": "completed", "val_score": score, "scores": {}, "train_seconds": took}
         config = {"model": problem.accuracy.__name__, "folds": FOLDS, "space": space} | h
         params, choices = split(h, problem.space)
         yield trial_row(identity, params, config, outcome, {"device": "cpu", "gpus": 0.0}, shared, choices)

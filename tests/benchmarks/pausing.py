@@ -6,7 +6,7 @@
     python tests/benchmarks/pausing.py glyphs-margin --methods "gp, Hyperband" "botorch, ASHA (Ray)" cd "cd, pausing"
 
 A method is one of `tune_cd.replay` at full length, or "METHOD, RULE": a rule decides how long its proposals are trained
-(ASHA, ASHA (Ray), best to its end; for tpe and gp with one worker also Optuna's pruners Hyperband, halving and median).
+(ASHA (Ray); for tpe and gp with one worker also Optuna's pruners Hyperband and halving).
 All begin at the same starts, blind unless `--start` says otherwise; `known`: the best that `balance.known` has from
 other datasets. Printed by landscape and method: the mean over
 searches after 1, 2, 5, 10 and 20 full trainings' worth, as a share of the best; how many searches end below 95 %; after
@@ -23,7 +23,7 @@ from itertools import product
 import numpy as np
 import pandas as pd
 from harness import found, log_judges, mean, options_of, run
-from lengths import LOOKS, Asha, BestToItsEnd, Pausing, Pruned, spend
+from lengths import LOOKS, Asha, Pausing, Pruned, spend
 
 from tune_cd import balance
 from tune_cd.analysis.tables import markdown
@@ -42,17 +42,13 @@ RESAMPLES = 1000
 OURS = "cd, pausing"
 RULES = {
     "": partial(Asha, lengths=(1.0,)),
-    "ASHA": Asha,
     "ASHA (Ray)": partial(Asha, lengths=(1 / LOOKS, 4 / LOOKS, 1.0), factor=4),  # Ray's defaults
-    "best to its end": partial(BestToItsEnd, lengths=(1 / 8, 1.0)),
 }
-"""Rules for the lengths of a method's proposals. "": full length. ASHA: the rungs of `cd`, and factor 2."""
+"""Rules for the lengths of a method's proposals. "": full length."""
 
-PRUNERS = ("Hyperband", "halving", "median")
-METHODS = (
-    OURS, "cd, ASHA", "cd, ASHA (Ray)", "cd, best to its end", "random, ASHA", "random, ASHA (Ray)", "tpe", "tpe, ASHA",
-    "tpe, ASHA (Ray)", *(f"tpe, {pruner}" for pruner in PRUNERS), "cd",
-)  # fmt: skip
+PRUNERS = ("Hyperband", "halving")
+ASHAS = ("cd, ASHA (Ray)", "random, ASHA (Ray)", "tpe, ASHA (Ray)")
+METHODS = (OURS, *ASHAS, "tpe", *(f"tpe, {pruner}" for pruner in PRUNERS), "cd")
 
 
 def known_elsewhere(name: str) -> Configuration:

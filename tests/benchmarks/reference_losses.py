@@ -24,19 +24,17 @@ class Weighted(reducers.MeanReducer):
         return self.weight * values.mean()
 
 
-class WeightedInfoNCE(nn.Module):
+def weighted_infonce(Lambda_p: float, Lambda_e: float, temperature: float):
     """`NTXentLoss` is positive + entropy term at equal weights; another balance adds positive terms."""
+    both = losses.NTXentLoss(temperature=temperature)
 
-    def __init__(self, Lambda_p: float, Lambda_e: float, temperature: float):
-        super().__init__()
-        self.Lambda_p, self.Lambda_e, self.temperature = Lambda_p, Lambda_e, temperature
-        self.both = losses.NTXentLoss(temperature=temperature)
-
-    def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
+    def loss(embeddings: Tensor, labels: Tensor) -> Tensor:
         """embeddings: [b, d], two rows of each label, one after the other."""
         u = F.normalize(embeddings)
-        positive = (1 - (u[0::2] * u[1::2]).sum(1)).mean() / self.temperature
-        return self.Lambda_e * self.both(embeddings, labels) + (self.Lambda_p - self.Lambda_e) * positive
+        positive = (1 - (u[0::2] * u[1::2]).sum(1)).mean() / temperature
+        return Lambda_e * both(embeddings, labels) + (Lambda_p - Lambda_e) * positive
+
+    return loss
 
 
 def contrastive(distance: str, margin: float, Lambda_p: float, Lambda_e: float) -> nn.Module:
@@ -48,11 +46,11 @@ def contrastive(distance: str, margin: float, Lambda_p: float, Lambda_e: float) 
     return losses.ContrastiveLoss(0, margin, distance=euclidean, reducer=reducer)
 
 
-def build_loss(setup: Setup, Lambda_p: float, Lambda_e: float) -> nn.Module:
+def build_loss(setup: Setup, Lambda_p: float, Lambda_e: float):
     """(embeddings [b, d], labels [b]) -> the weighted loss. Raises ValueError for a loss that was not written here."""
     kind = setup.loss, setup.loss_distance, setup.q, setup.k
     if kind == ("infonce", "cosine", 1, 2):
-        return WeightedInfoNCE(Lambda_p, Lambda_e, setup.temperature)
+        return weighted_infonce(Lambda_p, Lambda_e, setup.temperature)
     if kind[:3] != ("margin", "euclidean", 1):
         raise ValueError(
             f"loss, distance, q and k = {kind}: the reference has margin, euclidean, 1 and any k; infonce, cosine, 1 "

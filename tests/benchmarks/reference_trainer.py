@@ -19,6 +19,7 @@
 
 import os
 from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 import torch
@@ -40,18 +41,7 @@ LOG_EVERY = 50  # iterations
 class ReferenceTrainer:
     """One training of a set-up in the usual style; `step()` is one iteration."""
 
-    def __init__(
-        self,
-        setup: Setup,
-        images: Tensor,
-        labels: Tensor,
-        h: dict,
-        *,
-        seed: int,
-        device: torch.device,
-        workers: int | None = None,
-        library: bool = True,
-    ):
+    def __init__(self, setup: Setup, images, labels, h, *, seed: int, device: torch.device, workers=None, library=True):
         """images: uint8 [n, c, h, w].  labels: [n].  h: {"Lambda_p", "Lambda_e", "batch_size"}.  workers: None, one a
         core.  library: whether sampler and losses are pytorch-metric-learning's."""
         torch.manual_seed(seed)
@@ -64,7 +54,7 @@ class ReferenceTrainer:
 
             self.loss = build_loss(setup, h["Lambda_p"], h["Lambda_e"])
         else:
-            self.loss = OwnLoss(setup, h["Lambda_p"], h["Lambda_e"])
+            self.loss = partial(own_loss, setup, h)
         self.optimiser = torch.optim.SGD(self.model.parameters(), lr=1.0)
         self.batches = endless(self.loader)
         self.iteration, self.logged = 0, []
@@ -106,9 +96,7 @@ class Images(Dataset):
         return torch.stack([self.transform(image) for _ in range(self.views)]), torch.full((self.views,), index)
 
 
-def build_loader(
-    setup: Setup, images: Tensor, labels: Tensor, batch_size: int, workers: int, pin_memory: bool, library: bool
-) -> DataLoader:
+def build_loader(setup: Setup, images, labels, batch_size, workers, pin_memory: bool, library: bool) -> DataLoader:
     """Batches of images [b, c, h, w], or of views [b/k, k, c, h, w], in [-1, 1], and labels of the leading shape."""
     ssl, channels = setup.task == "ssl", images.shape[1]
     dataset = Images(images, labels, build_transform(setup, channels), setup.k if ssl else 1)
@@ -185,14 +173,7 @@ def build_model(setup: Setup, channels: int, seed: int) -> nn.Module:
     return nn.Sequential(embedder.trunk, embedder.head)
 
 
-class OwnLoss(nn.Module):
-    """This project's terms, weighted."""
-
-    def __init__(self, setup: Setup, Lambda_p: float, Lambda_e: float):
-        super().__init__()
-        self.setup, self.Lambda_p, self.Lambda_e = setup, Lambda_p, Lambda_e
-
-    def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
-        """embeddings: [b, d], labels: [b]."""
-        positive, entropy = loss_terms(F.normalize(embeddings), labels, self.setup)
-        return self.Lambda_p * positive + self.Lambda_e * entropy
+def own_loss(setup: Setup, h: dict, embeddings: Tensor, labels: Tensor) -> Tensor:
+    """This project's terms of embeddings [b, d] and labels [b], weighted."""
+    positive, entropy = loss_terms(F.normalize(embeddings), labels, setup)
+    return h["Lambda_p"] * positive + h["Lambda_e"] * entropy

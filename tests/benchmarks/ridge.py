@@ -20,15 +20,17 @@ DRAWS = 1000
 """Hessians drawn from the fit's distribution; intervals are quantiles over them."""
 
 ROUNDS = 5  # of selecting the trials near the fit's optimum, and fitting again
+LEAST = 8  # settings: two more than a quadratic has coefficients
+AXES = ("Lambda_p", "Lambda_e")
 
 
 @dataclass(frozen=True, eq=False)
 class Ridge:
-    """The Hessian [d, d] of a quadratic in octaves through the settings near the best one, score per octave².
+    """The Hessian [2, 2] of a quadratic in octaves through the settings near the best one, score per octave².
 
-    directions [d, d]: rows are unit vectors, the steepest curvature first. curvatures [d]: their eigenvalues, negative
-    where the score gets worse. widths [d]: octaves in which the fit falls by DROP of its value, inf if it does not
-    fall. draws [DRAWS, d, d]: Hessians drawn from the fit's distribution. trials: the number of fitted settings.
+    directions [2, 2]: rows are unit vectors, the steepest curvature first. curvatures [2]: their eigenvalues, negative
+    where the score gets worse. widths [2]: octaves in which the fit falls by DROP of its value, inf if it does not
+    fall. draws [DRAWS, 2, 2]: Hessians drawn from the fit's distribution. trials: the number of fitted settings.
     """
 
     hessian: np.ndarray
@@ -45,7 +47,7 @@ class Ridge:
         within the cone of 95 % of the draws.
         """
         own, row = self.directions[direction], np.asarray(row) / np.linalg.norm(row)
-        vectors = np.linalg.eigh(self.draws)[1].swapaxes(1, 2)  # [DRAWS, d, d]
+        vectors = np.linalg.eigh(self.draws)[1].swapaxes(1, 2)  # [DRAWS, 2, 2]
         drawn = vectors[np.arange(DRAWS), np.abs(vectors @ own).argmax(1)]  # of each, the one that is likest to this
         cosines = drawn @ row * np.sign(drawn @ own) * (1.0 if own @ row >= 0 else -1.0)
         low, high = np.quantile(np.degrees(np.arccos(np.clip(cosines, -1.0, 1.0))), [0.025, 0.975])
@@ -54,26 +56,23 @@ class Ridge:
         return (float(low), float(high)) if high <= 90 else (float(min(low, 180 - high)), 90.0)
 
 
-def ridge(
-    trials: pd.DataFrame, score: str, axes: Sequence[str] = ("Lambda_p", "Lambda_e"), share: float = 0.25, seed: int = 0
-) -> Ridge:
+def ridge(trials: pd.DataFrame, score: str, share: float = 0.25) -> Ridge:
     """Fit a quadratic in octaves, by least squares, to the settings near the best one.
 
     Near: where the fit itself is at most `share` of the range of scores below its optimum. The first fit takes the
     settings closest to the best one, and more until there are enough. For a Gaussian ridge the widths come out 5 % too
     large with share 0.25, and 15 % with 0.5. The intervals assume a quadratic and leave that error out. Raises
-    ValueError as `analysis.grid`, and for settings that do not determine the
-    quadratic: d axes give it (d + 1)(d + 2) / 2 coefficients, and 2 settings more give their uncertainty.
+    ValueError as `analysis.grid`, and for settings that do not determine the quadratic's six coefficients and, with two
+    more, their uncertainty.
     """
-    frame = grid(trials, score, axes).frame()
+    frame = grid(trials, score, AXES).frame()
     frame = frame[frame["count"] > 0]
-    x = np.column_stack([np.log2(frame[name].to_numpy(dtype=float)) for name in axes])
-    y, least = frame["value"].to_numpy(), (len(axes) + 1) * (len(axes) + 2) // 2 + 2
-    if len(x) < least or not _spans(x - x[y.argmax()]):
-        raise ValueError(f"{len(frame)} settings with a score: at least {least}, not all on a line, are required")
-    near = _nearest(x, x[y.argmax()], least)
+    x, y = np.log2(frame[list(AXES)].to_numpy(dtype=float)), frame["value"].to_numpy()
+    if len(x) < LEAST or not _spans(x - x[y.argmax()]):
+        raise ValueError(f"{len(frame)} settings with a score: at least {LEAST}, not all on a line, are required")
+    near = _nearest(x, x[y.argmax()])
     for _ in range(ROUNDS):
-        near, before = _near(_Fit(x[near], y[near]), x, y, share, least), near
+        near, before = _near(_Fit(x[near], y[near]), x, y, share), near
         if np.array_equal(near, before):
             break
     fit, value = _Fit(x[near], y[near]), float(y.max())
@@ -83,62 +82,58 @@ def ridge(
     curvatures, vectors = np.linalg.eigh(fit.hessian)  # ascending: the steepest fall first
     with np.errstate(divide="ignore"):
         falls = np.sqrt(2 * DROP * abs(value) / np.maximum(-curvatures, 0))
-    return Ridge(fit.hessian, vectors.T, curvatures, falls, fit.drawn(seed), len(near))
+    return Ridge(fit.hessian, vectors.T, curvatures, falls, fit.drawn(), len(near))
 
 
 class _Fit:
-    """y ~ c + g·x + xᵀHx/2 by least squares. x [n, d] in octaves, y [n]; n is at least the number of coefficients."""
+    """y ~ c + g·x + xᵀHx/2 by least squares. x [n, 2] in octaves, y [n]; n is at least the number of coefficients."""
 
     def __init__(self, x: np.ndarray, y: np.ndarray):
         self.centre = x[y.argmax()]
-        self.terms = np.triu_indices(x.shape[1])
-        design = self._design(x)
+        design = _design(x - self.centre)
         self.coefficients, *_ = np.linalg.lstsq(design, y, rcond=None)
         self.freedom = max(1, len(y) - np.linalg.matrix_rank(design))
         residuals = y - design @ self.coefficients
         rounding = np.finfo(float).eps * np.abs(y).max() * len(y)  # for exact scores: rounding is no curvature
         residual = max(np.sqrt((residuals**2).sum() / self.freedom), rounding)
         self.covariance = residual**2 * np.linalg.pinv(design.T @ design)
-        self.hessian = self._hessian(self.coefficients)
-
-    def _design(self, x: np.ndarray) -> np.ndarray:
-        d = x - self.centre
-        first, second = self.terms
-        halved = np.where(first == second, 0.5, 1.0)
-        return np.column_stack([np.ones(len(d)), d, d[:, first] * d[:, second] * halved])
-
-    def _hessian(self, coefficients: np.ndarray) -> np.ndarray:
-        """Hessians [..., d, d] from coefficients [..., n]."""
-        d = len(self.centre)
-        hessian = np.zeros((*coefficients.shape[:-1], d, d))
-        hessian[..., *self.terms] = coefficients[..., 1 + d :]
-        return np.triu(hessian) + np.triu(hessian, 1).swapaxes(-1, -2)
+        self.hessian = _hessian(self.coefficients)
 
     def at(self, x: np.ndarray) -> np.ndarray:
-        return self._design(x) @ self.coefficients
+        return _design(x - self.centre) @ self.coefficients
 
     def optimum(self) -> np.ndarray | None:
         """Coordinates of the maximum; None if the fit has none."""
         if np.linalg.eigvalsh(self.hessian).max() >= 0:
             return None
-        return self.centre - np.linalg.solve(self.hessian, self.coefficients[1 : 1 + len(self.centre)])
+        return self.centre - np.linalg.solve(self.hessian, self.coefficients[1:3])
 
-    def drawn(self, seed: int) -> np.ndarray:
-        """Hessians [DRAWS, d, d] from the coefficients' distribution, Student's t with the fit's degrees of freedom."""
-        rng = np.random.default_rng(seed)
+    def drawn(self) -> np.ndarray:
+        """Hessians [DRAWS, 2, 2] from the coefficients' distribution, Student's t with the fit's degrees of freedom."""
+        rng = np.random.default_rng(0)
         scale = np.sqrt(self.freedom / rng.chisquare(self.freedom, DRAWS))
         normal = rng.multivariate_normal(np.zeros(len(self.coefficients)), self.covariance, DRAWS, method="eigh")
-        return self._hessian(self.coefficients + scale[:, None] * normal)
+        return _hessian(self.coefficients + scale[:, None] * normal)
 
 
-def _nearest(x: np.ndarray, centre: np.ndarray, least: int) -> np.ndarray:
-    """Indices, ascending, of at least `least` settings nearest to `centre`, with those as near as the last of them.
+def _design(d: np.ndarray) -> np.ndarray:
+    """The terms [n, 6] of a quadratic at d [n, 2]."""
+    p, e = d.T
+    return np.column_stack([np.ones(len(d)), d, p * p / 2, p * e, e * e / 2])
+
+
+def _hessian(coefficients: np.ndarray) -> np.ndarray:
+    """Hessians [..., 2, 2] from coefficients [..., 6]."""
+    return coefficients[..., [[3, 4], [4, 5]]]
+
+
+def _nearest(x: np.ndarray, centre: np.ndarray) -> np.ndarray:
+    """Indices, ascending, of at least LEAST settings nearest to `centre`, with those as near as the last of them.
 
     They must determine a quadratic: any number of settings on one line through the best does not.
     """
     distance = np.linalg.norm((x - centre), axis=1)
-    order = np.argsort(distance, kind="stable")
-    count = least
+    order, count = np.argsort(distance, kind="stable"), LEAST
     while count < len(x):
         near = np.flatnonzero(distance <= distance[order[count - 1]] + 1e-9)
         if _spans(x[near] - centre):
@@ -148,20 +143,18 @@ def _nearest(x: np.ndarray, centre: np.ndarray, least: int) -> np.ndarray:
 
 
 def _spans(d: np.ndarray) -> bool:
-    first, second = np.triu_indices(d.shape[1])
-    design = np.column_stack([np.ones(len(d)), d, d[:, first] * d[:, second]])
-    return bool(np.linalg.matrix_rank(design) == design.shape[1])
+    return bool(np.linalg.matrix_rank(_design(d)) == 6)
 
 
-def _near(fit: _Fit, x: np.ndarray, y: np.ndarray, share: float, least: int) -> np.ndarray:
+def _near(fit: _Fit, x: np.ndarray, y: np.ndarray, share: float) -> np.ndarray:
     """Indices of the settings near the optimum of the fit; those of `_nearest` if it has none or they are too few."""
     if fit.optimum() is not None:
         fitted = fit.at(x)
         drop = fitted.max() - fitted
-        for near in (np.flatnonzero(drop <= share * np.ptp(y)), np.sort(np.argsort(drop, kind="stable")[:least])):
-            if len(near) >= least and _spans(x[near] - fit.centre):
+        for near in (np.flatnonzero(drop <= share * np.ptp(y)), np.sort(np.argsort(drop, kind="stable")[:LEAST])):
+            if len(near) >= LEAST and _spans(x[near] - fit.centre):
                 return near
-    return _nearest(x, x[y.argmax()], least)
+    return _nearest(x, x[y.argmax()])
 
 
 def _degrees(cosine: np.ndarray | float) -> np.ndarray:

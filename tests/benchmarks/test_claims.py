@@ -119,10 +119,8 @@ def test_what_a_setting_loses_elsewhere_is_its_regret(tmp_path):
     papers = [of for of, _ in table.index if of.startswith(claims.PAPER)]
     assert set(papers) == {f"{claims.PAPER} {name}" for name in ("omniglot", "sop", "landmarks", "tinyimagenet")}
     assert len(table) - len(papers) == 12 and table.loc[("first", "same"), ["regret", "half", "verdict"]].tolist() == [
-        0,
-        0,
-        HOLDS,
-    ]
+        0, 0, HOLDS,
+    ]  # fmt: skip
     row = table.loc[("first", "other")]
     assert row["verdict"] == FAILS and row["regret"] == pytest.approx(0.8 - hill(OFF)(ON), abs=1e-4)
     assert table.loc[("first", "lost"), "share"] == pytest.approx(1)

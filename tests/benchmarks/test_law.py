@@ -39,7 +39,7 @@ def test_a_slope_without_an_end_ends():
     assert len(cells) <= 2 * np.prod(SIZES) + MOVES * 2 * SIZES[1]
 
 
-@pytest.mark.parametrize("make", [law.narrow, law.wide, law.grouped])
+@pytest.mark.parametrize("make", [law.narrow, law.wide, law.grouped], ids=["narrow", "wide", "grouped"])
 def test_a_varied_network_has_the_features_that_it_is_named_for(make):
     features = make(1, 28).eval()(randn(2, 1, 28, 28)).shape
     assert features == (2, {law.narrow: 256, law.wide: 1024, law.grouped: 512}[make])

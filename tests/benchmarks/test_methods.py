@@ -6,10 +6,8 @@ import harness
 import methods
 import numpy as np
 import pytest
-from hills import CORNERS
 
 from tune_cd.landscapes.find import JUDGES
-from tune_cd.landscapes.landscape import knowledge
 from tune_cd.search.methods import OPTIMISERS
 
 
@@ -20,7 +18,7 @@ def cells(text: str) -> list[list[str]]:
 
 
 def test_a_part_prints_what_the_searches_reached_and_goes_on_from_a_file(tmp_path, monkeypatch, capsys):
-    """AUC@5 and its paired difference, of searches run here one ask and tell after the other."""
+    """AUC@5 and its paired difference."""
     names, kept = ("glyphs-margin", "box-8-bowl"), tmp_path / "kept.jsonl"
     monkeypatch.setitem(methods.PARTS, "two", names)
     how = ["two", "--methods", "random", "cd", "--searches", "2", "--trials", "5", "--start", "near:4"]
@@ -32,23 +30,11 @@ def test_a_part_prints_what_the_searches_reached_and_goes_on_from_a_file(tmp_pat
     less = {row[0]: row for row in cells(printed) if row[0] in names and row[2] == "-" and row[1] != "-"}
     for name in names:
         landscape, auc = harness.found(name), {}
-        for method in ("random", "cd"):
-            auc[method] = []
-            for seed in range(2):
-                best, reached = -np.inf, []
-                known = knowledge(landscape.space) if method == "cd" else {}
-                search = OPTIMISERS[method](
-                    landscape.space, seed=seed, start=_near(landscape, seed), workers=1, **known
-                )
-                for _ in range(5):
-                    h = search.ask()
-                    value = landscape.measure(h, seed).value  # None: diverged
-                    search.tell(h, value)
-                    if value is not None and value > best:
-                        best, score = value, landscape.score(h)
-                    reached.append(score if best > -np.inf else landscape.low)
-                auc[method].append(np.mean(reached))
-            assert float(table[name][1 + (method == "cd")].split()[0]) == pytest.approx(np.mean(auc[method]), abs=6e-4)
+        for at, method in enumerate(("random", "cd"), 1):
+            each = {"trials": 5, "start": "near:4"}
+            ran = [methods.replay(method, OPTIMISERS[method], landscape, seed, **each) for seed in range(2)]
+            auc[method] = [np.mean([trial.reached for trial in one.trials]) for one in ran]
+            assert float(table[name][at].split()[0]) == pytest.approx(np.mean(auc[method]), abs=6e-4)
         difference = np.mean(np.subtract(auc["random"], auc["cd"]))
         assert float(less[name][1].split()[0]) == pytest.approx(difference, abs=6e-4)
     lines = kept.read_text().splitlines(keepends=True)
@@ -62,10 +48,6 @@ def test_a_part_prints_what_the_searches_reached_and_goes_on_from_a_file(tmp_pat
     assert capsys.readouterr().out == printed and len(ran) == len(ran[0]) == 1
 
 
-def _near(landscape, seed):
-    return methods.replay("random", OPTIMISERS["random"], landscape, seed, trials=1, start="near:4").trials[0].h
-
-
 @pytest.mark.parametrize("name", [*JUDGES, f"{JUDGES[0]}-b256", f"{JUDGES[-1]}-3d"])
 def test_runs_on_judges_are_logged(tmp_path, name):
     for names in ([name], ["omniglot-242-margin"], [name]):
@@ -77,20 +59,3 @@ def test_runs_on_judges_are_logged(tmp_path, name):
 @pytest.mark.parametrize("part", methods.PARTS)
 def test_every_landscape_of_a_part_is_found(part):
     assert [harness.found(name).name for name in methods.PARTS[part]] == list(methods.PARTS[part])
-
-
-@pytest.mark.parametrize("name", [CORNERS[0], "cliff-corner-low-high", "box-8-ridge-corner-high-low", CORNERS[-1]])
-def test_in_a_corner_the_best_is_an_octave_from_its_ends(name):
-    landscape, [base, ends] = harness.found(name), name.split("-corner-")
-    whole, x, space = harness.found(base), landscape.space.to_coordinates(landscape.optimum), landscape.space
-    near = [high if end == "high" else low for end, low, high in zip(ends.split("-"), space.low, space.high)]
-    assert np.abs(x - near) == pytest.approx([1, 1]) and space.high - space.low == pytest.approx([16, 16])
-    assert landscape.score(landscape.optimum) == whole.score(whole.optimum)
-    assert landscape.low < landscape.high == pytest.approx(whole.high, rel=1e-3)
-
-
-def test_a_corner_beyond_what_was_measured_and_of_a_batch_size_is_refused():
-    with pytest.raises(ValueError, match="beyond them nothing is known"):
-        harness.found("omniglot-242-margin-corner-low-low")
-    with pytest.raises(ValueError, match="batch needs 2 real, log-scaled axes"):
-        harness.found("batch-corner-low-low")

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pausing
 import pytest
-from lengths import Asha, BestToItsEnd, Pruned, spend
+from lengths import Asha, Pruned, spend
 
 from tune_cd import CoordinateDescent
 from tune_cd.landscapes.landscape import on_points
@@ -98,18 +98,14 @@ def steps_of(rule, most=60):
     return out
 
 
-def test_asha_promotes_the_better_part_of_a_rung():
+def test_asha_promotes_the_better_part_of_a_rung_and_finishes_what_waits():
     assert steps_of(Asha(random()), most=7) == [
         (0, 0.125), (1, 0.125), (0, 0.25), (2, 0.125), (3, 0.125), (1, 0.25), (0, 0.5)
     ]  # fmt: skip
     rays = pausing.made("random, ASHA (Ray)", RIDGE.space, None, 0, None, 20.0)
     assert steps_of(rays, most=6) == [(0, 1 / 16), (1, 1 / 16), (2, 1 / 16), (3, 1 / 16), (0, 1 / 4), (4, 1 / 16)]
-
-
-@pytest.mark.parametrize("rule", [Asha, BestToItsEnd])
-def test_the_rules_finish_what_waits_once_nothing_new_is_proposed(rule):
-    finished = [number for number, until in steps_of(rule(random(7), (0.25, 1.0))) if until == 1.0]
-    assert finished == list(range(7)), "best first"
+    finished = [number for number, until in steps_of(Asha(random(7), (0.25, 1.0))) if until == 1.0]
+    assert finished == list(range(7)), "what waits once nothing new is proposed, best first"
 
 
 @pytest.mark.parametrize("pruner", pausing.PRUNERS)
@@ -142,10 +138,8 @@ def test_a_table_by_hand():
     assert table.loc["ours", ["2", "10", "below 95 %"]].tolist() == ["0.920", "0.920", "100%"]
     assert table.loc["full", ["5", "10", "to 90%", "to 95%"]].tolist() == ["0.710", "0.920", "8.0", ">10"]
     assert table.loc["ours", ["less, 10", "to 90%", "ratio, 90%"]].tolist() == [
-        "+0.000 ±0.000",
-        "2.0",
-        "0.25 (0.25 to 0.25)",
-    ]
+        "+0.000 ±0.000", "2.0", "0.25 (0.25 to 0.25)",
+    ]  # fmt: skip
     ratio, low, high = pausing.ratio_of(reached["ours"], reached["full"], 0.7)
     assert (ratio, low, high) == (0.25, 0.25, 0.25), "the mean of two is above 70 % once the first is"
 
@@ -157,4 +151,4 @@ def test_ours_needs_a_part_of_what_full_length_needs_on_a_measured_plane(monkeyp
     assert head == "omniglot, 3 searches, 1 at a time, start: blind"
     at = [column.strip() for column in columns.split("|")].index("to 90%")
     ours, full = (float(row.split("|")[at]) for row in rows)
-    assert ours < 0.6 * full
+    assert ours < 0.7 * full

@@ -5,11 +5,6 @@ case.
         [--variants reference plain eager graph packed-4 packed-16 packed-32 packed-64]
         [--batch-size 64] [--seconds 2 | --iterations N] [--repeats 5] [--threads N] [--workers N]
         [--device cpu|cuda] [--data-root PATH]
-    python tests/benchmarks/training.py --whole [--repeats 5] [--threads 1]
-
---whole compares a whole small training of glyphs, its validations and test included, with a loop by hand of the same
-sampler, network, loss and SGD, without a score: CPU seconds, since other work on the machine is not to count. Both
-alternate, each in a process of its own. The ratio is that of the medians. Without --whole:
 
 Runs on a CPU and on a GPU, without Ray. Variants:
 
@@ -26,7 +21,7 @@ fails says so in its row. Columns:
 
     start-up     seconds to build a variant (all T trainings, or the reference's workers) and run its first 5
                  iterations, recording included; imports, data, and the device's own first use are not
-    images/s     afterwards, of all T trainings together, no evaluations: median of the repeats, and least..most
+    images/s     afterwards, of all T trainings together, no evaluations: median, least and most of the repeats
     trials/hour  of the case's length at that rate: T trainings begin together, with a start-up of their own, and end
                  together (in a study they are used again, and start once)
     ratio        of the medians, to the reference, or else to `plain`
@@ -36,27 +31,24 @@ fails says so in its row. Columns:
 
 import argparse
 import importlib.util
-import multiprocessing
 import statistics
 import time
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import partial
 
 import torch
+from gpu import table
 from reference_trainer import ReferenceTrainer
 
-from trainables.data.augmentation import normalise
 from trainables.data.resident import DeviceData
-from trainables.data.sampling import KPerClass
-from trainables.training.assembly import build_model, loss_terms
 from trainables.training.cuda_graphs import open_queues
 from trainables.training.loop import DIVERGENCE_CHECK, Training
 from trainables.training.setup import Setup
 from trainables.training.setups import find_setup
-from trainables.training.side_by_side import advance, check, outcomes
+from trainables.training.side_by_side import check
 
 USUAL = ("reference", "plain")
 PACKS = ("packed-4", "packed-16", "packed-32", "packed-64")
@@ -75,13 +67,12 @@ class Case:
     roof: float | None = None
 
 
+RESNET50 = {"network": "resnet50", "weights": "none", "augmentation": "none"}
 CASES = {
     "small_conv": Case(find_setup("omniglot", "small"), 964, 20, 1),
     "resnet18": Case(replace(find_setup("omniglot", "paper"), weights="none"), 964, 20, 3, roof=539_000),
     "resnet32": Case(find_setup("tinyimagenet", "paper"), 200, 450, 3, roof=84_000),
-    "resnet50": Case(
-        replace(find_setup("sop", "paper"), network="resnet50", weights="none", augmentation="none"), 500, 5, 3
-    ),
+    "resnet50": Case(replace(find_setup("sop", "paper"), **RESNET50), 500, 5, 3),
 }
 
 
@@ -109,9 +100,7 @@ class Measured:
     rates: list[float]
 
 
-def usual(
-    case: Case, data: DeviceData, batch_size: int, device: torch.device, workers: int | None, library: bool
-) -> Variant:
+def usual(case: Case, data: DeviceData, batch_size: int, device, workers: int | None, library: bool) -> Variant:
     """LookupError where pytorch-metric-learning is asked for and absent."""
     if library and importlib.util.find_spec("pytorch_metric_learning") is None:
         raise LookupError("needs pytorch-metric-learning")
@@ -195,9 +184,7 @@ def measured(name: str, case: Case, data: DeviceData, options: argparse.Namespac
     return Measured(variant.members, start_up, rates)
 
 
-def attempted(
-    name: str, case: Case, data: DeviceData, options: argparse.Namespace, device: torch.device
-) -> Measured | str:
+def attempted(name: str, case: Case, data: DeviceData, options, device: torch.device) -> Measured | str:
     """The variant, or in one line why there is nothing to measure."""
     try:
         return measured(name, case, data, options, device)
@@ -228,84 +215,16 @@ def figures(case: Case, results: dict[str, Measured | str], roof: float | None) 
     return rows
 
 
-def table(rows: dict[str, dict]) -> list[str]:
-    """The lines of a case's table."""
-    heads = "start-up s", "images/s", "least..most", "trials/hour", "ratio", "of roof"
-    widths = 10, 10, 17, 12, 7, 8
-    lines = [" ".join([f"{'variant':<10}", *(f"{head:>{width}}" for head, width in zip(heads, widths))])]
-    for name, row in rows.items():
-        if "error" in row:
-            lines.append(f"{name:<10} {row['error']}")
-            continue
-        trials = row["trials/hour"]
-        cells = (
-            f"{row['start-up s']:.2f}", f"{row['images/s']:,.0f}", f"{row['least']:,.0f}..{row['most']:,.0f}",
-            f"{trials:,.{1 if trials >= 10 else 4}f}", "-" if row["ratio"] is None else f"{row['ratio']:.2f}",
-            "-" if row["of roof"] is None else f"{row['of roof']:.1%}",
-        )  # fmt: skip
-        lines.append(" ".join([f"{name:<10}", *(f"{cell:>{width}}" for cell, width in zip(cells, widths))]))
-    return lines
-
-
 def compare(name: str, case: Case, options: argparse.Namespace, device: torch.device, machine: str) -> list[str]:
-    """A case's table."""
+    """A case's table in Markdown."""
     data = DeviceData.load(case.setup, options.data_root, device) if options.data_root else made_up(case, device)
     print(
         f"\n{name}: {case.setup.loss}, {case.setup.image_size} px, b = {options.batch_size}, "
-        f"{case.setup.images_seen:,} images a trial, {data.name} data; {machine}"
+        f"{case.setup.images_seen:,} images a trial, {data.name} data; {machine}\n"
     )
     results = {variant: attempted(variant, case, data, options, device) for variant in options.variants}
-    return table(figures(case, results, case.roof if "H200" in machine else None))
-
-
-def by_hand(setup: Setup, data: DeviceData, h: dict) -> None:
-    """The loop that one writes: steps alone."""
-    images, labels = data.train
-    model, generator = build_model(setup, data, seed=0).train(), torch.Generator().manual_seed(0)
-    model.to(memory_format=model.memory_format)
-    optimiser = torch.optim.SGD(model.parameters(), lr=1.0)
-    sampler = KPerClass(labels, h["batch_size"], setup.k)
-    for _ in range(setup.images_seen // h["batch_size"]):
-        indices, classes = sampler.draw(generator)
-        positive, entropy = loss_terms(model(normalise(images[indices])), classes, setup)
-        loss = h["Lambda_p"] * positive + h["Lambda_e"] * entropy
-        optimiser.zero_grad()
-        loss.backward()
-        optimiser.step()
-
-
-def whole(setup: Setup, data: DeviceData, h: dict) -> None:
-    """The same steps by `Training`, with the set-up's validations and test."""
-    training = Training(setup, data, h, seed=0, device=torch.device("cpu"))
-    while not training.done:
-        advance([training])
-    outcomes([training])
-
-
-@lru_cache(maxsize=1)
-def small_glyphs() -> tuple[Setup, DeviceData]:
-    setup = find_setup("glyphs", "small")
-    return setup, DeviceData.load(setup, None, torch.device("cpu"))
-
-
-def cpu_seconds(train: Callable[[Setup, DeviceData, dict], None], threads: int) -> float:
-    torch.set_num_threads(threads)
-    setup, data = small_glyphs()
-    begun = time.process_time()
-    train(setup, data, {"Lambda_p": 0.7, "Lambda_e": 8.0, "batch_size": 64})
-    return time.process_time() - begun
-
-
-def compare_whole(repeats: int, threads: int) -> list[str]:
-    """The lines of --whole."""
-    spawning, took = multiprocessing.get_context("spawn"), {by_hand: [], whole: []}
-    with spawning.Pool(1) as one, spawning.Pool(1) as other:
-        for _ in range(repeats):
-            for pool, train in ((one, by_hand), (other, whole)):
-                took[train].append(pool.apply(cpu_seconds, (train, threads)))
-                print(f"{train.__name__}: {took[train][-1]:.2f}", flush=True)
-    hand, ours = (statistics.median(took[train]) for train in (by_hand, whole))
-    return [f"by hand {hand:.2f} s, whole {ours:.2f} s, {threads} thread(s): ratio {hand / ours:.2f}"]
+    rows = figures(case, results, case.roof if "H200" in machine else None)
+    return table([{"variant": variant} | row for variant, row in rows.items()])
 
 
 def parsed(arguments: list[str] | None) -> argparse.Namespace:
@@ -320,7 +239,6 @@ def parsed(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--workers", type=int, help="of the reference's DataLoader; default: one a core, 8 at most")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--data-root", help="of omniglot and tinyimagenet; default: images are made up")
-    parser.add_argument("--whole", action="store_true", help="whole trainings of glyphs beside a loop by hand")
     options = parser.parse_args(arguments)
     for name in options.variants:
         kind, _, members = name.partition("-")
@@ -336,9 +254,6 @@ def parsed(arguments: list[str] | None) -> argparse.Namespace:
 def main(arguments: list[str] | None = None) -> None:
     open_queues()
     options = parsed(arguments)
-    if options.whole:
-        print("\n".join(compare_whole(options.repeats, options.threads or 1)))
-        return
     if options.threads:
         torch.set_num_threads(options.threads)
     device = torch.device(options.device)

@@ -27,19 +27,8 @@ pytestmark = [pytest.mark.ray, pytest.mark.slow]
 
 SIX = ["--num-samples", "6", "--workers", "1", "--full-length"]
 SHORT = ["--num-samples", "3", "--workers", "1"]  # trainings that pause, three whole ones' worth
-TOLD = [
-    "trial_id",
-    "trial_index",
-    "direction",
-    "Lambda_p",
-    "Lambda_e",
-    "batch_size",
-    "seed",
-    "val_score",
-    "test_score",
-    "images_seen",
-    "status",
-]
+TOLD = ["trial_id", "trial_index", "direction", "Lambda_p", "Lambda_e", "batch_size", "seed"]
+TOLD += ["val_score", "test_score", "images_seen", "status"]
 
 
 def diary(folder: Path, study="s") -> list[tuple[str, str, int, int]]:
@@ -277,9 +266,8 @@ def test_a_driver_that_is_asked_to_end_says_how_to_go_on(cluster, undisturbed, t
     driver = Driver(tmp_path, cluster.address, *SIX)
     driver.until(lambda: (tmp_path / "studies/s/study.json").exists())
     second = Driver(tmp_path, cluster.address, "--resume")
-    assert (
-        second.wait() == 2 and f"process {driver.process.pid} of " in second.said and "holds the study" in second.said
-    )
+    assert second.wait() == 2 and "holds the study" in second.said
+    assert f"process {driver.process.pid} of " in second.said
     driver.until(lambda: driver.rows() >= 2)
     assert driver.kill(how) == status, driver.said
     assert "interrupted: every finished trial is in the table" in driver.said and "--study s --resume" in driver.said
@@ -299,16 +287,8 @@ def test_results_that_are_moved_away_end_the_study_with_an_error(cluster, tmp_pa
 
 # Trainings
 
-KINDS = {
-    "exception": "failed",
-    "exit": "failed",
-    "_exit": "failed",
-    "hang": "failed",
-    "memory": "failed",
-    "disk": "failed",
-    "NaN": "diverged",
-    "inf": "diverged",
-}
+KINDS = dict.fromkeys(("exception", "exit", "_exit", "hang", "memory", "disk"), "failed")
+KINDS |= dict.fromkeys(("NaN", "inf"), "diverged")
 SAID = {
     "exception": "RuntimeError: too hot", "exit": "SystemExit: 1", "_exit": "lost: ",
     "hang": "timeout: not done after 120 s",
@@ -324,9 +304,8 @@ def test_whatever_goes_wrong_in_a_training_the_search_goes_on(cluster, tmp_path,
     argv = ["--search", "random", "--num-samples", str(len(kinds) + 2), "--workers", "2", "--max-failures", "1"]
     argv += ["--trial-timeout", "120"] if "hang" in kinds else []
     driver = whole(tmp_path, cluster.address, *argv, faults=faults)
-    rows = (
-        results.read(tmp_path).set_index("trial_index").astype({"error": object}).replace({"error": {math.nan: None}})
-    )
+    rows = results.read(tmp_path).set_index("trial_index")
+    rows = rows.astype({"error": object}).replace({"error": {math.nan: None}})
     assert rows["status"].to_dict() == {
         0: "completed", **dict(enumerate(wrong.values(), 1)), len(kinds) + 1: "completed",
     }, driver.said  # fmt: skip
@@ -390,12 +369,8 @@ def small_disk(tmp_path):
     """A file system of 3 MB."""
     disk = tmp_path / "disk"
     disk.mkdir()
-    if (
-        os.geteuid() != 0
-        or subprocess.run(
-            ["mount", "-t", "tmpfs", "-o", "size=3m,nr_inodes=1k", "none", disk], capture_output=True
-        ).returncode
-    ):
+    mount = ["mount", "-t", "tmpfs", "-o", "size=3m,nr_inodes=1k", "none", disk]
+    if os.geteuid() != 0 or subprocess.run(mount, capture_output=True).returncode:
         pytest.skip("mounting a small file system needs root")
     yield disk
     subprocess.run(["umount", "-l", disk], check=True)

@@ -293,24 +293,10 @@ def goes_on_where_an_earlier_run_stopped(make: Make) -> None:
 
 
 LAWS = [
-    obeys_the_protocol,
-    asks_inside_the_space,
-    asking_is_not_telling,
-    knows_the_best,
-    is_its_own_copy,
-    any_number_is_a_value_and_nothing_else_is,
-    failures_never_stall,
-    now_and_then_a_failure,
-    a_second_report_replaces_the_first,
-    adopts_what_it_never_asked_for,
-    refuses_what_lies_outside,
-    begins_at_the_start,
-    the_seed_decides,
-    asks_for_nothing_twice,
-    several_at_a_time,
-    resumed_equals_never_stopped,
-    a_trial_that_was_stopped_never_wins,
-    workers_may_come_and_go,
-    asks_on_while_nothing_is_told,
+    obeys_the_protocol, asks_inside_the_space, asking_is_not_telling, knows_the_best, is_its_own_copy,
+    any_number_is_a_value_and_nothing_else_is, failures_never_stall, now_and_then_a_failure,
+    a_second_report_replaces_the_first, adopts_what_it_never_asked_for, refuses_what_lies_outside, begins_at_the_start,
+    the_seed_decides, asks_for_nothing_twice, several_at_a_time, resumed_equals_never_stopped,
+    a_trial_that_was_stopped_never_wins, workers_may_come_and_go, asks_on_while_nothing_is_told,
     goes_on_where_an_earlier_run_stopped,
-]
+]  # fmt: skip

@@ -121,10 +121,8 @@ def hand_over(argv: list[str]) -> None:
     assert own["--language"] == "PYTHON", argv
     asked = {
         "argv": [word for word in argv if word.partition("=")[0] not in own],
-        "context": own["--serialized-runtime-env-context"],
-        "environ": dict(os.environ),
-        "cwd": os.getcwd(),
-    }
+        "context": own["--serialized-runtime-env-context"], "environ": dict(os.environ), "cwd": os.getcwd(),
+    }  # fmt: skip
     with socket.socket(socket.AF_UNIX) as connection:
         connection.connect(os.environ[SOCKET])
         message = json.dumps(asked).encode()

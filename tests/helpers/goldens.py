@@ -6,6 +6,7 @@ A change that means to alter proposals writes them anew in a commit of its own, 
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping
+from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -13,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import ray
 from ray import tune
+from tuners import tuner_of
 
 from tune_cd import CoordinateDescentSearch, results
 from tune_cd.landscapes.landscape import knowledge
@@ -73,17 +75,13 @@ def _with_cliff(h: Mapping[str, float], share: float) -> Value:
     )
 
 
-WEIGHT = (1e-6, 17.0)
+WEIGHT, SIZES, WIDTH = (1e-6, 17.0), [16, 32, 64, 128, 256, 512], {"width": [32, 64, 128, 256]}
 FORMULAS = {
     "ridge": Formula(Space(Lambda_p=WEIGHT, Lambda_e=WEIGHT), _ridge),
-    "batch size": Formula(
-        Space(Lambda_p=WEIGHT, Lambda_e=WEIGHT, batch_size=[16, 32, 64, 128, 256, 512]), _with_batch_size
-    ),
+    "batch size": Formula(Space(Lambda_p=WEIGHT, Lambda_e=WEIGHT, batch_size=SIZES), _with_batch_size),
     "valley": Formula(Space(lr=(1e-5, 1.0), decay=(1e-4, 10.0)), _valley),
-    "mixed": Formula(
-        Space(lr=(1e-4, 1.0), momentum=Linear(0.0, 0.99), layers=Linear(1, 8, step=1), width=[32, 64, 128, 256]), _mixed
-    ),
-    "cliff": Formula(Space(Lambda_sim=(1e-3, 64.0), Lambda_std=(1e-3, 64.0), Lambda_cov=(1e-3, 64.0)), _with_cliff),
+    "mixed": Formula(Space(lr=(1e-4, 1.0), momentum=Linear(0.0, 0.99), layers=Linear(1, 8, step=1), **WIDTH), _mixed),
+    "cliff": Formula(Space(**dict.fromkeys(("Lambda_sim", "Lambda_std", "Lambda_cov"), (1e-3, 64.0))), _with_cliff),
 }
 
 
@@ -108,13 +106,9 @@ def pauses(name: str, seed: int) -> list[list[float]]:
     """The coordinates of each stretch of training and the share that it ends at, in the order of asking."""
     formula = FORMULAS[name]
     search = CoordinateDescent(
-        formula.space,
-        **knowledge(formula.space),
-        lengths=LENGTHS,
-        budget=PAUSING_BUDGET,
-        seed=seed,
+        formula.space, **knowledge(formula.space), lengths=LENGTHS, budget=PAUSING_BUDGET, seed=seed,
         workers=1 + seed % 2,
-    )
+    )  # fmt: skip
     asked: list[list[float]] = []
     while True:
         h = search.ask()
@@ -143,19 +137,9 @@ def run_study(folder: Path, total: int) -> None:
     search = CoordinateDescentSearch.from_results(
         folder / "results", "own", resume=True, space=STUDIED.space, **arguments
     )
-    tuner = tune.Tuner(
-        _trainable,
-        tune_config=tune.TuneConfig(
-            num_samples=total - search.recalled, search_alg=search, max_concurrent_trials=1, reuse_actors=True
-        ),
-        run_config=tune.RunConfig(
-            name=f"of-{total}",
-            storage_path=str(folder / "tune"),
-            verbose=0,
-            callbacks=[search.callback(folder / "results", "own")],
-        ),
-    )
-    tuner.fit()
+    samples, rows = total - search.recalled, search.callback(folder / "results", "own")
+    how = {"name": f"of-{total}", "metric": "score", "max_concurrent_trials": 1}
+    tuner_of(_trainable, search, {}, folder / "tune", samples, callbacks=[rows], **how).fit()
 
 
 def _trainable(config: dict[str, Any]) -> None:
@@ -193,12 +177,8 @@ def freeze(name: str, values: Mapping[str, Any]) -> None:
 
 def searches() -> Iterator[tuple[str, str, int]]:
     """(formula, method, seed) of each frozen search; the grid has no seed."""
-    return (
-        (name, method, seed)
-        for name in FORMULAS
-        for method in METHODS
-        for seed in SEEDS[: 1 if method == "grid" else None]
-    )
+    for name, method in product(FORMULAS, METHODS):
+        yield from ((name, method, seed) for seed in SEEDS[: 1 if method == "grid" else None])
 
 
 if __name__ == "__main__":
@@ -206,7 +186,5 @@ if __name__ == "__main__":
     with TemporaryDirectory() as made:
         run_study(Path(made), TRIALS)
         freeze("table", {row["trial_id"]: row for row in rows_of(Path(made))})
-    freeze(
-        "proposals", {f"{name}, {method}, {seed}": proposals(name, method, seed) for name, method, seed in searches()}
-    )
+    freeze("proposals", {", ".join(map(str, search)): proposals(*search) for search in searches()})
     freeze("pauses", {f"{name}, {seed}": pauses(name, seed) for name in FORMULAS for seed in PAUSING_SEEDS})

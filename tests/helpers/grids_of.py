@@ -20,18 +20,11 @@ Formula = Callable[[np.ndarray], float | None]
 
 
 def made_tables(
-    formula: Formula,
-    *,
-    ticks: Sequence[float] = TICKS,
-    batch_sizes: Sequence[int] = (64,),
-    seeds: Sequence[int] = (0, 1),
-    noise: float = 0.01,
-    dataset: str = "glyphs",
-    task: str = "dml",
-    loss: str = "margin",
-    terms: Callable[[np.ndarray], tuple[float, float]] = lambda x: (1.0, 1.0),
-) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Trials and curves. noise: what the seeds differ by from their mean, in turn up and down, so that it is known."""
+    formula: Formula, *, ticks=TICKS, batch_sizes=(64,), seeds=(0, 1), noise=0.01, dataset="glyphs", task="dml",
+    loss="margin", terms=lambda x: (1.0, 1.0),
+) -> tuple[pd.DataFrame, pd.DataFrame]:  # fmt: skip
+    """Trials and curves. noise: what the seeds differ by from their mean, in turn up and down, so that it is known.
+    terms: x -> both sub-losses."""
     summed = find_loss(loss)
     setup = asdict(replace(find_setup("glyphs", "small", loss=loss), evaluations=LOOKS))
     if not summed.pairwise:

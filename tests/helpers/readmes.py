@@ -11,11 +11,9 @@ READMES = [ROOT / "README.md", *sorted(file for room in ROOMS for file in (ROOT 
 
 PARSED_ONLY = {
     "tune_cd.run": "trainings of minutes to days; the first command is run in another test",
-    "trainables.train": "trainings of minutes",
-    "tune_cd.replay": "thousands of searches, minutes to an hour",
-    "tune_cd.submit": "a cluster",
-    "tune_cd.cluster": "a cluster, and files with a user's own names in them",
-}
+    "trainables.train": "trainings of minutes", "tune_cd.replay": "thousands of searches, minutes to an hour",
+    "tune_cd.submit": "a cluster", "tune_cd.cluster": "a cluster, and files with a user's own names in them",
+}  # fmt: skip
 """Commands that are parsed and not run. So are those that name an object store or a placeholder."""
 
 

@@ -19,3 +19,19 @@ def pausing(space: Space, **arguments: Any) -> CoordinateDescent:
 def curves(search: CoordinateDescent) -> list[tuple[dict, dict[float, float]]]:
     """(h, values by share; -inf: it failed there) of every configuration."""
     return [(dict(one.h), dict(one.curve)) for one in search.trainings]
+
+
+def walk(search: CoordinateDescent, value, most: int = 10_000) -> list[tuple[dict, float]]:
+    """Ask and tell in turn, each at its end, value(h, share); what was asked, and until which share."""
+    asked: list[tuple[dict, float]] = []
+    while len(asked) < most and (h := search.ask()) is not None:
+        asked.append((h, search.until(h)))
+        search.tell(h, value(*asked[-1]), asked[-1][1])
+    return asked
+
+
+def filled(search: CoordinateDescent) -> list[dict]:
+    """What is live once every worker has been asked for."""
+    while search.ask() is not None:
+        pass
+    return search.live

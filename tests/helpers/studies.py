@@ -2,7 +2,7 @@
 `search.callback`, `write_trial` and `tune_cd.replay` leave. Nothing is trained. No test in here."""
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
 from itertools import product
@@ -13,7 +13,6 @@ import pandas as pd
 import pyarrow as pa
 from rows import minimal
 
-from trainables.training.setup import Setup
 from trainables.training.setups import SETUPS
 from tune_cd import CoordinateDescent, Space, balance, results
 from tune_cd.landscapes import replay
@@ -40,16 +39,7 @@ BOX = (1e-6, 10.0)  # of their weights
 
 
 def row(
-    index: int = 0,
-    status: str = "completed",
-    val: float | None = 0.5,
-    *,
-    study: str = "s",
-    search: str = "grid",
-    params: Mapping | None = None,
-    times: tuple[float, float] | None = None,
-    config: Mapping | None = None,
-    **fields,
+    index=0, status="completed", val=0.5, *, study="s", search="grid", params=None, times=None, config=None, **fields
 ) -> dict:
     """A row of TRIALS. params: what was searched, also put into the balance's columns; times: seconds since BEGIN.
 
@@ -117,15 +107,7 @@ def lost(count: int = 3) -> pd.DataFrame:
 
 
 def search_study(
-    scores: Sequence[float | None],
-    search: str = "cd",
-    seed: int = 0,
-    *,
-    test: Sequence[float | None] | None = None,
-    seconds: float = 10.0,
-    workers: int = 1,
-    gpus: float | None = 1.0,
-    **fields,
+    scores, search="cd", seed=0, *, test=None, seconds=10.0, workers=1, gpus=1.0, **fields
 ) -> pd.DataFrame:
     """A search's trials, each `seconds` long, on so many workers; None: failed. test: reported scores, by default 1 -
     score."""
@@ -141,13 +123,7 @@ def search_study(
     return table(rows)
 
 
-def measured(
-    score: Callable[[np.ndarray], float],
-    places: Sequence[Sequence[float]],
-    names: Sequence[str],
-    seeds: Sequence[int] = (0,),
-    **fields,
-) -> pd.DataFrame:
+def measured(score, places, names: Sequence[str], seeds=(0,), **fields) -> pd.DataFrame:
     """A setting per place x [n, d] in octaves and per seed, whose val_score and test_score are score(x)."""
     rows = []
     for index, place in enumerate(np.asarray(places, dtype=float)):
@@ -161,9 +137,7 @@ def lattice(*axes: Sequence[float]) -> np.ndarray:
     return np.array(list(product(*axes)), dtype=float)
 
 
-def full_grid(
-    steps: int = 25, batch_sizes: Sequence[int] = BATCH_SIZES, seeds: Sequence[int] = (0,), seed: int = 0, **fields
-) -> pd.DataFrame:
+def full_grid(steps=25, batch_sizes: Sequence[int] = BATCH_SIZES, seeds=(0,), seed=0, **fields) -> pd.DataFrame:
     """A study like `fig:hp_omniglot`'s: steps x steps x batch sizes on octaves from -18, a noisy ridge; 3 % diverged, 1
     % failed, 2 % not run; validation and test noise differ, the test score is NaN now and then."""
     rng, rows = np.random.default_rng(seed), []
@@ -184,17 +158,7 @@ def full_grid(
 # Studies of `tune_cd.run` -------------------------------------------------------------------------------------
 
 
-def trained(
-    index: int,
-    h: Mapping[str, float],
-    score: float | None,
-    search: str = "cd",
-    *,
-    setup: Setup = GLYPHS,
-    seed: int = 0,
-    began: float = 0.0,
-    **fields,
-) -> dict:
+def trained(index, h: Mapping[str, float], score, search="cd", *, setup=GLYPHS, seed=0, began=0.0, **fields) -> dict:
     """A row as a trial of `tune_cd.run` writes it; score None: lost with its node before it began, as the driver writes
     it."""
     params, size = {name: float(value) for name, value in h.items()}, int(h.get("batch_size", 64))
@@ -236,9 +200,7 @@ def searched(number: int, search: str = "cd", *, batch: bool = False, after: flo
     ]  # fmt: skip
 
 
-def line(
-    average: str, number: int = 5, *, first: int = 0, search: str | None = None, after: float = 400.0, **fields
-) -> list[dict]:
+def line(average: str, number=5, *, first=0, search=None, after=400.0, **fields) -> list[dict]:
     """So many trials of the learning rate alone, as the baselines'."""
     positive, entropy = balance.average_weights(average, 64)
     rows = []

@@ -73,9 +73,10 @@ def configuration(*values):
     return dict(zip(("Lambda_p", "Lambda_e", "batch_size", "seed"), values))
 
 
-def trained(pack, configurations):
-    """{index: outcome} of a whole list."""
-    pack.begin(configurations)
+def trained(pack, configurations=None):
+    """{index: outcome} of a whole list, or of what has begun."""
+    if configurations is not None:
+        pack.begin(configurations)
     outcomes = {}
     while not pack.done:
         pack.advance()

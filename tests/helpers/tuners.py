@@ -15,8 +15,6 @@ def tuner_of(
         config["scheduler"] = search.scheduler()
     usual = {"metric": "acc", "mode": "max", "num_samples": samples, "search_alg": search, "reuse_actors": True}
     return tune.Tuner(
-        trainable,
-        param_space=space,
-        tune_config=tune.TuneConfig(**usual | config),
+        trainable, param_space=space, tune_config=tune.TuneConfig(**usual | config),
         run_config=tune.RunConfig(name=name, storage_path=str(folder), verbose=0, callbacks=list(callbacks)),
-    )
+    )  # fmt: skip

@@ -9,6 +9,7 @@ import torch
 from s3 import free_port
 from torch.nn.functional import mse_loss
 from torch.utils.data import TensorDataset
+from tuners import tuner_of
 
 from tune_cd import LENGTHS, CoordinateDescentSearch, results
 
@@ -85,17 +86,9 @@ def test_trainings_over_several_processes_pause_and_go_on_where_they_were(cluste
 
     search = CoordinateDescentSearch(lengths=LENGTHS, full_length=("epoch", EPOCHS), budget=BUDGET)
     rows = search.callback(tmp_path / "results", "several")
-    tuner = tune.Tuner(
-        trainable,
-        param_space={"lr": tune.loguniform(1e-4, 0.1), "decay": tune.loguniform(1e-5, 1.0)},
-        tune_config=tune.TuneConfig(
-            metric="score", mode="max", num_samples=-1, search_alg=search, scheduler=search.scheduler(),
-            max_concurrent_trials=1,
-        ),
-        run_config=tune.RunConfig(storage_path=str(tmp_path / "tune"), callbacks=[rows]),
-    )  # fmt: skip
-    found = tuner.fit()
-
+    space = {"lr": tune.loguniform(1e-4, 0.1), "decay": tune.loguniform(1e-5, 1.0)}
+    how = {"metric": "score", "max_concurrent_trials": 1, "reuse_actors": False, "callbacks": [rows]}
+    found = tuner_of(trainable, search, space, tmp_path / "tune", **how).fit()
     assert not found.errors
     best = found.get_best_result()
     assert best.metrics["epoch"] == EPOCHS and best.metrics["begun"] > 0, "it went on from where it was"

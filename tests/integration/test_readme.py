@@ -216,12 +216,10 @@ def _check_pytest(words: tuple[str, ...]) -> None:
 @pytest.mark.parametrize(
     "program, argv",
     [
-        ("tune_cd.report", ["results", "--figure-size", "3"]),
-        ("tune_cd.results", ["lists", "results"]),
-        ("tune_cd.submit", ["start", "--study", "mine", "--lr", "1"]),
-        ("trainables.train", ["--Lambda_q", "1"]),
+        ("tune_cd.report", ["results", "--figure-size", "3"]), ("tune_cd.results", ["lists", "results"]),
+        ("tune_cd.submit", ["start", "--study", "mine", "--lr", "1"]), ("trainables.train", ["--Lambda_q", "1"]),
     ],
-)
+)  # fmt: skip
 def test_a_command_that_is_wrong_is_not_understood(program, argv, monkeypatch, capsys):
     with pytest.raises(SystemExit):
         understand(program, argv, monkeypatch)

@@ -22,6 +22,7 @@ import pytest
 import torch
 from benchmark_files import write_truth
 from datafiles import encoded, load_omniglot, omniglot_files, write_zip
+from pickled import Calls
 from rows import evaluation, full
 from webserver import Page, serve
 
@@ -60,16 +61,6 @@ def memory_below(limit: int):
     finally:
         tracemalloc.stop()
     assert peak < limit, f"{peak / MB:.0f} MB"
-
-
-class Harm:
-    """Unpickling it makes a folder."""
-
-    def __init__(self, folder: Path):
-        self.folder = folder
-
-    def __reduce__(self):
-        return os.mkdir, (str(self.folder),)
 
 
 # --- no loader of code
@@ -245,7 +236,7 @@ def test_a_pickle_in_the_cache_is_made_again_and_not_run(tmp_path, content, capl
     archive = write_zip(tmp_path / "omniglot.zip", omniglot_files())
     expected = load_omniglot(archive).train.images.copy()
     (labels,) = cache.cache_root().rglob("train_labels.npy")
-    harm = Harm(tmp_path / "harmed")
+    harm = Calls(os.mkdir, str(tmp_path / "harmed"))
     if content == "objects":
         np.save(labels, np.array([harm], dtype=object), allow_pickle=True)
     else:
@@ -365,17 +356,18 @@ def test_no_name_leads_out_of_the_results(tmp_path, name):
     (tmp_path / "trials").rename(tmp_path / "results" / "outside")
     before = texts_below(tmp_path)
     folder = tmp_path / "results"
-    for use in (
-        lambda: results.read(folder, name),
-        lambda: results.read_curves(folder, name),
-        lambda: results.compact(folder, name),
-        lambda: results.write_trial(folder, full(study=name)),
-        lambda: results.write_trial(folder, full(trial_id=name)),
-        lambda: results.write_curve(folder, name, "t0", [evaluation()]),
-        lambda: results.write_curve(folder, "outside", name, [evaluation()]),
-        lambda: check_study(parse(["--results", str(folder), "--study", name])),
-        lambda: check_study(parse(["--results", str(folder), "--study", name, "--resume"])),
-    ):
+
+    def study_of(folder, *more):
+        check_study(parse(["--results", str(folder), "--study", name, *more]))
+
+    uses = (
+        (results.read, name), (results.read_curves, name), (results.compact, name),
+        (results.write_trial, full(study=name)), (results.write_trial, full(trial_id=name)),
+        (results.write_curve, name, "t0", [evaluation()]),
+        (results.write_curve, "outside", name, [evaluation()]),
+        (study_of,), (study_of, "--resume"),
+    )  # fmt: skip
+    for use, *arguments in uses:
         with pytest.raises(ValueError, match="is not allowed"):
-            use()
+            use(folder, *arguments)
     assert texts_below(tmp_path) == before

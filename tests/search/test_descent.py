@@ -1,13 +1,15 @@
 """Laws of the coordinate descent, and its figures on ridges like the paper's."""
 
+import itertools
 import math
+from functools import partial
 
 import numpy as np
 import pytest
 from contract import PLANE, advance
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from searches import descent
+from searches import descent, pausing, walk
 
 from tune_cd import Axis, CoordinateDescent, Space
 from tune_cd.search.bracket import GOLDEN
@@ -40,14 +42,9 @@ def test_the_first_sweep_is_start_balance_joint_as_in_the_paper():
 def test_budget_growth_is_a_doubling_where_the_slope_is_low():
     search = descent(PLANE, rule="paper", start={"Lambda_p": 8e-3, "Lambda_e": 2.0}, budgets=3)
     history = run(search, ridge, 40)
-    lines = []
-    for h, _ in history[1:]:
-        name = search.origin(h).direction
-        if lines and lines[-1][0] == name:
-            lines[-1][1] += 1
-        else:
-            lines.append([name, 1])
-    assert lines[:2] == [["balance", 3], ["joint", 3]], "no gain at the optimum: both lines spend their budget"
+    moves = itertools.groupby(search.origin(h).direction for h, _ in history[1:])
+    lines = [(name, len([*asked])) for name, asked in moves]
+    assert lines[:2] == [("balance", 3), ("joint", 3)], "no gain at the optimum: both lines spend their budget"
     assert lines[2][1] == 3, "doubled to 6, of which the first 3 are known"
     assert lines[4][1] == 6, "doubled to 12, of which the first 6 are known"
 
@@ -75,14 +72,20 @@ def test_only_comparisons_matter_within_a_line():
     assert [h for h, _ in plain] == [h for h, _ in bent]
 
 
-@pytest.mark.parametrize("scale, offset", [(1000.0, 0.0), (0.5, 0.1), (50.0, -20.0)])
-def test_the_scale_of_the_metric_does_not_matter(scale, offset):
+@pytest.mark.parametrize("scale, offset", [(0.5, 0.1), (50.0, -20.0), (1e90, 0.0), (1e-90, 0.0)])
+@pytest.mark.parametrize("rule", ["paper", "local", "default", "pausing"])
+def test_the_scale_of_the_metric_does_not_matter(rule, scale, offset):
     """The slope threshold is a share of the range seen, and a model's belief is relative."""
-    start = {"Lambda_p": 8e-3, "Lambda_e": 2.0}
-    for rule in ("paper", "local", "default"):
-        history = run(descent(PLANE, rule=rule, start=start), lambda h: scale * ridge(h) + offset, 20)
-        plain = run(descent(PLANE, rule=rule, start=start), ridge, 20)
-        assert np.allclose([PLANE.to_coordinates(h) for h, _ in history], [PLANE.to_coordinates(h) for h, _ in plain])
+    make, start = (partial(pausing, budget=5) if rule == "pausing" else partial(descent, rule=rule)), {"Lambda_p": 0.5}
+    courses = []
+    for by, more in ((1.0, 0.0), (scale, offset)):
+        search = make(PLANE, start=start | {"Lambda_e": 0.01})
+        asked = walk(search, lambda h, share, by=by, more=more: by * (ridge(h) - 0.5 + math.log2(share) / 9) + more, 40)
+        courses.append([PLANE.to_coordinates(h) for h, _ in asked])
+    assert len(courses[0]) == len(courses[1]) and np.allclose(*courses, atol=1e-3)
+    if rule == "pausing":
+        mean, deviation = search.believed(next(one.h for one in search.trainings if one.share < 1))
+        assert 0 < abs(mean - offset) / scale < 2 and 0 < deviation / scale < 2
 
 
 @pytest.mark.parametrize("rule, trials, least", [("default", 20, 0.8), ("local", 40, 0.6)])

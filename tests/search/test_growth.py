@@ -15,7 +15,6 @@ GROWING = Space(**{name: Axis(name, LOW, HIGH, growth=GROWTH) for name in ("Lamb
 FIXED = GROWING.fixed
 HALF = Space(Lambda_p=GROWING.axes[0], Lambda_e=(LOW, HIGH))
 START = {"Lambda_p": 0.1, "Lambda_e": 0.1}
-SEARCHES = (descent, partial(pausing, lengths=(0.5, 1.0), budget=40))
 
 
 def peak(at):
@@ -23,15 +22,11 @@ def peak(at):
     return lambda h: float(np.exp(-sum((log2(h[name]) - x) ** 2 for name, x in zip(("Lambda_p", "Lambda_e"), at)) / 40))
 
 
-def walked(search, score, trials=30):
-    return advance(search, trials, score)
-
-
-@pytest.mark.parametrize("make", SEARCHES)
+@pytest.mark.parametrize("make", [descent, partial(pausing, lengths=(0.5, 1.0), budget=40)])
 @pytest.mark.parametrize("at", [(0, 7), (-13, -2), (6.5, 6.5)])
 def test_a_best_outside_is_reached_by_ranges_that_grow(make, at):
     search = make(GROWING, start=START)
-    walked(search, peak(at))
+    advance(search, 30, peak(at))
     assert search.best[1] > 0.98
     for name, x in zip(GROWING.names, at):
         reached = [log2(h[name]) for h in (h for h, _ in search.history)]
@@ -42,30 +37,20 @@ def test_a_best_outside_is_reached_by_ranges_that_grow(make, at):
 def test_ends_that_are_no_powers_of_two_are_reached():
     """The end of a grown range, times 2^4, may be off by a rounding."""
     search = CoordinateDescent(Space(a=Axis("a", 1e-3, 1.0, growth=8.0), b=Axis("b", 1e-2, 1.0, growth=4.0)), seed=1)
-    asked = walked(search, lambda h: -((log2(h["a"]) - 5) ** 2) - (log2(h["b"]) + 12) ** 2)
+    asked = advance(search, 30, lambda h: -((log2(h["a"]) - 5) ** 2) - (log2(h["b"]) + 12) ** 2)
     assert min(h["b"] for h in asked) == pytest.approx(1e-2 / 2**4)
 
 
 @pytest.mark.parametrize("space, ends", [(FIXED, (4, 4)), (HALF, (10, 4)), (GROWING, (10, 10))])
 def test_no_range_grows_beyond_its_limit(space, ends):
-    asked = walked(descent(space, start=START), lambda h: log2(h["Lambda_p"]) + log2(h["Lambda_e"]))
+    asked = advance(descent(space, start=START), 30, lambda h: log2(h["Lambda_p"]) + log2(h["Lambda_e"]))
     most = [max(log2(h[name]) for h in asked) for name in space.names]
     assert most == pytest.approx(ends, abs=0.5)
 
 
-@pytest.mark.parametrize("make", SEARCHES)
-def test_resumed_equals_never_stopped(make):
-    whole = walked(make(GROWING, start=START), peak((0, 7)), 20)
-    for stop in (5, 11, 16):
-        search = make(GROWING, start=START)
-        walked(search, peak((0, 7)), stop)
-        again = type(search).from_state(search.state())
-        assert whole[:stop] + walked(again, peak((0, 7)), 20 - stop) == whole
-
-
 def test_a_start_outside_is_searched_around():
     search = descent(GROWING, start={"Lambda_p": 1.0, "Lambda_e": 200.0})
-    walked(search, peak((0, 7.6)), 12)
+    advance(search, 12, peak((0, 7.6)))
     assert search.best[1] > 0.98
     with pytest.raises(ValueError, match=r"Lambda_e = 200.0 is outside \[0.0009765625, 16.0\]"):
         descent(FIXED, start={"Lambda_p": 1.0, "Lambda_e": 200.0})
@@ -75,7 +60,7 @@ def test_a_start_outside_is_searched_around():
 def test_a_line_is_bracketed_by_neighbours_alone(space, best, bracketed):
     """The end of a range that does not grow is no neighbour: such a line ends, and says that it is not bracketed."""
     line = CoordinateDescent(space, rule="line", directions=[[1.0, 1.0]], start=START, budget=20)
-    walked(line, peak((7, 7)))
+    advance(line, 30, peak((7, 7)))
     assert line.finished and line.bracketed == bracketed
     assert log2(line.best[0]["Lambda_p"]) == pytest.approx(best, abs=0.4)
 
@@ -85,7 +70,7 @@ def test_a_line_with_its_best_inside_stays_inside(at):
     """Its points are rounded, so that one at the end lies a billionth of an octave outside."""
     joint, lengths = [[1.0, 1.0]], (0.125, 1.0)
     line = CoordinateDescent(GROWING, rule="line", directions=joint, start=START, lengths=lengths, budget=20)
-    values = [log2(h["Lambda_p"]) for h in walked(line, peak((at, at)), 60)]
+    values = [log2(h["Lambda_p"]) for h in advance(line, 60, peak((at, at)))]
     assert line.bracketed and min(values) > -10 - 1e-6 and max(values) < 4 + 1e-6
 
 

@@ -30,9 +30,11 @@ def run(search, trials, value=lambda h: RIDGE.measure(h, 0).value):
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_every_proposal_lies_on_a_line_through_the_best_point_so_far(seed):
-    search = descent(PLANE, seed=seed)
-    for _ in range(ENOUGH):
+def test_every_proposal_lies_on_a_line_through_the_best_point_so_far_and_apart_from_all_others(seed):
+    """Also where the best was told from elsewhere."""
+    search, stranger = descent(PLANE, seed=seed), {"Lambda_p": 0.01, "Lambda_e": 1.0}
+    asked = [PLANE.to_coordinates(stranger)]
+    for n in range(ENOUGH - 1):
         best, h = search.best, search.ask()
         origin = search.origin(h)
         if best is None:
@@ -40,23 +42,12 @@ def test_every_proposal_lies_on_a_line_through_the_best_point_so_far(seed):
         else:
             expected = PLANE.to_coordinates(best[0]) + origin.line_position * np.array(LINES[origin.direction])
             assert PLANE.to_coordinates(h) == pytest.approx(expected, abs=1e-6)
+        asked.append(PLANE.to_coordinates(h))
         search.tell(h, RIDGE.measure(h, 0).value)
-
-
-def test_nothing_is_asked_twice_nor_close_to_what_was():
-    x = np.array([PLANE.to_coordinates(h) for h, _ in run(descent(PLANE, seed=1), ENOUGH)])
-    apart = np.abs(x[:, None] - x[None]).max(-1) + 99 * np.eye(ENOUGH)
-    assert apart.min() >= APART - 1e-9
-
-
-def test_what_was_told_unasked_is_learnt_from():
-    """The best of all, told from elsewhere: the next line runs through it."""
-    search = descent(PLANE, seed=0)
-    run(search, 3)
-    search.tell({"Lambda_p": 0.01, "Lambda_e": 1.0}, 0.99)
-    origin = search.origin(search.ask())
-    moved = PLANE.to_coordinates(origin.h) - np.log2([0.01, 1.0])
-    assert moved == pytest.approx(origin.line_position * np.array(LINES[origin.direction]), abs=1e-6)
+        if n == 2:
+            search.tell(stranger, 0.7)
+    x = np.array(asked)
+    assert (np.abs(x[:, None] - x).max(-1) + 99 * np.eye(len(x))).min() >= APART - 1e-9
 
 
 def test_a_choice_of_many_numbers_costs_no_more_than_its_points():
@@ -96,6 +87,13 @@ def test_a_step_is_told_the_nearest_of_many_values_and_some_from_everywhere():
 
 
 NEEDLE = Ridge(centre=(-7.0, 1.0), peak=0.8, s_balance=0.7, s_joint=7.0)
+TOP = {"Lambda_p": 2.0**-7, "Lambda_e": 2.0}
+
+
+def needle(h, rise):
+    """A ridge narrower than believed, on a floor that rises away from it."""
+    x = PLANE.to_coordinates(h)
+    return float(NEEDLE(x)) + rise * (x[0] + 20) / 24
 
 
 def to_the_end(search, value, most=150):
@@ -105,15 +103,10 @@ def to_the_end(search, value, most=150):
 
 @pytest.mark.parametrize("seed", range(4))
 def test_a_ridge_narrower_than_believed_is_climbed_to_its_top(seed):
-    """On a floor that rises away from it, with every other length scale longer than the ridge is wide."""
-
-    def value(h):
-        x = PLANE.to_coordinates(h)
-        return float(NEEDLE(x)) + 0.1 * (x[0] + 20) / 24
-
+    """With every other length scale longer than the ridge is wide."""
     search = descent(PLANE, seed=seed, start={"Lambda_p": 0.02, "Lambda_e": 5.0})
-    to_the_end(search, value, 45)
-    assert search.best[1] > 0.98 * value({"Lambda_p": 2.0**-7, "Lambda_e": 2.0})
+    to_the_end(search, lambda h: needle(h, 0.1), 45)
+    assert search.best[1] > 0.98 * needle(TOP, 0.1)
 
 
 def test_many_short_trainings_do_not_use_up_the_margin_of_a_blind_start():
@@ -139,17 +132,6 @@ def test_a_given_start_is_searched_around_first():
         moved = [PLANE.to_coordinates(one.h) - PLANE.to_coordinates(start) for one in trainings[1:]]
         away[blind] = np.abs(moved).max(1).mean()
     assert away[False] < away[True] - 2  # octaves
-
-
-def test_told_points_are_given_starts_too():
-    """Of several the best one counts, whether told beforehand or asked."""
-    told = descent(PLANE, seed=3)
-    for h, value in (({"Lambda_p": 1.0, "Lambda_e": 1.0}, 0.2), ({"Lambda_p": 0.01, "Lambda_e": 0.5}, 0.4)):
-        told.tell(h, value)
-    asked = descent(PLANE, seed=4, start=[h for h, _ in told.history])
-    values = {PLANE.key(h): value for h, value in told.history}
-    run(asked, 2, lambda h: values[PLANE.key(h)])
-    assert told.ask() == asked.ask()
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -180,15 +162,10 @@ def test_a_plateau_ends_and_its_ordinals_are_all_tried():
 
 def test_on_the_floor_beside_a_needle_it_does_not_finish():
     """A model of the rising floor alone is soon sure that nothing better is left."""
-
-    def value(h):
-        x = PLANE.to_coordinates(h)
-        return float(NEEDLE(x)) + 0.15 * (x[0] + 20) / 24
-
     for seed in range(3):
         search = descent(PLANE, seed=seed)
-        assert to_the_end(search, value, 100) >= 30
-        assert search.best[1] > 0.9 * value({"Lambda_p": 2.0**-7, "Lambda_e": 2.0})
+        assert to_the_end(search, lambda h: needle(h, 0.15), 100) >= 30
+        assert search.best[1] > 0.9 * needle(TOP, 0.15)
 
 
 @pytest.mark.slow
@@ -227,9 +204,7 @@ def test_a_single_value_among_failures_is_searched_around(works):
     """Within four octaves of the start everything is worth the same; all else fails."""
     space = Space(lr=(1e-5, 1.0), wd=(1e-6, 1e-1), mom=(1e-3, 1.0))
     search = CoordinateDescent(space, start=dict.fromkeys(space.names, 1e-2))
-    for _ in range(16):
-        h = search.ask()
-        search.tell(h, works if max(abs(math.log2(value / 1e-2)) for value in h.values()) < 4 else None)
+    advance(search, 16, lambda h: works if max(abs(math.log2(x / 1e-2)) for x in h.values()) < 4 else None)
     assert sum(value is not None for _, value in search.history) >= 6
 
 

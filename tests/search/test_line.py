@@ -1,17 +1,18 @@
 """The search of one line until its best is bracketed, as the baselines of a study are."""
 
 from math import log2
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from contract import FINITE, MIXED, PLANE
 from lengths import spend
+from searches import filled, walk
 
 from tune_cd import LENGTHS, CoordinateDescent, balance
 from tune_cd.balance import RATE_RESOLUTION as RESOLUTION
 from tune_cd.landscapes.find import find
 from tune_cd.search.space import Space
-from tune_cd.search.training import Training, curve_of
 
 JOINT = [1.0, 1.0]
 START = {"Lambda_p": 0.1, "Lambda_e": 0.1}
@@ -33,12 +34,7 @@ def peak_at(octaves):
 
 def advance(search, value, most=50):
     """Ask and tell in turn, each with half of what it will be at half its length; what was asked for."""
-    asked = []
-    while len(asked) < most and (h := search.ask()) is not None:
-        asked.append((h, search.until(h)))
-        told = value(h)
-        search.tell(h, told if told is None else told - 1 + asked[-1][1], asked[-1][1])
-    return asked
+    return walk(search, lambda h, share: None if (told := value(h)) is None else told - 1 + share, most)
 
 
 @pytest.mark.parametrize("octaves", np.linspace(-16, 7, 9))
@@ -64,16 +60,10 @@ def test_without_a_budget_it_ends_by_itself_with_the_best_bracketed_on_a_plateau
 def test_with_several_workers_too_it_ends_with_the_best_bracketed(workers, budget):
     """What runs as the best is bracketed ends first."""
     ended, value = search(budget=budget, workers=workers, lengths=LENGTHS), peak_at(-7.3)
-    live, most = [], 0
-    for _ in range(300):
-        h = ended.ask()
-        live += [h] if h is not None else []
+    most = 0
+    while live := filled(ended):
         most = max(most, len(live))
-        if h is None or len(live) == workers:
-            if not live:
-                break
-            first = live.pop(0)
-            ended.tell(first, value(first) - 1 + ended.until(first))
+        ended.tell(live[0], value(live[0]) - 1 + ended.until(live[0]))
     assert ended.finished and ended.bracketed and most == workers
     assert value(ended.best[0]) == pytest.approx(0.0, abs=RESOLUTION**2)
 
@@ -152,20 +142,6 @@ def test_while_all_fail_it_stays_on_its_line():
             ours.tell(h, None, share=0.01)
 
 
-def test_resumed_equals_never_stopped():
-    lengths = (0.25, 1.0)
-    whole = advance(search(lengths=lengths), peak_at(5.1))
-    for stop in range(1, len(whole), 3):
-        begun = search(lengths=lengths)
-        first = advance(begun, peak_at(5.1), stop)
-        reached = {}
-        for h, share in first:
-            reached.setdefault(h["Lambda_p"], (h, {}))[1][share] = peak_at(5.1)(h) - 1 + share
-        again = search(lengths=lengths)
-        again.recall(Training(h, curve_of(curve)) for h, curve in reached.values())
-        assert first + advance(again, peak_at(5.1)) == whole
-
-
 def test_proposals_say_where_they_lie_on_the_line():
     ours = search()
     asked = [h for h, _ in advance(ours, peak_at(5.1))]
@@ -197,32 +173,19 @@ def test_impossible_lines_are_refused(start, space, direction, said):
         search(start, space, direction)
 
 
-class Diagonal:
-    """What a recipe with this average reaches on a landscape with learning curves."""
-
-    def __init__(self, name, average):
-        self._curves = find(name)
-        ends, (positive, entropy) = self._curves.space.axes[0].domain, balance.average_weights(average, 64)
-        self.name, self.looks, self.space = name, self._curves.looks, Space(Lambda_p=ends, Lambda_e=ends)
-        self.start = {"Lambda_p": 0.1 * positive, "Lambda_e": 0.1 * entropy}
-        self.curve = self._curves.curve
-
-    @property
-    def best(self):
-        x = self.space.to_coordinates(self.start)
-        steps = np.linspace(*self.space.chord(x, np.array(JOINT)), 200)
-        return max(self.curve(self.space.along(self.start, JOINT, step))[-1] for step in steps)
-
-
 @pytest.mark.parametrize(
     "name, average", [("glyphs-margin", "separate"), ("glyphs-margin", "global"), ("omniglot-242-margin", "global")]
 )
 def test_on_measured_curves_it_finds_what_the_diagonal_has(name, average):
     """Within 3 % of its best, with the noise between seeds, for at most as much as the search of the plane."""
-    diagonal = Diagonal(name, average)
-    found = []
+    curves = find(name)
+    space = Space(**dict.fromkeys(START, curves.space.axes[0].domain))
+    start = dict(zip(START, (0.1 * share for share in balance.average_weights(average, 64))))
+    diagonal, found = SimpleNamespace(space=space, looks=curves.looks, curve=curves.curve), []
     for seed in range(10):
-        ended = search(diagonal.start, diagonal.space, lengths=LENGTHS, budget=10, prior="balance")
+        ended = search(start, space, lengths=LENGTHS, budget=10, prior="balance")
         found.append(spend(ended, diagonal, seed=seed, budget=30)[-1])
         assert ended.spent < 11
-    assert np.mean(found) > 0.97 * diagonal.best
+    steps = np.linspace(*space.chord(space.to_coordinates(start), np.array(JOINT)), 200)
+    best = max(curves.curve(space.along(start, JOINT, step))[-1] for step in steps)
+    assert np.mean(found) > 0.97 * best

@@ -6,7 +6,7 @@ from math import ceil
 import numpy as np
 import pytest
 from contract import MIXED, PLANE, advance, score
-from searches import descent
+from searches import descent, filled
 
 from tune_cd import Space
 from tune_cd.landscapes.formulas import LANDSCAPES, PRINTED
@@ -19,21 +19,6 @@ def paper(space, workers=1, rule="paper", **arguments):
     return descent(space, rule=rule, workers=workers, **arguments)
 
 
-def in_parallel(search, trials, order, value=score):
-    """Keep all workers busy; which live trial ends next is drawn by `order`. What was asked."""
-    asked = []
-    while len(asked) < trials or search.live:
-        while len(asked) < trials and (h := search.ask()) is not None:
-            asked.append(h)
-        h = order.choice(search.live)
-        search.tell(h, value(h))
-    return asked
-
-
-def sequential(space, seed, trials, value=score, rule="paper"):
-    return advance(paper(space, seed=seed, rule=rule), trials, value)
-
-
 @pytest.mark.parametrize("space", [PLANE, MIXED])
 @pytest.mark.parametrize("workers", [2, 4, 16])
 @pytest.mark.parametrize("seed", range(3))
@@ -44,9 +29,11 @@ def test_the_trajectory_is_the_sequential_one_in_whatever_order_trials_end(space
     def value(h):
         return None if hash(space.key(h)) % 5 == 0 else score(h)
 
-    alone = [space.key(h) for h in sequential(space, seed, trials, value, rule)]
-    search = paper(space, workers, seed=seed, rule=rule)
-    in_parallel(search, 12 * workers, random.Random(seed), value)
+    alone = [space.key(h) for h in advance(paper(space, seed=seed, rule=rule), trials, value)]
+    search, ends = paper(space, workers, seed=seed, rule=rule), random.Random(seed)
+    while len(search.history) < 12 * workers:
+        h = ends.choice(filled(search))
+        search.tell(h, value(h))
     values = {space.key(h): v for h, v in search.history}
     again = paper(space, seed=seed, rule=rule)  # one worker, told what the others found
     walked = []
@@ -59,7 +46,7 @@ def test_the_trajectory_is_the_sequential_one_in_whatever_order_trials_end(space
 
 def test_three_workers_ask_for_the_next_point_and_for_both_that_may_follow():
     """One level of the tree a round: after the start is known, three trials are worth two of one worker's."""
-    search, one = paper(PLANE, 3, seed=5), sequential(PLANE, 5, 20)
+    search, one = paper(PLANE, 3, seed=5), advance(paper(PLANE, seed=5), 20)
     start = search.ask()
     search.workers = 4
     batch = [search.ask() for _ in range(3)]

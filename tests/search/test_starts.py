@@ -2,6 +2,8 @@
 
 from math import log2
 
+from searches import walk
+
 from tune_cd import LENGTHS, CoordinateDescent, Space, balance
 from tune_cd.search.prior import AROUND
 
@@ -19,19 +21,10 @@ def made(start, budget=6.0):
     return CoordinateDescent(SPACE, start=start, lengths=LENGTHS, budget=budget, **balance.of(SPACE))
 
 
-def steps(search):
-    """(h, until) of every step, told at its end."""
-    while (h := search.ask()) is not None:
-        until = search.until(h)
-        yield h, until
-        search.tell(h, score(h, until), share=until)
-
-
 def test_starts_are_tried_short_and_the_best_of_them_is_trained_to_its_end_first():
-    first = [next(asked) for asked in [steps(made([FAR, NEAR]))] for _ in range(3)]
+    first = walk(made([FAR, NEAR]), score, 3)
     assert first == [(FAR, LENGTHS[0]), (NEAR, LENGTHS[0]), (NEAR, 1.0)]
-    blind = made(None)
-    assert [until for _, (_, until) in zip(range(3), steps(blind))] == [LENGTHS[0]] * 3, "nobody chose its start"
+    assert [until for _, until in walk(made(None), score, 3)] == [LENGTHS[0]] * 3, "nobody chose its start"
 
 
 def test_with_several_workers_no_other_setting_is_trained_to_its_end_before_the_starts_are_compared():
@@ -48,5 +41,5 @@ def test_with_several_workers_no_other_setting_is_trained_to_its_end_before_the_
 
 def test_the_search_finds_the_top_beside_a_start():
     search = made(NEAR)
-    list(steps(search))
+    walk(search, score)
     assert search.best[1] > 0.99 * 0.7

@@ -216,7 +216,7 @@ def _open_zip(path: Path) -> zipfile.ZipFile:
     except zipfile.BadZipFile as error:
         if tarfile.is_tarfile(path):
             raise ValueError(f"{path} is a tar archive; unpack it (tar -xf), and name the folder") from error
-        raise ValueError(f"{path} is not a complete zip archive; download it again") from error
+        raise ValueError(f"{path} is not a complete zip archive; name a folder, or download it again") from error
 
 
 def _read_file(path: Path) -> bytes:

@@ -51,10 +51,10 @@ def _tried(name: str, function: Callable[[Tensor, Tensor], Any], normalised: boo
             raise ValueError(f"loss {name!r}: it returned {kind_of(terms)}, allowed is a dict of terms, not empty")
         for term, value in terms.items():
             scalar = isinstance(value, Tensor) and value.shape == () and value.is_floating_point() and value.isfinite()
-            if not isinstance(term, str) or not term.isidentifier() or not scalar:
+            if not isinstance(term, str) or not term.isidentifier() or not scalar or not value.requires_grad:
                 raise ValueError(
                     f"loss {name!r}: a term is {term!r}: {kind_of(value)}; allowed is an identifier, as in "
-                    "Lambda_<term>, and a floating point tensor [], finite on random z"
+                    "Lambda_<term>, and a floating point tensor [] with a gradient, finite on random z"
                 )
         with blamed(f"loss {name!r}: the gradient of {list(terms)} with respect to z"):
             [gradient] = torch.autograd.grad(sum(terms.values()), z)

@@ -95,8 +95,14 @@ class Earlier:
             warnings.warn(f"{', '.join(differ)}: {said}", stacklevel=2)
 
     def tell(self, search: CoordinateDescent, full_length: tuple[str, float] | None) -> None:
-        """Tell a search what the rows say. Those outside its space are left out with a warning, or refused with
-        ValueError if they are its own."""
+        """Tell a search what the rows say. Those outside its space are left out with a warning, those that searched
+        more parameters count with one; both are refused with ValueError if they are its own."""
+        more = [names for row in self.rows.to_dict("records") if (names := {*searched_in(row)} - {*search.space.names})]
+        said = f"{len(more)} trials also searched {', '.join(sorted(set().union(*more)))}, which this space lacks"
+        if more and self.resumes:
+            raise ValueError(said)
+        if more:
+            warnings.warn(said, stacklevel=2)
         if self.resumes:
             recall(search, self.rows, full_length)
             return

@@ -110,7 +110,8 @@ class CoordinateDescentSearch(Searcher):
         """A search that knows the trials of a results folder, or of one study in it, before its first suggestion.
 
         These trials cost no new ones; the other arguments are the constructor's. Use it to continue a finished search,
-        or to warm-start one over the same parameters. Trials outside the space are left out with a warning.
+        or to warm-start one over the same parameters. Trials outside the space are left out with a warning; those that
+        searched more parameters count, with a warning.
 
         resume: continue the same search, with the same arguments, from the rows of its own study. Trials that were
         running when it stopped are suggested first, whatever they had reported, then what would have come next. Trials
@@ -119,8 +120,8 @@ class CoordinateDescentSearch(Searcher):
         A study without rows starts from the beginning.
 
         Raises ValueError if no trial completed (except with resume), for several metrics, and, with resume, without a
-        study, for one that several searches share, and for rows outside the space. Once metric and mode are known,
-        scores of the other sign raise it, and scores of another metric give a warning.
+        study, for one that several searches share, and for rows outside the space or of more parameters. Once metric
+        and mode are known, scores of the other sign raise it, and scores of another metric give a warning.
         """
         searcher = cls(**arguments)
         searcher._earlier, searcher._trials = Earlier.read(path, study, resume, searcher.pauses), None

@@ -62,6 +62,12 @@ def warned(caplog, callback):
     return [record.getMessage() for record in caplog.records if "rows already" in record.getMessage()]
 
 
+@pytest.mark.parametrize("place, said", [(None, "not NoneType"), ("s3:/bucket/x", "at s3:/ are not allowed")])
+def test_a_place_that_cannot_be_is_refused_before_a_trial_runs(place, said):
+    with pytest.raises((TypeError, ValueError), match=said):
+        make(place)
+
+
 def test_a_study_with_rows_that_the_search_does_not_know_is_said_once(tmp_path, caplog):
     named = {"space": Space(lr=(0.01, 1.0)), "metric": "acc", "mode": "max"}
 

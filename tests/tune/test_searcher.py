@@ -74,6 +74,7 @@ REFUSED = [  # arguments, what Tune says then, and the words
     *(({"full_length": wrong}, None, "full_length .*: the key of a result, and its value above 0")
       for wrong in (100, ("epoch", 0), ("epoch",), (3, 16))),
     ({"lengths": LENGTHS}, None, "full_length None, .*: trials that pause need full_length"),
+    (NAMED | {"lengths": 0.5}, None, "lengths .0.5,.: ascending shares of the full length"),
     ({"use_result": "mean"}, None, "use_result 'mean': 'last' or 'best'"),
 ]  # fmt: skip
 

@@ -10,7 +10,7 @@ This class takes Tune's calls. The path of a trial:
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -88,7 +88,8 @@ class CoordinateDescentSearch(Searcher):
     ):
         check_goal(metric, mode)
         check_workers(workers)
-        if len(tuple(lengths)) > 1 and (full_length is None or use_result != "best"):
+        lengths = tuple(lengths) if isinstance(lengths, Iterable) else (lengths,)  # refused where the search is made
+        if len(lengths) > 1 and (full_length is None or use_result != "best"):
             said = "trials that pause need full_length, and count with their best value so far"
             raise ValueError(f"full_length {full_length!r}, use_result {use_result!r}: {said}")
         super().__init__(metric=metric, mode=mode)
@@ -96,7 +97,7 @@ class CoordinateDescentSearch(Searcher):
         starts, self._values = starts_and_values(start, points_to_evaluate, evaluated_rewards)
         self._arguments = {
             "start": starts, "rule": rule, "prior": prior, "directions": directions, "budgets": budgets,
-            "workers": workers, "seed": seed, "lengths": tuple(lengths), "budget": budget,
+            "workers": workers, "seed": seed, "lengths": lengths, "budget": budget,
         }  # fmt: skip
         self._reports = Reports(full_length, use_result)
         self.drawn: list[str] = []  # entries of param_space that a function gives to each trial

@@ -312,6 +312,7 @@ BAD_INPUT = {
     f"--max-failures {2**63}": f"--max-failures {2**63}", f"--images-seen {10**20}": f"{10**20}: must be a whole",
     f"--set embedding={10**12}": "embedding = 1000000000000", f"--tune-dir {__file__}/sub": __file__,
     "--loss infonce --start lr=0.1,average=global": "average=global: infonce has only separate",
+    "--grid-step 4": "--grid-step 4: with --search grid only", "--retry-failed": "--retry-failed: with --resume only",
     "--experiment xbm --confirm 3": "--confirm 3: with --experiment balance only",
     "--experiment xbm --set memory_size=32": "memory of size 32 does not hold a batch of 64",
     "--experiment xbm --range 0.1,17": "Lambda_e = 60",

@@ -296,7 +296,7 @@ BAD_INPUT = {
     "--batch-size 4096": "4096 with 2 per class needs 2048", "--set k=3": "64 is not a multiple of 3",
     "--range 17,1e-6": "--range 17,1e-06: two numbers above 0, the lower one first", "--range 0,17": "range 0,17: two",
     "--range=-1,17": "-1", "--range 1": "invalid LO,HI", "--batch-sizes 16,32": "16,32: with --tune-batch-size only",
-    "--start Lambda_p=9e9,Lambda_e=1": "9000000000.0", "--start somewhere": "'somewhere'",
+    "--start Lambda_p=9e9,Lambda_e=1": "9000000000.0", "--start somewhere": "'somewhere': 'somewhere' is",
     "--start Lambda_p=a,Lambda_e=1": "'a'", "--start Lambda_p=1": "Lambda_e", "--study ../escape": "../escape",
     "--resume": "--study", "--resume --study never-started": "never-started", "--weights absent.pt": "absent.pt",
     "--tune-batch-size --batch-sizes 32,4096": "4096", "--loss triplet": "'triplet'",

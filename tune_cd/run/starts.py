@@ -77,9 +77,8 @@ def _named(config: StudyConfig, setup: Setup) -> dict:
     try:
         if start.startswith("lr="):
             return _of_rate(start, loss, size, setup)
-        text = start if re.search(r"\bb(?:atch_size)?\s*=", start) else f"{start},b={size}"
-        found = parse_h(text, _terms(loss))
-        return {name: value for name, value in found.items() if name != "k"}
+        found = {name: value for name, value in parse_h(start, _terms(loss)).items() if name != "k"}
+        return found if re.search(r"\bb(?:atch_size)?\s*=", start) else found | {"batch_size": size}
     except ValueError as error:
         raise ValueError(f"--start {start!r}: {error}; allowed are {_forms(loss)}") from None
 

@@ -3,12 +3,14 @@
 import json
 import math
 import pickle
+from functools import partial
 
 import pandas as pd
 import pytest
 from fake_trials import FakeTrial
 from ray import tune
 from ray.tune.impl.placeholder import create_resolvers_map, inject_placeholders
+from ray.tune.search import ConcurrencyLimiter, Repeater
 from ray.tune.search.repeater import TRIAL_INDEX as REPETITION
 from rows import held
 
@@ -20,9 +22,15 @@ from tune_cd.results.attempts import to_retry
 from tune_cd.tune.callback import row_store
 
 
+def begin(callback, trials):
+    """As if its searcher had given these trials."""
+    callback.setup()
+    callback.searcher.trials.configurations |= {trial.trial_id: trial.config for trial in trials}
+
+
 def run(callback, trials, failed=(), listed=None):
     """One run of an experiment: the trials start and end one after the other."""
-    callback.setup()
+    begin(callback, trials)
     for trial in trials:
         callback.on_trial_start(0, listed or trials, trial)
         callback.on_trial_result(0, listed or trials, trial, trial.last_result)
@@ -60,6 +68,25 @@ def warned(caplog, callback):
     caplog.clear()
     run(callback, lrs(0.7))
     return [record.getMessage() for record in caplog.records if "rows already" in record.getMessage()]
+
+
+@pytest.mark.parametrize(
+    "wrap", [lambda own: own, partial(Repeater, repeat=2), partial(ConcurrencyLimiter, max_concurrent=2)]
+)
+def test_the_callback_of_another_search_is_refused(tmp_path, wrap):
+    own, other = (CoordinateDescentSearch(Space(lr=(0.01, 1.0)), "acc", "max") for _ in range(2))
+    asked = wrap(own)
+    trials = [FakeTrial(n, asked.suggest(f"tune{n}")) for n in (1, 2)]
+    for trial in trials:
+        own.callback(tmp_path, "mine").on_trial_start(0, trials, trial)
+    with pytest.raises(ValueError, match="this callback is of another search than the Tuner's search_alg"):
+        other.callback(tmp_path, "mine").on_trial_start(0, trials, trials[0])
+
+
+@pytest.mark.parametrize("place, said", [(None, "not NoneType"), ("s3:/bucket/x", "at s3:/ are not allowed")])
+def test_a_place_that_cannot_be_is_refused_before_a_trial_runs(place, said):
+    with pytest.raises((TypeError, ValueError), match=said):
+        make(place)
 
 
 def test_a_study_with_rows_that_the_search_does_not_know_is_said_once(tmp_path, caplog):
@@ -202,7 +229,7 @@ def test_trials_that_the_end_of_the_experiment_cuts_off_have_rows(tmp_path, said
     cut.last_result = UNHEARD if said is None else {"training_iteration": 4, "epoch": 4, "done": False, **said}
     unheard.last_result = {}
     callback, trials = make(tmp_path, full_length=full_length), [ended, cut, unheard, earlier]
-    callback.setup()
+    begin(callback, trials)
     for trial in trials[:3]:
         callback.on_trial_start(0, trials, trial)
     callback.on_trial_complete(0, trials, ended)

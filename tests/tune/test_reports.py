@@ -164,6 +164,15 @@ def test_what_is_no_number_is_refused_with_one_warning(tmp_path, caplog, value, 
     ]
 
 
+def test_trials_without_the_metric_that_report_others_are_said_once(caplog):
+    search = CoordinateDescentSearch(LINE, mode="min")
+    for trial_id in ("a", "b"):
+        search.suggest(trial_id)
+        search.on_trial_complete(trial_id, {"acc": 0.5, "loss": 1.0, "name": "t", "training_iteration": 1, "pid": 7})
+    said = "trial a reported no '_metric' but ['acc', 'loss']: name the metric in TuneConfig(metric=...)"
+    assert [record.getMessage() for record in caplog.records] == [said]
+
+
 @pytest.mark.parametrize("reward", ["0.5", True, np.array([1.0, 2.0])])
 def test_known_values_that_are_no_numbers_are_refused(reward):
     with pytest.raises(ValueError, match="number"):

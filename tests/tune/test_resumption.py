@@ -114,6 +114,8 @@ def test_what_cannot_be_resumed_is_refused_before_a_trial_runs(tmp_path):
     for space in (Space(lr=(1e-6, 0.05), wd=(1e-8, 1.0)), Space(lr=(1e-6, 1.0), momentum=(0.1, 1.0))):
         with pytest.raises(ValueError, match="lr|wd|momentum"):
             again(tmp_path, space=space, start=None)
+    with pytest.raises(ValueError, match="2 trials also searched wd, which this space lacks"):
+        again(tmp_path, space=Space(lr=(1e-6, 1.0)), start=None)
     row = held(tmp_path, "s", "cd-00000")
     results.write_trial(tmp_path, row | {"trial_id": "random-00000", "search": "random"})
     with pytest.raises(ValueError, match="several searches, .'cd', 'random'."):

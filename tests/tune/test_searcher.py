@@ -74,6 +74,7 @@ REFUSED = [  # arguments, what Tune says then, and the words
     *(({"full_length": wrong}, None, "full_length .*: the key of a result, and its value above 0")
       for wrong in (100, ("epoch", 0), ("epoch",), (3, 16))),
     ({"lengths": LENGTHS}, None, "full_length None, .*: trials that pause need full_length"),
+    (NAMED | {"lengths": 0.5}, None, "lengths .0.5,.: ascending shares of the full length"),
     ({"use_result": "mean"}, None, "use_result 'mean': 'last' or 'best'"),
 ]  # fmt: skip
 
@@ -187,6 +188,10 @@ def test_results_that_cannot_be_continued_are_refused_and_strangers_left_out(tmp
     stored(tmp_path, [{"lr": 0.1, "wd": 0.1}, {"lr": 0.5, "wd": 0.1}])
     with pytest.warns(UserWarning, match="1 of 2 known trials lie outside"):
         CoordinateDescentSearch.from_results(tmp_path, **NAMED | {"space": Space(lr=(1e-6, 0.2), wd=(1e-8, 1.0))})
+    with pytest.warns(UserWarning, match="2 trials also searched wd, which this space lacks"):
+        CoordinateDescentSearch.from_results(tmp_path, **NAMED | {"space": Space(lr=(1e-6, 1.0))})
     stored(tmp_path, [{"lr": 0.1, "wd": 0.1}], metric_name="f1", study="other")
+    with pytest.raises(ValueError, match=".*has no study 'absent' but .'demo', 'other'."):
+        CoordinateDescentSearch.from_results(tmp_path, "absent")
     with pytest.raises(ValueError, match="'acc', 'f1'"):
         CoordinateDescentSearch.from_results(tmp_path)

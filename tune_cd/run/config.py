@@ -116,6 +116,8 @@ class StudyConfig:
             raise ValueError(f"--confirm {self.confirm}: {said}")
         if self.batch_sizes != BATCH_SIZES and not self.tune_batch_size:
             raise ValueError(f"--batch-sizes {','.join(map(str, self.batch_sizes))}: with --tune-batch-size only")
+        if self.grid_step != StudyConfig.grid_step and self.search != "grid":
+            raise ValueError(f"--grid-step {self.grid_step:g}: with --search grid only")
         if self.range is not None and not 0 < self.range[0] < self.range[1] < inf:
             raise ValueError(f"--range {self.range[0]:g},{self.range[1]:g}: two numbers above 0, the lower one first")
         object.__setattr__(self, "batch_size", self._fixed_batch_size())
@@ -263,6 +265,8 @@ class Call:
 
     def __post_init__(self):
         check_fields(self)
+        if self.retry_failed and not self.resume:
+            raise ValueError("--retry-failed: with --resume only")
         if self.budget is not None:
             parse_budget(self.budget)
 

@@ -67,6 +67,10 @@ def whole_numbers(text: str) -> tuple[int, ...]:
     return tuple(map(int, text.split(",")))
 
 
+for reader, form in ((seconds_or_never, "SECONDS|never"), (number_or_auto, "NUMBER|auto"), (two_numbers, "LO,HI")):
+    reader.__name__ = form  # in argparse's error
+
+
 def path(text: str) -> str:
     """Absolute: valid in a trial's folder, and when the study is resumed from another one."""
     if not text:

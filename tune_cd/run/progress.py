@@ -38,7 +38,7 @@ class Progress(Listener):
         self._best: dict[str, float] = table.groupby("search")["val_score"].max().dropna().to_dict()
         self._said: set[str] = set()  # kinds of trouble
         self._bar: tqdm | None = None
-        self._titled = False
+        self._width = 0  # of the lines; 0: the titles are not printed yet
 
     def setup(self, **info) -> None:
         """Show the bar, if this is a terminal."""
@@ -96,11 +96,11 @@ class Progress(Listener):
         cells["b"] = f"{config['batch_size']:>5}"
         if len(self._portfolio.seeds) > 1 or config[ORIGIN]["search"] == CONFIRM:
             cells["seed"] = f"{config['seed']:>5}"
-        if not self._titled:
-            self._titled = True
-            titles = "".join(title.rjust(len(cell)) for title, cell in cells.items())
+        if not self._width:
+            titles = "".join(title.rjust(len(cell)) for title, cell in cells.items()) + "   score    best      time"
+            self._width = max(WIDTH, len(titles))  # rows of many weights are not folded
             self._say(f"scores: {self._metric} on validation; * a new best of its search")
-            self._say(f"{titles}   score    best      time")
+            self._say(titles)
         self._say("".join(cells.values()) + outcome)
 
     def _described(self, running: int) -> str:
@@ -109,7 +109,8 @@ class Progress(Listener):
 
     def _say(self, line: str) -> None:
         """Print a line; above the bar if there is one."""
+        text = fold(line, "    ", self._width or WIDTH)
         if self._bar is None:
-            print(fold(line, "    "), flush=True)
+            print(text, flush=True)
         else:
-            self._bar.write(fold(line, "    "), file=sys.stdout)
+            self._bar.write(text, file=sys.stdout)

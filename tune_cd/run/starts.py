@@ -4,7 +4,7 @@ recipe, or weights."""
 import re
 from dataclasses import replace
 
-from trainables.losses import Loss, find_loss
+from trainables.losses import LOSSES, Loss, find_loss
 from trainables.training.setup import Setup
 from trainables.training.setups import xbm_balance
 from tune_cd import balance
@@ -77,9 +77,8 @@ def _named(config: StudyConfig, setup: Setup) -> dict:
     try:
         if start.startswith("lr="):
             return _of_rate(start, loss, size, setup)
-        text = start if re.search(r"\bb(?:atch_size)?\s*=", start) else f"{start},b={size}"
-        found = parse_h(text, _terms(loss))
-        return {name: value for name, value in found.items() if name != "k"}
+        found = {name: value for name, value in parse_h(start, _terms(loss)).items() if name != "k"}
+        return found if re.search(r"\bb(?:atch_size)?\s*=", start) else found | {"batch_size": size}
     except ValueError as error:
         raise ValueError(f"--start {start!r}: {error}; allowed are {_forms(loss)}") from None
 
@@ -92,7 +91,10 @@ def _of_rate(start: str, loss: Loss, batch_size: int, setup: Setup) -> dict[str,
         raise ValueError(f"under {setup.optimizer} {said}")
     published = {f"lambda_{term}": loss.coefficients[f"{balance.WEIGHT}{term}"] for term in _terms(loss)}
     usual = {} if loss.pairwise else published
-    if (named := balance.assignments(start, _terms(loss), usual).get("k", setup.k)) != setup.k:
+    given, averages = balance.assignments(start, _terms(loss), usual), balance.averages_of(loss.name, loss.pairwise)
+    if loss.name in LOSSES and (average := given.get("average", averages[0])) not in averages:
+        raise ValueError(f"average={average}: {loss.name} has only {', '.join(averages)}")
+    if (named := given.get("k", setup.k)) != setup.k:
         raise ValueError(f"k = {named}, and the set-up's batches have k = {setup.k}; --set k={named}")
     return balance.parse_recipe(start, batch_size, setup.k, _terms(loss), usual)
 

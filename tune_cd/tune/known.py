@@ -54,6 +54,8 @@ class Earlier:
         resume: a missing results folder gives an empty table and a warning. pauses: stopped trials have values too.
         """
         rows = _of_one_search(path, study) if resume else results.read(path, study)
+        if rows.empty and study is not None and not resume:
+            raise ValueError(f"{path} has no study {study!r} but {sorted(results.read(path)['study'].unique())}")
         statuses = ("completed", "stopped") if pauses else ("completed",)
         of_use = rows[rows["status"].isin(statuses)]
         if (of_use.empty and not resume) or of_use["metric_name"].nunique() > 1:
@@ -95,8 +97,14 @@ class Earlier:
             warnings.warn(f"{', '.join(differ)}: {said}", stacklevel=2)
 
     def tell(self, search: CoordinateDescent, full_length: tuple[str, float] | None) -> None:
-        """Tell a search what the rows say. Those outside its space are left out with a warning, or refused with
-        ValueError if they are its own."""
+        """Tell a search what the rows say. Those outside its space are left out with a warning, those that searched
+        more parameters count with one; both are refused with ValueError if they are its own."""
+        more = [names for row in self.rows.to_dict("records") if (names := {*searched_in(row)} - {*search.space.names})]
+        said = f"{len(more)} trials also searched {', '.join(sorted(set().union(*more)))}, which this space lacks"
+        if more and self.resumes:
+            raise ValueError(said)
+        if more:
+            warnings.warn(said, stacklevel=2)
         if self.resumes:
             recall(search, self.rows, full_length)
             return

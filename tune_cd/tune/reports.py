@@ -80,15 +80,19 @@ class Reports:
         flat = flatten_dict(dict(result))
         seen = self._take(trial_id, flat)
         if self.metric in flat and self.full_length is not None and self._longest == -inf:
-            known = (name for name in flat if is_score(name) or name == TRAINING_ITERATION)
-            numbers = sorted(name for name in known if finite(flat[name]) is not None)
+            numbers = _numbers(flat, TRAINING_ITERATION)
             raise ValueError(f"full_length names {self.counter!r}, and a result has no such number but {numbers}")
         return seen
 
     def end(self, trial_id: str, result: Mapping[str, Any] | None, cut: bool = False) -> Seen:
         """What is known of a trial that ends. result: its last report, observed or not; None: Tune does not say. cut:
         the experiment ended before it."""
-        seen = self._take(trial_id, flatten_dict(dict(result or {})))
+        seen = self._take(trial_id, flat := flatten_dict(dict(result or {})))
+        if not cut and seen == Seen(length=seen.length) and (numbers := _numbers(flat)):
+            said = (
+                f"trial {trial_id} reported no {self.metric!r} but {numbers}: name the metric in TuneConfig(metric=...)"
+            )
+            self._warn("metric", said)
         if not cut and self.value(seen) is not None and seen.length is not None:
             self._shortest = min(seen.length, self._shortest)
             self._warn_of_uneven_ends()
@@ -156,6 +160,11 @@ class Reports:
 
 def is_score(name: str) -> bool:
     return name not in TUNE_KEYS and not name.startswith("config/")
+
+
+def _numbers(flat: Mapping[str, Any], *others: str) -> list[str]:
+    """The names of the scores in a report that are numbers, and of others."""
+    return sorted(name for name in flat if (is_score(name) or name in others) and finite(flat[name]) is not None)
 
 
 def _full_length(given: Any) -> tuple[str, float]:

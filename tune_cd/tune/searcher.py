@@ -10,7 +10,7 @@ This class takes Tune's calls. The path of a trial:
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -88,7 +88,8 @@ class CoordinateDescentSearch(Searcher):
     ):
         check_goal(metric, mode)
         check_workers(workers)
-        if len(tuple(lengths)) > 1 and (full_length is None or use_result != "best"):
+        lengths = tuple(lengths) if isinstance(lengths, Iterable) else (lengths,)  # refused where the search is made
+        if len(lengths) > 1 and (full_length is None or use_result != "best"):
             said = "trials that pause need full_length, and count with their best value so far"
             raise ValueError(f"full_length {full_length!r}, use_result {use_result!r}: {said}")
         super().__init__(metric=metric, mode=mode)
@@ -96,7 +97,7 @@ class CoordinateDescentSearch(Searcher):
         starts, self._values = starts_and_values(start, points_to_evaluate, evaluated_rewards)
         self._arguments = {
             "start": starts, "rule": rule, "prior": prior, "directions": directions, "budgets": budgets,
-            "workers": workers, "seed": seed, "lengths": tuple(lengths), "budget": budget,
+            "workers": workers, "seed": seed, "lengths": lengths, "budget": budget,
         }  # fmt: skip
         self._reports = Reports(full_length, use_result)
         self.drawn: list[str] = []  # entries of param_space that a function gives to each trial
@@ -110,7 +111,8 @@ class CoordinateDescentSearch(Searcher):
         """A search that knows the trials of a results folder, or of one study in it, before its first suggestion.
 
         These trials cost no new ones; the other arguments are the constructor's. Use it to continue a finished search,
-        or to warm-start one over the same parameters. Trials outside the space are left out with a warning.
+        or to warm-start one over the same parameters. Trials outside the space are left out with a warning; those that
+        searched more parameters count, with a warning.
 
         resume: continue the same search, with the same arguments, from the rows of its own study. Trials that were
         running when it stopped are suggested first, whatever they had reported, then what would have come next. Trials
@@ -119,8 +121,8 @@ class CoordinateDescentSearch(Searcher):
         A study without rows starts from the beginning.
 
         Raises ValueError if no trial completed (except with resume), for several metrics, and, with resume, without a
-        study, for one that several searches share, and for rows outside the space. Once metric and mode are known,
-        scores of the other sign raise it, and scores of another metric give a warning.
+        study, for one that several searches share, and for rows outside the space or of more parameters. Once metric
+        and mode are known, scores of the other sign raise it, and scores of another metric give a warning.
         """
         searcher = cls(**arguments)
         searcher._earlier, searcher._trials = Earlier.read(path, study, resume, searcher.pauses), None

@@ -186,9 +186,10 @@ class Trials:
         if ended is not None and (whole is None or (self.pauses and whole.last < ended.last)):
             said = "none is whole" if whole is None else f"the best whole training has {sign * whole.last:.6g}"
             more = "a larger budget would finish it, unless it was stopped there"
+            more = "full_length may be too large" if whole is None and (ended.left or not self.pauses) else more
             self.say_once(
                 f"the best known is {ended.h}, trained to {ended.share:.3g} of full_length {self.reports.full_length} "
-                f"with {sign * ended.last:.6g}, and {said}; {more if self.pauses else 'full_length may be too large'}"
+                f"with {sign * ended.last:.6g}, and {said}; {more}"
             )
 
     def say_once(self, message: str) -> None:

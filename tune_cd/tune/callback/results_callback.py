@@ -54,7 +54,7 @@ class ResultsCallback(Callback):
     were still open when the experiment ended, e.g. by Ctrl-C or Tune's time_budget_s, are "stopped"; others have no
     row. Every report is a point of the trial's learning curve (`curves`), and the study is compacted at the end.
 
-    Raises ValueError for fields that are not allowed.
+    Raises ValueError for fields that are not allowed, and in another search's Tuner.
     """
 
     def __init__(
@@ -98,6 +98,8 @@ class ResultsCallback(Callback):
         self.searcher.trials.agree(trials)
 
     def on_trial_start(self, iteration, trials, trial, **info) -> None:
+        if not trial.config.get(REPETITION) and trial.trial_id not in self.searcher.trials.configurations:
+            raise ValueError("this callback is of another search than the Tuner's search_alg")
         self._started.setdefault(trial.trial_id, datetime.now(UTC))
 
     def on_trial_result(self, iteration, trials, trial, result, **info) -> None:

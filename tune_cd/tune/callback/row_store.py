@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from math import inf
 from pathlib import Path
 
+from tune_cd.results.location import check_location
 from tune_cd.results.merging import folders, keep, merge
 from tune_cd.results.redaction import redact
 
@@ -22,6 +23,7 @@ class RowStore:
     (`results.merging`): the next row after a minute, the end of the run, or the next run moves them."""
 
     def __init__(self, location: str | Path):
+        check_location(location)
         self.location = str(location)
         self._begin()
 

@@ -468,7 +468,7 @@ def test_the_command_writes_one_page_with_each_named_study(tmp_path, capsys):
 
 @pytest.mark.parametrize("argv, message", [
     (["nowhere"], "no results folder"),
-    (["r", "--study", "other"], "study other: not in"),
+    (["r", "--study", "other"], "no study 'other' in"), (["r", "--study", "other", "s"], "study other: not in"),
     (["r", "-o", "no/such/folder/page.html"], "in a folder that exists"),
     (["r", "-o", "r"], "not a folder"),
     (["r", "-o", "/dev/null"], "not a folder or a device"),

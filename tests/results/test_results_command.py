@@ -2,6 +2,7 @@
 
 import math
 import os
+import re
 import tempfile
 from pathlib import Path
 from unittest.mock import Mock
@@ -66,6 +67,9 @@ BAD = {
     "show R demo t9": "study demo has no trial 't9'",
     "show R ../demo": "name '../demo' is not allowed",
     "list R/none": "there is no results folder",
+    "list R/trials": "there are no trials below R/trials: RESULTS is the folder that holds trials/",
+    "list R/..": "there are no trials below R/..: RESULTS is the folder that holds trials/",
+    "show R begun": "there are no trials of begun in R",
     "compact ftp://x": "ftp:// are not allowed",
     "compact R dem": "there is no study 'dem'",
     "compact R/none": "there is no results folder",
@@ -74,8 +78,9 @@ BAD = {
 
 @pytest.mark.parametrize("arguments", BAD)
 def test_bad_input_is_one_line_and_status_2(folder, capsys, arguments):
-    (line,) = said(capsys, *arguments.replace("R", str(folder)).split(), status=2)
-    assert line.startswith("error: ") and BAD[arguments] in line
+    results.publish(folder / "studies/begun/study.json", b"{}")
+    (line,) = said(capsys, *re.sub(r"\bR\b", str(folder), arguments).split(), status=2)
+    assert line.startswith("error: ") and re.sub(r"\bR\b(?=/|$)", str(folder), BAD[arguments]) in line
 
 
 def test_compact_leaves_a_file_a_study_and_moves_rows_that_wait(folder, capsys):

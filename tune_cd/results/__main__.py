@@ -73,16 +73,20 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _list(options: argparse.Namespace) -> int:
-    trials = results.read(options.results)
-    print(studies_table(trials) if len(trials) else f"there are no trials in {results.check_location(options.results)}")
+    print(studies_table(_trials(options.results)))
     return 0
 
 
-def _show(options: argparse.Namespace) -> int:
-    trials = results.read(options.results, options.study)
-    chosen = trials if options.trial is None else trials[trials["trial_id"] == options.trial]
+def _trials(place: str, study: str | None = None) -> pd.DataFrame:
+    trials = results.read(place, study)
     if trials.empty:
-        raise ValueError(f"there is no study {options.study!r}; `list` names those that there are")
+        raise ValueError(f"there are no trials of {study or 'any study'} in {results.check_location(place)}")
+    return trials
+
+
+def _show(options: argparse.Namespace) -> int:
+    trials = _trials(options.results, options.study)
+    chosen = trials if options.trial is None else trials[trials["trial_id"] == options.trial]
     if chosen.empty:
         raise ValueError(f"study {options.study} has no trial {options.trial!r}; `show` without it names them")
     print(trials_table(trials) if options.trial is None else trial_card(chosen.to_dict("records")[0]))

@@ -104,7 +104,7 @@ def test_several_seeds_of_a_setting_are_one_trial_with_their_mean():
     for trials in (table(rows), plain(table(rows))):
         for score in ("test_score", "x"):
             (curve,) = curves_of(trials, score)
-            assert curve.reached.tolist() == pytest.approx([0.6, 0.1, 0.1])
+            assert curve.reached.tolist() == pytest.approx([0.6, 0.1, 0.1]) == best_so_far(trials, score).tolist()
         assert best_so_far(trials).to_dict() == pytest.approx({1: 0.3, 2: 0.9, 3: 0.9})
         means = means_over_seeds(trials)
         assert [scores["x"] for scores in means["scores"]] == pytest.approx([0.6, 0.1, 0.6])

@@ -24,6 +24,7 @@ from tune_cd.report.words import summarise
 from tune_cd.report.writing import content, write_report
 from tune_cd.results.parquet import serialise
 from tune_cd.results.redaction import LONGEST
+from tune_cd.results.schema import CUT
 from tune_cd.results.store import store_of
 from tune_cd.results.study_files import keep_network
 
@@ -265,6 +266,8 @@ def test_paused_is_one_word_and_its_share_is_of_the_images():
             config={"images_seen": 800}, images_seen=images)
         for n, images in enumerate([100, 200, 800, 400])
     ]  # fmt: skip
+    [study] = payload(table([*rows[:3], rows[3] | {"error": CUT}]), "t")["studies"]
+    assert study["trials"]["state"][3] == "cut off" and "1 cut off" in study["chips"][0]
     [study] = payload(table(rows), "t")["studies"]
     assert study["trials"]["state"] == ["paused", "paused", "trained to the end", "paused"]
     assert study["trials"]["share"] == [0.125, 0.25, 1, 0.5]

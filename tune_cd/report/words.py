@@ -33,6 +33,7 @@ GLOSSARY = {
     "confirm": "trainings of the chosen settings with fresh seeds",
     "fresh seed": "another random start, not used for choosing",
     "paused": "left at a share of its length, since others promised more; it can be resumed",
+    "cut off": "ended with the study, by Ctrl-C or a time budget; it is run again where the study goes on",
     "stopped early": "ended by a scheduler; its score is not compared with those of whole trainings",
     "r_map": "R-mAP, precision among an image's R nearest, of which R could show its class",
     "map_at_r": "MAP@R, mean average precision among the R nearest images",

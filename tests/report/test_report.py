@@ -394,6 +394,9 @@ def test_the_code_to_use_trains_with_the_best_weights():
     assert list(gradient(ways["in your loop"], {"positive": 1.0, "entropy": 1.0}).values()) == expected
     sums = {"sum_positive": 64.0, "sum_entropy": 64.0 * 62.0}
     assert list(gradient(ways["with a global average"], sums).values()) == expected
+    assert "2 images a class" in ways["in your loop"]
+    [unlabelled] = payload(job().assign(task="ssl"), "t")["studies"]
+    assert unlabelled["use"]["in your loop"].endswith("batches of 64, 2 views an image")
     three = payload(studies.searched_terms(studies.VICREG), "t")["studies"][0]
     names = {name.removeprefix("Lambda_"): 1.0 for name in studies.VICREG}
     row = three["best"][0]

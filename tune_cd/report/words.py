@@ -34,7 +34,7 @@ GLOSSARY = {
     "fresh seed": "another random start, not used for choosing",
     "paused": "left at a share of its length, since others promised more; it can be resumed",
     "cut off": "ended with the study, by Ctrl-C or a time budget; it is run again where the study goes on",
-    "stopped early": "ended by a scheduler; its score is not compared with those of whole trainings",
+    "stopped early": "ended short of its full length, by a scheduler or itself; not compared with whole trainings",
     "r_map": "R-mAP, precision among an image's R nearest, of which R could show its class",
     "map_at_r": "MAP@R, mean average precision among the R nearest images",
     "precision_at_1": "share of images whose nearest neighbour shows the same class",

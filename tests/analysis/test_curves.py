@@ -52,6 +52,7 @@ def test_auc_and_n_by_hand():
     (lambda: curve([0.1], [0.0, 1.0]), "at least one, and as many times as values"),
     (lambda: curve([0.1], [1.0]).clock("hours"), "over 'hours': one of"),
     (lambda: best_so_far(pd.concat([search_study([0.1]), search_study([0.1], study="t")])), "more than one study"),
+    (lambda: best_trial(table([row(0), row(1, metric_name="loss", mode="min")])), r"one metric: \['loss', 'r_map'\]"),
     (lambda: curves_of(search_study([0.1]), "none"), r"score 'none': one of \['val_score', 'test_score'\]"),
 ])  # fmt: skip
 def test_what_has_no_number_is_refused(call, words):

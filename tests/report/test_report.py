@@ -135,6 +135,8 @@ def test_reachable_trials_against_brute_force(average, k, within):
     trials = full_grid(9, (16, 64))
     off = [abs(balance.off_diagonal(trial, average, trial["batch_size"], k)) for _, trial in trials.iterrows()]
     assert on_diagonal(trials, average, k, within).equals(trials[np.array(off) <= within + 1e-9])
+    with pytest.raises(ValueError, match=r"average 'Global': one of \['separate', 'global', 'published'\]"):
+        on_diagonal(trials, "Global", k)
 
 
 UNKNOWN = "2 learning rates trained: on one side of the best none was tried, which is too few to know it."

@@ -488,7 +488,7 @@ def test_the_command_writes_one_page_with_each_named_study(tmp_path, capsys):
     (["nowhere"], "no results folder"),
     (["r", "--study", "other"], "no study 'other' in"), (["r", "--study", "other", "s"], "study other: not in"),
     (["r", "-o", "no/such/folder/page.html"], "in a folder that exists"),
-    (["r", "-o", "r"], "not a folder"),
+    (["r", "-o", "r"], "not a folder"), (["r", "--figures", "file"], "--figures file: a folder, not a file"),
     (["r", "-o", "/dev/null"], "not a folder or a device"),
     (["~no-such-user/r"], "no-such-user"),
     (["r/trials"], "RESULTS is the folder that holds trials/"),
@@ -497,6 +497,7 @@ def test_the_command_writes_one_page_with_each_named_study(tmp_path, capsys):
 def test_the_command_refuses_with_a_message(tmp_path, monkeypatch, capsys, argv, message):
     monkeypatch.chdir(tmp_path)
     store(tmp_path / "r", job())
+    (tmp_path / "file").touch()
     assert main(argv) == 2 and message in capsys.readouterr().err and not (tmp_path / "report.html").exists()
 
 

@@ -53,6 +53,16 @@ def test_show_puts_the_best_completed_trial_first_and_failures_last(folder, caps
     assert trials[0].split()[5:9] == ["0.5", "0.25", "adam", "true"]
 
 
+@pytest.mark.parametrize("config, end", [
+    ('{"images_seen": 25600}', "stopped at 25 % 0.9"), ('{"full_length": ["epoch", 8]}', "stopped at 15 % 0.9"),
+    ("{}", "stopped 0.9"),
+])  # fmt: skip
+def test_show_tells_how_far_a_trial_was_trained_that_stopped(tmp_path, capsys, config, end):
+    results.write_trial(tmp_path, full(status="stopped", val_score=0.9, config=config, scores={"epoch": 1.2}))
+    [_, line] = said(capsys, "show", tmp_path, "demo")
+    assert " ".join(line.split()).startswith(f"t0 {end}")
+
+
 def test_show_of_a_trial_has_every_field_that_is_set(folder, capsys):
     text = "\n".join(said(capsys, "show", folder, "demo", "t1"))
     for name in results.TRIALS.names:

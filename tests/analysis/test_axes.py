@@ -37,6 +37,16 @@ def test_a_space_says_kind_scale_and_range_and_values_beyond_widen_it():
     assert found["e"] == ("log", 1e-3, 10.0)
 
 
+@pytest.mark.parametrize("axis, ends", [
+    ([0.0, 0.1, 0.5], {0.0: "lower", 0.1: None, 0.5: "upper"}), ([0, 1], {0: "lower", 1: "upper"}),
+    ([16, 32, 64], {16: "lower", 32: None, 64: "upper"}), ([8], {8: None}),
+    ((1e-3, 1.0), {1e-3: "lower", 1.02e-3: "lower", 0.1: None, 1.0: "upper"}),
+])  # fmt: skip
+def test_the_ends_of_a_list_are_its_first_and_last_value_and_those_of_a_range_are_near_its_ends(axis, ends):
+    found = of(list(ends), space=Space(x=axis).to_json())
+    assert {value: found.end(value) for value in ends} == ends
+
+
 def test_no_parameter_is_left_out():
     trials, _ = own_tuner()
     assert [axis.name for axis in axes_of(trials)] == ["lr", "momentum", "layers", "optimizer"]

@@ -102,6 +102,9 @@ def test_the_smallest_score_is_the_best_in_the_users_own_numbers():
     assert best_trial(trials)["val_score"] == 1.01 == trials["val_score"].min()
     assert best_trial(study("max"))["val_score"] == trials["val_score"].max()
     assert best_so_far(trials).tolist() == np.minimum.accumulate(trials["val_score"]).tolist()
+    accuracy = 10 - trials["val_score"]
+    reached = best_so_far(trials.assign(test_score=accuracy), "test_score").tolist()
+    assert reached == np.maximum.accumulate(accuracy).tolist(), "the incumbent's, by the loss"
     assert best_trial(trials.assign(status="failed")) is None
 
 

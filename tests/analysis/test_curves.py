@@ -52,6 +52,7 @@ def test_auc_and_n_by_hand():
     (lambda: curve([0.1], [0.0, 1.0]), "at least one, and as many times as values"),
     (lambda: curve([0.1], [1.0]).clock("hours"), "over 'hours': one of"),
     (lambda: best_so_far(pd.concat([search_study([0.1]), search_study([0.1], study="t")])), "more than one study"),
+    (lambda: best_trial(table([row(0), row(1, metric_name="loss", mode="min")])), r"one metric: \['loss', 'r_map'\]"),
     (lambda: curves_of(search_study([0.1]), "none"), r"score 'none': one of \['val_score', 'test_score'\]"),
 ])  # fmt: skip
 def test_what_has_no_number_is_refused(call, words):
@@ -104,7 +105,7 @@ def test_several_seeds_of_a_setting_are_one_trial_with_their_mean():
     for trials in (table(rows), plain(table(rows))):
         for score in ("test_score", "x"):
             (curve,) = curves_of(trials, score)
-            assert curve.reached.tolist() == pytest.approx([0.6, 0.1, 0.1])
+            assert curve.reached.tolist() == pytest.approx([0.6, 0.1, 0.1]) == best_so_far(trials, score).tolist()
         assert best_so_far(trials).to_dict() == pytest.approx({1: 0.3, 2: 0.9, 3: 0.9})
         means = means_over_seeds(trials)
         assert [scores["x"] for scores in means["scores"]] == pytest.approx([0.6, 0.1, 0.6])

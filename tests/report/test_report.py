@@ -24,6 +24,7 @@ from tune_cd.report.words import summarise
 from tune_cd.report.writing import content, write_report
 from tune_cd.results.parquet import serialise
 from tune_cd.results.redaction import LONGEST
+from tune_cd.results.schema import CUT
 from tune_cd.results.store import store_of
 from tune_cd.results.study_files import keep_network
 
@@ -134,6 +135,8 @@ def test_reachable_trials_against_brute_force(average, k, within):
     trials = full_grid(9, (16, 64))
     off = [abs(balance.off_diagonal(trial, average, trial["batch_size"], k)) for _, trial in trials.iterrows()]
     assert on_diagonal(trials, average, k, within).equals(trials[np.array(off) <= within + 1e-9])
+    with pytest.raises(ValueError, match=r"average 'Global': one of \['separate', 'global', 'published'\]"):
+        on_diagonal(trials, "Global", k)
 
 
 UNKNOWN = "2 learning rates trained: on one side of the best none was tried, which is too few to know it."
@@ -265,6 +268,8 @@ def test_paused_is_one_word_and_its_share_is_of_the_images():
             config={"images_seen": 800}, images_seen=images)
         for n, images in enumerate([100, 200, 800, 400])
     ]  # fmt: skip
+    [study] = payload(table([*rows[:3], rows[3] | {"error": CUT}]), "t")["studies"]
+    assert study["trials"]["state"][3] == "cut off" and "1 cut off" in study["chips"][0]
     [study] = payload(table(rows), "t")["studies"]
     assert study["trials"]["state"] == ["paused", "paused", "trained to the end", "paused"]
     assert study["trials"]["share"] == [0.125, 0.25, 1, 0.5]
@@ -317,6 +322,16 @@ def test_an_equal_score_of_another_search_is_not_ahead():
 def test_the_study_that_ended_last_comes_first():
     rows = [row(0, study=name, times=(at, at + 1.0)) for name, at in (("a", 50.0), ("b", 90.0), ("c", 10.0))]
     assert [study["name"] for study in payload(table(rows), "t")["studies"]] == ["b", "a", "c"]
+
+
+def test_a_study_took_the_time_in_which_a_training_ran():
+    times = [(0.0, 30.0), (5.0, 10.0), (20.0, 45.0), (9000.0, 9015.0), None]
+    rows = [row(n, search="cd", times=at, params={"lr": 2.0**n}) for n, at in enumerate(times)]
+    assert "took 60 s, without a GPU" in payload(table(rows), "t")["studies"][0]["chips"]
+    runs = [{"images_seen": 2, "val_score": 0.1, "started_at": "2026-01-01T00:00:00+00:00", "hostname": "a",
+             "ended_at": "2026-01-01T00:00:30+00:00", "device": "cpu", "scores": {}}]  # fmt: skip
+    rows = [row(times=(9000.0, 9030.0), images_seen=4, config={"images_seen": 4, "runs": runs})]
+    assert "took 60 s, without a GPU" in payload(table(rows), "t")["studies"][0]["chips"]
 
 
 def test_studies_of_one_task_are_compared():
@@ -381,6 +396,9 @@ def test_the_code_to_use_trains_with_the_best_weights():
     assert list(gradient(ways["in your loop"], {"positive": 1.0, "entropy": 1.0}).values()) == expected
     sums = {"sum_positive": 64.0, "sum_entropy": 64.0 * 62.0}
     assert list(gradient(ways["with a global average"], sums).values()) == expected
+    assert "2 images a class" in ways["in your loop"]
+    [unlabelled] = payload(job().assign(task="ssl"), "t")["studies"]
+    assert unlabelled["use"]["in your loop"].endswith("batches of 64, 2 views an image")
     three = payload(studies.searched_terms(studies.VICREG), "t")["studies"][0]
     names = {name.removeprefix("Lambda_"): 1.0 for name in studies.VICREG}
     row = three["best"][0]
@@ -468,9 +486,9 @@ def test_the_command_writes_one_page_with_each_named_study(tmp_path, capsys):
 
 @pytest.mark.parametrize("argv, message", [
     (["nowhere"], "no results folder"),
-    (["r", "--study", "other"], "study other: not in"),
+    (["r", "--study", "other"], "no study 'other' in"), (["r", "--study", "other", "s"], "study other: not in"),
     (["r", "-o", "no/such/folder/page.html"], "in a folder that exists"),
-    (["r", "-o", "r"], "not a folder"),
+    (["r", "-o", "r"], "not a folder"), (["r", "--figures", "file"], "--figures file: a folder, not a file"),
     (["r", "-o", "/dev/null"], "not a folder or a device"),
     (["~no-such-user/r"], "no-such-user"),
     (["r/trials"], "RESULTS is the folder that holds trials/"),
@@ -479,6 +497,7 @@ def test_the_command_writes_one_page_with_each_named_study(tmp_path, capsys):
 def test_the_command_refuses_with_a_message(tmp_path, monkeypatch, capsys, argv, message):
     monkeypatch.chdir(tmp_path)
     store(tmp_path / "r", job())
+    (tmp_path / "file").touch()
     assert main(argv) == 2 and message in capsys.readouterr().err and not (tmp_path / "report.html").exists()
 
 

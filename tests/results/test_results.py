@@ -119,6 +119,20 @@ def test_an_empty_folder_gives_an_empty_table_of_the_same_types(tmp_path):
     pd.testing.assert_series_equal(empty.dtypes, results.read(tmp_path).dtypes)
 
 
+def test_a_study_or_results_that_are_not_there_are_refused_and_one_that_has_begun_has_no_row_yet(tmp_path):
+    results.write_trial(tmp_path, full())
+    results.publish(tmp_path / "studies/begun/study.json", b"{}")
+    assert len(silent(results.read, tmp_path, "begun")) == 0 == len(results.read(tmp_path, "dem", missing=True))
+    with pytest.raises(ValueError, match=rf"no study 'dem' in {tmp_path}; there are \['begun', 'demo'\]"):
+        results.read(tmp_path, "dem")
+    for place in ("trials", "trials/demo", "studies"):
+        assert (
+            len(results.read(tmp_path / place, missing=True)) == 0 == len(results.read(tmp_path / "no", missing=True))
+        )
+        with pytest.raises(ValueError, match=f"no trials below {tmp_path / place}: RESULTS is the folder that holds"):
+            results.read(tmp_path / place)
+
+
 @pytest.mark.parametrize("fields, named", [
     ({"batchsize": 32}, r"'batchsize'.*allowed are .*'batch_size'"),
     ({"software": None}, r"missing fields \['software'\]"),

@@ -2,6 +2,7 @@
 
 import math
 import os
+import re
 import tempfile
 from pathlib import Path
 from unittest.mock import Mock
@@ -52,6 +53,16 @@ def test_show_puts_the_best_completed_trial_first_and_failures_last(folder, caps
     assert trials[0].split()[5:9] == ["0.5", "0.25", "adam", "true"]
 
 
+@pytest.mark.parametrize("config, end", [
+    ('{"images_seen": 25600}', "stopped at 25 % 0.9"), ('{"full_length": ["epoch", 8]}', "stopped at 15 % 0.9"),
+    ("{}", "stopped 0.9"),
+])  # fmt: skip
+def test_show_tells_how_far_a_trial_was_trained_that_stopped(tmp_path, capsys, config, end):
+    results.write_trial(tmp_path, full(status="stopped", val_score=0.9, config=config, scores={"epoch": 1.2}))
+    [_, line] = said(capsys, "show", tmp_path, "demo")
+    assert " ".join(line.split()).startswith(f"t0 {end}")
+
+
 def test_show_of_a_trial_has_every_field_that_is_set(folder, capsys):
     text = "\n".join(said(capsys, "show", folder, "demo", "t1"))
     for name in results.TRIALS.names:
@@ -66,6 +77,9 @@ BAD = {
     "show R demo t9": "study demo has no trial 't9'",
     "show R ../demo": "name '../demo' is not allowed",
     "list R/none": "there is no results folder",
+    "list R/trials": "there are no trials below R/trials: RESULTS is the folder that holds trials/",
+    "list R/..": "there are no trials below R/..: RESULTS is the folder that holds trials/",
+    "show R begun": "there are no trials of begun in R",
     "compact ftp://x": "ftp:// are not allowed",
     "compact R dem": "there is no study 'dem'",
     "compact R/none": "there is no results folder",
@@ -74,8 +88,9 @@ BAD = {
 
 @pytest.mark.parametrize("arguments", BAD)
 def test_bad_input_is_one_line_and_status_2(folder, capsys, arguments):
-    (line,) = said(capsys, *arguments.replace("R", str(folder)).split(), status=2)
-    assert line.startswith("error: ") and BAD[arguments] in line
+    results.publish(folder / "studies/begun/study.json", b"{}")
+    (line,) = said(capsys, *re.sub(r"\bR\b", str(folder), arguments).split(), status=2)
+    assert line.startswith("error: ") and re.sub(r"\bR\b(?=/|$)", str(folder), BAD[arguments]) in line
 
 
 def test_compact_leaves_a_file_a_study_and_moves_rows_that_wait(folder, capsys):

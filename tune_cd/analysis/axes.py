@@ -64,9 +64,11 @@ class Axis:
 
     def end(self, value: float) -> str | None:
         """The end of its allowed range that a value is at, "lower" or "upper"; None elsewhere and without a range."""
-        place = float(self.at([value])[0])
-        if self.kind == "category" or not self.given or self.low == self.high:
+        if self.kind == "category" or not self.given:
             return None
+        if len(self.values) > 1:  # of a list; 0 has no place on a log scale
+            return {self.values[0]: "lower", self.values[-1]: "upper"}.get(value)
+        place = float(self.at([value])[0]) if self.low < self.high else 0.5
         return "lower" if place < AT_END else "upper" if place > 1 - AT_END else None
 
     def ticks(self, low: float = 0.0, high: float = 1.0) -> list[tuple[float, str]]:

@@ -115,8 +115,8 @@ def curves_of(trials: pd.DataFrame, score: str = "test_score") -> list[Curve]:
 
 
 def best_so_far(trials: pd.DataFrame, score: str = "val_score") -> pd.Series:
-    """Best score of one search's completed trials after each trial in the order of asking, indexed by number from 1;
-    NaN before the first.
+    """A score of one search's incumbent after each trial in the order of asking, indexed by number from 1; NaN before
+    the first completed one. The incumbent is the best by TOLD of the trials that have the score, as in `curves_of`.
 
     If trials pause: after each run, as they ended, indexed by full trainings' worth of images. Trainings of one setting
     with several seeds are one trial, with their mean score. trials: rows of the results table. Raises ValueError for
@@ -131,8 +131,10 @@ def best_so_far(trials: pd.DataFrame, score: str = "val_score") -> pd.Series:
     index = pd.Index(rows["share"].cumsum(), name="trials")
     if rows.empty:
         return pd.Series(index=index, name=score, dtype=float)
-    values, sign = score_column(rows, score).where(rows["status"] == "completed"), signs(rows)[0]
-    best = (sign * values.where(np.isfinite(values))).cummax().ffill() * sign
+    reported, told = score_column(rows, score), signs(rows) * score_column(rows, TOLD)
+    counts = (rows["status"] == "completed") & np.isfinite(told) & np.isfinite(reported)
+    told = told.where(counts, -np.inf)
+    best = reported.where(told > told.cummax().shift(fill_value=-np.inf)).ffill()
     return pd.Series(best.to_numpy(), index=index, name=score)
 
 
@@ -148,7 +150,9 @@ def auc_at(k: int, curves: Sequence[Values]) -> float:
 def n_to_reach(target: float, curves: Sequence[Values]) -> int | None:
     """The first number of trials at which the mean best-so-far curve is at least `target`; None if it never is.
 
-    n-95 is `n_to_reach(best - 0.05 * abs(best), curves)`, best being the best value any compared method reached.
+    Larger values are better, so those of a loss are negated: with sign 1, or -1 for a loss, n-95 is
+    `n_to_reach(sign * best - 0.05 * abs(best), [sign * curve for curve in curves])`, curves being of `best_so_far` and
+    best the best value that any compared method reached.
     """
     means = padded(max(map(np.size, curves), default=0), curves).mean(0)
     reached = np.flatnonzero(means >= target)

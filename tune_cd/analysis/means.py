@@ -20,10 +20,13 @@ between the few-best settings", says `ssec:best_hp_values`."""
 
 
 def best_trial(trials: pd.DataFrame) -> pd.Series | None:
-    """The completed trial with the best validation score by its `mode`, the first asked of equal ones; or None."""
+    """The completed trial with the best validation score by its `mode`, the first asked of equal ones; or None.
+    Raises ValueError for trials of several metrics."""
     scored = trials[(trials["status"] == "completed") & trials["val_score"].notna()].sort_values(
         "trial_index", kind="stable"
     )
+    if len(metrics := sorted(scored["metric_name"].unique())) > 1:
+        raise ValueError(f"trials of more than one metric: {metrics}; select one")
     worth = scored["val_score"].to_numpy(dtype=float) * signs(scored)
     return scored.iloc[int(worth.argmax())] if len(scored) else None
 

@@ -69,8 +69,10 @@ def on_diagonal(trials: pd.DataFrame, average: str, k: int, within: float | pd.S
 
     average: one of `balance.AVERAGES`, or "published" for the coefficients in the trials' configurations.
     within: largest distance in octaves of each weight after the first, one value or one per trial. Trials that lack a
-    weight are left out.
+    weight are left out. Raises ValueError for another average.
     """
+    if average not in RECIPES:
+        raise ValueError(f"average {average!r}: one of {list(RECIPES)}")
     names = weights_of(trials)
     values = np.array([parameter(trials, name) for name in names]).reshape(len(names), len(trials))
     known = (np.isfinite(values) & (values > 0)).all(axis=0) & bool(names)

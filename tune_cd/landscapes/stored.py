@@ -26,7 +26,7 @@ def check_stored(
     """
     results.check_writable(folder)
     for landscape in landscapes:
-        trials = results.read(folder, study_of(landscape))
+        trials = results.read(folder, study_of(landscape), missing=True)
         again = trials[trials["search"].isin(list(methods)) & trials["search_seed"].isin(list(seeds))]
         for row in again.drop_duplicates(["search", "search_seed"]).itertuples():
             said, now = json.loads(row.config), _config(landscape, how)

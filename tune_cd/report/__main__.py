@@ -62,6 +62,8 @@ def main(argv: list[str] | None = None) -> int:
         output = Path(os.path.expanduser(options.output))
         if not output.parent.is_dir() or (output.exists() and not output.is_file()):
             raise ValueError(f"-o {options.output}: a file in a folder that exists, not a folder or a device")
+        if options.figures and (folder := Path(os.path.expanduser(options.figures))).exists() and not folder.is_dir():
+            raise ValueError(f"--figures {options.figures}: a folder, not a file")
         failed = _write_page(options, output)
         drawn = options.figures is None or _write_figures(options, failed)
         return INCOMPLETE if failed or not drawn else 0

@@ -13,6 +13,7 @@ import pandas as pd
 from tune_cd import balance
 from tune_cd.analysis.confirmation import Mean, by_seed, mean_of
 from tune_cd.analysis.recipes import Recipe
+from tune_cd.analysis.runs import runs_of
 from tune_cd.analysis.scores import SPLITS, maps_of, optimizer_of, per_class, score_words, searching, weights_of
 from tune_cd.report.findings import Findings, is_known
 from tune_cd.report.numbers import plain_axis
@@ -139,11 +140,13 @@ def chips(trials: pd.DataFrame, shares: np.ndarray, states: Sequence[str], image
     if (known < 1).any():
         spent = known.sum()
         words.append(f"cost: {spent:.3g} whole trainings (all to the end: {len(known) / spent:.2g} times that)")
-    begun, ended = trials["started_at"].min(), trials["ended_at"].max()
-    if pd.notna(begun) and pd.notna(ended):
+    times = runs_of(trials)[["started_at", "ended_at"]].dropna().sort_values("started_at")
+    if len(times):
         gpus = float(trials["gpus"].astype(float).max())
         where = f"with {gpus:g} GPU{'s' * (gpus != 1)} a training" if gpus > 0 else "without a GPU"
-        words.append(f"took {_duration((ended - begun).total_seconds())}, {where}")
+        begun, ended = times["started_at"], times["ended_at"].cummax()
+        idle = (begun - ended.shift()).dt.total_seconds().clip(lower=0).sum()  # as between two calls
+        words.append(f"took {_duration((ended.max() - begun.min()).total_seconds() - idle)}, {where}")
     splits = [f"{number:,} {verb}" for name, verb in (("val_score", "validate"), ("test_score", "test"))
               if (number := images.get(name)) is not None]  # fmt: skip
     return words + [f"images: {', '.join(splits)}"] * bool(splits)
@@ -198,7 +201,8 @@ def _in_a_loop(found: Findings, known: Mapping[str, Any]) -> dict[str, str]:
     size = known.get("batch_size", found.best["batch_size"])
     k, of_balance = per_class(found.trials), set(weights) == {"Lambda_p", "Lambda_e"}
     batch = f"# no momentum, batches of {size:.0f}" if is_known(size) else "# no momentum, batches as in the study"
-    batch += f", {k} images a class" * of_balance
+    of_one = "views an image" if (found.trials["task"] == "ssl").any() else "images a class"
+    batch += f", {k} {of_one}" * of_balance
     if not weights or optimizer_of(found.trials) != "sgd":
         lines = [f"{name.removeprefix(balance.WEIGHT)}_weight = {known[name]:.4g}" for name in weights]
         return {"in your loop": "\n".join([*lines, batch, f"# optimizer: {optimizer_of(found.trials)}"])}

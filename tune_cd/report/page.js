@@ -13,7 +13,7 @@ const moment = (seconds) => new Date(seconds * 1000).toISOString().slice(0, 16).
 
 // ---------------------------------------------------------------- words about rows
 
-const SHORT = ["paused", "stopped early"];
+const SHORT = ["paused", "stopped early", "cut off"];
 const isShort = (one, row) => SHORT.includes(one.trials.state[row]);
 const isWhole = (one, row) => one.trials.state[row] === "trained to the end";
 

@@ -20,6 +20,7 @@ from tune_cd.report.numbers import numbers, plain, plain_axis, seconds
 from tune_cd.report.words import GLOSSARY, setting, summarise
 from tune_cd.results.redaction import hide, redact
 from tune_cd.results.rows import DIGEST, IMAGES, SPACE, config_of, length_in, sign_of
+from tune_cd.results.schema import CUT
 
 COLUMNS = ("trial_id", "search", "seed", "trial_index", "images_seen", "train_seconds", "direction", "error")
 STATES = {"completed": "trained to the end", "stopped": "stopped early"}
@@ -95,7 +96,8 @@ def _study(
     trials = found.trials.drop(columns="setting")
     images, shares = images_of(trials), shares_of(trials)
     paused = runs_of(trials)["paused"].iloc[: len(trials)]
-    states = ["paused" if rests else STATES.get(status, status) for status, rests in zip(trials["status"], paused)]
+    states = ["cut off" if error == CUT else "paused" if rests else STATES.get(status, status)
+              for status, error, rests in zip(trials["status"], trials["error"], paused)]  # fmt: skip
     best, first = _best_rows(found), trials.iloc[0]
     network = (networks or {}).get(found.best["search"]) if best else None
     problem = [str(first["dataset"])] if pd.notna(first["dataset"]) and first["dataset"] else []

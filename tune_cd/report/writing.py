@@ -18,7 +18,7 @@ from tune_cd.report.payload import payload, unshown
 from tune_cd.results.location import is_uri
 from tune_cd.results.schema import NAME
 from tune_cd.results.store import store_of
-from tune_cd.results.study_files import OPTIONS, REPORT, best_networks, file_of, options_of, text_of
+from tune_cd.results.study_files import REPORT, best_networks, file_of, options_of
 
 STUDIES = 20  # largest number of studies whose learning curves are read
 
@@ -30,9 +30,7 @@ def read(place: Path | str, studies: Sequence[str] | None) -> pd.DataFrame:
     """
     one_file = is_file(place)
     if studies is not None and len(studies) == 1 and not one_file:
-        trials = results.read(place, studies[0])
-        if len(trials) or text_of(store_of(place), studies[0], OPTIONS) is not None:
-            return trials
+        return results.read(place, studies[0])
     trials = results.read_file(place) if one_file else results.read(place)
     if unknown := {*(studies or ())}.difference(trials["study"]):
         known = ", ".join(sorted(set(trials["study"]))) or "none"

@@ -16,7 +16,7 @@ import pandas as pd
 from tune_cd import results
 from tune_cd.results.merging import merge
 from tune_cd.results.redaction import redacted_output
-from tune_cd.results.rows import choices_in, sign_of
+from tune_cd.results.rows import choices_in, length_in, reached_in, sign_of
 from tune_cd.results.study_files import leftovers, remove, require_study
 
 FOUND = 1
@@ -73,16 +73,20 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _list(options: argparse.Namespace) -> int:
-    trials = results.read(options.results)
-    print(studies_table(trials) if len(trials) else f"there are no trials in {results.check_location(options.results)}")
+    print(studies_table(_trials(options.results)))
     return 0
 
 
-def _show(options: argparse.Namespace) -> int:
-    trials = results.read(options.results, options.study)
-    chosen = trials if options.trial is None else trials[trials["trial_id"] == options.trial]
+def _trials(place: str, study: str | None = None) -> pd.DataFrame:
+    trials = results.read(place, study)
     if trials.empty:
-        raise ValueError(f"there is no study {options.study!r}; `list` names those that there are")
+        raise ValueError(f"there are no trials of {study or 'any study'} in {results.check_location(place)}")
+    return trials
+
+
+def _show(options: argparse.Namespace) -> int:
+    trials = _trials(options.results, options.study)
+    chosen = trials if options.trial is None else trials[trials["trial_id"] == options.trial]
     if chosen.empty:
         raise ValueError(f"study {options.study} has no trial {options.trial!r}; `show` without it names them")
     print(trials_table(trials) if options.trial is None else trial_card(chosen.to_dict("records")[0]))
@@ -135,10 +139,19 @@ def trials_table(trials: pd.DataFrame) -> str:
     ordered = trials.assign(_completed=trials["status"] == "completed", _worth=_worth(trials)).sort_values(
         ["_completed", "_worth", "search", "trial_index"], ascending=[False, False, True, True], na_position="last"
     )
-    searched = pd.DataFrame([{**row["params"], **choices_in(row)} for row in ordered.to_dict("records")])
+    rows = ordered.to_dict("records")
+    searched = pd.DataFrame([{**row["params"], **choices_in(row)} for row in rows])
     errors = ordered["error"].fillna("").map(lambda error: " ".join(error.split())[:ERROR_LENGTH])
     lines = ordered[["trial_id", "status", "val_score", "test_score", "train_seconds"]].reset_index(drop=True)
+    lines["status"] = [_end(row) for row in rows]
     return _text_of(pd.concat([lines, searched, errors.reset_index(drop=True)], axis=1))
+
+
+def _end(trial: Mapping[Any, Any]) -> str:
+    """A trial's status; of a stopped one also the share of its full length, where it is known."""
+    name, whole = length_in(trial["config"])
+    status, share = str(trial["status"]), reached_in(trial, name) / whole
+    return f"stopped at {100 * share:.3g} %" if status == "stopped" and share == share else status
 
 
 def _text_of(table: pd.DataFrame) -> str:

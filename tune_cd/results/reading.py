@@ -16,21 +16,26 @@ from tune_cd.results.parquet import SCHEMAS, Unusable, is_compacted, is_visible,
 from tune_cd.results.redaction import redact
 from tune_cd.results.schema import Row, check_name, check_trial
 from tune_cd.results.store import Store, store_of
+from tune_cd.results.study_files import require_begun
 
 PASSES = 20  # largest number of listings
 TOGETHER = 100  # files that become one table at once: a table of a single row takes 75 kB
 
 
-def read(results: str | Path, study: str | None = None) -> pd.DataFrame:
-    """All trials, or one study's, ordered by study, search, trial_index and trial_id; an empty table if there are none.
+def read(results: str | Path, study: str | None = None, *, missing: bool = False) -> pd.DataFrame:
+    """All trials, or one study's, ordered by study, search, trial_index and trial_id; an empty table if none has ended.
 
     Columns are those of `TRIALS`: maps are dicts, times are in UTC, integers that may be null are Int64. Every trial
     is one row: the final one, else the latest attempt's (`attempts`). Of rows that contradict each other, which should
     not happen, the one that ended first counts, and a warning names both files. A file that cannot be read, has another
     schema or is of another format is named in a warning and left out.
-    Raises FileNotFoundError if there is no folder `results`, ValueError for a study whose name is not allowed.
+    Raises FileNotFoundError if there is no folder `results`, and ValueError for a study whose name is not allowed, or
+    where the folder, unless it is empty, lacks the study or results. missing: an empty table where they are missing.
     """
-    return _read(results, "trials", study, ["study", "search", "trial_index", "trial_id"])
+    trials = _read(results, "trials", study, ["study", "search", "trial_index", "trial_id"], missing)
+    if trials.empty and not missing:
+        require_begun(results, study)
+    return trials
 
 
 def read_curves(results: str | Path, study: str | None = None) -> pd.DataFrame:
@@ -157,9 +162,9 @@ def counting(kind: str, rows: Rows) -> tuple[npt.NDArray[np.bool_], list[tuple[s
     return kept, conflicts
 
 
-def _read(results: str | Path, kind: str, study: str | None, order: list[str]) -> pd.DataFrame:
+def _read(results: str | Path, kind: str, study: str | None, order: list[str], missing: bool = False) -> pd.DataFrame:
     store = store_of(results)
-    rows = collect(store, kind, study)
+    rows = collect(store, kind, study, missing)
     kept, conflicts = counting(kind, rows)
     said = [f"{problem}; it is left out" for problem in rows.problems.values()]
     said += [f"{store.where(one)} contradicts {store.where(other)}; the latter is left out" for one, other in conflicts]

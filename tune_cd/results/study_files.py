@@ -62,8 +62,19 @@ def require_study(results: str | Path, study: str) -> Store:
     store = store_of(results)
     store.require()
     if not (store.listing(file_of(check_name(study), "")) or store.listing(f"trials/{study}")):
-        raise ValueError(f"there is no study {study!r} in {store.where()}; there are {store.folders('studies')}")
+        known = {*store.folders("studies"), *store.folders("trials")}
+        raise ValueError(f"there is no study {study!r} in {store.where()}; there are {sorted(known)}")
     return store
+
+
+def require_begun(results: str | Path, study: str | None) -> None:
+    """Raise ValueError for a study, or results, that are not there; an empty folder takes any that is to begin."""
+    store = store_of(results)
+    inside = {*store.folders(""), *store.listing("")}
+    if inside and study is not None:
+        require_study(results, study)
+    elif inside and inside.isdisjoint(("trials", "studies")):
+        raise ValueError(f"there are no trials below {store.where()}: RESULTS is the folder that holds trials/")
 
 
 def leftovers(results: str | Path, study: str, tune_dir: str | None = None) -> tuple[list[str], list[Path]]:

@@ -88,7 +88,7 @@ def estimate(study: Study, resources: Resources) -> Iterator[str]:
     From the median duration of completed trainings in the results, of any study, with the same dataset, KIND and batch
     sizes, on the same type of GPU or on CPUs. Raises OSError if the results cannot be read.
     """
-    runs = runs_of(results.read(study.results))
+    runs = runs_of(results.read(study.results, missing=True))
     left = max(0, round(trainings_of(study.searches) - float(runs["share"][runs["study"] == study.name].sum())))
     yield f"{left} trainings' worth is left at most, {left * study.setup.images_seen:,} images"
     measured = _measured(study, runs)

@@ -155,7 +155,7 @@ def _of_one_search(path: str | Path, study: str | None) -> pd.DataFrame:
     merge(path)
     try:
         check_whole(path, study)
-        trials = results.read(path, study)
+        trials = results.read(path, study, missing=True)
     except FileNotFoundError:
         warnings.warn(f"there is no results folder {path} yet: the search of study {study} begins", stacklevel=4)
         return results.TRIALS.empty_table().to_pandas()

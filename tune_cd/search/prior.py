@@ -21,12 +21,11 @@ from tune_cd.search.space import NEGLIGIBLE, Array
 
 TRADING, SCALING = 4.0, 8.0
 """BALANCE's length scales in octaves: TRADING for directions along which one parameter grows as another shrinks (the
-ridge's narrow way, `ssec:intuition`), SCALING for all others. Both are fixed, not fitted, and the same in narrow
-boxes."""
+ridge's narrow way, `ssec:intuition`), SCALING for all others. Both are the same in narrow boxes."""
 
 SCALES, NOISES = (1.0, 1.0, 1.0, 1 / 4), (1e-3, 1e-2, 1e-1, 1e-2)
-"""BALANCE's draws: multiples of TRADING and SCALING, since a ridge may be narrower than usual, and noise variances as
-shares of the process's variance."""
+"""BALANCE's draws, each as likely: multiples of TRADING and SCALING, since a ridge may be narrower than usual, and
+noise variances as shares of the process's variance."""
 
 DRAWS = 32
 """GENERAL's number of draws of length scales and noise; the draws are the same in every search."""

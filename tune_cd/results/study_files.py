@@ -61,8 +61,8 @@ def require_study(results: str | Path, study: str) -> Store:
     """The store of a study. Raises ValueError for a study that is not there."""
     store = store_of(results)
     store.require()
-    if not (store.listing(file_of(check_name(study), "")) or store.listing(f"trials/{study}")):
-        known = {*store.folders("studies"), *store.folders("trials")}
+    known = {*store.folders("studies"), *store.folders("trials")}
+    if check_name(study) not in known:
         raise ValueError(f"there is no study {study!r} in {store.where()}; there are {sorted(known)}")
     return store
 

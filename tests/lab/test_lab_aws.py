@@ -113,7 +113,7 @@ def bucket(sky, monkeypatch) -> str:
 def ended(place: str, study: str = "lab") -> pd.DataFrame:
     try:
         return results.read(place, study).sort_values("trial_index", ignore_index=True)
-    except FileNotFoundError:
+    except (FileNotFoundError, ValueError):  # it has not begun
         return pd.DataFrame({"status": [], "hostname": [], "trial_id": []})
 
 

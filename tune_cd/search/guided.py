@@ -179,15 +179,15 @@ class Guided:
     def _settled(self) -> bool:
         """Whether there are enough configurations and no step is worth enough. What runs may end lower than predicted,
         so without it no step may be worth more either."""
-        if (self.grows and len(self.trainings) < ENOUGH) or self.promises:
+        if (self.grows and len(self.trainings) < ENOUGH) or self.worth >= PROMISE:
             return False
         told = {key: replace(one, until=None) for key, one in self.known.items() if one.curve}
         return not self._runs or replace(self, known=told)._settled
 
     @property
-    def promises(self) -> bool:
-        """Whether a step is worth as much as PROMISE."""
-        return self._most[0] >= PROMISE
+    def worth(self) -> float:
+        """What the best step is worth per full training, in standard deviations of the values."""
+        return self._most[0]
 
     @property
     def incumbent(self) -> int:

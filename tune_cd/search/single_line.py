@@ -27,6 +27,10 @@ BRACKET_FROM = 0.4
 """From this share of the budget on, neighbours of the best are tried. From 0.3 on, a line ended with .47 instead of .51
 on the diagonal of `omniglot-242-infonce`, which has several peaks."""
 
+IDLE = 1e-2
+"""Standard deviations of the values per full training. Once no step is worth as much, the best is trained to its end,
+then its neighbours. With a thousandth lines end as high and cost a third more (`tests/benchmarks/RESULTS.md`)."""
+
 ON_LINE = 1e-6
 """Octaves. A configuration nearer to the line than this, on every axis, is on it."""
 
@@ -68,10 +72,10 @@ class OnLine:
     @property
     def step(self) -> Step | None:
         """The next training; None once the best may be bracketed: what runs ends first, and may be better. At an end of
-        the line, where no neighbour can be tried, it ends unbracketed. Where no step promises anything, the best value
-        is finished first."""
+        the line, where no neighbour can be tried, it ends unbracketed. Where no step is worth much (IDLE), the best
+        value is finished first."""
         any_value = any(one.values for one in self.now.trainings)
-        idle = any_value and (self.now.step is None or not self.now.promises)
+        idle = any_value and (self.now.step is None or self.now.worth < IDLE)
         runs = any(one.until is not None for one in self.now.trainings)
         if idle and (runs or (step := self.now.finish()) is not None):
             return None if runs else step
@@ -93,7 +97,7 @@ class OnLine:
 
     def _is_due(self, idle: bool) -> bool:
         """Whether the next neighbour is tried: from BRACKET_FROM of the budget on, unless a training is predicted to
-        end better than the best at full length; at the latest when nothing else promises anything. Without this step it
+        end better than the best at full length; at the latest when nothing else is worth much. Without this step it
         may look far away, where nothing promises much, or end unbracketed."""
         late = self.spent >= BRACKET_FROM * self.budget
         return self.spent < self.budget and (idle or (self.now.model.leader == self._best and late))

@@ -103,7 +103,7 @@ def test_the_driver_is_killed_at_random_moments(cluster, undisturbed, tmp_path, 
     driver = whole(tmp_path, cluster.address, *SIX, "--num-samples", str(samples), *resume(tmp_path))
     assert table(tmp_path)[:6].to_dict() == undisturbed.to_dict() and len(table(tmp_path)) == samples
     assert_none_twice(tmp_path)
-    assert ("is gone; this driver goes on" in driver.said) == killed
+    assert killed or "is gone; this driver goes on" not in driver.said  # a killed one may have left its lock already
     assert [seen for word, _, seen, _ in diary(tmp_path) if word == "begin" and seen], "some went on from a state"
 
 

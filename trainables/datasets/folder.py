@@ -69,8 +69,9 @@ def plan(roots: list[Path], task: str | None = None) -> Plan:
     if others:
         warnings.warn(f"{source.location}: {others} files are not read and are left out", stacklevel=2)
     own = any(image.partition("/")[0].casefold() in SPLIT_FOLDERS for image in images if "/" in image)
+    above, inner = [one for one in images if "/" not in one], prefix.count("/") > root.is_dir()
     try:
-        if task == "dml" and prefix.count("/") > root.is_dir() and (above := [one for one in images if "/" not in one]):
+        if task == "dml" and inner and above:  # all lie in one folder of the root, and some directly in it
             of_it = f"of it in no class folder: {preview(above)}; --task ssl needs none"
             raise ValueError(f"all images are in one folder, {prefix}, and {of_it}")
         splits = _completed(_own_split(images, task) if own else {"train": _classes(images, 1, task)}, task)

@@ -133,9 +133,8 @@ def best_so_far(trials: pd.DataFrame, score: str = "val_score") -> pd.Series:
         return pd.Series(index=index, name=score, dtype=float)
     reported, told = score_column(rows, score), signs(rows) * score_column(rows, TOLD)
     counts = (rows["status"] == "completed") & np.isfinite(told) & np.isfinite(reported)
-    told = told.where(counts, -np.inf)
-    best = reported.where(told > told.cummax().shift(fill_value=-np.inf)).ffill()
-    return pd.Series(best.to_numpy(), index=index, name=score)
+    at = _incumbents(told.where(counts, -np.inf).to_numpy())
+    return pd.Series(np.where(at >= 0, reported.to_numpy()[at], np.nan), index=index, name=score)
 
 
 def auc_at(k: int, curves: Sequence[Values]) -> float:
@@ -199,16 +198,19 @@ def _curve(rows: pd.DataFrame, low: float) -> Curve:
     rows = rows.assign(simulated=simulated).sort_values(["ended_at", "simulated", "trial_index"], kind="stable")
     first, sign = rows.iloc[0], float(signs(rows)[0])
     told, low = (sign * rows["told"]).fillna(-np.inf).to_numpy(), sign * low
-    held = np.maximum.accumulate(told)
-    last = np.maximum.accumulate(
-        np.where((told == held) & (told > np.concatenate([[-np.inf], held[:-1]])), np.arange(len(rows)), -1)
-    )
+    last = _incumbents(told)
     reported = rows["reported"].to_numpy(dtype=float)
     shares = rows["share"].to_numpy(dtype=float) if first["pauses"] else None
     return Curve(
         first["landscape"], first["search"], int(first["search_seed"]), np.where(last >= 0, reported[last], low), low,
         _ended(rows), first["study"], int((last < 0).sum()), first["score"], shares, sign,
     )  # fmt: skip
+
+
+def _incumbents(told: np.ndarray) -> np.ndarray:
+    """The place of the best so far after each of these values [n], the first of equal ones; -1 while all are -inf."""
+    better = told > np.concatenate([[-np.inf], np.maximum.accumulate(told)[:-1]])
+    return np.maximum.accumulate(np.where(better, np.arange(len(told)), -1))
 
 
 def _ended(rows: pd.DataFrame) -> np.ndarray:

@@ -47,7 +47,7 @@ def option_of(name: str) -> str:
     return "--set" if name == "assignments" else f"--{name.replace('_', '-')}"
 
 
-# Readers of an option's text. argparse names them in its error where they raise ValueError.
+# Readers of an option's text. Where they raise ValueError, argparse's error has their `__name__`: the form of the text.
 
 
 def seconds_or_never(text: str) -> float | None:
@@ -67,8 +67,8 @@ def whole_numbers(text: str) -> tuple[int, ...]:
     return tuple(map(int, text.split(",")))
 
 
-for reader, form in ((seconds_or_never, "SECONDS|never"), (number_or_auto, "NUMBER|auto"), (two_numbers, "LO,HI")):
-    reader.__name__ = form  # in argparse's error
+seconds_or_never.__name__, number_or_auto.__name__ = "SECONDS|never", "NUMBER|auto"
+two_numbers.__name__, whole_numbers.__name__ = "LO,HI", "N,N,..."
 
 
 def path(text: str) -> str:

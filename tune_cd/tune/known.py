@@ -98,10 +98,10 @@ class Earlier:
         """Tell a search what the rows say. Those outside its space are left out with a warning, those that searched
         more parameters count with one; both are refused with ValueError if they are its own."""
         more = [names for row in self.rows.to_dict("records") if (names := {*searched_in(row)} - {*search.space.names})]
-        said = f"{len(more)} trials also searched {', '.join(sorted(set().union(*more)))}, which this space lacks"
-        if more and self.resumes:
-            raise ValueError(said)
         if more:
+            said = f"{len(more)} trials also searched {', '.join(sorted(set().union(*more)))}, which this space lacks"
+            if self.resumes:
+                raise ValueError(said)
             warnings.warn(said, stacklevel=2)
         if self.resumes:
             recall(search, self.rows, full_length)

@@ -33,7 +33,7 @@ def measure(options: argparse.Namespace) -> None:
     for seed in SEEDS:
         changed = [one.replace("=", ".") for one in options.set]
         name = "-".join([options.dataset, options.loss, str(options.batch_size), *changed, str(seed)])
-        begun = (options.out / "studies" / name).exists()
+        begun = (options.out / "studies" / name / "study.json").exists()
         argv = ["--results", str(options.out), "--study", name, *(["--resume"] if begun else [])]
         argv += ["--setup", "small", "--dataset", options.dataset, "--loss", options.loss, "--seed", str(seed)]
         argv += ["--batch-size", str(options.batch_size), "--confirm", str(FRESH), "--address", "local"]

@@ -127,8 +127,8 @@ def stored_study(place: Path | str, call: Call) -> tuple[StudyConfig, dict] | No
         said = f"exists in {store.where()}: continue it with --resume, or choose another --study"
         raise ValueError(f"study {call.study!r} {said}")
     if text is None:
-        known = store.folders("studies")
-        raise ValueError(f"--resume: study {call.study!r} needs {where}, which is not there; there are studies {known}")
+        known = [one for one in store.folders("studies") if text_of(store, one, OPTIONS) is not None]
+        raise ValueError(f"--resume: study {call.study!r} needs {where}, which is not there; {known} can be continued")
     try:
         content = json_of(text)
         if (version := content["version"]) != STUDY_VERSION:

@@ -47,12 +47,11 @@ SEARCHES = {
 BLIND = ("pausing, blind", "at full length, blind", "formulas, blind")
 PAUSING, OTHER = BLIND[:1], ("others",)
 GIVEN = ("pausing, equal weights", "formulas, equal weights")
-ENDS, NOISES = ("formulas, blind", "at full length, blind"), (1e-3, 1e-2, 1e-1)
+ENDS = ("formulas, blind", "at full length, blind")
 _ROWS = {
     "balance": [
         (BLIND, ("prior.TRADING", "prior.SCALING"), (3.0, 6.0), (6.0, 12.0), (6.0, 6.0)),
-        (BLIND, ("prior.SCALES", "prior.NOISES"), ((1.0,) * 3, NOISES), ((1.0,) * 3 + (1 / 2,), (*NOISES, 1e-2)),
-         ((1.0,) * 3 + (1 / 4,) * 3, NOISES * 2), ((1.0, 1 / 4), (1e-2, 1e-2))),
+        (BLIND, "prior.NARROW", 1.0, 0.5), (BLIND, "prior.NOISES", (1e-2,) * 3, (1e-2, 1e-1, 1.0)),
         (BLIND, "prior.CENTRE", 1.0, 4.0), (ENDS, "guided.PROMISE", 1e-3, 1e-7),
         ((*PAUSING, *GIVEN), "guided.MARGIN", 0.0, 0.2), (BLIND, "guided.FADES_FROM", 2.5, np.inf),
         (PAUSING, "balance.alike", (8.0,), (16.0,), (32.0,)), (BLIND, "surrogate.TAIL", 1e9, 2.0),

@@ -187,6 +187,21 @@ def test_noise_does_not_get_it_stuck():
     assert np.mean(np.array(reached) < 0.95 * 0.85) <= 0.1 and not math.isnan(sum(reached))
 
 
+@pytest.mark.parametrize("axis", [None, 0])
+def test_trials_that_fail_by_chance_do_not_keep_it_away(axis):
+    """One in five fails, as machines do; or all do beyond a border near the optimum. The mean of 12 searches."""
+    best, ridge = PLANE.to_coordinates(LANDSCAPES["omniglot"].optimum), LANDSCAPES["omniglot"]
+    reached = []
+    for seed in range(12):
+        search, chance = descent(PLANE, seed=seed), np.random.default_rng(seed)
+        for _ in range(20):
+            h = search.ask()
+            beyond = chance.random() < 0.2 if axis is None else PLANE.to_coordinates(h)[axis] > best[axis] + 0.5
+            search.tell(h, None if beyond else ridge.score(h))
+        reached.append((search.best[1] - ridge.low) / (ridge.high - ridge.low))
+    assert np.mean(reached) > (0.96 if axis is None else 0.93), reached
+
+
 @pytest.mark.parametrize("workers", [1, 4])
 def test_a_start_on_whose_lines_everything_fails_is_left_behind(workers):
     """Along each axis through it the other parameter is out of bounds still."""

@@ -11,7 +11,7 @@ from tune_cd.landscapes.simulation import replay_all
 from tune_cd.search.directions import Plan, directions_of
 from tune_cd.search.lines import random_lines
 from tune_cd.search.methods import OPTIMISERS
-from tune_cd.search.prior import BALANCE, DRAWS, GENERAL, NOISE, SCALES, along_rows, draws_of
+from tune_cd.search.prior import BALANCE, DRAWS, GENERAL, NOISE, NOISES, along_rows, draws_of
 
 
 def plan(n_axes, side=8.0, directions=None):
@@ -66,7 +66,7 @@ def test_length_scales_are_shares_of_the_box(n_axes):
     assert NOISE[0] <= small.noises.min() < small.noises.max() <= NOISE[1]
 
 
-@pytest.mark.parametrize("prior, draws", [(BALANCE, len(SCALES)), (GENERAL, DRAWS)])
+@pytest.mark.parametrize("prior, draws", [(BALANCE, len(NOISES) + 1), (GENERAL, DRAWS)])
 def test_every_draw_has_each_length_scale_of_the_training_length(prior, draws):
     drawn = plan(2)
     one, several = (draws_of(prior, drawn, lengths) for lengths in ((1.0,), (0.5, 1.0)))

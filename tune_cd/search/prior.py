@@ -23,9 +23,9 @@ TRADING, SCALING = 4.0, 8.0
 """BALANCE's length scales in octaves: TRADING for directions along which one parameter grows as another shrinks (the
 ridge's narrow way, `ssec:intuition`), SCALING for all others. Both are the same in narrow boxes."""
 
-SCALES, NOISES = (1.0, 1.0, 1.0, 1 / 4), (1e-3, 1e-2, 1e-1, 1e-2)
-"""BALANCE's draws, each as likely: multiples of TRADING and SCALING, since a ridge may be narrower than usual, and
-noise variances as shares of the process's variance."""
+NOISES, NARROW = (1e-3, 1e-2, 1e-1), 1 / 4
+"""BALANCE has a draw with each of these noise variances, as shares of the process's variance, and one more, of the
+middle noise, with NARROW times the length scales, since a ridge may be narrower than usual."""
 
 DRAWS = 32
 """GENERAL's number of draws of length scales and noise; the draws are the same in every search."""
@@ -40,7 +40,7 @@ itself (EACH). A landscape is mostly wide or narrow as a whole."""
 
 NOISE = (1e-6, 1e-1)
 """GENERAL's noise variances lie between these shares of the process's variance. With more noise, a narrow ridge is
-taken for noise."""
+taken for noise, and with more than the least one of two peaks."""
 
 CENTRE = 2.0
 """The expected gain is weighted by exp(-CENTRE·(|u|² + Σ(a·u)²)/2), with u = ±1 at the ends of each axis, and a the
@@ -93,10 +93,11 @@ def _numeric(plan: Plan, x: Array | None) -> Any:
 
 
 def _fixed(plan: Plan) -> Draws:
-    """BALANCE's prior: SCALES, with NOISES."""
-    sizes = np.array(SCALES)[:, None]
+    """BALANCE's prior draws."""
+    sizes = np.array([1.0] * len(NOISES) + [NARROW])[:, None]
     maps = along_rows(plan, TRADING, SCALING) / sizes[..., None]
-    return Draws(with_categories(plan.space, maps, sizes), np.array(NOISES), features_of(plan.space))
+    noises = np.array([*NOISES, NOISES[1]])
+    return Draws(with_categories(plan.space, maps, sizes), noises, features_of(plan.space))
 
 
 def _drawn(plan: Plan) -> Draws:

@@ -61,7 +61,7 @@ class Process:
     """The process, given its data.
 
     points: [n, n_axes]; shares: [n], of the full length, in (0, 1]; values: [n], finite, larger is better. factors:
-    `factors_of` these points, or of more that begin with them; None: computed here.
+    `factors_of` these points, or of more that begin with them; None: computed here, without doubt.
     kept: indices of the draws that are not left out.
     """
 
@@ -185,12 +185,13 @@ def matern(distance: Array) -> Array:
     return correlation
 
 
-def likely(points: Array, shares: Array, values: Array, draws: Draws) -> Draws:
-    """The draws but those that some of these values show to be unlikely, see SCREENED."""
+def likely(points: Array, shares: Array, values: Array, draws: Draws, doubt: Array | None = None) -> Draws:
+    """The draws but those that some of these values show to be unlikely, see SCREENED. doubt: as for `factors_of`."""
     if len(values) <= SCREENED:
         return draws
     few = np.arange(SCREENED) * len(values) // SCREENED
-    kept = Process(points[few], shares[few], values[few], draws).kept
+    factors = factors_of(points[few], shares[few], draws, None if doubt is None else doubt[few])
+    kept = Process(points[few], shares[few], values[few], draws, factors).kept
     return replace(draws, maps=draws.maps[kept], noises=draws.noises[kept])
 
 
@@ -223,13 +224,16 @@ def correlations(a: Array, b: Array) -> Array:
     return found
 
 
-def factors_of(points: Array, shares: Array, draws: Draws) -> Array:
-    """Lower Cholesky factors [n_draws, n, n] of the covariances of values at points [n, n_axes] and shares [n]."""
+def factors_of(points: Array, shares: Array, draws: Draws, doubt: Array | None = None) -> Array:
+    """Lower Cholesky factors [n_draws, n, n] of the covariances of values at points [n, n_axes] and shares [n].
+
+    doubt: [n], variances of further noise of each value, as shares of the process's variance; None: there is none.
+    """
     ours, every = scaled(draws.features(points), np.log2(shares), draws.maps), np.arange(len(points))
     covariances = np.zeros((len(draws.maps), len(points), len(points)))
     for end in range(ROWS, len(points) + ROWS, ROWS):  # only the lower triangle is read
         covariances[:, end - ROWS : end, :end] = correlations(ours[..., end - ROWS : end], ours[..., :end])
-    covariances[:, every, every] += draws.noises[:, None]
+    covariances[:, every, every] += draws.noises[:, None] + (0.0 if doubt is None else doubt)
     factors: Array = np.asarray(np.linalg.cholesky(covariances), dtype=np.float64)
     return factors
 

@@ -32,6 +32,11 @@ Very bad values say nothing about the optimum's location, and a metric without a
 at the top."""
 
 
+DOUBT = 1.0
+"""A trial may fail by chance. So a failure's value has noise of DOUBT times the process's variance: a single one among
+good values is hardly believed, several beside each other are."""
+
+
 @dataclass(frozen=True)
 class Surrogate:
     """The model of these trainings.
@@ -52,7 +57,8 @@ class Surrogate:
 
     @cached_property
     def process(self) -> Process:
-        return Process(*self._places, self.values, self._draws, self._factors)
+        points, shares, _ = self._places
+        return Process(points, shares, self.values, self._draws, self._factors)
 
     @cached_property
     def leader(self) -> int:
@@ -96,7 +102,7 @@ class Surrogate:
     @cached_property
     def values(self) -> Array:
         """The data's values [n]: the worst for a failure, the predicted one for a running training."""
-        points, shares = self._places
+        points, shares, _ = self._places
         n = len(self._told)
         if n in (0, len(points)):
             return np.append(self._told, np.zeros(len(points) - n))
@@ -110,17 +116,17 @@ class Surrogate:
         return told[[at in self._data for at, one in enumerate(self.trainings) for _ in one.curve]]
 
     @cached_property
-    def _places(self) -> tuple[Array, Array]:
-        """The data's places: points [n, n_axes] and shares [n] of all values told, then of running trainings. A failure
-        counts at full length."""
+    def _places(self) -> tuple[Array, Array, Array]:
+        """The data's places: points [n, n_axes], shares [n] and doubt [n] of all values told, then of running
+        trainings. A failure counts at full length."""
         told = [
-            (at, 1.0 if value == FAILED else share)
+            (at, 1.0, DOUBT) if value == FAILED else (at, share, 0.0)
             for at, one in self._data.items()
             for share, value in one.curve.items()
         ]  # fmt: skip
-        under_way = [(at, one.until) for at, one in self._data.items() if one.until is not None]
-        places, shares = zip(*told, *under_way)
-        return self.points[list(places)], np.array(shares)
+        under_way = [(at, one.until, 0.0) for at, one in self._data.items() if one.until is not None]
+        places, shares, doubt = zip(*told, *under_way)
+        return self.points[list(places)], np.array(shares), np.array(doubt)
 
     @cached_property
     def _data(self) -> dict[int, Training]:
@@ -145,13 +151,14 @@ class Surrogate:
 
     @cached_property
     def _draws(self) -> Draws:
-        n, (points, shares) = len(self._told), self._places
-        return likely(points[:n], shares[:n], self._told, draws_of(self.prior, self.plan, self.lengths))
+        n, (points, shares, doubt) = len(self._told), self._places
+        return likely(points[:n], shares[:n], self._told, draws_of(self.prior, self.plan, self.lengths), doubt[:n])
 
     @cached_property
     def _factors(self) -> Array:
         """Cholesky factors of all values; they begin with those of the told values alone."""
-        return factors_of(*self._places, self._draws)
+        points, shares, doubt = self._places
+        return factors_of(points, shares, self._draws, doubt)
 
 
 def raised(values: Array) -> Array:

@@ -266,8 +266,10 @@ class Axis:
     @cached_property
     def _coordinates(self) -> Array:
         """Those of the allowed values, also where they are multiples of a step."""
-        multiples = range(self._multiples[0], self._multiples[1] + 1) if self.step else ()
-        values = self.values or [self._inside(n * self.step) for n in multiples]
+        values = self.values or ()
+        if self.step is not None:
+            first, last = self._multiples
+            values = tuple(self._inside(n * self.step) for n in range(first, last + 1))
         return np.array([self.coordinate(value) for value in values])
 
     @property

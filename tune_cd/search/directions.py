@@ -16,7 +16,7 @@ None: each axis. One column for each numeric axis of the space, in its coordinat
 own, behind these, which is not given."""
 
 FEW = 3
-"""Allowed values, at most, that a line search tries in turn: a golden section of a short list does not reach its ends."""
+"""Allowed values, at most, that a line search tries in turn: golden sections do not reach the ends of a short list."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -184,6 +184,8 @@ def test_gain_is_drawn_as_it_is(ridge):
     assert axes.get_xscale() == "log" and axes.get_xticks().tolist() == BATCH_SIZES
     expected = np.mean([gain["best"][b] - max(gain["separate"][b], gain["global"][b]) for b in BATCH_SIZES])
     assert f"{expected:+.3f}" in axes.get_title()
+    labels = [gain_figure(gain, *score).axes[0].get_ylabel() for score in ((), ("test_score",))]
+    assert labels == ["best score", "best test score"], "a split is named where it is given"
 
 
 def table(sizes):

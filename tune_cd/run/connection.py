@@ -66,8 +66,8 @@ def _init(address: str | None, verbose: bool) -> None:
     try:
         ray.init(address or "local", **own, runtime_env=WORKERS, log_to_driver=False, logging_level=level)
     except (OSError, RuntimeError) as error:  # RuntimeError: a cluster of another version
-        remedy = ": a shorter TMPDIR or RAY_TMPDIR is needed" * ("AF_UNIX" in str(error))
-        raise ConnectionError(f"{error}{remedy}") from error
+        remedy = ": a shorter TMPDIR or RAY_TMPDIR is needed"
+        raise ConnectionError(f"{error}{remedy * ('AF_UNIX' in str(error))}") from error
 
 
 def own_cpus() -> dict[str, int]:

@@ -90,8 +90,7 @@ def ec2_refuses(config: dict) -> str | None:
 
     own = {"MinCount": 1, "MaxCount": 1}  # Ray adds these, and uses SubnetIds for SubnetId
     config = {key: value for key, value in config.items() if key != "SubnetIds"} | own
-    report = ParamValidator().validate(config, _run_instances()).generate_report()
-    why = re.sub(", must be one of: .*", "", report)
+    why = re.sub(", must be one of: .*", "", ParamValidator().validate(config, _run_instances()).generate_report())
     return f"EC2's RunInstances refuses it: {why}" if why else next(_unlisted(config, _run_instances()), None)
 
 

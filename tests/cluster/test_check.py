@@ -225,6 +225,7 @@ AZURE = {"provider": {"type": "azure", "location": "westus2", "resource_group": 
 ENTRYPOINT = {"spec/entrypoint": "python -m tune_cd.run --results /shared/results"}
 PODS = [f"spec/rayClusterSpec/{group}/template/spec/containers/0/volumeMounts"
         for group in ("headGroupSpec", "workerGroupSpecs/0", "workerGroupSpecs/1")]  # fmt: skip
+LIMITS = PODS[1].replace("volumeMounts", "resources/limits")
 SHM, NFS = {"mountPath": "/dev/shm", "name": "shm"}, {"mountPath": "/shared", "name": "nfs"}
 RAYCLUSTER = {"kind": "RayCluster", "spec": parsed("kuberay.yaml")["spec"]["rayClusterSpec"]}
 ROOT_DISK = {"DeviceName": "/dev/sda1", "Ebs": {"VolumeSize": 150}}
@@ -254,7 +255,8 @@ def docker(image: str) -> dict:
     ("gpu.yaml", docker("registry:5000/mine:1.2"), ""), ("gpu.yaml", docker("mine@sha256:0123"), ""),
     ("kuberay.yaml", ENTRYPOINT | dict(zip(PODS, [[NFS], [SHM, NFS], [SHM]])), "--results /shared/results lies in"),
     ("kuberay.yaml", ENTRYPOINT | dict(zip(PODS, [[NFS], [SHM, NFS], [SHM, NFS]])), ""),
-    ("kuberay.yaml", RAYCLUSTER, ""),
+    ("kuberay.yaml", {LIMITS: OUT}, ""), ("kuberay.yaml", {LIMITS: {"cpu": 7, "a.com/gpucores": 1}}, "gpucores is no"),
+    ("kuberay.yaml", {LIMITS: {"nvidia.com/gpumem": 1, "nvidia.com/gpu": 1}}, ""), ("kuberay.yaml", RAYCLUSTER, ""),
     ("kuberay.yaml", RAYCLUSTER | {"spec/authOptions": OUT}, "spec.authOptions: mode: token is missing"),
 ])  # fmt: skip
 def test_files_of_other_forms(check, tmp_path, name, changes, words):

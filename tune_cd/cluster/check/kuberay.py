@@ -50,7 +50,7 @@ CLUSTER: list[Rule] = [
     ("workerGroupSpecs.*.template.spec", lambda pod: not shares_memory(pod),
      f"no volume in memory at {SHM}: Kubernetes gives 64 MB, too little for torch's loaders and Ray's objects"),
     ("workerGroupSpecs.*.template.spec.containers.*.resources.limits",
-     lambda limits: next((f"{name}" for name in limits if "gpu" in f"{name}" and not f"{name}".endswith("gpu")), None),
+     lambda limits: "gpu':" not in f"{limits}" and ", ".join(re.findall(r"[\w./-]*gpu[\w./-]*(?=':)", f"{limits}")),
      "{} is no GPU to Ray, whose name ends in gpu: no trial would get it"),
     ("authOptions", lambda options: not isinstance(options, dict) or at(options, "mode", default="token") != "token",
      "mode: token is missing: without it whoever reaches the head may run anything"),

@@ -11,7 +11,7 @@ import pandas as pd
 from tune_cd.analysis import comparable, curves_of
 from tune_cd.analysis.parts import parts_of
 from tune_cd.analysis.runs import runs_of
-from tune_cd.analysis.scores import maps_of, score_words
+from tune_cd.analysis.scores import score_words
 from tune_cd.analysis.tables import cell_text
 from tune_cd.report.findings import Findings, is_known
 from tune_cd.report.first_screen import chips, images_of, shares_of, use_it, worth
@@ -58,7 +58,7 @@ def payload(
                 failed = redact(f"{type(error).__name__}: {error}")
                 studies.append(_heading(str(name), own) | {"failed": failed})
         tables = hide(_compared(trials, parts), inf) if len(parts) > 1 else []
-    own_names = {name for params in maps_of(trials, "params") for name in params}  # a user's b is no batch size
+    own_names = {one["name"] for study in studies for one in study.get("params", ())}  # a user's b is no batch size
     return {
         "title": redact(title),
         "notes": [*map(redact, listed)],

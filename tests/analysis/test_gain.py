@@ -88,5 +88,8 @@ def test_batch_sizes_without_a_reachable_cell_or_without_a_score_are_nan():
 def test_an_unknown_batch_size_is_enough_for_equal_weights_and_not_for_equal_pairs():
     landscape = grid(measured(lambda x: x[1] - x[0], lattice(range(3), range(3)), NAMES[:2]))
     assert balance_gain(landscape, averages=["separate"])["gain_separate"].tolist() == [2.0]
+    texts = grid(table([row(n, params={"lr": 1.0}, choices={"a": "x", "b": "y"}) for n in range(2)]))
+    with pytest.raises(ValueError, match=r"axes \('lr', 'a', 'b'\): .* are required"):
+        balance_gain(texts, select=texts)
     with pytest.raises(ValueError, match="depends on the batch size"):
         balance_gain(landscape)

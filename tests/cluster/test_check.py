@@ -145,6 +145,9 @@ SMALL = "a disk of 8 GB is too small"
 AWS = [
     (PIN, PIN.replace(RAY, "2.41.0"), "setup_commands", f"Ray 2.41.0, but {RAY} is installed here"),
     ("Type: g6.2x", "Typ: g6.2x", ".node_config", 'RunInstances refuses it: Unknown parameter in input: "InstanceTyp"'),
+    ("Type: g6.2xlarge", "Type: g6.2xlrge", "spot.node_config", "InstanceType: g6.2xlrge is misspelt, or newer than"),
+    ("MarketType: spot", "MarketType: Spot", "gpu-spot.node_config", "MarketType: Spot is misspelt"),
+    ("VolumeType: gp3", "VolumeType: gp33", "head.node_config", "VolumeType: gp33 is misspelt"),
     ("OnTermination: true", "OnTermination: false", "Ebs.DeleteOnTermination", "a disk that outlives its node"),
     ("    ImageId: *image\n", "", ".node_config", "Ray's default is Ubuntu 18.04"),
     (SPOT, ANOTHER, "available_node_types.gpu-spot2", "on-demand twin"),
@@ -187,6 +190,7 @@ KUBERAY = [
     ("mountPath: /dev/shm", "mountPath: /scratch", WORKER, "no volume in memory at /dev/shm"),
     ("--study mine", "--study 'mine", "spec.entrypoint", "no valid shell"),
     ('num-cpus: "0"', 'num-cpus: "2"', f"{CLUSTER}.headGroupSpec.rayStartParams", "or trials run on the head"),
+    ("nvidia.com/gpu: 1", "nvidia.com/gpus: 1", "containers[0].resources.limits", "nvidia.com/gpus is no GPU to Ray"),
     (RESULTS, "--results /home/ray/results", "spec: entrypoint", "lies in a pod and is lost with it"),
     (HEAD_SPEC, f"{HEAD_SPEC}\n      serviceType: LoadBalancer", "serviceType", "opens the dashboard"),
 ]
@@ -221,6 +225,7 @@ AZURE = {"provider": {"type": "azure", "location": "westus2", "resource_group": 
 ENTRYPOINT = {"spec/entrypoint": "python -m tune_cd.run --results /shared/results"}
 PODS = [f"spec/rayClusterSpec/{group}/template/spec/containers/0/volumeMounts"
         for group in ("headGroupSpec", "workerGroupSpecs/0", "workerGroupSpecs/1")]  # fmt: skip
+LIMITS = PODS[1].replace("volumeMounts", "resources/limits")
 SHM, NFS = {"mountPath": "/dev/shm", "name": "shm"}, {"mountPath": "/shared", "name": "nfs"}
 RAYCLUSTER = {"kind": "RayCluster", "spec": parsed("kuberay.yaml")["spec"]["rayClusterSpec"]}
 ROOT_DISK = {"DeviceName": "/dev/sda1", "Ebs": {"VolumeSize": 150}}
@@ -250,7 +255,8 @@ def docker(image: str) -> dict:
     ("gpu.yaml", docker("registry:5000/mine:1.2"), ""), ("gpu.yaml", docker("mine@sha256:0123"), ""),
     ("kuberay.yaml", ENTRYPOINT | dict(zip(PODS, [[NFS], [SHM, NFS], [SHM]])), "--results /shared/results lies in"),
     ("kuberay.yaml", ENTRYPOINT | dict(zip(PODS, [[NFS], [SHM, NFS], [SHM, NFS]])), ""),
-    ("kuberay.yaml", RAYCLUSTER, ""),
+    ("kuberay.yaml", {LIMITS: OUT}, ""), ("kuberay.yaml", {LIMITS: {"cpu": 7, "a.com/gpucores": 1}}, "gpucores is no"),
+    ("kuberay.yaml", {LIMITS: {"nvidia.com/gpumem": 1, "nvidia.com/gpu": 1}}, ""), ("kuberay.yaml", RAYCLUSTER, ""),
     ("kuberay.yaml", RAYCLUSTER | {"spec/authOptions": OUT}, "spec.authOptions: mode: token is missing"),
 ])  # fmt: skip
 def test_files_of_other_forms(check, tmp_path, name, changes, words):

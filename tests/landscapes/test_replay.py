@@ -150,6 +150,8 @@ def test_starts():
     assert start_of("conventional", PLANE, 0) == {"Lambda_p": 0.1, "Lambda_e": 0.1}
     said = {"Lambda_p": 0.5, "Lambda_e": 2, "batch_size": 32}
     assert start_of("Lambda_p=0.5,Lambda_e=2,batch_size=32", batch, 0) == said
+    said = {"rate": 0.01, "decay": 0.1, "solver": "sgd", "activation": "relu"}
+    assert start_of("rate=0.01,decay=.1,solver=sgd,activation=relu", find("kinds-digits"), 0) == said
 
 
 @pytest.mark.parametrize("name", ["omniglot", "sop", "batch"])

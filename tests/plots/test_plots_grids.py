@@ -1,5 +1,7 @@
 """Landscapes, what balancing gains, and both terms: what the artists hold against values made by hand."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -172,6 +174,16 @@ def test_what_cannot_be_drawn_is_refused(ridge, call, words):
         call(ridge)
 
 
+def test_the_legends_of_a_plane_stand_apart_at_long_numbers():
+    ticks = 1.0731e-5 * 2.0 ** np.arange(24)
+    away = np.abs(np.subtract.outer(np.arange(24), np.arange(24)))[..., None]
+    shown = made(ticks, ticks, [64], 1.0 - away / 24)
+    figure = plane(shown, 64, select=replace(shown, score="val_score"))
+    figure.draw_without_rendering()
+    left, right = (legend.get_window_extent() for legend in figure.legends)
+    assert any("e-05" in text.get_text() for text in figure.legends[0].texts) and not left.overlaps(right)
+
+
 def test_gain_is_drawn_as_it_is(ridge):
     gain = balance_gain(ridge)
     axes = gain_figure(gain, "test_score").axes[0]
@@ -184,6 +196,8 @@ def test_gain_is_drawn_as_it_is(ridge):
     assert axes.get_xscale() == "log" and axes.get_xticks().tolist() == BATCH_SIZES
     expected = np.mean([gain["best"][b] - max(gain["separate"][b], gain["global"][b]) for b in BATCH_SIZES])
     assert f"{expected:+.3f}" in axes.get_title()
+    labels = [gain_figure(gain, *score).axes[0].get_ylabel() for score in ((), ("test_score",))]
+    assert labels == ["best score", "best test score"], "a split is named where it is given"
 
 
 def table(sizes):

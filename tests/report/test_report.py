@@ -460,6 +460,11 @@ def test_trials_of_another_set_up_are_a_part_of_their_own():
     assert "1 learning rate trained: on one side of the best none was tried" in how, "the search's own start alone"
 
 
+def test_a_parameter_named_as_a_word_of_the_glossary_is_not_explained_as_that():
+    own, plain = (table([row(n, params={name: 1.0 + n}) for n in range(3)]) for name in ("b", "lr"))
+    assert "b" in payload(plain, "t")["glossary"] and "b" not in payload(own, "t")["glossary"]
+
+
 def test_a_parameter_named_as_a_column_keeps_its_own_values():
     trials = odd()["names of columns"]
     [study] = payload(trials, "t")["studies"]

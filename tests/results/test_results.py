@@ -201,7 +201,10 @@ def test_a_curve_is_read_back_in_order(tmp_path):
     assert list(table.columns) == results.CURVES.names
     assert list(zip(table.trial_id, table.images_seen, strict=True)) == [("a1", 64), ("t0", 0), ("t0", 64), ("t0", 128)]
     assert table.scores[0] == {"mean_positive_similarity": 0.5} and pd.isna(table.positive_term[0])
-    assert len(results.read_curves(tmp_path, "other")) == 0
+    results.write_trial(tmp_path, minimal(study="without", trial_id="t0"))
+    assert len(results.read_curves(tmp_path, "without")) == 0 == len(results.read_curves(tmp_path, "no", missing=True))
+    with pytest.raises(ValueError, match="there is no study 'other' in .*; there are \\['without'\\]"):
+        results.read_curves(tmp_path, "other")
 
 
 def test_a_curve_grows_and_later_attempts_replace_it(tmp_path):

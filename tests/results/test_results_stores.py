@@ -70,7 +70,7 @@ def test_an_object_store_is_used_like_a_folder(place, tmp_path, capsys):
 
     def alike():
         for study in (None, "demo", "none"):
-            for read in (partial(results.read, missing=True), results.read_curves):
+            for read in (partial(read, missing=True) for read in (results.read, results.read_curves)):
                 pd.testing.assert_frame_equal(silent(read, place, study), read(tmp_path, study))
 
     assert results.check_writable(place) == place

@@ -47,6 +47,16 @@ def test_a_dead_cluster_is_told_in_a_sentence_with_the_remedy(tmp_path, joined, 
     assert "error: no Ray cluster answers at" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("error, words", [
+    (OSError("AF_UNIX path length cannot exceed 107 bytes: /tmp/long"), "/tmp/long: a shorter TMPDIR or RAY_TMPDIR is"),
+    (RuntimeError("Version mismatch: the cluster has Ray: 2.59.0"), "error: Version mismatch: the cluster has Ray: 2"),
+])  # fmt: skip
+def test_what_ray_refuses_is_told_in_a_sentence(tmp_path, joined, monkeypatch, capsys, error, words):
+    monkeypatch.setattr("ray.init", lambda *_, **__: (_ for _ in ()).throw(error))
+    assert main(["--results", str(tmp_path), "--study", "s", "--address", "local"]) == 2
+    assert words in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("address, environ", [(None, ""), ("local", ""), ("local", "127.0.0.1:1")])
 def test_a_ray_of_its_own_is_started_at_once(joined, monkeypatch, capsys, address, environ):
     monkeypatch.setenv("RAY_ADDRESS", environ)
@@ -63,7 +73,8 @@ def test_the_ray_of_this_machine_is_joined_if_it_lives(joined, closed, monkeypat
         monkeypatch.setattr(connection, "recorded_cluster", lambda: alive)
         connect(None, False)
     assert joined == ["local", alive]
-    assert capsys.readouterr().out == f"starting Ray ...\nconnecting to Ray at {alive} (of this machine) ...\n"
+    said = f"starting Ray ...\nconnecting to Ray at {alive} (of this machine; or --address local) ...\n"
+    assert capsys.readouterr().out == said
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system has no CPU affinity")

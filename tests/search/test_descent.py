@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from searches import descent, pausing, walk
 
-from tune_cd import Axis, CoordinateDescent, Space
+from tune_cd import Axis, CoordinateDescent, Linear, Space
 from tune_cd.search.bracket import GOLDEN
 
 
@@ -191,6 +191,17 @@ def test_a_local_search_on_a_plateau_ends_only_after_it_saw_the_whole_line():
     joint = [search.origin(h).line_position for h, _ in history if search.origin(h).direction == "joint"]
     assert search.finished and max(joint) == pytest.approx(GOLDEN * high), "as far as the first step of a whole line"
     assert min(joint) > low
+
+
+@pytest.mark.parametrize("rule", ["paper", "local"])
+@pytest.mark.parametrize("few", [[1, 2], [16, 32, 64], [0, 1, 2], [0.5, 0.9, 0.99], Linear(2, 4, step=1)])
+def test_a_short_list_is_tried_to_its_ends(rule, few):
+    """A golden section tries inner points alone, which snap to what is known."""
+    values = few if isinstance(few, list) else [2, 3, 4]
+    for best, start in itertools.product(values, values):
+        search = CoordinateDescent(Space(n=few, lr=(1e-4, 1.0)), rule=rule, start={"n": start, "lr": 1e-2})
+        run(search, lambda h, best=best: -abs(values.index(h["n"]) - values.index(best)) - h["lr"] / 9, 6)
+        assert search.best[0]["n"] == best
 
 
 def test_on_the_papers_kind_of_ridge_eight_trials_reach_95_percent_of_the_optimum():

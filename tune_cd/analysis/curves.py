@@ -140,8 +140,8 @@ def best_so_far(trials: pd.DataFrame, score: str = "val_score") -> pd.Series:
 def auc_at(k: int, curves: Sequence[Values]) -> float:
     """AUC@k: the mean of best-so-far over the first k trials, averaged over trajectories [n][trials].
 
-    A trajectory that ended early keeps its last value. A NaN in one, as before its first success, makes the mean NaN:
-    put there what a failure counts. Raises ValueError for k < 1 or an empty trajectory.
+    One that ended early keeps its last value. A NaN, as before its first success, makes the mean NaN: put there what a
+    failure counts. Where trials pause take `Curve.by_trial`. Raises ValueError for k < 1 or an empty trajectory.
     """
     return float(padded(k, curves).mean())
 

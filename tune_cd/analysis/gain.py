@@ -44,10 +44,10 @@ def balance_gain(
     score; None: `grid` itself, as in the paper's figures. Raises ValueError as `reachable`, and for other cells there.
     """
     select = grid if select is None else select
-    if not all(np.array_equal(*pair, equal_nan=True) for pair in zip(grid.ticks, select.ticks, strict=True)):
-        raise ValueError(f"grids of {grid.score} and {select.score} have different cells")
     among = {"best": np.ones(grid.values.shape, dtype=bool)}
     among |= {average: reachable(grid, average, k) for average in averages}
+    if not all(np.array_equal(*pair, equal_nan=True) for pair in zip(grid.ticks, select.ticks, strict=True)):
+        raise ValueError(f"grids of {grid.score} and {select.score} have different cells")
     table = pd.DataFrame(index=pd.Index(grid.ticks[2], name="batch_size"))
     for name, cells in among.items():
         columns = [name, f"{name}_Lambda_p", f"{name}_Lambda_e"]

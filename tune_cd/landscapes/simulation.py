@@ -22,6 +22,7 @@ import numpy as np
 
 from tune_cd.analysis import Curve
 from tune_cd.landscapes.landscape import Landscape, knowledge
+from tune_cd.search.category import value_in
 from tune_cd.search.methods import CONFIGURED
 from tune_cd.search.protocol import Optimiser
 
@@ -162,7 +163,8 @@ def start_of(text: str, landscape: Landscape, seed: int) -> dict | None:
         return _near(landscape, float(text.removeprefix("near:")), seed)
     try:
         pairs = [pair.split("=") for pair in text.split(",")]
-        h = {name: int(value) if value.isdigit() else float(value) for name, value in pairs}
+        texts = {axis.name for axis in landscape.space.categories}
+        h = {name: value_in(x) if name in texts else int(x) if x.isdigit() else float(x) for name, x in pairs}
     except ValueError:
         said = f"start {text!r}: blind, conventional, near:OCTAVES or NAME=VALUE,... is required"
         raise ValueError(said) from None

@@ -29,7 +29,7 @@ MARKERS = "osD^vP"
 """Markers of the batch sizes in `sublosses_figure`."""
 
 
-def gain_figure(gain: pd.DataFrame, score: str = "val_score", by: str = "") -> Figure:
+def gain_figure(gain: pd.DataFrame, score: str = "score", by: str = "") -> Figure:
     """`fig:balance_gain`: the best score at each batch size, with the balance tuned and with each average's.
 
     gain: the result of `analysis.balance_gain`. score: the score's name, for the label; by: the name of the score by
@@ -61,7 +61,7 @@ def gain_figure(gain: pd.DataFrame, score: str = "val_score", by: str = "") -> F
     return figure
 
 
-def sublosses_figure(table: pd.DataFrame, score: str = "val_score") -> Figure:
+def sublosses_figure(table: pd.DataFrame, score: str = "score") -> Figure:
     """`fig:sublosses`: settings over the terms after training, by score (colour) and batch size (marker).
 
     With more than two terms there is a panel for each pair of them. table: the result of `analysis.sublosses`. Up to

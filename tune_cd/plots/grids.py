@@ -123,7 +123,7 @@ def plane(
     axes.set(xlabel=label(grid.names[0]), ylabel=label(grid.names[1]))
     axes.set_title(named, fontsize=NORMAL)
     figure.colorbar(ScalarMappable(scale, COLOUR_MAP), ax=axes, label=_words(grid))
-    figure.legend(handles=handles, loc="outside lower left", fontsize=NORMAL, frameon=False)
+    figure.legend(handles=handles, loc="outside lower left", fontsize=SMALL, frameon=False, labelspacing=1)
     entries = _entries(grid, place, recipes)
     figure.legend(handles=entries, loc="outside lower right", fontsize=SMALL, frameon=False)
     return figure

@@ -58,10 +58,11 @@ def payload(
                 failed = redact(f"{type(error).__name__}: {error}")
                 studies.append(_heading(str(name), own) | {"failed": failed})
         tables = hide(_compared(trials, parts), inf) if len(parts) > 1 else []
+    own_names = {one["name"] for study in studies for one in study.get("params", ())}  # a user's b is no batch size
     return {
         "title": redact(title),
         "notes": [*map(redact, listed)],
-        "glossary": GLOSSARY,
+        "glossary": {word: meaning for word, meaning in GLOSSARY.items() if word not in own_names},
         "tables": tables,
         "studies": sorted(studies, key=lambda study: -(study["ended"] or 0)),
     }

@@ -32,18 +32,15 @@ def read(results: str | Path, study: str | None = None, *, missing: bool = False
     Raises FileNotFoundError if there is no folder `results`, and ValueError for a study whose name is not allowed, or
     where the folder, unless it is empty, lacks the study or results. missing: an empty table where they are missing.
     """
-    trials = _read(results, "trials", study, ["study", "search", "trial_index", "trial_id"], missing)
-    if trials.empty and not missing:
-        require_begun(results, study)
-    return trials
+    return _read(results, "trials", study, ["study", "search", "trial_index", "trial_id"], missing)
 
 
-def read_curves(results: str | Path, study: str | None = None) -> pd.DataFrame:
+def read_curves(results: str | Path, study: str | None = None, *, missing: bool = False) -> pd.DataFrame:
     """All learning curves, or one study's, ordered by study, trial_id and images_seen; otherwise as `read`.
 
     Of several curves with the same study and trial_id, the latest attempt's counts.
     """
-    return _read(results, "curves", study, ["study", "trial_id", "images_seen"])
+    return _read(results, "curves", study, ["study", "trial_id", "images_seen"], missing)
 
 
 def read_file(path: str | Path) -> pd.DataFrame:
@@ -162,9 +159,11 @@ def counting(kind: str, rows: Rows) -> tuple[npt.NDArray[np.bool_], list[tuple[s
     return kept, conflicts
 
 
-def _read(results: str | Path, kind: str, study: str | None, order: list[str], missing: bool = False) -> pd.DataFrame:
+def _read(results: str | Path, kind: str, study: str | None, order: list[str], missing: bool) -> pd.DataFrame:
     store = store_of(results)
     rows = collect(store, kind, study, missing)
+    if not (rows.files or missing):
+        require_begun(results, study)
     kept, conflicts = counting(kind, rows)
     said = [f"{problem}; it is left out" for problem in rows.problems.values()]
     said += [f"{store.where(one)} contradicts {store.where(other)}; the latter is left out" for one, other in conflicts]

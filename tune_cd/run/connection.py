@@ -23,12 +23,12 @@ nothing.
 def connect(address: str | None, verbose: bool) -> None:
     """Join the Ray cluster at the address, or of RAY_ADDRESS; else the one on this machine, or start one.
 
-    verbose: show Ray's messages. Raises ConnectionError if no cluster answers at the address.
+    verbose: show Ray's messages. Raises ConnectionError if no cluster answers at the address, or Ray refuses to join.
     """
     given = address or os.environ.get("RAY_ADDRESS") or None
     named = f"{given} (RAY_ADDRESS)" if given != address else f"{given} (--address)"
     if given is None and (recorded := recorded_cluster()) is not None and answers(recorded):
-        given, named = recorded, f"{recorded} (of this machine)"
+        given, named = recorded, f"{recorded} (of this machine; or --address local)"
     if given in (None, "local"):
         say("starting Ray ...")
     else:
@@ -63,7 +63,11 @@ def _init(address: str | None, verbose: bool) -> None:
     if address == "local":
         own |= {"include_dashboard": False}
     level = logging.INFO if verbose else logging.ERROR
-    ray.init(address or "local", **own, runtime_env=WORKERS, log_to_driver=False, logging_level=level)
+    try:
+        ray.init(address or "local", **own, runtime_env=WORKERS, log_to_driver=False, logging_level=level)
+    except (OSError, RuntimeError) as error:  # RuntimeError: a cluster of another version
+        remedy = ": a shorter TMPDIR or RAY_TMPDIR is needed"
+        raise ConnectionError(f"{error}{remedy * ('AF_UNIX' in str(error))}") from error
 
 
 def own_cpus() -> dict[str, int]:

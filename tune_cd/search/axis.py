@@ -265,7 +265,10 @@ class Axis:
 
     @cached_property
     def _coordinates(self) -> Array:
-        """Those of the allowed values."""
+        """Those of the allowed values, also where they are multiples of a step."""
+        if self.step is not None:
+            first, last = self._multiples
+            return np.array([self.coordinate(self._inside(n * self.step)) for n in range(first, last + 1)])
         return np.array([self.coordinate(value) for value in self.values or ()])
 
     @property

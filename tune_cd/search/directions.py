@@ -6,6 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
+from tune_cd.search.axis import ROUNDING
 from tune_cd.search.category import Category
 from tune_cd.search.space import Array, Configuration, Space
 
@@ -13,6 +14,9 @@ Directions = Mapping[str, Sequence[float]] | Sequence[Sequence[float]] | Array |
 """Name -> row [n_numeric]; or rows [n_directions, n_numeric], named by the axis that they move or by their number;
 None: each axis. One column for each numeric axis of the space, in its coordinates. Each category is a direction of its
 own, behind these, which is not given."""
+
+FEW = 3
+"""Allowed values, at most, that a line search tries in turn: golden sections do not reach the ends of a short list."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,13 +51,14 @@ class Plan:
         return self.axes and (self.is_along_axes or self.rows.shape[1] > 2)
 
     def others(self, h: Configuration, direction: Array) -> tuple[float, ...] | None:
-        """The positions of the other values of the category that a direction moves, from that of h on; None: it moves
-        numeric axes."""
-        axis = self.space.axes[int(np.argmax(np.abs(direction)))]
-        if not isinstance(axis, Category):
+        """The positions of the other values of the axis that a direction moves, from that of h on, if it is a category
+        or has at most FEW; None: the direction is a line."""
+        moved = np.flatnonzero(direction)
+        axis = self.space.axes[moved[0]]
+        if len(moved) > 1 or not (isinstance(axis, Category) or axis.size <= FEW):
             return None
-        here = axis.coordinate(h[axis.name])
-        return tuple(place - here for place in range(len(axis.values)) if place != here)
+        positions = axis.meets(axis.coordinate(h[axis.name]), direction[moved[0]])
+        return tuple(positions[np.abs(positions) > ROUNDING].tolist())
 
 
 def directions_of(space: Space, given: Directions) -> tuple[tuple[str, ...], Array]:

@@ -90,7 +90,20 @@ def ec2_refuses(config: dict) -> str | None:
 
     own = {"MinCount": 1, "MaxCount": 1}  # Ray adds these, and uses SubnetIds for SubnetId
     config = {key: value for key, value in config.items() if key != "SubnetIds"} | own
-    return re.sub(", must be one of: .*", "", ParamValidator().validate(config, _run_instances()).generate_report())
+    why = re.sub(", must be one of: .*", "", ParamValidator().validate(config, _run_instances()).generate_report())
+    return f"EC2's RunInstances refuses it: {why}" if why else next(_unlisted(config, _run_instances()), None)
+
+
+def _unlisted(value: Any, shape: Any, name: str = "") -> Iterator[str]:
+    """The texts in a valid value of this shape that are in none of EC2's lists, which the validator does not read."""
+    if shape.type_name == "string" and shape.enum and value not in shape.enum and rules.PLACEHOLDER not in value:
+        yield f"{name}: {value} is misspelt, or newer than the botocore installed here"
+    elif shape.type_name == "structure":
+        for key in value:
+            yield from _unlisted(value[key], shape.members[key], key)
+    elif shape.type_name == "list":
+        for one in value:
+            yield from _unlisted(one, shape.member, name)
 
 
 MOST, IDLE = "no worker would be started", "must be more than 0: nodes would end between two trials"
@@ -128,7 +141,7 @@ OWN: dict[str, list[Rule]] = {
          "must be true: a disk that outlives its node is billed"),
         (CONFIG, lambda config: config.get("ImageId") in (None, "latest_dlami") and "LaunchTemplate" not in config,
          "no ImageId: Ray's default is Ubuntu 18.04 with CUDA 11.2, too old for torch"),
-        (CONFIG, ec2_refuses, "EC2's RunInstances refuses it: {}"),
+        (CONFIG, ec2_refuses, "{}"),
     ],
     "gcp": [
         (f"{CONFIG}.disks.*", lambda disk: at(disk, "autoDelete") is not True,

@@ -196,7 +196,7 @@ FIRST_LINES = {  # options -> what the first lines say
     "--experiment xbm": "without (1 training) + without-tuned (up to 20 trainings) + S1 (1 training)",
     "--setup small": "a full training sees 25,600 images",
     "--search grid": "from 0.0001 to 1000; for the averages each may grow by 10 octaves running: ",
-    "--set optimizer=adam": "no baselines: under Adam the joint scale of the weights has no effect",
+    "--set optimizer=adam": "under Adam the joint scale of the weights has no effect, and its own rate stays 0.001",
 }
 
 
@@ -270,6 +270,7 @@ IDLE = [
     (("memory_size=9999",), "memory_size=9999 has no effect with memory = 'none', only with 'variable' or 'fix"),
     (("memory_size=9999", *XBM), None),
     (("learning_rate=0.01",), None),
+    (("step=graph",), "step=graph has no effect without a GPU"),
 ]
 
 

@@ -398,8 +398,9 @@ def test_the_code_to_use_trains_with_the_best_weights():
     assert list(gradient(ways["with a global average"], sums).values()) == expected
     assert "2 images a class" in ways["in your loop"]
     [unlabelled] = payload(job().assign(task="ssl"), "t")["studies"]
-    assert unlabelled["use"]["in your loop"].endswith("batches of 64, 2 views an image")
-    three = payload(studies.searched_terms(studies.VICREG), "t")["studies"][0]
+    assert unlabelled["use"]["in your loop"].endswith("batches of 64 views, 2 of each image")
+    three = payload(studies.searched_terms(studies.VICREG).assign(task="ssl"), "t")["studies"][0]
+    assert three["use"]["in your loop"].endswith("batches of 64 views, 2 of each image")
     names = {name.removeprefix("Lambda_"): 1.0 for name in studies.VICREG}
     row = three["best"][0]
     best = {param["name"].removeprefix("Lambda_"): param["values"][row] for param in three["params"]}

@@ -200,9 +200,9 @@ def _in_a_loop(found: Findings, known: Mapping[str, Any]) -> dict[str, str]:
     weights = [name for name in weights_of(found.trials) if name in known]
     size = known.get("batch_size", found.best["batch_size"])
     k, of_balance = per_class(found.trials), set(weights) == {"Lambda_p", "Lambda_e"}
-    batch = f"# no momentum, batches of {size:.0f}" if is_known(size) else "# no momentum, batches as in the study"
-    of_one = "views an image" if (found.trials["task"] == "ssl").any() else "images a class"
-    batch += f", {k} {of_one}" * of_balance
+    ssl = bool((found.trials["task"] == "ssl").any())  # the views of an image count in a batch
+    batch = f"batches of {size:.0f}{' views' * ssl}" if is_known(size) else "batches as in the study"
+    batch = f"# no momentum, {batch}" + (f", {k} of each image" if ssl else f", {k} images a class" * of_balance)
     if not weights or optimizer_of(found.trials) != "sgd":
         lines = [f"{name.removeprefix(balance.WEIGHT)}_weight = {known[name]:.4g}" for name in weights]
         return {"in your loop": "\n".join([*lines, batch, f"# optimizer: {optimizer_of(found.trials)}"])}

@@ -18,7 +18,7 @@ from tune_cd.analysis.scores import SPLITS, maps_of, optimizer_of, per_class, sc
 from tune_cd.report.findings import Findings, is_known
 from tune_cd.report.numbers import plain_axis
 from tune_cd.report.words import counted, recipe_words, setting, tuned, values_in
-from tune_cd.results.rows import length_in, reached_in, sign_of
+from tune_cd.results.rows import config_of, length_in, reached_in, sign_of
 from tune_cd.search.category import value_in
 
 SHARES_OF_ONE = ("precision_at_1", "accuracy")
@@ -188,7 +188,12 @@ def use_it(found: Findings, command: str | None, network: str | None) -> dict[st
     known = values_in(found, found.best)
     ways = _in_a_loop(found, known) if weights_of(found.trials) else _as_a_config(known)
     if network is not None:
-        code = f"from trainables import trained\nnetwork = trained.load({network!r})\n"
+        bucket, file = "://" in network, repr(network)
+        code = f"from pyarrow import fs\n\nfiles, path = fs.FileSystem.from_uri({file})\n" * bucket
+        file = "files.open_input_file(path)" if bucket else file
+        name = str(config_of(found.best["config"]).get("network"))
+        own = f", network={name!r}" * (":" in name and not name.startswith(("timm:", "torchvision:")))
+        code += f"from trainables import trained\nnetwork = trained.load({file}{own})\n"
         ways["its network"] = f"{code}vectors = network(images)  # [n, 3, height, width] -> [n, d]"
     if command is not None:
         ways["search on"] = f"{command} --resume --num-samples N  # a larger total than before"

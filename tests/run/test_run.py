@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from datafiles import encoded, write_folder
+from datafiles import encoded, photos, write_folder
 from made_studies import study
 from studies import row
 
@@ -206,6 +206,14 @@ def test_the_first_lines_say_in_80_columns_what_is_trained_and_where_the_search_
     said = capsys.readouterr().out
     assert FIRST_LINES[argv] in " ".join(said.split())
     assert max(len(line) for line in said.splitlines() if str(tmp_path) not in line) <= 80  # paths are not folded
+
+
+@pytest.mark.parametrize("more, count", [((), 2), (("--full-length",), 1), (("--search", "cd-local"), 1)])
+def test_the_first_lines_name_the_known_bests_that_are_tried(more, count, tmp_path, capsys):
+    """Where nothing pauses only the first is."""
+    of_photos = ("--dataset", "folder", "--data-root", str(photos(tmp_path)), "--batch-size", "8")
+    announce(study(tmp_path, *of_photos, *more), Resources(cpus=1, gpus=0.0, workers=1))
+    assert capsys.readouterr().out.count("the best known of") == count
 
 
 def test_the_help_fits_into_80_columns_and_names_the_default_budget(monkeypatch):

@@ -54,7 +54,7 @@ def _announced(study: Study, resources: Resources) -> Iterator[str]:
     grows = f"; {'each range' if own else 'for the averages each'} may grow by {axes[0].growth:g} octaves"
     grows *= study.space.grows and (own or any(search.line for search in study.searches))
     yield f"searched: {', '.join(map(_axis, axes))}{grows}"
-    for row in (bests := known(config, setup)):
+    for row in (bests := known(config, setup)[: len(study.searches[0].starts)]):
         yield f"start: {_weights(row.weights)}, the best known of {row}"
     if config.experiment == "balance" and not bests:
         why = ", since no best is known" if config.start == "known" else ""

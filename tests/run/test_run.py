@@ -306,6 +306,7 @@ BAD_INPUT = {
     "--range 17,1e-6": "--range 17,1e-06: two numbers above 0, the lower one first", "--range 0,17": "range 0,17: two",
     "--range=-1,17": "-1", "--range 1": "invalid LO,HI", "--batch-sizes a": "invalid N,N,...",
     "--batch-sizes 16,32": "16,32: with --tune-batch-size only",
+    "--images-seen 640 --set images_seen=320": "--images-seen and --set images_seen=...: one of",
     "--start Lambda_p=9e9,Lambda_e=1": "9000000000.0", "--start somewhere": "'somewhere': 'somewhere' is",
     "--start Lambda_p=a,Lambda_e=1": "'a'", "--start Lambda_p=1": "Lambda_e", "--study ../escape": "../escape",
     "--resume": "--study", "--resume --study never-started": "never-started", "--weights absent.pt": "absent.pt",

@@ -175,9 +175,17 @@ def test_a_known_best_is_of_the_same_loss_task_and_kind_of_network():
     assert [row.dataset for row in found] == ["omniglot", "landmarks"], "SOP's is within an octave of Omniglot's"
     assert balance.known("margin", "ssl", pretrained=False)[0].weights == {"Lambda_p": 1.0, "Lambda_e": 8.0}
     assert balance.known("vicreg", "ssl", pretrained=False) == [] == balance.known("margin", "ssl")
-    for wrong in ({"task": "retrieval"}, {"task": "dml", "network": "resnet18"}):
-        with pytest.raises(ValueError, match="one of"):
-            balance.known("margin", **wrong)
+    wrong = [
+        ({"task": "retrieval"}, "task 'retrieval': one of"),
+        ({"network": "resnet18"}, "network 'resnet18': one of"),
+    ]
+    wrong += [
+        ({"loss": loss}, f"loss '{loss}': '{meant}'") for loss, meant in (("margn", "margin"), ("InfoNCE", "infonce"))
+    ]
+    for given, said in [*wrong, ({"pretrained": "no"}, "pretrained 'no': one of")]:
+        with pytest.raises(ValueError, match=said):
+            balance.known(**{"loss": "margin", "task": "dml"} | given)
+    assert balance.known("m:infonce", "ssl") == [], "a user's own"
 
 
 def test_a_dataset_starts_from_its_own_best_at_the_nearest_batch_size_unless_it_is_left_out():

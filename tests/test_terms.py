@@ -28,6 +28,7 @@ def test_under_sgd_the_axes_are_weights_times_the_rate():
     assert found.space.names == ("Lambda_sim", "Lambda_std", "Lambda_cov")
     h = found.space.sample(np.random.default_rng(0))
     assert {f"Lambda_{name}": found.rate(h) * weight for name, weight in found.weights(h).items()} == pytest.approx(h)
+    assert vicreg(weights=dict(reversed(PUBLISHED.items()))) == found, "by name"
     assert found.space.axes[0].low == pytest.approx(25 * 0.05 / WEIGHT_FACTOR)
     contrasts = np.array(list(found.search["directions"].values())) @ np.ones(3)
     assert contrasts.tolist() == [0, 0, 3], "the last is the joint direction: the learning rate"
@@ -57,6 +58,8 @@ def test_ranges_can_be_given():
     [
         (("sim",), {}, "sim"), (("sim", "sim"), {}, "all different"), (("sim", "a b"), {}, "a b"),
         (("sim", "std"), {"weights": (1,)}, "2 finite numbers"), (("sim", "std"), {"weights": (1, 0)}, "> 0"),
+        (("sim", "std"), {"weights": {"sim": 1, "cov": 1}}, "'cov': 1}: 2 finite"),
+        (("sim", "std"), {"weights": {"sim": 1, "std": 1, "cov": 1}}, "'cov': 1}: 2 finite"),
         (("sim", "std"), {"weights": (1, float("inf"))}, "inf"),
         (("sim", "std"), {"learning_rate": 0.0}, "learning_rate 0.0"),
         (("sim", "std"), {"learning_rate": None}, "learning_rate None"),

@@ -74,6 +74,8 @@ def embed(
         raise ValueError(f"{root}: no image is in it")
     damaged: dict[str, str] = {}
     file = Path(output)
+    if file.is_dir():
+        raise ValueError(f"-o {output}: is a folder; a file is needed, such as {file / 'vectors.parquet'}")
     file.parent.mkdir(parents=True, exist_ok=True)
     partial = file.with_name(f"{file.name}.partial")  # takes its place once it is whole
     try:

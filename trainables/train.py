@@ -70,7 +70,7 @@ def main(argv: list[str] | None = None) -> int:
     except (ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    for warning in without_effect([setup], options.assignments):
+    for warning in without_effect([setup], options.assignments, device.type == "cuda"):
         print(f"warning: {warning}", file=sys.stderr)
     print(f"{data.name}: {setup.images_seen:,} images on {device}, {setup}", flush=True)
     return _train(training, states, network)

@@ -26,6 +26,7 @@ from trainables.training.loop import Training
 from trainables.training.setup import Setup
 
 FORMAT = 1
+OVERSHOT = 1.5  # resizing leaves [0, 1] by less; images from 0 to 255, or standardised, by more
 
 
 class TrainedNetwork(nn.Module):
@@ -82,6 +83,10 @@ class TrainedNetwork(nn.Module):
         if (height, width) != (size, size):
             said = f"the training decoded them to {size} x {size}: crop and resize them, or take network.photo(FILE)"
             raise ValueError(f"images of {height} x {width} pixels: {said}")
+        if images.dtype != torch.uint8:
+            unknown = torch.compiler.is_compiling()  # the values
+            if not (images.is_floating_point() and (unknown or (images.abs() <= OVERSHOT).all())):
+                raise ValueError(f"images {images.dtype} beyond [0, 1]: uint8, or float in [0, 1], is required")
         return normalise(centre(images, self.setup.input_size))
 
 

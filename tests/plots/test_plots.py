@@ -40,7 +40,7 @@ def test_points_diagonals_curves_and_the_best():
     diagonals = {line.get_label(): line.get_ydata() / line.get_xdata() for line in plane.get_lines()}
     assert np.allclose(diagonals["separate average"], 1) and np.allclose(diagonals["global average"], 62)
     points = {c.get_label(): np.asarray(c.get_offsets()) for c in plane.collections if len(c.get_offsets())}
-    for label, rows in {"cd (3 trials)": [0, 2, 3], "diverged or failed": [1], "best": [2]}.items():
+    for label, rows in {"cd (3 trials)": [0, 2, 3], "diverged or failed": [1], "best of all": [2]}.items():
         assert np.allclose(points[label], cd.loc[rows, ["Lambda_p", "Lambda_e"]])
     steps = {line.get_label(): line.get_ydata().tolist() for line in curves.get_lines()}
     assert steps == {"cd": [0.2, 0.2, 0.6, 0.6], "separate": [0.3, 0.4], "global": [0.1]}

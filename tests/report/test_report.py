@@ -18,7 +18,7 @@ from tune_cd.analysis.scores import per_class, score_words
 from tune_cd.landscapes.measured import load
 from tune_cd.report.__main__ import main
 from tune_cd.report.findings import Findings
-from tune_cd.report.first_screen import images_of, worth
+from tune_cd.report.first_screen import images_of, use_it, worth
 from tune_cd.report.payload import payload
 from tune_cd.report.words import summarise
 from tune_cd.report.writing import content, write_report
@@ -398,8 +398,9 @@ def test_the_code_to_use_trains_with_the_best_weights():
     assert list(gradient(ways["with a global average"], sums).values()) == expected
     assert "2 images a class" in ways["in your loop"]
     [unlabelled] = payload(job().assign(task="ssl"), "t")["studies"]
-    assert unlabelled["use"]["in your loop"].endswith("batches of 64, 2 views an image")
-    three = payload(studies.searched_terms(studies.VICREG), "t")["studies"][0]
+    assert unlabelled["use"]["in your loop"].endswith("batches of 64 views, 2 of each image")
+    three = payload(studies.searched_terms(studies.VICREG).assign(task="ssl"), "t")["studies"][0]
+    assert three["use"]["in your loop"].endswith("batches of 64 views, 2 of each image")
     names = {name.removeprefix("Lambda_"): 1.0 for name in studies.VICREG}
     row = three["best"][0]
     best = {param["name"].removeprefix("Lambda_"): param["values"][row] for param in three["params"]}
@@ -532,6 +533,16 @@ def test_the_command_and_the_networks_are_those_of_the_study(tmp_path):
     file = tmp_path / "studies/s/networks/cd~0.500000000~cd-3.pt"
     ways = content(tmp_path)["studies"][0]["use"]
     assert f"trained.load({str(file)!r})" in ways["its network"] and "--study s --resume" in ways["search on"]
+
+
+@pytest.mark.parametrize("network, own", [("mine:net", {"network": "mine:net"}), ("timm:resnet10t", {})])
+def test_the_code_to_load_a_network_runs_for_a_bucket_and_a_users_own_network(tmp_path, monkeypatch, network, own):
+    (tmp_path / "n.pt").write_bytes(b"tensors")
+    monkeypatch.setattr("trainables.trained.load", lambda file, **named: lambda images: (file.read(), named))
+    found = Findings(table([row(n, search="cd", config={"network": network}) for n in (0, 1)]))
+    names = {"images": None}
+    exec(use_it(found, None, (tmp_path / "n.pt").as_uri())["its network"], names)
+    assert names["vectors"] == (b"tensors", own)
 
 
 def test_one_parquet_file_is_enough(tmp_path):

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from datafiles import encoded, write_folder
+from datafiles import encoded, photos, write_folder
 from made_studies import study
 from studies import row
 
@@ -196,7 +196,7 @@ FIRST_LINES = {  # options -> what the first lines say
     "--experiment xbm": "without (1 training) + without-tuned (up to 20 trainings) + S1 (1 training)",
     "--setup small": "a full training sees 25,600 images",
     "--search grid": "from 0.0001 to 1000; for the averages each may grow by 10 octaves running: ",
-    "--set optimizer=adam": "no baselines: under Adam the joint scale of the weights has no effect",
+    "--set optimizer=adam": "under Adam the joint scale of the weights has no effect, and its own rate stays 0.001",
 }
 
 
@@ -206,6 +206,14 @@ def test_the_first_lines_say_in_80_columns_what_is_trained_and_where_the_search_
     said = capsys.readouterr().out
     assert FIRST_LINES[argv] in " ".join(said.split())
     assert max(len(line) for line in said.splitlines() if str(tmp_path) not in line) <= 80  # paths are not folded
+
+
+@pytest.mark.parametrize("more, count", [((), 2), (("--full-length",), 1), (("--search", "cd-local"), 1)])
+def test_the_first_lines_name_the_known_bests_that_are_tried(more, count, tmp_path, capsys):
+    """Where nothing pauses only the first is."""
+    of_photos = ("--dataset", "folder", "--data-root", str(photos(tmp_path)), "--batch-size", "8")
+    announce(study(tmp_path, *of_photos, *more), Resources(cpus=1, gpus=0.0, workers=1))
+    assert capsys.readouterr().out.count("the best known of") == count
 
 
 def test_the_help_fits_into_80_columns_and_names_the_default_budget(monkeypatch):
@@ -270,6 +278,7 @@ IDLE = [
     (("memory_size=9999",), "memory_size=9999 has no effect with memory = 'none', only with 'variable' or 'fix"),
     (("memory_size=9999", *XBM), None),
     (("learning_rate=0.01",), None),
+    (("step=graph",), "step=graph has no effect without a GPU"),
 ]
 
 
@@ -297,6 +306,7 @@ BAD_INPUT = {
     "--range 17,1e-6": "--range 17,1e-06: two numbers above 0, the lower one first", "--range 0,17": "range 0,17: two",
     "--range=-1,17": "-1", "--range 1": "invalid LO,HI", "--batch-sizes a": "invalid N,N,...",
     "--batch-sizes 16,32": "16,32: with --tune-batch-size only",
+    "--images-seen 640 --set images_seen=320": "--images-seen and --set images_seen=...: one of",
     "--start Lambda_p=9e9,Lambda_e=1": "9000000000.0", "--start somewhere": "'somewhere': 'somewhere' is",
     "--start Lambda_p=a,Lambda_e=1": "'a'", "--start Lambda_p=1": "Lambda_e", "--study ../escape": "../escape",
     "--resume": "--study", "--resume --study never-started": "never-started", "--weights absent.pt": "absent.pt",

@@ -110,6 +110,15 @@ def test_few_images_are_told_with_the_error_of_a_score(tmp_path, caplog):
     assert re.search("; of 6 .* error of 0.20", caplog.text)
 
 
+def test_classes_with_less_than_k_images_are_told(tmp_path, caplog):
+    caplog.set_level("INFO", "trainables")
+    place = made(tmp_path, of_classes(12))
+    for k, said in ((4, False), (16, True)):
+        caplog.clear()
+        check_training(replace(find_setup("folder", "small"), k=k), [2 * k], place)
+        assert ("; 7 of 7 classes have less than k = 16 images" in caplog.text) == said
+
+
 def test_a_flat_folder_is_trained_and_selected_by_the_retrieval_of_views(tmp_path, capsys, caplog):
     caplog.set_level("INFO", "trainables")
     place = made(tmp_path, FLAT)

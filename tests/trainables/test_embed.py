@@ -79,8 +79,9 @@ def test_what_cannot_be_embedded_is_refused_in_a_sentence(tmp_path, network, cap
         (network, tmp_path / "absent"): "there is no such folder",
         (tmp_path / "absent.pt", folder): "No such file",
         (network, folder, "--device", "tpu"): "--device 'tpu'",
+        (network, folder, "-o", tmp_path): f"-o {tmp_path}: is a folder; a file is needed, such as {tmp_path}/vec",
     }.items():
-        assert embed.main([*map(str, options), "-o", str(tmp_path / "v.parquet")]) == 2
+        assert embed.main(["-o", str(tmp_path / "v.parquet"), *map(str, options)]) == 2
         said = capsys.readouterr().err
         assert message in said and said.count("\n") == 1
     assert not (tmp_path / "v.parquet").exists()

@@ -286,8 +286,6 @@ def test_places_and_tasks_are_checked(tmp_path):
         planned([tmp_path / "birds.tar.gz"])
     with pytest.raises(FileNotFoundError, match="no folder data found(.|\n)*nowhere(.|\n)*one sub-folder a class"):
         planned([tmp_path / "nowhere"])
-    with pytest.raises(ValueError, match="one place that you name as data root; here are 2"):
-        planned([tmp_path, tmp_path])
 
 
 # --- decoding

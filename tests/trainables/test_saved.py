@@ -101,6 +101,12 @@ def test_images_are_taken_as_bytes_or_in_0_to_1_and_of_the_size_of_training():
     for wrong in (images[0], images[:, :1]):
         with pytest.raises(ValueError, match=r"images \[.*\]: \[n, 3, height, width\] is required"):
             network(wrong)
+    for wrong in (images.float(), images.int(), images / 64 - 2):
+        with pytest.raises(
+            ValueError, match=r"images torch.* beyond \[0, 1\]: uint8, or float in \[0, 1\], is required"
+        ):
+            network(wrong)
+    assert torch.allclose(torch.compile(network, backend="eager")(images / 255), expected, atol=1e-6)
     for larger in (-8, 4):
         with pytest.raises(ValueError, match=rf"{SIZE} x {SIZE + larger} pixels: .* to {SIZE} x {SIZE}: .*photo\("):
             network(torch.nn.functional.pad(images, (larger, 0)))

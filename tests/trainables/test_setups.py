@@ -124,6 +124,8 @@ IN_EFFECT = [
     ((*GLYPHS, None, "infonce"), "", {"loss_distance": "cosine"}),
     (GLYPHS, "margin=0.3 k=4 network=resnet32 optimizer=adam weight_decay=5e-4",
      {"margin": 0.3, "k": 4, "network": "resnet32", "optimizer": "adam", "weight_decay": 5e-4}),
+    (GLYPHS, "optimizer=adam", {"learning_rate": 1e-3}), (GLYPHS, "optimizer=sgd", {"learning_rate": 0.1}),
+    (GLYPHS, "learning_rate=0.01 optimizer=adam", {"learning_rate": 0.01}),
 ]  # fmt: skip
 
 

@@ -123,9 +123,10 @@ def test_it_saves_the_network(tmp_path, capsys, of_photos):
 
 
 def test_it_warns_of_fields_without_effect(capsys, of_photos):
-    assert train.main([*of_photos, "--set", "learning_rate=0.5", "temperature=0.5", "q=2"]) == 0
+    assert train.main([*of_photos, "--set", "learning_rate=0.5", "temperature=0.5", "q=2", "step=graph"]) == 0
     said = capsys.readouterr().err.splitlines()
     assert [line for line in said if "probe" not in line] == [
+        "warning: --set step=graph has no effect without a GPU",
         "warning: --set learning_rate=0.5 has no effect with optimizer = 'sgd', only with 'adam'",
         "warning: --set temperature=0.5 has no effect with loss = 'margin', only with 'infonce' or 'siglip'",
     ]
@@ -142,6 +143,7 @@ def test_it_warns_of_fields_without_effect(capsys, of_photos):
     (["--save", "s3://bucket/n.pt"], "--save is a URI"),
     (["--save", "x/n.pt", "--checkpoint", "x/../x/n.pt"], "two files are needed"),
     (["--set", "images=3"], "images"),
+    (["--dataset", "folder"], "'folder' is your own images: name their place with --data-root"),
     (["--batch-size", "63"], "63"),
     (["--dataset", "omniglot", "--data-root", "/nowhere"], "/nowhere"),
     (["--set", f"embedding={2**63}"], f"embedding = {2**63}"),

@@ -56,6 +56,8 @@ def check_source(
         raise ValueError(f"dataset {name!r} is not known, these are: {', '.join(DATASETS)}")
     if download and name not in DOWNLOADS:
         raise ValueError(f"there is no public archive of dataset {name!r} to download, only of {', '.join(DOWNLOADS)}")
+    if name == "folder" and data_root is None and not _address(data_root, download):
+        raise ValueError("the dataset 'folder' is your own images: name their place with --data-root")
     make = partial(glyphs.plan, distortion=distortion) if name in DRAWN else DATASETS[name]
     roots = [] if name in DRAWN and _address(data_root, download) else data_roots(data_root, download)
     plan = None

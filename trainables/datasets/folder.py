@@ -52,11 +52,7 @@ Classes = dict[str, list[str]]  # class -> names relative to the top, sorted
 def plan(roots: list[Path], task: str | None = None) -> Plan:
     """The images of the only root, split for the task. Raises FileNotFoundError, ValueError."""
     task = task or "dml"
-    if len(roots) != 1:
-        raise ValueError(
-            f"the dataset 'folder' is one place that you name as data root; here are {len(roots)}: {roots}"
-        )
-    root = roots[0]
+    [root] = roots
     if not root.exists():
         raise missing_data("folder", [root], LAYOUT, "your own images")
     source = Source((root,), IMAGES)

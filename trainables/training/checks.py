@@ -61,8 +61,12 @@ def check_training(
 
 def _noted(setup: Setup, source: Plan) -> str:
     """The numbers of images, and what they mean for the scores."""
-    epochs = setup.images_seen / source.images("train")
+    epochs, classes = setup.images_seen / source.images("train"), source.splits["train"].classes
     said = f"{source.name}: {source.sizes}\n  {setup.images_seen:,} images are {epochs:,.1f} epochs"
     if (few := source.images("validation")) < FEW:
         said += f"; of {few} images a score of 0.5 has a standard error of {0.5 / few**0.5:.2f}"
+    if setup.task == "dml" and (small := sum(len(images) < setup.k for images in classes.values())):
+        said += (
+            f"; {small:,} of {len(classes):,} classes have less than k = {setup.k} images, so that batches repeat some"
+        )
     return said

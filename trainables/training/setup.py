@@ -45,6 +45,7 @@ ONLY_WITH = {
 have one, but for `step`: how a training is computed."""
 IMAGE_SIZES = range(8, 1025)  # px
 LARGEST_INTEGER = 10**12
+ADAM_RATE = 1e-3  # torch.optim.Adam's default
 MOST = 10**6  # an embedding has fewer dimensions, as PROJECTOR says of a layer's width
 PROJECTOR = re.compile(r"([1-9][0-9]{0,5}(-[1-9][0-9]{0,5})*)?")
 
@@ -187,7 +188,8 @@ RULES: list[tuple[str, Callable[[Setup], bool], str]] = [
 
 def override(setup: Setup, assignments: list[str]) -> Setup:
     """Apply FIELD=VALUE assignments to `setup`, read as the field's type. Raises ValueError naming the allowed fields.
-    `loss` is not allowed, because other losses have other set-ups in the table."""
+    `loss` is not allowed, because other losses have other set-ups in the table. SGD's rate is no rate for Adam, which
+    gets ADAM_RATE if none is assigned."""
     kinds = {field.name: field.type for field in fields(Setup) if field.name not in ("dataset", "task", "loss")}
     changes = {}
     for assignment in assignments:
@@ -201,6 +203,8 @@ def override(setup: Setup, assignments: list[str]) -> Setup:
             changes[name] = kind(text)
         except ValueError:
             raise ValueError(f"--set {assignment!r}: {name} takes a value of type {kind.__name__}") from None
+    if changes.get("optimizer") == "adam" != setup.optimizer:
+        changes.setdefault("learning_rate", ADAM_RATE)
     return replace(setup, **changes)
 
 
@@ -223,9 +227,10 @@ def missing_for(field: str, setups: Sequence[Setup]) -> dict[str, tuple[str, ...
     }
 
 
-def without_effect(setups: Sequence[Setup], assignments: Sequence[str]) -> list[str]:
-    """Messages on the FIELD=VALUE assignments that change none of these trainings (at least one), with the reason."""
-    said = []
+def without_effect(setups: Sequence[Setup], assignments: Sequence[str], gpu: bool) -> list[str]:
+    """Messages on the FIELD=VALUE assignments that change none of these trainings (at least one) on a GPU, or without,
+    with the reason."""
+    said = [f"--set {one} has no effect without a GPU" for one in assignments if one.startswith("step=") and not gpu]
     for assignment in assignments:
         for other, values in missing_for(assignment.partition("=")[0], setups).items():
             has = f"{other} = {getattr(setups[0], other)!r}"

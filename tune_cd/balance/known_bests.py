@@ -6,6 +6,7 @@ the paper's best settings, and the means of repeated searches of the built-in se
 
 import csv
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import cache
 from math import log2
 from pathlib import Path
@@ -60,11 +61,16 @@ def known(
 
     Their weights are starts: CoordinateDescent(space, start=[row.weights for row in known(...)], ...). dataset: its own
     row, where there is one, is the only one. leave_out: a dataset whose rows do not count. Rows nearer than APART to an
-    earlier one are left out. Raises ValueError for another task or kind of network.
+    earlier one are left out. Raises ValueError for another task or kind of network, and a misspelt loss of the table.
     """
-    for value, allowed in ((task, TASKS), (network, NETWORKS)):
+    for name, value, allowed in (
+        ("task", task, TASKS), ("network", network, NETWORKS), ("pretrained", pretrained, (True, False)),
+    ):  # fmt: skip
         if value not in allowed:
-            raise ValueError(f"{value!r}: one of {list(allowed)}")
+            raise ValueError(f"{name} {value!r}: one of {list(allowed)}")
+    losses = {row.loss for row in table()}
+    if loss not in losses and ":" not in loss and (meant := get_close_matches(loss.lower(), losses, cutoff=0.8)):
+        raise ValueError(f"loss {loss!r}: {meant[0]!r}?")
     key = (loss, task, network, pretrained)
     rows = [row for row in table() if (row.loss, row.task, row.network, row.pretrained) == key]
     nearest: dict[str, Known] = {}

@@ -91,28 +91,27 @@ class Terms:
 def terms(
     *names: str,
     learning_rate: float,
-    weights: Sequence[float] | None = None,
+    weights: Sequence[float] | Mapping[str, float] | None = None,
     optimizer: str = "sgd",
     rate: str = "lr",
     ranges: Mapping[str, tuple[float, float]] | None = None,
 ) -> Terms:
     """Build the search space of a loss that is the weighted sum of the named terms.
 
-    learning_rate, weights [n]: those in use today, or published; weights None: all 1. optimizer: one of MULTIPLIED
-    (with momentum or without) or SCALE_FREE. rate: name of the learning rate's axis if SCALE_FREE. ranges: axis ->
-    (lowest, highest), where the default (WEIGHT_FACTOR and RATE_FACTOR around the start) does not fit. Raises
-    ValueError for fewer than two terms, names that are not identifiers or not all different, numbers that are not
-    finite and > 0, another optimiser, a range of an unknown axis, and a start outside its range.
+    learning_rate, weights [n] or name -> weight: those in use today, or published; weights None: all 1. optimizer: one
+    of MULTIPLIED (with momentum or without) or SCALE_FREE. rate: name of the learning rate's axis if SCALE_FREE.
+    ranges: axis -> (lowest, highest), where the default (WEIGHT_FACTOR and RATE_FACTOR around the start) does not fit.
+    Raises ValueError for fewer than two terms, names that are not identifiers or not all different, numbers that are
+    not finite and > 0, another optimiser, a range of an unknown axis, and a start outside its range.
     """
     if len(names) < 2 or len({*names}) < len(names) or not all(map(str.isidentifier, names)):
         raise ValueError(
             f"terms {list(names)}: two or more names are required, all different, each a Python identifier"
         )
-    given = (1.0,) * len(names) if weights is None else tuple(weights)
-    if len(given) != len(names) or not all(map(is_positive, given)):
-        raise ValueError(
-            f"weights {list(given)}: {len(names)} finite numbers > 0 are required, one for each of {names}"
-        )
+    weights = (1.0,) * len(names) if weights is None else weights
+    given = tuple(map(weights.get, names) if isinstance(weights, Mapping) else weights)
+    if not len(weights) == len(given) == len(names) or not all(map(is_positive, given)):
+        raise ValueError(f"weights {weights}: {len(names)} finite numbers > 0 are required, one for each of {names}")
     if not is_positive(learning_rate):
         raise ValueError(f"learning_rate {learning_rate!r}: a finite number > 0 is required")
     if optimizer not in MULTIPLIED + SCALE_FREE:

@@ -98,7 +98,7 @@ def _draw_trials(axes: Axes, trials: pd.DataFrame, pair: tuple[str, str]) -> Non
     whole = trials[~trials["paused"]]
     bests = [trial for trial in (best_trial(rows) for _, rows in parts_of(whole)) if trial is not None]
     if bests:
-        text = "best" if len(bests) == 1 else "best of each set-up"
+        text = "best of all" if len(bests) == 1 else "best of each set-up"
         ring = {"s": 260, "facecolors": "none", "edgecolors": VERMILION, "linewidths": 2, "clip_on": False}
         axes.scatter(*([parameter_of(best, name) for best in bests] for name in pair), label=text, zorder=4, **ring)
 

@@ -18,7 +18,7 @@ from tune_cd.analysis.scores import SPLITS, maps_of, optimizer_of, per_class, sc
 from tune_cd.report.findings import Findings, is_known
 from tune_cd.report.numbers import plain_axis
 from tune_cd.report.words import counted, recipe_words, setting, tuned, values_in
-from tune_cd.results.rows import length_in, reached_in, sign_of
+from tune_cd.results.rows import config_of, length_in, reached_in, sign_of
 from tune_cd.search.category import value_in
 
 SHARES_OF_ONE = ("precision_at_1", "accuracy")
@@ -188,7 +188,12 @@ def use_it(found: Findings, command: str | None, network: str | None) -> dict[st
     known = values_in(found, found.best)
     ways = _in_a_loop(found, known) if weights_of(found.trials) else _as_a_config(known)
     if network is not None:
-        code = f"from trainables import trained\nnetwork = trained.load({network!r})\n"
+        bucket, file = "://" in network, repr(network)
+        code = f"from pyarrow import fs\n\nfiles, path = fs.FileSystem.from_uri({file})\n" * bucket
+        file = "files.open_input_file(path)" if bucket else file
+        name = str(config_of(found.best["config"]).get("network"))
+        own = f", network={name!r}" * (":" in name and not name.startswith(("timm:", "torchvision:")))
+        code += f"from trainables import trained\nnetwork = trained.load({file}{own})\n"
         ways["its network"] = f"{code}vectors = network(images)  # [n, 3, height, width] -> [n, d]"
     if command is not None:
         ways["search on"] = f"{command} --resume --num-samples N  # a larger total than before"
@@ -200,9 +205,9 @@ def _in_a_loop(found: Findings, known: Mapping[str, Any]) -> dict[str, str]:
     weights = [name for name in weights_of(found.trials) if name in known]
     size = known.get("batch_size", found.best["batch_size"])
     k, of_balance = per_class(found.trials), set(weights) == {"Lambda_p", "Lambda_e"}
-    batch = f"# no momentum, batches of {size:.0f}" if is_known(size) else "# no momentum, batches as in the study"
-    of_one = "views an image" if (found.trials["task"] == "ssl").any() else "images a class"
-    batch += f", {k} {of_one}" * of_balance
+    ssl = bool((found.trials["task"] == "ssl").any())  # the views of an image count in a batch
+    batch = f"batches of {size:.0f}{' views' * ssl}" if is_known(size) else "batches as in the study"
+    batch = f"# no momentum, {batch}" + (f", {k} of each image" if ssl else f", {k} images a class" * of_balance)
     if not weights or optimizer_of(found.trials) != "sgd":
         lines = [f"{name.removeprefix(balance.WEIGHT)}_weight = {known[name]:.4g}" for name in weights]
         return {"in your loop": "\n".join([*lines, batch, f"# optimizer: {optimizer_of(found.trials)}"])}

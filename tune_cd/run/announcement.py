@@ -34,7 +34,7 @@ def announce(study: Study, resources: Resources) -> None:
     """Print the study's training, searches and resources, and a warning for each field that has no effect."""
     # under SGD the start contains the learning rate
     fields = [text for text in study.config.assignments if not text.startswith("learning_rate=")]
-    for warning in without_effect([search.setup for search in study.searches], fields):
+    for warning in without_effect([search.setup for search in study.searches], fields, resources.gpus > 0):
         print(f"warning: {warning}", file=sys.stderr)
     print("\n".join(fold(line) for line in _announced(study, resources)), flush=True)
 
@@ -48,12 +48,13 @@ def _announced(study: Study, resources: Resources) -> Iterator[str]:
     yield f"a full training sees {setup.images_seen:,} images"
     yield f"searches: {' + '.join(map(_search, study.searches))}"
     if config.baseline and config.experiment == "balance" and setup.optimizer == "adam":
-        yield "no baselines: under Adam the joint scale of the weights has no effect, and Adam's own rate is fixed"
+        said = f"the joint scale of the weights has no effect, and its own rate stays {setup.learning_rate:g}"
+        yield f"no baselines: under Adam {said}"
     own = config.search == "cd" or study.searches[0].line
     grows = f"; {'each range' if own else 'for the averages each'} may grow by {axes[0].growth:g} octaves"
     grows *= study.space.grows and (own or any(search.line for search in study.searches))
     yield f"searched: {', '.join(map(_axis, axes))}{grows}"
-    for row in (bests := known(config, setup)):
+    for row in (bests := known(config, setup)[: len(study.searches[0].starts)]):
         yield f"start: {_weights(row.weights)}, the best known of {row}"
     if config.experiment == "balance" and not bests:
         why = ", since no best is known" if config.start == "known" else ""

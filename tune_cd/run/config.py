@@ -152,6 +152,9 @@ class StudyConfig:
             setup = replace(setup, **XBM[form])
         setup = override(setup, list(self.assignments))
         given = {name: value for name in ("images_seen", "weights") if (value := getattr(self, name)) is not None}
+        for name in given:
+            if any(one.startswith(f"{name}=") for one in self.assignments):
+                raise ValueError(f"{option_of(name)} and --set {name}=...: one of them is enough")
         return replace(setup, **given)
 
     def first_form(self, check: Callable[[Setup], Found]) -> Found:

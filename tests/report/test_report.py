@@ -243,6 +243,9 @@ def test_studies_of_a_users_own_are_compared_by_their_metric():
     assert compared["title"] == "Studies by their accuracy"
     assert [line[0] for line in compared["rows"]] == ["again", "my-net"]
     assert "optimizer = " in compared["rows"][0][1]
+    small = both.assign(val_score=1e-9 * both["val_score"])
+    [compared] = [one for one in payload(small, "t")["tables"] if one["title"].startswith("Studies")]
+    assert [(name, float(best) > 0) for name, _, best, *_ in compared["rows"]] == [("again", True), ("my-net", True)]
 
 
 def test_categories_are_used_as_what_they_stand_for():
@@ -348,6 +351,17 @@ def test_of_a_smaller_is_better_metric_the_small_ones_are_bright():
     told = study["scores"][0]
     assert (told["label"], told["down"], told["values"][0]) == ("validation loss", True, 1)
     assert not payload(table(rows), "t")["studies"][0]["scores"][0]["down"]
+
+
+def test_scores_of_a_users_own_may_have_the_names_of_ours_and_of_columns():
+    """The first score, by which the table is sorted, is the metric; others are as they were reported."""
+    told = {"score": 0.5, "loss": 2.0, "seed": 7.0, "images_seen": 300.0, "test_score": 0.25}
+    rows = [row(n, val=0.5 + n, metric_name="score", params={"lr": 2.0**n}, scores=told) for n in range(3)]
+    [study] = payload(table(rows).assign(dataset=None, loss=None), "t")["studies"]
+    shown = {score["label"]: score["values"] for score in study["scores"]}
+    assert [*shown] == ["validation score", "test score", "images_seen", "loss", "seed"]
+    assert shown.pop("validation score") == [0.5, 1.5, 2.5]
+    assert {values[0] for values in shown.values()} == {0.25, 300, 2, 7}
 
 
 def test_a_long_study_is_shown_whole():

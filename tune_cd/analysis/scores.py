@@ -28,7 +28,7 @@ def confirming(trials: pd.DataFrame) -> pd.DataFrame:
 
 
 OWN = ("val_score", "test_score", "positive_term", "entropy_term")
-"""The table's columns of scores. Others, such as `loss`, are no score, but a user's trainable may report one so named."""
+"""The table's columns of scores. Others, such as `loss`, are none, but a user's trainable may report one so named."""
 
 
 def score_column(trials: pd.DataFrame, name: str) -> pd.Series:

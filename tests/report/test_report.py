@@ -24,6 +24,7 @@ from tune_cd.report.words import summarise
 from tune_cd.report.writing import content, write_report
 from tune_cd.results.parquet import serialise
 from tune_cd.results.redaction import LONGEST
+from tune_cd.results.rows import with_own
 from tune_cd.results.schema import CUT
 from tune_cd.results.store import store_of
 from tune_cd.results.study_files import keep_network
@@ -392,6 +393,19 @@ def test_a_gain_over_what_was_not_tested_is_one_of_validation():
     untested = trials.assign(test_score=trials["test_score"].where(trials["search"] == "cd"))
     row = payload(untested[untested["trial_index"] != 0], "t")["studies"][0]["worth"]["rows"][1]
     assert row["gain"] == "+0.100 (+12.5 %)" and "in validation, since it was not tested" in row["verdict"]
+
+
+def test_a_users_parameters_beside_the_weights_are_shown_and_keys_of_ours_tell_no_set_ups():
+    space = Space(Lambda_p=(1e-3, 10.0), Lambda_e=(1e-3, 10.0), temperature=(0.01, 1.0), lengths=[1, 2, 3])
+    rows = []
+    for n in range(3):
+        h = {"Lambda_p": 0.1 * 2**n, "Lambda_e": 1.0, "temperature": 0.05 * (n + 1), "lengths": n + 1.0}
+        own = with_own(h, {"space": space.to_json(), "lengths": [1.0]})
+        rows.append(row(n, val=0.5 + 0.1 * n, params=h, search="cd", config=own))
+    [study] = payload(table(rows).assign(dataset=None, loss=None, task=None), "t")["studies"]
+    assert study["setting"] == ["Λp 0.4", "Λe 1", "temperature 0.15", "lengths 3"]
+    assert study["use"]["in your loop"].endswith("\n# temperature = 0.15\n# lengths = 3")
+    assert [param["name"] for param in study["params"]] == ["Lambda_p", "temperature", "lengths"]
 
 
 def gradient(code: str, weights: dict[str, float]) -> dict[str, float]:

@@ -120,6 +120,21 @@ def test_a_pruned_trial_is_a_short_training_and_a_failed_one_is_the_worst():
     assert short and {one.share for one in short} == {0.5}
 
 
+@pytest.mark.skipif(not hasattr(optuna.Trial, "set_constraint"), reason="Optuna has had constraints since version 5")
+def test_a_trial_that_violates_a_constraint_is_the_worst():
+    def constrained(trial):
+        value = objective(trial)
+        trial.set_constraint("slow", 0.001 - trial.params["lr"])
+        trial.set_constraint("fast", np.log2(trial.params["lr"] / 0.002))  # the best of all has 0.008
+        return value
+
+    study = run(CoordinateDescentSampler(SPACE, start={"lr": 0.0015, "momentum": 0.1}), 25, of=constrained)
+    assert study.best_value > score(0.002, 0.6) - 0.5
+    search = study.sampler._search(study.trials, SPACE, 1.0)
+    feasible = [all(value <= 0 for value in trial.constraints.values()) for trial in study.trials]
+    assert [not one.failed for one in search.trainings] == feasible and set(feasible) == {True, False}
+
+
 def test_conditional_parameters_are_left_to_the_other_sampler():
     def conditional(trial):
         value = objective(trial)

@@ -49,10 +49,10 @@ class CoordinateDescentSampler(BaseSampler):
         `study.enqueue_trial` sets it.
     independent_sampler: None: Optuna's TPESampler, with the same seed.
 
-    A pruned trial counts as a training that was stopped after the share of steps that it reported, a failed one as
-    worst, a running one as under way. When nothing promising is left, the search says why, and `independent_sampler`
-    goes on. Raises ValueError for an argument that does not fit, at the first suggestion for one that depends on the
-    space, and for a study of several objectives.
+    A pruned trial counts as a training that was stopped after the share of steps that it reported, a failed one and one
+    that violates a constraint as worst, a running one as under way. When nothing promising is left, the search says
+    why, and `independent_sampler` goes on. Raises ValueError for an argument that does not fit, at the first suggestion
+    for one that depends on the space, and for a study of several objectives.
     """
 
     def __init__(
@@ -224,6 +224,8 @@ def _curve(trial: FrozenTrial, sign: float, longest: int) -> Curve:
     """What is known of a trial, by its share of the full length; {} while it runs. longest: the last step of any."""
     if not trial.state.is_finished():
         return {}
+    if any(value > 0 for value in getattr(trial, "constraints", {}).values()):  # Optuna 5: it is not feasible
+        return curve_of({1.0: None})
     steps = trial.intermediate_values
     if trial.state == TrialState.PRUNED and steps:
         last = max(steps)

@@ -102,7 +102,7 @@ FIGURES = {
     "plane": lambda: plots.plane(landscape(), 64),
     "gain": lambda: plots.gain_figure(balance_gain(landscape())),
     "sublosses": lambda: plots.sublosses_figure(terms()),
-    "curves": lambda: plots.curves_figure(bands(), "test_score", best={"sop": 0.6}),
+    "curves": lambda: plots.curves_figure(bands(), "test_score", target={"sop": 0.6}),
     "directions": plots.directions_figure,
     "constraints": plots.constraints_figure,
     "pipeline": plots.pipeline_figure,

@@ -24,6 +24,7 @@ from tune_cd.report.words import summarise
 from tune_cd.report.writing import content, write_report
 from tune_cd.results.parquet import serialise
 from tune_cd.results.redaction import LONGEST
+from tune_cd.results.rows import with_own
 from tune_cd.results.schema import CUT
 from tune_cd.results.store import store_of
 from tune_cd.results.study_files import keep_network
@@ -243,6 +244,9 @@ def test_studies_of_a_users_own_are_compared_by_their_metric():
     assert compared["title"] == "Studies by their accuracy"
     assert [line[0] for line in compared["rows"]] == ["again", "my-net"]
     assert "optimizer = " in compared["rows"][0][1]
+    small = both.assign(val_score=1e-9 * both["val_score"])
+    [compared] = [one for one in payload(small, "t")["tables"] if one["title"].startswith("Studies")]
+    assert [(name, float(best) > 0) for name, _, best, *_ in compared["rows"]] == [("again", True), ("my-net", True)]
 
 
 def test_categories_are_used_as_what_they_stand_for():
@@ -350,6 +354,17 @@ def test_of_a_smaller_is_better_metric_the_small_ones_are_bright():
     assert not payload(table(rows), "t")["studies"][0]["scores"][0]["down"]
 
 
+def test_scores_of_a_users_own_may_have_the_names_of_ours_and_of_columns():
+    """The first score, by which the table is sorted, is the metric; others are as they were reported."""
+    told = {"score": 0.5, "loss": 2.0, "seed": 7.0, "images_seen": 300.0, "test_score": 0.25}
+    rows = [row(n, val=0.5 + n, metric_name="score", params={"lr": 2.0**n}, scores=told) for n in range(3)]
+    [study] = payload(table(rows).assign(dataset=None, loss=None), "t")["studies"]
+    shown = {score["label"]: score["values"] for score in study["scores"]}
+    assert [*shown] == ["validation score", "test score", "images_seen", "loss", "seed"]
+    assert shown.pop("validation score") == [0.5, 1.5, 2.5]
+    assert {values[0] for values in shown.values()} == {0.25, 300, 2, 7}
+
+
 def test_a_long_study_is_shown_whole():
     """More rows than a list in a configuration may have values, as a stored replay of 80 searches a method has."""
     trials = pd.concat([job()] * 800, ignore_index=True)
@@ -378,6 +393,19 @@ def test_a_gain_over_what_was_not_tested_is_one_of_validation():
     untested = trials.assign(test_score=trials["test_score"].where(trials["search"] == "cd"))
     row = payload(untested[untested["trial_index"] != 0], "t")["studies"][0]["worth"]["rows"][1]
     assert row["gain"] == "+0.100 (+12.5 %)" and "in validation, since it was not tested" in row["verdict"]
+
+
+def test_a_users_parameters_beside_the_weights_are_shown_and_keys_of_ours_tell_no_set_ups():
+    space = Space(Lambda_p=(1e-3, 10.0), Lambda_e=(1e-3, 10.0), temperature=(0.01, 1.0), lengths=[1, 2, 3])
+    rows = []
+    for n in range(3):
+        h = {"Lambda_p": 0.1 * 2**n, "Lambda_e": 1.0, "temperature": 0.05 * (n + 1), "lengths": n + 1.0}
+        own = with_own(h, {"space": space.to_json(), "lengths": [1.0]})
+        rows.append(row(n, val=0.5 + 0.1 * n, params=h, search="cd", config=own))
+    [study] = payload(table(rows).assign(dataset=None, loss=None, task=None), "t")["studies"]
+    assert study["setting"] == ["Λp 0.4", "Λe 1", "temperature 0.15", "lengths 3"]
+    assert study["use"]["in your loop"].endswith("\n# temperature = 0.15\n# lengths = 3")
+    assert [param["name"] for param in study["params"]] == ["Lambda_p", "temperature", "lengths"]
 
 
 def gradient(code: str, weights: dict[str, float]) -> dict[str, float]:

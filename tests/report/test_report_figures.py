@@ -243,6 +243,14 @@ def test_a_grids_cells_are_no_curve_and_its_best_is_what_searches_are_measured_b
     assert list(methods(analysis.curves_of(job)).index) == ["cd", "global", "separate"]
 
 
+def test_the_target_of_a_loss_is_above_its_best():
+    losses = studies.own_tuner()[0].assign(mode="min")
+    best = losses.loc[losses["status"] == "completed", "val_score"].min()
+    axes = dict(figures.figures_of_all(losses))["curves-trials"]().axes[0]
+    [target] = [line for line in axes.get_lines() if line.get_label() == "95 % of the best"]
+    assert target.get_ydata()[0] == pytest.approx(1.05 * best)
+
+
 def test_time_is_drawn_where_it_is_known():
     """A study without times costs no other's curves over time."""
     on_gpus = studies.on_gpus().assign(study="gpus", dataset="other")

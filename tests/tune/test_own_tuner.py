@@ -168,10 +168,11 @@ def test_a_killed_driver_and_tuner_restore(killed):
     assert rows["started_at"].tolist()[: len(kept)] == kept["started_at"].tolist(), "what was written stays"
 
 
-def test_with_a_damaged_state_nothing_is_trained_again(killed, caplog):
+@pytest.mark.parametrize("given", [{"param_space": PARAM_SPACE}, {}], ids=["with its space", "without"])
+def test_with_a_damaged_state_nothing_is_trained_again(killed, caplog, given):
     folder, kept = killed
     [state] = folder.glob("tune/killed/searcher-state-*.pkl")
     state.write_bytes(state.read_bytes()[:100])
     with pytest.raises(Exception, match="cannot go on, but from_results.*searcher-state.* is not a saved"):
-        tune.Tuner.restore(str(folder / "tune/killed"), takes_its_time, param_space=PARAM_SPACE).fit()
+        tune.Tuner.restore(str(folder / "tune/killed"), takes_its_time, **given).fit()
     assert len(table(folder)) == len(kept)

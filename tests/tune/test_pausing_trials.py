@@ -192,6 +192,17 @@ def test_a_trial_that_fails_is_the_worst_and_never_goes_on(search, as_saved):
     assert len(set(course(tuner))) == len(tuner.trials), "no other trial begins its setting again"
 
 
+def test_a_trial_that_tune_ends_without_saying_so_has_failed_and_is_not_waited_for(search, tmp_path):
+    """As Tune does where actors are to be reused and a class has no reset_config."""
+    tuner = tuner_of(search, folder=tmp_path)
+    first = first_of(tuner, pauses=False)
+    tuner.running, first.status = [], Trial.ERROR
+    first.fail(tmp_path, "Error: no reset_config", pickled=False)
+    rows = tuner.rows()
+    assert search.trials.finished and set(curve(search, first.config).values()) == {-inf}
+    assert rows["error"].tolist()[0] == "Error: no reset_config" and rows["status"].tolist().count("failed") == 1
+
+
 def test_one_that_failed_as_it_was_saved_and_is_run_again_is_told_again(search):
     """As with max_failures: else the search waits for its score for ever."""
     tuner = tuner_of(search)

@@ -5,6 +5,7 @@ Where trials pause: test_pausing_trials.py.
 
 import json
 import pickle
+from functools import partial
 
 import pytest
 from bowl import PLANE, START, bowl
@@ -40,8 +41,9 @@ def test_without_a_state_nothing_is_suggested_any_more(tmp_path, damage):
     with pytest.raises((RuntimeError, ValueError), match=said):
         again.restore_from_dir(str(tmp_path))
     for damaged in (again, pickle.loads(pickle.dumps(again))):
-        with pytest.raises(ValueError, match=f"cannot go on, but from_results.* can: .*{said}"):
-            damaged.suggest("t2")
+        for call in (partial(damaged.suggest, "t2"), damaged.callback(tmp_path / "rows", "s").setup):
+            with pytest.raises(ValueError, match=f"cannot go on, but from_results.* can: .*{said}"):
+                call()
 
 
 def asked(search, ended):

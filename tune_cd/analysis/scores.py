@@ -27,24 +27,30 @@ def confirming(trials: pd.DataFrame) -> pd.DataFrame:
     return trials[trials["search"] == CONFIRM]
 
 
+OWN = ("val_score", "test_score", "positive_term", "entropy_term")
+"""The table's columns of scores. Others, such as `loss`, are none, but a user's trainable may report one so named."""
+
+
 def score_column(trials: pd.DataFrame, name: str) -> pd.Series:
     """A score of every trial as floats, NaN if it was not measured.
 
-    name: a column of the table, or in its `scores` map. Raises ValueError naming the known ones if no trial has it.
+    name: in the table's `scores` map, or a column, first those of OWN. Raises ValueError naming the known ones if no
+    trial has it.
     """
-    if name in trials:
+    maps = maps_of(trials, "scores") if "scores" in trials else []
+    measured = any(name in scores for scores in maps)
+    if name in trials and not (measured and (name not in OWN or trials[name].isna().all())):
         values = pd.to_numeric(trials[name], errors="coerce").astype(float)  # some readers give numbers as objects
         if (values.notna() == trials[name].notna()).all():
             return values
-    maps = maps_of(trials, "scores")
-    if not any(name in scores for scores in maps):
+    if not measured:
         raise ValueError(f"score {name!r}: one of {score_names(trials)}")
     return pd.Series([scores.get(name, np.nan) for scores in maps], index=trials.index, dtype=float)
 
 
 def score_names(trials: pd.DataFrame) -> list[str]:
     """The scores that some trial has: the table's own, then those of the `scores` map in alphabetical order."""
-    own = [name for name in ("val_score", "test_score", "positive_term", "entropy_term") if trials[name].notna().any()]
+    own = [name for name in OWN if trials[name].notna().any()]
     return own + sorted({name for scores in maps_of(trials, "scores") for name in scores}.difference(own))
 
 

@@ -31,11 +31,11 @@ LETTERS = 11.5  # of a title per inch
 TARGET = {"color": BLACK, "linewidth": 0.8, "linestyle": (0, (2, 3)), "label": "95 % of the best"}
 
 
-def curves_figure(bands: Bands, score: str, best: Mapping[str, float] | None = None) -> Figure:
+def curves_figure(bands: Bands, score: str, target: Mapping[str, float] | None = None) -> Figure:
     """`fig:hpo_curves`, `fig:omniglot3D`: mean best-so-far curves, a panel per problem, a curve and band per method.
 
     bands: problem -> method -> result of `analysis.mean_curve`: mean, low, high, indexed by "trials" or "seconds", the
-    x axis. best: problem -> its best score, 95 % of which is drawn as a line. score: a column's
+    x axis. target: problem -> a score that is drawn as a line, 95 % of the best, or of a loss 105 %. score: a column's
     name, or the words of the y axis. Raises ValueError for curves over different indices.
     """
     problems = {
@@ -53,14 +53,14 @@ def curves_figure(bands: Bands, score: str, best: Mapping[str, float] | None = N
         panel.set_ylabel(f"{LABELS[score]} of the best so far" if score in LABELS else score, fontsize=NORMAL)
     for panel, (problem, methods) in zip(panels.flat, problems.items()):
         _draw_curves(panel, methods, styles)
-        if best and problem in best:
-            panel.axhline(best[problem] - 0.05 * abs(best[problem]), **TARGET)
+        if target and problem in target:
+            panel.axhline(target[problem], **TARGET)
         panel.set_xlabel(label(names[0]), fontsize=NORMAL)
     handles = [
         Line2D([], [], color=s.colour, linestyle=s.line, marker=s.marker, linewidth=1.8, markersize=5.5, label=m)
         for m, s in styles.items()
     ]
-    if best and set(best) & set(problems):
+    if target and set(target) & set(problems):
         handles.append(Line2D([], [], **TARGET))
     outside_legend(figure, handles, "lower")
     return figure

@@ -129,12 +129,13 @@ def figures_of_all(trials: pd.DataFrame) -> Named:
 
 def _curves(trials: pd.DataFrame, curves_of_all: Callable[[], Sequence[Curve]], over: str) -> Figure | None:
     """One panel per landscape whose searches all have the times that `over` needs; None if there is none."""
-    bands, best = {}, {}
+    bands, target = {}, {}
     for landscape, curves in grouped(curves_of_all(), "landscape").items():
         shown = searched(curves)
         if shown and all(np.isfinite(curve.clock(over)).all() for curve in shown):
             own = trials["study"].isin([curve.study for curve in shown])
             name = f"{landscape}: {score_words(trials[own], shown[0].score)}"
             bands[name] = {method: mean_curve(own, over) for method, own in grouped(shown, "method").items()}
-            best[name] = max(np.nanmax(curve.reached, initial=-np.inf) for curve in curves)
-    return plots.curves_figure(bands, "score of the best so far", best) if bands else None
+            best = max(np.nanmax(curve.sign * curve.reached, initial=-np.inf) for curve in curves)
+            target[name] = shown[0].sign * (best - 0.05 * abs(best))
+    return plots.curves_figure(bands, "score of the best so far", target) if bands else None

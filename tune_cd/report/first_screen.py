@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from tune_cd import balance
+from tune_cd.analysis.axes import written
 from tune_cd.analysis.confirmation import Mean, by_seed, mean_of
 from tune_cd.analysis.recipes import Recipe
 from tune_cd.analysis.runs import runs_of
@@ -208,6 +209,8 @@ def _in_a_loop(found: Findings, known: Mapping[str, Any]) -> dict[str, str]:
     ssl = bool((found.trials["task"] == "ssl").any())  # the views of an image count in a batch
     batch = f"batches of {size:.0f}{' views' * ssl}" if is_known(size) else "batches as in the study"
     batch = f"# no momentum, {batch}" + (f", {k} of each image" if ssl else f", {k} images a class" * of_balance)
+    rest = {name: value for name, value in known.items() if name not in (*weights, "batch_size")}
+    batch += "".join(f"\n# {name} = {written(value)}" for name, value in rest.items())
     if not weights or optimizer_of(found.trials) != "sgd":
         lines = [f"{name.removeprefix(balance.WEIGHT)}_weight = {known[name]:.4g}" for name in weights]
         return {"in your loop": "\n".join([*lines, batch, f"# optimizer: {optimizer_of(found.trials)}"])}

@@ -151,7 +151,7 @@ def _recipes(trials: pd.DataFrame, varied: Sequence[Axis], found: Findings) -> l
 def _scores(trials: pd.DataFrame) -> list[str]:
     """The scores to choose from: the splits' own, the terms, the others; without duplicates and pair counts."""
     metric = trials["metric_name"].iloc[0]
-    own = (metric, f"val_{metric}", f"test_{metric}")
+    own = {metric, f"val_{metric}", f"test_{metric}"}.difference(SPLITS)  # a user's metric may be "score"
     names = [name for name in score_names(trials) if name not in own and not name.endswith("_pairs")]
     return sorted(names, key=lambda name: (name not in SPLITS, name not in TERMS, not name.startswith(TERM)))[:SCORES]
 

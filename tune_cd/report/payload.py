@@ -206,7 +206,7 @@ def _chosen(found: Findings) -> dict[str, Any]:
     best, fresh = found.best, found.fresh
     row = {"study": found.study, "best setting": "none", "validation": None, "test": None}
     if best is not None:
-        row |= {"best setting": ", ".join(setting(found, best)), "validation": round(float(best["val_score"]), 4)}
+        row |= {"best setting": ", ".join(setting(found, best)), "validation": float(best["val_score"])}
         row["test"] = f"{best['test_score']:.4f}" if is_known(best["test_score"]) else None
         if fresh is not None and fresh.score == "test_score":
             half = f" ±{fresh.value - fresh.low:.4f}" if is_known(fresh.low) else ""

@@ -40,6 +40,9 @@ SPACE, FULL_LENGTH, LENGTHS, TOLD, DRAWN = "space", "full_length", "lengths", "t
 whole training's length, the shares of it at which trainings pause, what the search was told of this one: [[length,
 value], ...], also of lengths passed without a pause; and the names of what a function of `param_space` gave to it."""
 
+RENAMED = "{} (own)"
+"""A user's own key of such a name."""
+
 DIGEST = "digest"
 """Key of a row's config for the fields that had an effect on the training, and their values in effect. Rows that agree
 in it are of one set-up; rows without it are compared by their whole config."""
@@ -52,8 +55,8 @@ GIT_SECONDS = 5  # timeout of git; if the folder is too large or too far away, t
 
 
 def with_own(config: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
-    """A user's configuration, and what is known beside it; a key of the user's of such a name becomes "NAME (own)"."""
-    return {f"{name} (own)" if name in known else name: value for name, value in config.items()} | dict(known)
+    """A user's configuration, and what is known beside it; a key of the user's of such a name is RENAMED."""
+    return {RENAMED.format(name) if name in known else name: value for name, value in config.items()} | dict(known)
 
 
 @lru_cache(maxsize=1 << 12)

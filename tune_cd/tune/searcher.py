@@ -268,11 +268,11 @@ class CoordinateDescentSearch(Searcher):
 
     def restore_from_dir(self, checkpoint_dir: str) -> None:
         """Restore the latest state in an experiment's folder. After an error Tune goes on with a blank searcher, which
-        would train everything again; so `suggest` raises it as well."""
+        would train everything again; so its next call raises it as well."""
         try:
             super().restore_from_dir(checkpoint_dir)
         except Exception as error:
-            self.suggest = partial(_refuse, error)
+            self.required = partial(_refuse, error)  # type: ignore[method-assign]
             raise
 
     # Its scheduler and its callback ---------------------------------------------------------------------------
@@ -299,5 +299,5 @@ class CoordinateDescentSearch(Searcher):
         return self.trials
 
 
-def _refuse(error: Exception, trial_id: str) -> None:
+def _refuse(error: Exception) -> None:
     raise ValueError(f"this search cannot go on, but from_results(..., resume=True) can: {error}") from error

@@ -199,15 +199,19 @@ class Trials:
 
     # Restored experiments -------------------------------------------------------------------------------------
 
-    def agree(self, trials: Sequence[Trial]) -> None:
-        """Bring a restored state up to date, once, with the trials that Tune has restored, since it copies its own
-        snapshot and the searcher's one after the other: end those that have ended since, and suggest again what no
-        trial trains.
+    def agree(self, trials: Sequence[Trial]) -> list[Trial]:
+        """End the trials that Tune has ended without saying so, as where an actor cannot be reused, and return them.
 
+        Once, bring a restored state up to date with the trials that Tune has restored, since it copies its own snapshot
+        and the searcher's one after the other: end those that have ended since, and suggest again what no trial trains.
         Those that ended before their first report, as by time_budget_s, are suggested again as well.
         """
         if not self.restored:
-            return
+            known, failed = self.configurations, [one for one in trials if one.status == Trial.ERROR]
+            failed = [one for one in failed if one.trial_id in known and one.trial_id not in self.ended]
+            for trial in failed:
+                self.end(trial.trial_id, None, error=True)
+            return failed
         self.restored = False
         cut = {one.trial_id for one in trials if one.status == Trial.TERMINATED and not one.has_reported_at_least_once}
         for gone in self.configurations.keys() - ({one.trial_id for one in trials} - cut):
@@ -219,6 +223,7 @@ class Trials:
                 self.must_wait(trial.trial_id, trial.evaluated_params)
             if trial.is_finished():
                 self.end(trial.trial_id, trial.last_result, trial.status == Trial.ERROR)
+        return []
 
     def must_wait(self, trial_id: str, params: Mapping[str, Any]) -> bool:
         """Register a trial that Tune adds, new or restored; return whether it stays paused.

@@ -95,7 +95,8 @@ class ResultsCallback(Callback):
         self._blank = not self.searcher.required().search.trainings  # before it asks
 
     def on_step_begin(self, iteration, trials, **info) -> None:
-        self.searcher.trials.agree(trials)
+        for trial in self.searcher.trials.agree(trials):
+            self._write(trials, trial, failed=True)
 
     def on_trial_start(self, iteration, trials, trial, **info) -> None:
         if not trial.config.get(REPETITION) and trial.trial_id not in self.searcher.trials.configurations:

@@ -59,7 +59,7 @@ _ROWS = {
         ((*GIVEN, "pausing, known"), "prior.AROUND", 3.0, 6.0),
     ],
     "general": [
-        (OTHER, "prior.SCALE", 0.35, 0.7), (OTHER, "prior.SPREAD", 0.2, 0.8),
+        (OTHER, "prior.SCALE", 0.35, 0.7), (OTHER, "prior.TOGETHER", 0.5, 1.5), (OTHER, "prior.EACH", 0.0, 0.6),
         (OTHER, "prior.NOISE", (1e-6, 1e-2), (1e-4, 1e-1)), (OTHER, "prior.DRAWS", 16),
         (OTHER, "prior.CENTRE", 0.0, 4.0), (OTHER, "guided.FADES_FROM", 2.5, np.inf), (OTHER, "lines.RANDOM", 0, 1),
         (OTHER, "guided.ENOUGH", 12, 1000), (OTHER, "surrogate.TAIL", 1e9), (OTHER, "process.PRIOR_POINTS", 0.1),

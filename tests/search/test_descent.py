@@ -126,7 +126,7 @@ def test_any_number_of_parameters(n_axes):
 
     search = descent(space, seed=2)
     run(search, bowl, 30 * n_axes)
-    assert search.best[1] > -0.6  # of a range of hundreds; it ends by itself
+    assert search.best[1] > -0.4  # of a range of hundreds; it ends by itself
     random = {"random"} if n_axes > 1 else set()
     assert {search.origin(h).direction for h, _ in search.history} <= {"start", *space.names, *random}
 

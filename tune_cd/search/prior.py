@@ -34,9 +34,9 @@ SCALE = 0.5
 """GENERAL's median length scale, as a share of the box's width along a direction; half of it along a direction that
 trades parameters. Shorter ones find an optimum in a corner later."""
 
-SPREAD = 0.4
-"""Standard deviation of the logarithm of GENERAL's length scales: of what is common to all of a draw, since a landscape
-may be wide or narrow as a whole, and of each one's own part. With more, noise passes for a narrow ridge."""
+TOGETHER, EACH = 1.0, 0.3
+"""Standard deviations of the logarithm of GENERAL's length scales: common to all of a draw (TOGETHER), and of each by
+itself (EACH). A landscape is mostly wide or narrow as a whole."""
 
 NOISE = (1e-6, 1e-1)
 """GENERAL's noise variances lie between these shares of the process's variance. With more noise, a narrow ridge is
@@ -105,7 +105,7 @@ def _drawn(plan: Plan) -> Draws:
     n_axes, n_numeric = len(plan.space.names), len(plan.space.numeric)
     uniforms = _uniforms(DRAWS, n_axes + 2)
     normals = ndtri(uniforms)
-    sizes = np.exp(SPREAD * (normals[:, :1] + normals[:, 2:]))  # [DRAWS, n_axes], the categories last
+    sizes = np.exp(TOGETHER * normals[:, :1] + EACH * normals[:, 2:])  # [DRAWS, n_axes], the categories last
     own = sizes[:, :n_numeric]
     lengths = [rows / (median * factors)[:, None] for (rows, median), factors in zip(cycle(_frames(plan)), own)]
     maps = with_categories(plan.space, np.array(lengths), sizes[:, n_numeric:])

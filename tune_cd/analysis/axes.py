@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from tune_cd.analysis.choices import categories
-from tune_cd.analysis.scores import maps_of, parameter, present
+from tune_cd.analysis.scores import names_in, parameter, present
 from tune_cd.results.rows import SPACE, config_of
 from tune_cd.search.category import text_of
 from tune_cd.search.number import is_number
@@ -110,7 +110,7 @@ def axes_of(trials: pd.DataFrame) -> list[Axis]:
     text, where the table has it.
     """
     spaces = _spaces(trials)
-    searched = sorted({name for params in maps_of(trials, "params") for name in params})  # also beside a balance
+    searched = sorted(names_in(trials, "params"))  # also beside a balance
     names = [name for name in [*present(trials), *searched] if np.isfinite(parameter(trials, name)).any()]
     chosen = categories(trials)
     known = [name for name in spaces if name in names or name in chosen]

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from tune_cd.analysis.choices import categories
-from tune_cd.analysis.scores import BALANCE, maps_of
+from tune_cd.analysis.scores import BALANCE, names_in
 from tune_cd.results.rows import DIGEST, DRAWN, LENGTHS, RENAMED, RUNS, SPACE, TOLD, config_of
 
 PROBLEM = ("dataset", "task", "loss", "metric_name")
@@ -80,8 +80,7 @@ def set_ups(trials: pd.DataFrame, but: Collection[str] = ()) -> pd.Series:
     """
     if "config" not in trials or trials.empty:
         return pd.Series("{}", index=trials.index, dtype=object)
-    searched = {name for params in maps_of(trials, "params") for name in params}
-    searched |= {*categories(trials)}
+    searched = names_in(trials, "params").union(categories(trials))
     left_out = OF_A_TRIAL.union(searched, map(RENAMED.format, searched), but)
     digests = [config_of(text).get(DIGEST) for text in trials["config"].unique()] if but else []
     counted = frozenset(name for digest in digests if isinstance(digest, dict) for name in digest)

@@ -37,21 +37,22 @@ def score_column(trials: pd.DataFrame, name: str) -> pd.Series:
     name: in the table's `scores` map, or a column, first those of OWN. Raises ValueError naming the known ones if no
     trial has it.
     """
-    maps = maps_of(trials, "scores") if "scores" in trials else []
-    measured = any(name in scores for scores in maps)
-    if name in trials and not (measured and (name not in OWN or trials[name].isna().all())):
+    own = name in OWN and name in trials and trials[name].notna().any()
+    measured = not own and "scores" in trials and name in names_in(trials, "scores")
+    if name in trials and not measured:
         values = pd.to_numeric(trials[name], errors="coerce").astype(float)  # some readers give numbers as objects
         if (values.notna() == trials[name].notna()).all():
             return values
     if not measured:
         raise ValueError(f"score {name!r}: one of {score_names(trials)}")
-    return pd.Series([scores.get(name, np.nan) for scores in maps], index=trials.index, dtype=float)
+    of_maps = [scores.get(name, np.nan) for scores in maps_of(trials, "scores")]
+    return pd.Series(of_maps, index=trials.index, dtype=float)
 
 
 def score_names(trials: pd.DataFrame) -> list[str]:
     """The scores that some trial has: the table's own, then those of the `scores` map in alphabetical order."""
     own = [name for name in OWN if trials[name].notna().any()]
-    return own + sorted({name for scores in maps_of(trials, "scores") for name in scores}.difference(own))
+    return own + sorted(names_in(trials, "scores").difference(own))
 
 
 SPLITS = {"val_score": "validation", "test_score": "test"}
@@ -107,8 +108,8 @@ def _said(trials: pd.DataFrame, field: str) -> Iterator[Any]:
 
 def weights_of(trials: pd.DataFrame) -> list[str]:
     """The searched weights Lambda_<term>, in the terms' order if it is known; [] for fewer than two."""
-    maps = maps_of(trials, "params") if "params" in trials else []
-    named = sorted({name for params in maps for name in params if name.startswith(WEIGHT)})
+    searched = names_in(trials, "params") if "params" in trials else ()
+    named = sorted(name for name in searched if name.startswith(WEIGHT))
     if set(named) == set(BALANCE[:2]):
         return list(BALANCE[:2])
     known = [name for name in published_of(trials) if name in named]
@@ -148,7 +149,7 @@ def parameter_names(trials: pd.DataFrame) -> list[str]:
     if len(trials) and trials["Lambda_p"].notna().any():
         return [*BALANCE, *chosen]
     weights = weights_of(trials)
-    others = {name for params in maps_of(trials, "params") for name in params}.difference(weights, chosen)
+    others = names_in(trials, "params").difference(weights, chosen)
     return [*weights, *sorted(others), *chosen] or list(BALANCE)
 
 
@@ -194,3 +195,8 @@ def maps_of(trials: pd.DataFrame, field: str) -> list[dict[str, float]]:
     except (TypeError, ValueError):
         said = f"column {field!r}: maps are required, as results.read and pandas.read_parquet give them; a CSV has text"
         raise ValueError(said) from None
+
+
+def names_in(trials: pd.DataFrame, field: str) -> set[str]:
+    """The names in a map column. Raises ValueError as `maps_of`."""
+    return {name for entries in maps_of(trials, field) for name in entries}

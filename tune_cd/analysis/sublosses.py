@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from tune_cd.analysis.parts import require_one
-from tune_cd.analysis.scores import BALANCE, maps_of, parameter, score_column, settings, weights_of
+from tune_cd.analysis.scores import BALANCE, names_in, parameter, score_column, settings, weights_of
 from tune_cd.balance import TERM, WEIGHT
 
 TERMS = ("positive_term", "entropy_term")
@@ -52,7 +52,7 @@ def _terms_of(rows: pd.DataFrame) -> tuple[list[str], list[str]]:
     """The terms that these rows measured, and their weights; TERMS if they name no others."""
     weights = weights_of(rows)
     terms = terms_of(weights)
-    scored = {name for scores in maps_of(rows, "scores") for name in scores}
+    scored = names_in(rows, "scores")
     if scored.issuperset(terms) and terms:
         return terms, weights
     return list(TERMS), list(BALANCE[:2])

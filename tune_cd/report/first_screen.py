@@ -19,6 +19,7 @@ from tune_cd.analysis.scores import SPLITS, maps_of, optimizer_of, per_class, sc
 from tune_cd.report.findings import Findings, is_known
 from tune_cd.report.numbers import plain_axis
 from tune_cd.report.words import counted, recipe_words, setting, tuned, values_in
+from tune_cd.results.location import is_uri
 from tune_cd.results.rows import config_of, length_in, reached_in, sign_of
 from tune_cd.search.category import value_in
 
@@ -189,7 +190,7 @@ def use_it(found: Findings, command: str | None, network: str | None) -> dict[st
     known = values_in(found, found.best)
     ways = _in_a_loop(found, known) if weights_of(found.trials) else _as_a_config(known)
     if network is not None:
-        bucket, file = "://" in network, repr(network)
+        bucket, file = is_uri(network), repr(network)
         code = f"from pyarrow import fs\n\nfiles, path = fs.FileSystem.from_uri({file})\n" * bucket
         file = "files.open_input_file(path)" if bucket else file
         name = str(config_of(found.best["config"]).get("network"))

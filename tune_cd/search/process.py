@@ -185,12 +185,12 @@ def matern(distance: Array) -> Array:
     return correlation
 
 
-def likely(points: Array, shares: Array, values: Array, draws: Draws, doubt: Array | None = None) -> Draws:
+def likely(points: Array, shares: Array, values: Array, draws: Draws, doubt: Array | float = 0.0) -> Draws:
     """The draws but those that some of these values show to be unlikely, see SCREENED. doubt: as for `factors_of`."""
     if len(values) <= SCREENED:
         return draws
     few = np.arange(SCREENED) * len(values) // SCREENED
-    factors = factors_of(points[few], shares[few], draws, None if doubt is None else doubt[few])
+    factors = factors_of(points[few], shares[few], draws, np.broadcast_to(doubt, len(values))[few])
     kept = Process(points[few], shares[few], values[few], draws, factors).kept
     return replace(draws, maps=draws.maps[kept], noises=draws.noises[kept])
 
@@ -224,16 +224,16 @@ def correlations(a: Array, b: Array) -> Array:
     return found
 
 
-def factors_of(points: Array, shares: Array, draws: Draws, doubt: Array | None = None) -> Array:
+def factors_of(points: Array, shares: Array, draws: Draws, doubt: Array | float = 0.0) -> Array:
     """Lower Cholesky factors [n_draws, n, n] of the covariances of values at points [n, n_axes] and shares [n].
 
-    doubt: [n], variances of further noise of each value, as shares of the process's variance; None: there is none.
+    doubt: [n], variances of further noise of each value, as shares of the process's variance, or one of all.
     """
     ours, every = scaled(draws.features(points), np.log2(shares), draws.maps), np.arange(len(points))
     covariances = np.zeros((len(draws.maps), len(points), len(points)))
     for end in range(ROWS, len(points) + ROWS, ROWS):  # only the lower triangle is read
         covariances[:, end - ROWS : end, :end] = correlations(ours[..., end - ROWS : end], ours[..., :end])
-    covariances[:, every, every] += draws.noises[:, None] + (0.0 if doubt is None else doubt)
+    covariances[:, every, every] += draws.noises[:, None] + doubt
     factors: Array = np.asarray(np.linalg.cholesky(covariances), dtype=np.float64)
     return factors
 

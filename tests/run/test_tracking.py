@@ -1,12 +1,14 @@
-"""`--log-to`: one run a training, whatever its pauses, read back from TensorBoard and MLflow."""
+"""`--log-to`: one run a training, whatever its pauses, read back from TensorBoard, MLflow and W&B."""
 
+import json
 from importlib.util import find_spec
+from struct import unpack
 
 import pytest
 from made_studies import study
 
 from tune_cd.run.__main__ import main
-from tune_cd.run.tracking import TrainingLog
+from tune_cd.run.tracking import LOGS, TrainingLog
 
 H = {"Lambda_p": 0.5, "Lambda_e": 2.0, "batch_size": 64, "seed": 3}
 
@@ -53,17 +55,45 @@ def test_mlflow_shows_a_training_as_one_run(tmp_path, monkeypatch):
     assert steps == [seen for seen, _ in LOOKS]
 
 
+def records_of(log):
+    """The records of a LevelDB log that is shorter than a block: each behind its checksum, length and kind."""
+    at = 7
+    while at < len(log):
+        (length,) = unpack("<H", log[at + 4 : at + 6])
+        yield log[at + 7 : at + 7 + length]
+        at += 7 + length
+
+
+def test_wandb_shows_a_training_as_one_run(tmp_path, monkeypatch):
+    """Offline: what would be sent."""
+    wandb = pytest.importorskip("wandb")
+    from wandb.proto.wandb_internal_pb2 import Record
+
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    monkeypatch.setenv("WANDB_DIR", str(tmp_path))
+    trained(study(tmp_path, "--study", "s", "--log-to", "wandb"), FIRST, LAST)
+    wandb.teardown()  # as at the process's end
+    (kept,) = tmp_path.glob("wandb/offline-run-*/run-cd-3.wandb")
+    records = [Record.FromString(data) for data in records_of(kept.read_bytes())]
+    scores = [{item.key or item.nested_key[0]: json.loads(item.value_json) for item in record.history.item}
+              for record in records if record.WhichOneof("record_type") == "history"]  # fmt: skip
+    assert [[one["_step"], one["val_score"]] for one in scores] == LOOKS and scores[-1]["test_score"] == 0.625
+    (run,) = (record.run for record in records if record.WhichOneof("record_type") == "run")
+    assert (run.project, run.run_id) == ("s", "cd-3")
+    assert {item.key: json.loads(item.value_json) for item in run.config.update if item.key in H} == H
+
+
 def test_an_error_of_the_tracker_ends_the_log_and_nothing_else(tmp_path, monkeypatch, capsys):
     def away(*arguments):
         raise RuntimeError("401: refused")
 
-    made = study(tmp_path)
-    monkeypatch.setattr("tune_cd.run.tracking.tensorboard", away)
+    made = study(tmp_path, "--log-to", "tensorboard")
+    monkeypatch.setitem(LOGS, "tensorboard", away)
     trained(made, LAST, LAST)
     assert capsys.readouterr().out == "warning: --log-to: RuntimeError: 401: refused; nothing more is logged\n"
 
 
-@pytest.mark.parametrize("kind", ["tensorboard", "mlflow"])
+@pytest.mark.parametrize("kind", LOGS)
 def test_a_missing_package_is_named_with_the_command_that_brings_it(tmp_path, kind, monkeypatch, capsys):
     there = find_spec
     monkeypatch.setattr("tune_cd.run.study.find_spec", lambda name: None if name == kind else there(name))

@@ -261,7 +261,8 @@ class Call:
         metavar="DIR", type=read.path)
     log_to: str | None = called(None,
         "every training becomes a run there: for TensorBoard beside the results (in --tune-dir if they are in a "
-        "bucket), for MLflow at MLFLOW_TRACKING_URI; default: nowhere", choices=("tensorboard", "mlflow"))
+        "bucket), for MLflow at MLFLOW_TRACKING_URI, for W&B in the project with the study's name; default: nowhere",
+        choices=("tensorboard", "mlflow", "wandb"))
     dry_run: bool = called(False, "check everything, say what would be run, its time and cost at most, train nothing")
     verbose: bool = called(False, "show Ray's own tables and messages as well")
     # fmt: on

@@ -1,4 +1,4 @@
-"""`--log-to`: every training is one run of TensorBoard or MLflow, h its hyper-parameters, images seen its step.
+"""`--log-to`: every training is one run of TensorBoard, MLflow or W&B, h its hyper-parameters, images seen its step.
 
 A training is logged when it pauses or ends, and continues its run, also in a later call. Ray's own loggers would make a
 run of each Tune trial.
@@ -63,6 +63,32 @@ def mlflow(study: Study) -> Log:
     return log
 
 
+def wandb(study: Study) -> Log:
+    """Runs of the W&B project with the study's name. Each stays open, as its training may go on; W&B sends what is
+    logged meanwhile, and ends all as the process does. WANDB_ENTITY, WANDB_MODE and the like are W&B's own."""
+    from wandb import Run, Settings, init
+
+    quiet, open_runs = Settings(silent=True, console="off"), dict[str, Run]()
+
+    def log(name: str, h: Mapping[str, float], told: Mapping[str, Any]) -> None:
+        if (run := open_runs.get(name)) is None:
+            run = open_runs[name] = init(
+                project=study.name, id=name, name=name, config=dict(h), resume="allow", reinit="create_new",
+                settings=quiet,
+            )  # fmt: skip
+        scores = {seen: {"val_score": value} for seen, value in told[LOOKS] if seen >= run.step}
+        if told.get("test_score") is not None:
+            scores.setdefault(told["images_seen"], {})["test_score"] = told["test_score"]
+        for seen, logged in scores.items():
+            run.log(logged, step=seen)
+        run.summary["status"] = told.get("status")
+
+    return log
+
+
+LOGS = {"tensorboard": tensorboard, "mlflow": mlflow, "wandb": wandb}
+
+
 class TrainingLog(Listener):
     """Logs trainings that pause or end, under the table's trial_id. The first error is told, and ends the log."""
 
@@ -73,7 +99,7 @@ class TrainingLog(Listener):
     def ended(self, config: Mapping[str, Any], told: Mapping[str, Any], seconds: float) -> None:
         h = {key: config[key] for key in (*weights_in(config), "batch_size", "seed")}
         try:
-            self._log = self._log or (mlflow if self._study.call.log_to == "mlflow" else tensorboard)(self._study)
+            self._log = self._log or LOGS[self._study.call.log_to](self._study)
             self._log(config[ORIGIN]["trial_id"], h, told)
         except Exception as error:  # of any type, as it is foreign; the study goes on without it
             self._log = lambda *_: None

@@ -243,5 +243,5 @@ def test_every_option_in_the_text_is_in_a_parser():
 
 
 def test_every_file_is_in_the_table_and_there():
-    assert set(re.findall(r"`(\w+\.yaml)`", README)) == {path.name for path in CLUSTERS.glob("*.yaml")}
+    assert set(re.findall(r"`(\w+\.(?:yaml|sh))`", README)) == {path.name for path in CLUSTERS.glob("*.[ys]*")}
     assert len(README.splitlines()) <= 90

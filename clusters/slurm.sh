@@ -27,7 +27,7 @@ RAY_ADDRESS=$(hostname):$port
 RAY_AUTH_TOKEN=$(od -An -tx1 -N32 /dev/urandom | tr -d ' \n') # whoever reaches the port must have it
 export port RAY_ADDRESS RAY_AUTH_TOKEN RAY_AUTH_MODE=token
 
-srun --overlap --kill-on-bad-exit bash -c '
+srun --overlap --kill-on-bad-exit --cpus-per-task="${SLURM_CPUS_PER_TASK:-1}" bash -c '
   options="--num-cpus=${SLURM_CPUS_PER_TASK:-1} --num-gpus=${SLURM_GPUS_ON_NODE:-0} --disable-usage-stats
     --min-worker-port=0 --max-worker-port=0 --dashboard-agent-listen-port=0"
   if [ "$SLURM_NODEID" = 0 ]; then

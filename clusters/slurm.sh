@@ -47,6 +47,6 @@ search=$! again=
 trap 'kill -TERM $search' TERM
 trap 'kill -TERM $search; again=yes' USR1
 while wait $search; status=$?; kill -0 $search 2> /dev/null; do :; done # a signal ends `wait` before the search
-[ -n "$again" ] && scontrol requeue "$SLURM_JOB_ID"
+[ -n "$again" ] && [ $status != 0 ] && scontrol requeue "$SLURM_JOB_ID"
 kill $nodes
 exit $status

@@ -190,6 +190,8 @@ KUBERAY = [
     ("mountPath: /dev/shm", "mountPath: /scratch", WORKER, "no volume in memory at /dev/shm"),
     ("--study mine", "--study 'mine", "spec.entrypoint", "no valid shell"),
     ('num-cpus: "0"', 'num-cpus: "2"', f"{CLUSTER}.headGroupSpec.rayStartParams", "or trials run on the head"),
+    ("maxReplicas: 8", "maxReplicas: 0", f"{CLUSTER}.workerGroupSpecs", "no worker would be started"),
+    ("groupName: gpu-ondemand", "groupName: gpu-spot", f"{CLUSTER}.workerGroupSpecs", "two groups are named gpu-spot"),
     ("nvidia.com/gpu: 1", "nvidia.com/gpus: 1", "containers[0].resources.limits", "nvidia.com/gpus is no GPU to Ray"),
     (RESULTS, "--results /home/ray/results", "spec: entrypoint", "lies in a pod and is lost with it"),
     (HEAD_SPEC, f"{HEAD_SPEC}\n      serviceType: LoadBalancer", "serviceType", "opens the dashboard"),

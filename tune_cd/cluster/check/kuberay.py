@@ -31,6 +31,11 @@ def lost_results(job: Any) -> str | None:
     return results if "tune_cd.run" in entrypoint and "://" not in results and not shared else None
 
 
+def shared_name(groups: Any) -> str:
+    names = [f"{name}" for _, name in matches(groups, "*.groupName")]
+    return next((name for name in names if names.count(name) > 1), "")
+
+
 JOB: list[Rule] = [
     ("spec", lambda job: at(job, "shutdownAfterJobFinishes") is not True and not at(job, "clusterSelector")
      and not at(job, "deletionStrategy"),
@@ -45,6 +50,9 @@ CLUSTER: list[Rule] = [
      "must be more than 0: pods would end between two trials"),
     ("headGroupSpec.rayStartParams", lambda given: f"{at(given, 'num-cpus')}" != "0",
      'num-cpus: "0" is needed here, or trials run on the head'),
+    ("workerGroupSpecs", lambda groups: {most for _, most in matches(groups, "*.maxReplicas")} == {0},
+     "maxReplicas is 0 in all of them: no worker would be started"),
+    ("workerGroupSpecs", shared_name, "two groups are named {}: Ray's autoscaler takes them for one"),
     ("headGroupSpec.serviceType|enableIngress", lambda kind: kind in ("LoadBalancer", "NodePort", True),
      "opens the dashboard, which runs anybody's jobs, beyond the cluster: use `kubectl port-forward` to see it"),
     ("workerGroupSpecs.*.template.spec", lambda pod: not shares_memory(pod),

@@ -73,6 +73,16 @@ def test_the_best_is_chosen_by_one_score_and_reported_by_another():
     assert balance_gain(test)["best"].tolist() == [0.9] and balance_gain(validation)["best"].tolist() == [2.0]
 
 
+def test_of_a_loss_the_smallest_is_the_best():
+    losses = GRID.assign(mode="min", val_score=-GRID["val_score"], test_score=-GRID["test_score"])
+    for select in (None, "val_score"):
+        low, high = (
+            balance_gain(grid(one, "test_score"), select=select and grid(one, select)) for one in (losses, GRID)
+        )
+        scores = ["best", "separate", "global"]
+        assert low.assign(**-low[scores]).equals(high)
+
+
 def test_batch_sizes_without_a_reachable_cell_or_without_a_score_are_nan():
     rows = [row(0, val=0.5, params={"Lambda_p": 1.0, "Lambda_e": 4.0, "batch_size": 16}),
             row(1, val=0.7, params={"Lambda_p": 1.0, "Lambda_e": 1.0, "batch_size": 32}),

@@ -162,6 +162,26 @@ def test_the_plane_marks_the_best_and_the_best_that_each_average_reaches(ridge):
             assert f"{row[name]:.3f}" in found[text].get_label()
 
 
+def test_of_a_loss_the_small_ones_are_the_best_and_the_light_ones(ridge):
+    losses = replace(ridge, values=-ridge.values, sign=-1.0)
+    pairs = [(grid_slices(one), plane(one, 16), plane(one, 16, select=ridge)) for one in (losses, ridge)]
+    for low, high in zip(*pairs):
+        low.draw_without_rendering(), high.draw_without_rendering()
+        for one_of, other in zip(panels(low), panels(high)):
+            for label in ("cells", "nearest"):
+                meshes = [one(axes, QuadMesh, label) for axes in (one_of, other)]
+                assert meshes == [None, None] or np.allclose(*(mesh.get_facecolor() for mesh in meshes), atol=1 / 255)
+            assert centres(one(one_of, PolyCollection, "top")) == centres(one(other, PolyCollection, "top"))
+            for drawn, expected in zip(one_of.get_lines(), other.get_lines(), strict=True):
+                assert np.allclose(drawn.get_xydata(), expected.get_xydata())
+    gains = [gain_figure(balance_gain(one)).axes[0] for one in (losses, ridge)]
+    assert gains[0].get_title() == gains[1].get_title() and "+" in gains[0].get_title()
+    filled = [axes.collections[0].get_paths()[0].vertices for axes in gains]
+    assert np.allclose(filled[0] * [1, -1], filled[1])
+    drawn = panels(sublosses_figure(table([64]), sign=-1.0))[0].collections[0]
+    assert (np.diff(drawn.get_array()) <= 0).all() and drawn.get_cmap()(1.0) == COLOUR_MAP(0.0)
+
+
 @pytest.mark.parametrize("call, words", [
     (lambda ridge: grid_slices(ridge, k=3), "multiple of k"),
     (lambda ridge: grid_slices(ridge, averages=("mean",)), "average 'mean'"),

@@ -38,8 +38,8 @@ def balance_gain(
     """The best score at each batch size, and the best that each average reaches without a balance of its own.
 
     Indexed by batch_size. Columns: best, best_Lambda_p, best_Lambda_e; the same for every average (separate,
-    separate_Lambda_p, ...); and gain_separate, ...: best less that average's score. NaN if none of those cells has a
-    value. `gain.filter(like="gain_").mean()` is the drop that the paper averages over batch sizes (`sec:exps`).
+    separate_Lambda_p, ...); and gain_separate, ...: by how much best is better than that average. NaN if none of
+    those cells has a value. `gain.filter(like="gain_").mean()` is the paper's drop over batch sizes (`sec:exps`).
     select: the grid in which the best cells are chosen, such as the validation score's, while `grid` holds the reported
     score; None: `grid` itself, as in the paper's figures. Raises ValueError as `reachable`, and for other cells there.
     """
@@ -52,12 +52,13 @@ def balance_gain(
     for name, cells in among.items():
         columns = [name, f"{name}_Lambda_p", f"{name}_Lambda_e"]
         table[columns] = np.reshape([_best(grid, select, cells, place) for place in range(len(table))], (-1, 3))
-    return table.assign(**{f"gain_{average}": table["best"] - table[average] for average in averages})
+    return table.assign(**{f"gain_{average}": grid.sign * (table["best"] - table[average]) for average in averages})
 
 
 def _best(grid: Grid, select: Grid, cells: np.ndarray, place: int) -> tuple[float, float, float]:
     """The reported value and the weights of the cell that is best in `select`."""
-    chosen = np.where(cells[..., place] & np.isfinite(grid.values[..., place]), select.values[..., place], np.nan)
+    known = cells[..., place] & np.isfinite(grid.values[..., place])
+    chosen = np.where(known, select.sign * select.values[..., place], np.nan)
     if np.isnan(chosen).all():
         return np.nan, np.nan, np.nan
     p, e = np.unravel_index(np.nanargmax(chosen), chosen.shape)

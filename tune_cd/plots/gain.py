@@ -14,10 +14,10 @@ from tune_cd.plots.style import (
     AVERAGES,
     BALANCED,
     BLACK,
-    COLOUR_MAP,
     NORMAL,
     SMALL,
     batch_axis,
+    colours,
     empty_figure,
     label,
     new_figure,
@@ -48,10 +48,12 @@ def gain_figure(gain: pd.DataFrame, score: str = "score", by: str = "") -> Figur
         look = {"color": style.colour, "linestyle": style.line, "marker": style.marker}
         axes.plot(gain.index, gain[name], linewidth=2, markersize=6.5, label=text, **look)
     if averages:
-        conventional = gain[averages].max(axis=1)
+        gains = gain[[f"gain_{name}" for name in averages]]
+        least = gains.eq(gains.min(axis=1), axis=0).to_numpy()  # of the better average
+        conventional = gain[averages].where(least).max(axis=1)
         axes.fill_between(gain.index, conventional, gain["best"], color=BALANCED.colour, alpha=0.10, linewidth=0)
         than = f"{averages[0]} average" if len(averages) == 1 else "better of the averages"
-        words = f"balancing gains {(gain['best'] - conventional).mean():+.3f} over the {than}, mean over batch sizes"
+        words = f"balancing gains {gains.min(axis=1).mean():+.3f} over the {than}, mean over batch sizes"
         axes.set_title(words, fontsize=NORMAL)
     batch_axis(axes.xaxis, gain.index)
     axes.set_xlabel(label("batch_size"))
@@ -61,11 +63,11 @@ def gain_figure(gain: pd.DataFrame, score: str = "score", by: str = "") -> Figur
     return figure
 
 
-def sublosses_figure(table: pd.DataFrame, score: str = "score") -> Figure:
+def sublosses_figure(table: pd.DataFrame, score: str = "score", sign: float = 1.0) -> Figure:
     """`fig:sublosses`: settings over the terms after training, by score (colour) and batch size (marker).
 
     With more than two terms there is a panel for each pair of them. table: the result of `analysis.sublosses`. Up to
-    six batch sizes have a marker of their own.
+    six batch sizes have a marker of their own. sign: -1 if a smaller score is better, as of `Grid`.
     """
     if table.empty:
         return empty_figure("No completed trial has measured all terms of the loss.")
@@ -74,10 +76,10 @@ def sublosses_figure(table: pd.DataFrame, score: str = "score") -> Figure:
     rows, columns = rows_and_columns(len(pairs))
     figure = new_figure(4.6 * columns + 1.8, 4.4 * rows + 0.8)
     panels = figure.subplots(rows, columns, squeeze=False)
-    table = table.sort_values("score", kind="stable")  # the best are drawn last, on top
+    table = table.sort_values("score", kind="stable", ascending=sign > 0)  # the best are drawn last, on top
     scale = Normalize(table["score"].min(), table["score"].max())
     for panel, pair in zip(panels.flat, pairs):
-        handles = _draw_settings(panel, table, pair, scale)
+        handles = _draw_settings(panel, table, pair, scale, sign)
         panel.set_xlabel(label(pair[0]))
         panel.set_ylabel(label(pair[1]))
         plain(panel)
@@ -86,12 +88,14 @@ def sublosses_figure(table: pd.DataFrame, score: str = "score") -> Figure:
             panel.legend(handles=handles, fontsize=SMALL, frameon=True, framealpha=0.85)
     for panel in panels.flat[len(pairs) :]:
         panel.set_visible(False)
-    figure.colorbar(ScalarMappable(scale, COLOUR_MAP), ax=panels, label=label(score))
+    figure.colorbar(ScalarMappable(scale, colours(sign)), ax=panels, label=label(score))
     panels[0, 0].set_title(f"{len(table)} settings, means over their trainings", fontsize=NORMAL)
     return figure
 
 
-def _draw_settings(axes: Axes, table: pd.DataFrame, pair: tuple[str, str], scale: Normalize) -> list[Line2D]:
+def _draw_settings(
+    axes: Axes, table: pd.DataFrame, pair: tuple[str, str], scale: Normalize, sign: float
+) -> list[Line2D]:
     """Draw settings by score (colour) and batch size (marker); returns handles if there are several sizes."""
     sizes = sorted(table["batch_size"].dropna().unique())
     groups = [("settings", "o", table)]
@@ -101,7 +105,7 @@ def _draw_settings(axes: Axes, table: pd.DataFrame, pair: tuple[str, str], scale
     for name, marker, rows in groups:
         x, y, score = (rows[column].astype(float) for column in (*pair, "score"))
         look = {"marker": marker, "s": 38, "edgecolors": BLACK, "linewidths": 0.5}
-        axes.scatter(x, y, c=score, cmap=COLOUR_MAP, norm=scale, label=name, zorder=3, **look)
+        axes.scatter(x, y, c=score, cmap=colours(sign), norm=scale, label=name, zorder=3, **look)
         shape = {"linestyle": "none", "marker": marker, "color": "#BBBBBB", "markeredgecolor": BLACK}
         handles.append(Line2D([], [], label=name, **shape))
     return handles if len(groups) > 1 else []

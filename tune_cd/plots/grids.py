@@ -35,6 +35,7 @@ from tune_cd.plots.style import (
     NORMAL,
     SMALL,
     cased,
+    colours,
     empty_figure,
     label,
     log_axis,
@@ -85,7 +86,8 @@ def grid_slices(
         panel.set_visible(False)
     figure.supxlabel(label(grid.names[0]), fontsize=NORMAL)
     figure.supylabel(label(grid.names[1]), fontsize=NORMAL)
-    figure.colorbar(ScalarMappable(scale, COLOUR_MAP), ax=list(panels), label=_words(grid), shrink=0.9, aspect=30)
+    shades = ScalarMappable(scale, colours(grid.sign))
+    figure.colorbar(shades, ax=list(panels), label=_words(grid), shrink=0.9, aspect=30)
     of_each = f" of each {symbol(grid.names[2])}" if len(slices) > 1 else ""
     drawn = {name: line for lines in recipes for name, line in lines.items()}
     outside_legend(figure, _entries(grid, (Ellipsis,), drawn, of_each), "upper")
@@ -117,12 +119,13 @@ def plane(
     recipes = _recipes(grid, averages, batch_size, k)
     _draw_slice(axes, grid, place, scale, recipes)
     marked = {"best": np.isfinite(values)} | {average: _reached(grid, average, k, place) for average in recipes}
-    chosen_by = values if select is None else np.where(np.isfinite(values), select.values[place], np.nan)
+    chooser = select or grid
+    chosen_by = np.where(np.isfinite(values), chooser.sign * chooser.values[place], np.nan)
     by = "" if select is None or select.score == grid.score else f" by {SPLITS.get(select.score, select.score)}"
     handles = _mark_best(axes, grid, values, marked, chosen_by, by)
     axes.set(xlabel=label(grid.names[0]), ylabel=label(grid.names[1]))
     axes.set_title(named, fontsize=NORMAL)
-    figure.colorbar(ScalarMappable(scale, COLOUR_MAP), ax=axes, label=_words(grid))
+    figure.colorbar(ScalarMappable(scale, colours(grid.sign)), ax=axes, label=_words(grid))
     figure.legend(handles=handles, loc="outside lower left", fontsize=SMALL, frameon=False, labelspacing=1)
     entries = _entries(grid, place, recipes)
     figure.legend(handles=entries, loc="outside lower right", fontsize=SMALL, frameon=False)
@@ -195,19 +198,20 @@ def _draw_slice(axes: Axes, grid: Grid, place: tuple, scale: Normalize, recipes:
     """Draw cells, hatches for cells without a value, diagonals and outlines."""
     x, y = map(cell_edges, grid.ticks[:2])
     values = np.ma.masked_invalid(grid.values[place].T)
-    mesh = axes.pcolormesh(x, y, values, cmap=COLOUR_MAP, norm=scale, rasterized=True)  # vector cells show seams
+    look = {"cmap": colours(grid.sign), "norm": scale, "rasterized": True}  # vector cells show seams
+    mesh = axes.pcolormesh(x, y, values, **look)
     mesh.set_label("cells")
     near = _nearest(grid, place)
     if np.isfinite(near).any():
         pale = np.ma.masked_invalid(near.T)
-        axes.pcolormesh(x, y, pale, cmap=COLOUR_MAP, norm=scale, rasterized=True, alpha=PALE, label="nearest")
+        axes.pcolormesh(x, y, pale, **look, alpha=PALE, label="nearest")
     for name, (colour, hatch), where in _without_colour(grid, place, near):
         if where.any():
             look = {"facecolor": colour, "edgecolor": "#9A9A9A", "linewidth": 0, "hatch": hatch}
             axes.add_collection(PolyCollection(_squares(x, y, np.argwhere(where)), label=name, **look))
     for recipe, line in recipes.items():
         axes.plot(*line.T, label=recipe, **_look(recipe), path_effects=cased(3.4), zorder=3)
-    best = top_cells(grid.values[place], TOP)
+    best = top_cells(grid.sign * grid.values[place], TOP)
     if len(best):
         outline = {"facecolor": "none", "edgecolor": BALANCED.colour, "linewidth": 1.3, "path_effects": cased(2.6)}
         axes.add_collection(PolyCollection(_squares(x, y, best, INSET), **outline, label="top", zorder=4))
@@ -252,7 +256,7 @@ def _mark_best(
 ) -> list[Line2D]:
     """Mark the best cell of each set by the score `chosen_by`; returns handles with its value and place in words.
 
-    by: the name of that score, in words.
+    chosen_by: larger is better. by: the name of that score, in words.
     """
     handles = []
     for name, cells in among.items():

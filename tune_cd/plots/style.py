@@ -14,6 +14,7 @@ from matplotlib import colormaps
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
+from matplotlib.colors import Colormap
 from matplotlib.figure import Figure
 from matplotlib.patheffects import AbstractPathEffect, Normal, Stroke
 from matplotlib.ticker import (
@@ -92,6 +93,11 @@ LABELS = {
     "entropy_term": "entropy term after training (unweighted, no unit)",
 }
 SYMBOLS = {"Lambda_p": r"$\Lambda_p$", "Lambda_e": r"$\Lambda_e$", "batch_size": "b"}
+
+
+def colours(sign: float) -> Colormap:
+    """The colours of scores, lighter for better ones; sign: -1 if a smaller score is better."""
+    return COLOUR_MAP if sign > 0 else COLOUR_MAP.reversed()
 
 
 def label(name: str) -> str:

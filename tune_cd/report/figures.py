@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 
 from tune_cd import plots
 from tune_cd.analysis import Curve, balance_gain, curves_of, grid, mean_curve, parts_of, sublosses
+from tune_cd.analysis.choices import signs
 from tune_cd.analysis.comparison import grouped
 from tune_cd.analysis.curves import OVER
 from tune_cd.analysis.grids import grid_rows, is_grid
@@ -94,7 +95,9 @@ def figures_of(trials: pd.DataFrame) -> Named:
 
     def terms_after() -> Figure | None:
         table = sublosses(trials, score)
-        return plots.sublosses_figure(table, score_words(trials, score)) if len(table) else None
+        return (
+            plots.sublosses_figure(table, score_words(trials, score), float(signs(trials)[0])) if len(table) else None
+        )
 
     yield "sub-losses", terms_after  # fig:sublosses
 

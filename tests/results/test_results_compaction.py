@@ -139,6 +139,18 @@ def test_rows_that_contradict_are_named_and_none_is_removed(tmp_path):
         assert names(tmp_path)[1:] == ["t0.parquet", "t0~1.parquet"] and parquet.is_compacted(names(tmp_path)[0])
 
 
+def test_two_files_of_many_trials_are_named_once_with_in_how_many_they_contradict(tmp_path):
+    """As where two results folders with a study of one name were copied into one."""
+    for score in (0.1, 0.2):
+        for n in range(5):
+            results.write_trial(tmp_path / str(score), full(trial_id=f"t{n}", trial_index=n, val_score=score))
+        results.compact(tmp_path / str(score))
+    shutil.copytree(tmp_path / "0.2" / "trials", tmp_path / "0.1" / "trials", dirs_exist_ok=True)
+    with pytest.warns(UserWarning, match="contradicts .* in 5 trials; the latter is left out") as caught:
+        assert len(results.read(tmp_path / "0.1")) == 5 and len(caught) == 1
+    assert len(results.compact(tmp_path / "0.1")) == 1
+
+
 def test_what_was_compacted_is_as_final_as_before(tmp_path):
     before = some_trials(tmp_path)
     results.compact(tmp_path)

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from tune_cd.results.parquet import SCHEMAS, compacted_name, is_compacted, is_visible, serialise
-from tune_cd.results.reading import collect, counting
+from tune_cd.results.reading import collect, counting, sentences
 from tune_cd.results.redaction import redact
 from tune_cd.results.schema import check_name
 from tune_cd.results.store import Store, store_of
@@ -78,8 +78,7 @@ def _compact(store: Store, kind: str, study: str) -> list[str]:
     rows = collect(store, kind, study)
     counts, conflicts = counting(kind, rows)
     contradict = set[str]().union(*conflicts)
-    left = [f"{store.where(one)} contradicts {store.where(other)}" for one, other in conflicts]
-    left = [*rows.problems.values(), *left]
+    left = [*rows.problems.values(), *sentences(store, conflicts)]
     agree = np.array([file not in contradict for file in rows.files], dtype=np.bool_)
     merged = rows.table.filter(pa.array(counts & agree))
     if not merged.num_rows:

@@ -1,6 +1,7 @@
 """Reads the results as tables, with every trial once."""
 
 import warnings
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
@@ -136,8 +137,9 @@ def _load(store: Store, kind: str, names: list[str]) -> Rows:
     return Rows(pa.concat_tables(tables).combine_chunks(), files, problems)
 
 
-def counting(kind: str, rows: Rows) -> tuple[npt.NDArray[np.bool_], list[tuple[str, str]]]:
-    """The rows that count, as a mask [n rows], and the conflicts (file that counts, file that contradicts it).
+def counting(kind: str, rows: Rows) -> tuple[npt.NDArray[np.bool_], Counter[tuple[str, str]]]:
+    """The rows that count, as a mask [n rows], and the conflicts: (file that counts, file that contradicts it) -> in
+    how many trials.
 
     Of rows of a trial the smallest `rank` counts. Of curves the latest attempt's does, of one attempt the one in the
     trial's own file: its run was repeated after the other was compacted.
@@ -147,16 +149,22 @@ def counting(kind: str, rows: Rows) -> tuple[npt.NDArray[np.bool_], list[tuple[s
     trial = ["study", "trial_id"]
     if kind == "curves":
         newest = keys.sort_values(["attempt", "own", "file"]).groupby(trial, sort=False)["file"].transform("last")
-        return (newest.sort_index() == keys["file"]).to_numpy(dtype=np.bool_), []
-    kept, conflicts = np.ones(len(keys), dtype=np.bool_), list[tuple[str, str]]()
+        return (newest.sort_index() == keys["file"]).to_numpy(dtype=np.bool_), Counter()
+    kept, conflicts = np.ones(len(keys), dtype=np.bool_), Counter[tuple[str, str]]()
     for _, several in keys[keys.duplicated(trial, keep=False)].groupby(trial):
         held = zip(rows_of(rows.table.take(several["place"].to_numpy())), several["place"], several["file"])
         different = {canonical(row): (rank(row), place, file) for row, place, file in held}
         (best, chosen, file), *others = sorted(different.values())
         kept[several["place"]] = False
         kept[chosen] = True
-        conflicts += [(file, other) for its, _, other in others if its[:2] == best[:2]]
+        conflicts.update((file, other) for its, _, other in others if its[:2] == best[:2])
     return kept, conflicts
+
+
+def sentences(store: Store, conflicts: Counter[tuple[str, str]]) -> list[str]:
+    """A sentence for each two files that contradict each other."""
+    pairs = ((store.where(one), store.where(other), n) for (one, other), n in conflicts.items())
+    return [f"{one} contradicts {other}{f' in {n} trials' * (n > 1)}" for one, other, n in pairs]
 
 
 def _read(results: str | Path, kind: str, study: str | None, order: list[str], missing: bool) -> pd.DataFrame:
@@ -166,7 +174,7 @@ def _read(results: str | Path, kind: str, study: str | None, order: list[str], m
         require_begun(results, study)
     kept, conflicts = counting(kind, rows)
     said = [f"{problem}; it is left out" for problem in rows.problems.values()]
-    said += [f"{store.where(one)} contradicts {store.where(other)}; the latter is left out" for one, other in conflicts]
+    said += [f"{sentence}; the latter is left out" for sentence in sentences(store, conflicts)]
     for sentence in said:
         warnings.warn(redact(sentence), stacklevel=3)
     table = rows.table if kept.all() else rows.table.filter(pa.array(kept))

@@ -188,10 +188,26 @@ def test_of_a_loss_the_small_ones_are_the_best_and_the_light_ones(ridge):
     (lambda ridge: grid_slices(random_grid([0.1, 1], [0.1, 1], [np.nan])), "depends on the batch size"),
     (lambda ridge: grid_slices(Grid("s", ("a",), (np.ones(1),), *(np.ones(1) for _ in range(4)))), "2 or 3 axes"),
     (lambda ridge: plane(ridge, 63), r"batch_size 63: one of \[16, 32"),
+    (lambda ridge: plane(replace(ridge, names=(*NAMES[:2], "opt")), 63), "^opt 63: one of"),
+    (lambda ridge: grid_slices(random_grid([0.0, 1.0], [0.1, 1], [16])), "Lambda_p with the value 0.0: .* positive"),
+    (lambda ridge: plane(random_grid([0.1, 1], np.array(["adam"], object), [16]), 16), "Lambda_e with the value adam"),
 ])  # fmt: skip
 def test_what_cannot_be_drawn_is_refused(ridge, call, words):
     with pytest.raises(ValueError, match=words):
         call(ridge)
+
+
+def test_slices_are_of_any_last_axis_and_of_none():
+    texts = random_grid([0.1, 1], [0.1, 1], np.array(["adam", "sgd"], object))
+    texts = replace(texts, names=(*NAMES[:2], "opt"))
+    assert [axes.get_title() for axes in panels(grid_slices(texts))] == ["opt = adam", "opt = sgd"]
+    assert panels(plane(texts, "sgd"))[0].get_title() == "opt = sgd"
+    unknown = random_grid([0.1, 1], [0.1, 1], [np.nan])
+    flat = replace(
+        unknown, names=NAMES[:2], ticks=unknown.ticks[:2], values=unknown.values[..., 0], lost=np.zeros((2, 2))
+    )
+    for one, size in ((unknown, np.nan), (unknown, None), (flat, None)):
+        assert panels(plane(one, size, averages=("separate",)))[0].get_title() == ""
 
 
 def test_the_legends_of_a_plane_stand_apart_at_long_numbers():

@@ -77,9 +77,9 @@ def sublosses_figure(table: pd.DataFrame, score: str = "score", sign: float = 1.
     figure = new_figure(4.6 * columns + 1.8, 4.4 * rows + 0.8)
     panels = figure.subplots(rows, columns, squeeze=False)
     table = table.sort_values("score", kind="stable", ascending=sign > 0)  # the best are drawn last, on top
-    scale = Normalize(table["score"].min(), table["score"].max())
+    shades = ScalarMappable(Normalize(table["score"].min(), table["score"].max()), colours(sign))
     for panel, pair in zip(panels.flat, pairs):
-        handles = _draw_settings(panel, table, pair, scale, sign)
+        handles = _draw_settings(panel, table, pair, shades)
         panel.set_xlabel(label(pair[0]))
         panel.set_ylabel(label(pair[1]))
         plain(panel)
@@ -88,14 +88,12 @@ def sublosses_figure(table: pd.DataFrame, score: str = "score", sign: float = 1.
             panel.legend(handles=handles, fontsize=SMALL, frameon=True, framealpha=0.85)
     for panel in panels.flat[len(pairs) :]:
         panel.set_visible(False)
-    figure.colorbar(ScalarMappable(scale, colours(sign)), ax=panels, label=label(score))
+    figure.colorbar(shades, ax=panels, label=label(score))
     panels[0, 0].set_title(f"{len(table)} settings, means over their trainings", fontsize=NORMAL)
     return figure
 
 
-def _draw_settings(
-    axes: Axes, table: pd.DataFrame, pair: tuple[str, str], scale: Normalize, sign: float
-) -> list[Line2D]:
+def _draw_settings(axes: Axes, table: pd.DataFrame, pair: tuple[str, str], shades: ScalarMappable) -> list[Line2D]:
     """Draw settings by score (colour) and batch size (marker); returns handles if there are several sizes."""
     sizes = sorted(table["batch_size"].dropna().unique())
     groups = [("settings", "o", table)]
@@ -105,7 +103,7 @@ def _draw_settings(
     for name, marker, rows in groups:
         x, y, score = (rows[column].astype(float) for column in (*pair, "score"))
         look = {"marker": marker, "s": 38, "edgecolors": BLACK, "linewidths": 0.5}
-        axes.scatter(x, y, c=score, cmap=colours(sign), norm=scale, label=name, zorder=3, **look)
+        axes.scatter(x, y, c=score, cmap=shades.cmap, norm=shades.norm, label=name, zorder=3, **look)
         shape = {"linestyle": "none", "marker": marker, "color": "#BBBBBB", "markeredgecolor": BLACK}
         handles.append(Line2D([], [], label=name, **shape))
     return handles if len(groups) > 1 else []

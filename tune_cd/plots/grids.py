@@ -21,6 +21,7 @@ from matplotlib.patches import Patch
 from scipy.spatial import KDTree
 
 from tune_cd import balance
+from tune_cd.analysis.axes import written
 from tune_cd.analysis.gain import reachable
 from tune_cd.analysis.grids import Grid
 from tune_cd.analysis.scores import BALANCE, SPLITS
@@ -63,8 +64,8 @@ def grid_slices(
 
     grid: of two axes, or of three with a slice for each value of the last. averages: drawn if the axes are (Lambda_p,
     Lambda_e, batch_size). k: items per class in a batch. published: weight -> coefficient of another loss, drawn if the
-    first two axes are such weights and the last is not. Raises ValueError for other numbers of axes, an unknown
-    average, and, if the global average is to be drawn, a batch size that is NaN or not a multiple of k.
+    first two axes are such weights and the last is not. Raises ValueError for other numbers of axes, values that are
+    no positive numbers on the first two, an unknown average, and, if the global one is drawn, no multiple of k.
     """
     slices = _slices(grid)
     if not np.isfinite(grid.values).any():
@@ -78,8 +79,7 @@ def grid_slices(
     narrow = columns > 1 and np.log10(grid.ticks[0][-1] / grid.ticks[0][0]) < 2  # labels are numbers, wider than powers
     for n, (panel, (tick, place), lines) in enumerate(zip(panels, slices, recipes)):
         _draw_slice(panel, grid, place, scale, lines)
-        named = tick is not None and np.isfinite(tick)
-        panel.set_title(f"{symbol(grid.names[2])} = {tick:g}" if named else "", fontsize=NORMAL)
+        panel.set_title(_title(grid, tick), fontsize=NORMAL)
         below = {"labelbottom": True} if n >= len(slices) - columns else {}  # also above an empty place of the last row
         panel.tick_params(axis="x", labelrotation=60 * narrow, **below)
     for panel in panels[len(slices) :]:
@@ -96,24 +96,24 @@ def grid_slices(
 
 def plane(
     grid: Grid,
-    batch_size: float,
+    batch_size: float | None,
     averages: Sequence[str] = balance.AVERAGES,
     k: int = 2,
     select: Grid | None = None,
 ) -> Figure:
     """`fig:hp_tinyimagenet_infonce`, `fig:ssl_ctr`: one slice, its best cell and the best that each average reaches.
 
-    batch_size: the slice. select: the grid in which the best cells are chosen, such as the validation score's; None:
-    `grid` itself, as in the paper's figures. Raises ValueError as `grid_slices`, and for a batch size that the grid
-    does not have.
+    batch_size: the slice, a value of the last axis; None or NaN where trials do not say it. select: the grid in which
+    the best cells are chosen, such as the validation score's; None: `grid` itself, as in the paper's figures. Raises
+    ValueError as `grid_slices`, and for a batch size that the grid does not have.
     """
-    slices = dict(_slices(grid))
+    slices, batch_size = dict(_slices(grid)), None if batch_size != batch_size else batch_size
     if batch_size not in slices:
-        raise ValueError(f"batch_size {batch_size}: one of {list(slices)}")
-    place, named = slices[batch_size], f"{symbol(grid.names[2])} = {batch_size:g}"
+        raise ValueError(f"{' '.join(grid.names[2:])} {batch_size}: one of {list(slices)}")
+    place, named = slices[batch_size], _title(grid, batch_size)
     values, shape = grid.values[place], _shape(grid)
     if not np.isfinite(values).any():
-        return empty_figure(f"No cell with {named} has a {_words(grid)}: no trial has completed.")
+        return empty_figure(f"No cell{f' with {named}' * bool(named)} has a {_words(grid)}: no trial has completed.")
     figure = new_figure(max(7.6 * min(1, shape), 7), max(5.3 * min(1, 1 / shape), TALL) + 1.4)
     axes, scale = figure.subplots(), Normalize(np.nanmin(values), np.nanmax(values))
     recipes = _recipes(grid, averages, batch_size, k)
@@ -149,12 +149,20 @@ def top_cells(values: np.ndarray, k: int) -> np.ndarray:
 
 
 def _slices(grid: Grid) -> list[tuple[float | None, tuple]]:
-    """(value of the last axis, index of the slice in the grid's arrays); None for a grid of two axes."""
+    """(value of the last axis, index of the slice in the grid's arrays); None for one of two axes, and for NaN."""
+    if len(grid.names) not in (2, 3):
+        raise ValueError(f"a grid over {grid.names}: 2 or 3 axes can be drawn")
+    for name, ticks in zip(grid.names[:2], grid.ticks):
+        if len(ticks) and (ticks.dtype == object or ticks[0] <= 0):
+            raise ValueError(f"axis {name} with the value {ticks[0]}: cells are drawn at positive numbers")
     if len(grid.names) == 2:
         return [(None, (slice(None), slice(None)))]
-    if len(grid.names) != 3:
-        raise ValueError(f"a grid over {grid.names}: 2 or 3 axes can be drawn")
-    return [(tick, (slice(None), slice(None), i)) for i, tick in enumerate(grid.ticks[2].tolist())]
+    listed = [None if tick != tick else tick for tick in grid.ticks[2].tolist()]
+    return [(tick, (slice(None), slice(None), i)) for i, tick in enumerate(listed)]
+
+
+def _title(grid: Grid, tick: float | None) -> str:
+    return "" if tick is None else f"{symbol(grid.names[2])} = {written(tick)}"
 
 
 def _shape(grid: Grid) -> float:
@@ -173,12 +181,12 @@ def _recipes(
     grid: Grid, averages: Sequence[str], tick: float | None, k: int, published: Mapping[str, float] = NOTHING
 ) -> dict[str, np.ndarray]:
     """recipe -> the ends [2, 2] of its diagonal in a slice. Recipes concern the balance, not other parameters."""
-    first, second, *third = grid.names
+    (first, second, *third), size = grid.names, np.nan if tick is None else tick
     (left, right), (low, high) = (cell_edges(ticks)[[0, -1]] for ticks in grid.ticks[:2])
     if {first, second} <= published.keys() and not published.keys() & {*third}:
         ratios = {balance.PUBLISHED: published[second] / published[first]}
     else:
-        ratios = {name: balance.ratio(name, tick, k) for name in averages} if grid.names == BALANCE else {}
+        ratios = {name: balance.ratio(name, size, k) for name in averages} if grid.names == BALANCE else {}
     ends = {name: np.array([min(left, low / ratio), max(right, high / ratio)]) for name, ratio in ratios.items()}
     return {name: np.column_stack([x, x * ratios[name]]) for name, x in ends.items()}
 

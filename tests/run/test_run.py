@@ -236,6 +236,16 @@ def test_a_folders_study_is_continued_with_the_same_images_alone(tmp_path):
     again = study(tmp_path, "--study", "mine", "--resume")
     assert (again.dataset, again.config) == (made.dataset, made.config)
 
+    results.write_trial(made.results, row(0, study="mine", search="cd", dataset=made.dataset))
+    (tmp_path / "elsewhere").mkdir()
+    moved, other = root.rename(tmp_path / "elsewhere" / "photos"), tmp_path / "pictures"
+    again = study(tmp_path, "--study", "mine", "--resume", "--data-root", str(moved))
+    assert (again.dataset, again.data_root) == (made.dataset, str(moved))
+    moved.rename(other)
+    with pytest.raises(ValueError, match="dataset was folder-photos-.* and is folder-pictures-.*; put it back"):
+        study(tmp_path, "--study", "mine", "--resume", "--data-root", str(other))
+    other.rename(root)
+
     write_folder(root, {"9/new.png": images["0/0.png"]})
     message = f"--resume: {root} was 40 images of .* and is 41 images of .*; put it back, or name a new"
     with pytest.raises(ValueError, match=message):

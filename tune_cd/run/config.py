@@ -30,7 +30,7 @@ WORTH_FROM_KNOWN = 5
 # ABOVE times its largest: published weights carry over to other networks within a factor of some hundreds.
 BELOW, ABOVE = 1000.0, 100.0
 GROWTH = 10.0  # octaves by which a usual range may grow at either end, in searches that grow it (`Axis.growth`)
-EXTENSIBLE = ("num_samples", "baseline", "baseline_trials", "confirm")  # by --resume; all else stays as the study began
+EXTENSIBLE = ("num_samples", "baseline", "baseline_trials", "confirm", "data_root")  # by --resume; all else stays
 OF_SETUP = ("task", "loss", "assignments", "weights", "images_seen")  # compared by the set-up that they lead to
 MANY = 10**6
 trained = partial(option, "what is trained")

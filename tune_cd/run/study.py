@@ -81,6 +81,9 @@ def check_study(request: Request) -> Study:
         now = asdict(setup) | {COEFFICIENTS: find_loss(setup.loss).coefficients}
         differs = [(name, stored[1].get(name), json.loads(json.dumps(now.get(name)))) for name in now | stored[1]]
         differs += [((data_root or source.location).partition("#")[0], config.data_found, found.data_found)]
+        if config.data_root != stored[0].data_root:  # they have moved; a folder's name is in the dataset's
+            names = results.read(place, call.study, missing=True)["dataset"].dropna().unique()
+            differs += [("dataset", name, source.name) for name in names]
         for name, was, is_now in differs:  # by a release with other defaults, or in an own loss
             if was != is_now:
                 said = f"{name} was {was} and is {is_now}; put it back, or name a new --study"

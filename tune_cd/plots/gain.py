@@ -14,10 +14,10 @@ from tune_cd.plots.style import (
     AVERAGES,
     BALANCED,
     BLACK,
+    COLOURS,
     NORMAL,
     SMALL,
     batch_axis,
-    colours,
     empty_figure,
     label,
     new_figure,
@@ -77,7 +77,7 @@ def sublosses_figure(table: pd.DataFrame, score: str = "score", sign: float = 1.
     figure = new_figure(4.6 * columns + 1.8, 4.4 * rows + 0.8)
     panels = figure.subplots(rows, columns, squeeze=False)
     table = table.sort_values("score", kind="stable", ascending=sign > 0)  # the best are drawn last, on top
-    shades = ScalarMappable(Normalize(table["score"].min(), table["score"].max()), colours(sign))
+    shades = ScalarMappable(Normalize(table["score"].min(), table["score"].max()), COLOURS[sign])
     for panel, pair in zip(panels.flat, pairs):
         handles = _draw_settings(panel, table, pair, shades)
         panel.set_xlabel(label(pair[0]))

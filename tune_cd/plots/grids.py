@@ -30,13 +30,13 @@ from tune_cd.plots.style import (
     BALANCED,
     BLACK,
     COLOUR_MAP,
+    COLOURS,
     HOLE,
     LOST,
     METHODS,
     NORMAL,
     SMALL,
     cased,
-    colours,
     empty_figure,
     label,
     log_axis,
@@ -86,7 +86,7 @@ def grid_slices(
         panel.set_visible(False)
     figure.supxlabel(label(grid.names[0]), fontsize=NORMAL)
     figure.supylabel(label(grid.names[1]), fontsize=NORMAL)
-    shades = ScalarMappable(scale, colours(grid.sign))
+    shades = ScalarMappable(scale, COLOURS[grid.sign])
     figure.colorbar(shades, ax=list(panels), label=_words(grid), shrink=0.9, aspect=30)
     of_each = f" of each {symbol(grid.names[2])}" if len(slices) > 1 else ""
     drawn = {name: line for lines in recipes for name, line in lines.items()}
@@ -119,13 +119,12 @@ def plane(
     recipes = _recipes(grid, averages, batch_size, k)
     _draw_slice(axes, grid, place, scale, recipes)
     marked = {"best": np.isfinite(values)} | {average: _reached(grid, average, k, place) for average in recipes}
-    chooser = select or grid
-    chosen_by = np.where(np.isfinite(values), chooser.sign * chooser.values[place], np.nan)
+    chosen_by = np.where(np.isfinite(values), (select or grid).sign * (select or grid).values[place], np.nan)
     by = "" if select is None or select.score == grid.score else f" by {SPLITS.get(select.score, select.score)}"
     handles = _mark_best(axes, grid, values, marked, chosen_by, by)
     axes.set(xlabel=label(grid.names[0]), ylabel=label(grid.names[1]))
     axes.set_title(named, fontsize=NORMAL)
-    figure.colorbar(ScalarMappable(scale, colours(grid.sign)), ax=axes, label=_words(grid))
+    figure.colorbar(ScalarMappable(scale, COLOURS[grid.sign]), ax=axes, label=_words(grid))
     figure.legend(handles=handles, loc="outside lower left", fontsize=SMALL, frameon=False, labelspacing=1)
     entries = _entries(grid, place, recipes)
     figure.legend(handles=entries, loc="outside lower right", fontsize=SMALL, frameon=False)
@@ -206,7 +205,7 @@ def _draw_slice(axes: Axes, grid: Grid, place: tuple, scale: Normalize, recipes:
     """Draw cells, hatches for cells without a value, diagonals and outlines."""
     x, y = map(cell_edges, grid.ticks[:2])
     values = np.ma.masked_invalid(grid.values[place].T)
-    look = {"cmap": colours(grid.sign), "norm": scale, "rasterized": True}  # vector cells show seams
+    look = {"cmap": COLOURS[grid.sign], "norm": scale, "rasterized": True}  # vector cells show seams
     mesh = axes.pcolormesh(x, y, values, **look)
     mesh.set_label("cells")
     near = _nearest(grid, place)

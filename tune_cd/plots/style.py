@@ -14,7 +14,6 @@ from matplotlib import colormaps
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
-from matplotlib.colors import Colormap
 from matplotlib.figure import Figure
 from matplotlib.patheffects import AbstractPathEffect, Normal, Stroke
 from matplotlib.ticker import (
@@ -28,6 +27,8 @@ from matplotlib.ticker import (
 from tune_cd.balance import TERM, WEIGHT
 
 COLOUR_MAP = colormaps["viridis"]
+COLOURS = {1.0: COLOUR_MAP, -1.0: COLOUR_MAP.reversed()}
+"""`Grid.sign` -> the colours of scores, lighter for better ones."""
 
 BLACK, ORANGE, SKY, GREEN = "#000000", "#E69F00", "#56B4E9", "#009E73"
 BLUE, VERMILION, PURPLE = "#0072B2", "#D55E00", "#CC79A7"
@@ -93,11 +94,6 @@ LABELS = {
     "entropy_term": "entropy term after training (unweighted, no unit)",
 }
 SYMBOLS = {"Lambda_p": r"$\Lambda_p$", "Lambda_e": r"$\Lambda_e$", "batch_size": "b"}
-
-
-def colours(sign: float) -> Colormap:
-    """The colours of scores, lighter for better ones; sign: -1 if a smaller score is better."""
-    return COLOUR_MAP if sign > 0 else COLOUR_MAP.reversed()
 
 
 def label(name: str) -> str:

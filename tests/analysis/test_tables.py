@@ -61,6 +61,12 @@ def test_the_cells_are_the_summarys_numbers():
         compared(SUMMARY, ["AUC@30"])
 
 
+def test_small_losses_are_told_with_three_digits():
+    losses = [curve("one", "a", seed, [3e-3, *[1e-4 * (1 + seed)] * 4]) for seed in range(2)]
+    told = summary([replace(one, sign=-1.0) for one in losses])
+    assert compared(told, ["AUC@5"]).iloc[0, 0] == f"{told.auc5[0]:.6f} ±{told.auc5_ci[0]:.6f}" and told.best[0] == 1e-4
+
+
 def test_the_table_of_replays_is_the_same_from_rows_that_were_stored(tmp_path):
     """Failures included; without noise, by one worker, whose trials end in the order of asking."""
     failing = {"sop": 0.2}

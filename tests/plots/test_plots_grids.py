@@ -178,6 +178,8 @@ def test_of_a_loss_the_small_ones_are_the_best_and_the_light_ones(ridge):
     assert gains[0].get_title() == gains[1].get_title() and "+" in gains[0].get_title()
     filled = [axes.collections[0].get_paths()[0].vertices for axes in gains]
     assert np.allclose(filled[0] * [1, -1], filled[1])
+    small = plane(replace(ridge, values=1e-4 * ridge.values), 16).legends[0].texts[0].get_text()
+    assert f"best: {1e-4 * np.nanmax(ridge.values[..., 0]):.7f} at" in small
     drawn = panels(sublosses_figure(table([64]), sign=-1.0))[0].collections[0]
     assert (np.diff(drawn.get_array()) <= 0).all() and drawn.get_cmap()(1.0) == COLOUR_MAP(0.0)
 

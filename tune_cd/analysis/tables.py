@@ -8,7 +8,7 @@ print(markdown(memory(trials)))                           table:xbm
 
 import re
 from collections.abc import Callable, Sequence
-from math import isfinite, nan
+from math import floor, isfinite, log10, nan
 from typing import Any
 
 import numpy as np
@@ -53,8 +53,8 @@ def _at(k: int) -> dict[str, Callable[[Any], str]]:
         return lambda row: text(row) if row.trials >= k else "-"
 
     return {
-        f"AUC@{k}": cell(lambda row: _mean(row[f"auc{k}"], row[f"auc{k}_ci"])),
-        f"ΔAUC@{k}": cell(lambda row: _mean(row[f"d{k}"], row[f"d{k}_ci"], "+")),
+        f"AUC@{k}": cell(lambda row: _mean(row, f"auc{k}")),
+        f"ΔAUC@{k}": cell(lambda row: _mean(row, f"d{k}", "+")),
         f"p@{k}": cell(lambda row: f"{row[f'd{k}_p']:.2g}" if isfinite(row[f"d{k}_p"]) else "-"),
     }
 
@@ -206,10 +206,12 @@ def cell_text(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-def _mean(value: float, half: float, sign: str = "") -> str:
+def _mean(row: Any, name: str, sign: str = "") -> str:
+    value, half = row[name], row[f"{name}_ci"]
     if not isfinite(value):
         return "-"
-    return f"{value:{sign}.3f} ±{half:.3f}" if isfinite(half) else f"{value:{sign}.3f}"
+    form = f".{max(3, 2 - floor(log10(abs(row.best) or 1)))}f"  # more digits of small losses
+    return f"{value:{sign}{form}} ±{half:{form}}" if isfinite(half) else f"{value:{sign}{form}}"
 
 
 def _time(value: float) -> str:

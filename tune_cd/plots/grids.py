@@ -7,6 +7,7 @@ other losses.
 """
 
 from collections.abc import Mapping, Sequence
+from math import floor, log10
 from typing import Any
 
 import numpy as np
@@ -156,8 +157,7 @@ def _slices(grid: Grid) -> list[tuple[float | None, tuple]]:
             raise ValueError(f"axis {name} with the value {ticks[0]}: cells are drawn at positive numbers")
     if len(grid.names) == 2:
         return [(None, (slice(None), slice(None)))]
-    listed = [None if tick != tick else tick for tick in grid.ticks[2].tolist()]
-    return [(tick, (slice(None), slice(None), i)) for i, tick in enumerate(listed)]
+    return [(None if t != t else t, (slice(None), slice(None), i)) for i, t in enumerate(grid.ticks[2].tolist())]
 
 
 def _title(grid: Grid, tick: float | None) -> str:
@@ -265,14 +265,14 @@ def _mark_best(
 
     chosen_by: larger is better. by: the name of that score, in words.
     """
-    handles = []
+    handles, digits = [], max(3, 2 - floor(log10(np.nanmax(np.abs(values)) or 1)))  # more of small losses
     for name, cells in among.items():
         found = top_cells(np.where(cells, chosen_by, np.nan), 1)
         style, text = AVERAGES.get(name, BALANCED), f"best{by}" if name == "best" else f"best{by} with {name} average"
         marker, size, order = ("*", 20, 6) if name == "best" else (style.marker, 7.5, 7)
         h = [ticks[n] for ticks, n in zip(grid.ticks, found[0])] if len(found) else [np.nan, np.nan]
         where = ", ".join(f"{symbol(axis)} = {value:.3g}" for axis, value in zip(grid.names, h))
-        said = f"{values[tuple(found[0])]:.3f} at {where}" if len(found) else "no value"
+        said = f"{values[tuple(found[0])]:.{digits}f} at {where}" if len(found) else "no value"
         look = {"linestyle": "none", "marker": marker, "markersize": size, "color": style.colour, "zorder": order}
         handles += axes.plot(*h, **look, markeredgecolor=BLACK, label=f"{text}: {said}")
     return handles

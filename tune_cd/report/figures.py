@@ -95,8 +95,7 @@ def figures_of(trials: pd.DataFrame) -> Named:
 
     def terms_after() -> Figure | None:
         table = sublosses(trials, score)
-        named = score_words(trials, score), float(signs(trials)[0])
-        return plots.sublosses_figure(table, *named) if len(table) else None
+        return plots.sublosses_figure(table, score_words(trials, score), signs(trials)[0]) if len(table) else None
 
     yield "sub-losses", terms_after  # fig:sublosses
 

@@ -47,7 +47,7 @@ def find(name: str) -> Landscape:
     path = Path(name)
     if not (path.exists() or study_at(path).is_dir()):
         known = [*LANDSCAPES, *measured.MEASURED, *GENERAL]
-        paths = "the path of a results folder, of a study RESULTS/STUDY or of a Parquet file"
+        paths = "the path of a results folder, of a study RESULTS/STUDY or of a Parquet file on this machine"
         raise ValueError(f"landscape {name!r}: one of {known}, or {paths}")
     return from_path(path)
 

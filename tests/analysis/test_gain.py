@@ -81,6 +81,10 @@ def test_of_a_loss_the_smallest_is_the_best():
         )
         scores = ["best", "separate", "global"]
         assert low.assign(**-low[scores]).equals(high)
+    own = losses.assign(scores=[{losses["metric_name"].iloc[0]: loss} for loss in losses["val_score"]])
+    assert balance_gain(grid(own, own["metric_name"].iloc[0])).equals(balance_gain(grid(losses))), (
+        "by the metric's name"
+    )
 
 
 def test_batch_sizes_without_a_reachable_cell_or_without_a_score_are_nan():

@@ -122,7 +122,7 @@ def grid(trials: pd.DataFrame, score: str = "val_score", axes: Sequence[str] | N
         return array
 
     arrays = dense("value", np.nan), dense("count", 0), dense("spread", np.nan), dense("lost", 0)
-    sign = float(signs(trials)[0]) if len(trials) and score in SPLITS else 1.0
+    sign = float(signs(trials)[0]) if len(trials) and score in (*SPLITS, *trials.get("metric_name", ())) else 1.0
     return Grid(score, names, ticks, *arrays, score_words(trials, score), sign)
 
 

@@ -90,3 +90,17 @@ def raises(z, labels):
 
 
 not_a_function = 3
+
+
+class Proxies(torch.nn.Module):
+    """Pulls towards proxies of its own, which would have to be trained."""
+
+    def __init__(self):
+        super().__init__()
+        self.proxies = torch.nn.Parameter(torch.ones(1, 1))
+
+    def forward(self, z, labels):
+        return {"pull": (z - self.proxies).square().mean()}
+
+
+proxies, still = Proxies(), Proxies().requires_grad_(False)

@@ -65,6 +65,7 @@ def test_a_users_own():
     assert loss.compute(z, labels, SETUP) == own_losses.three_parts(z, labels)
     assert find_loss("own_losses:three_parts") is loss, "tried once"
     assert find_loss("own_losses:raw").published == (1.0, 1.0) and not find_loss("own_losses:raw").normalised
+    assert find_loss("own_losses:still").terms == ("pull",), "parameters that need no training"
     before = torch.get_rng_state()
     with torch.no_grad():
         assert find_loss("own_losses:drawing").terms == ("noisy",)
@@ -97,6 +98,7 @@ def test_a_positive_and_an_entropy_term_of_a_users_own():
     ("own_losses:exits", r"called with z \[16, 8\] and labels \[16\] it raised SystemExit: 3"),
     ("own_losses:not_a_number", "a term is 'pull': .* finite on random z"),
     ("own_losses:endless_slope", r"the gradient of \['pull'\] with respect to z is not finite"),
+    ("own_losses:proxies", "its term 'pull' has parameters of its own, which the training would leave as they are"),
     ("own_losses:published_otherwise", r"its attribute published is {'push': 1.0}, .* \('pull',\)"),
     ("own_losses:published_zero", "its attribute published is {'pull': 0.0}, allowed is a number > 0"),
 ])  # fmt: skip

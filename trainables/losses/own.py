@@ -22,7 +22,8 @@ def own_loss(name: str) -> Loss:
     `published`, {term: coefficient}, gives the usual coefficients; without it they are 1. In self-supervision labels
     are 0, 0, 1, 1, ...: views of an image are adjacent.
 
-    Raises ValueError for a function that cannot be imported, fails on a small random batch, or returns anything else.
+    Raises ValueError for a function that cannot be imported, fails on a small random batch, returns anything else, or
+    has parameters to train, as a proxy loss has: the training moves the network's alone.
     """
     return _examined(name, imported(name, "loss"))
 
@@ -45,8 +46,10 @@ def _tried(name: str, function: Callable[[Tensor, Tensor], Any], normalised: boo
     with torch.random.fork_rng(devices=[]), torch.enable_grad():
         z = torch.randn(b, d, generator=torch.Generator().manual_seed(0)).requires_grad_()
         labels = torch.arange(b // 2).repeat_interleave(2)
+        rows = torch.nn.functional.normalize(z, dim=1) if normalised else z.clone()
         with blamed(f"loss {name!r}: called with z [{b}, {d}] and labels [{b}] it"):
-            terms = function(torch.nn.functional.normalize(z, dim=1) if normalised else z.clone(), labels)
+            constant = function(rows.detach(), labels)  # in z, but not in parameters of the loss's own
+            terms = function(rows, labels)
         if not isinstance(terms, dict) or not terms:
             raise ValueError(f"loss {name!r}: it returned {kind_of(terms)}, allowed is a dict of terms, not empty")
         for term, value in terms.items():
@@ -55,6 +58,11 @@ def _tried(name: str, function: Callable[[Tensor, Tensor], Any], normalised: boo
                 raise ValueError(
                     f"loss {name!r}: a term is {term!r}: {kind_of(value)}; allowed is an identifier, as in "
                     "Lambda_<term>, and a floating point tensor [] with a gradient, finite on random z"
+                )
+            if isinstance(constant[term], Tensor) and constant[term].requires_grad:
+                raise ValueError(
+                    f"loss {name!r}: its term {term!r} has parameters of its own, which the training would leave as "
+                    "they are; allowed is a function of z and labels alone, or parameters with requires_grad = False"
                 )
         with blamed(f"loss {name!r}: the gradient of {list(terms)} with respect to z"):
             [gradient] = torch.autograd.grad(sum(terms.values()), z)

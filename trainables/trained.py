@@ -87,7 +87,7 @@ class TrainedNetwork(nn.Module):
             unknown = torch.compiler.is_compiling()  # the values
             if not (images.is_floating_point() and (unknown or (images.abs() <= OVERSHOT).all())):
                 raise ValueError(f"images {images.dtype} beyond [0, 1]: uint8, or float in [0, 1], is required")
-        return normalise(centre(images, self.setup.input_size))
+        return normalise(centre(images, self.setup.input_size)).to(next(self.parameters()).dtype)  # after `half()` too
 
 
 def dumps(training: Training) -> bytes:

@@ -63,7 +63,10 @@ def test_the_state_of_another_training_is_refused(tmp_path):
             checkpoint.load(other, tmp_path / "training.pt")
 
 
-NETWORKS = KINDS | {"of a library": (replace(SETUP, network="torchvision:resnet18"), DATA)}
+NETWORKS = KINDS | {
+    "of a library": (replace(SETUP, network="torchvision:resnet18"), DATA),
+    "pooled": (replace(SETUP, network="resnet18_gem", embedding=16), DATA),
+}
 
 
 @cache
@@ -110,6 +113,15 @@ def test_images_are_taken_as_bytes_or_in_0_to_1_and_of_the_size_of_training():
     for larger in (-8, 4):
         with pytest.raises(ValueError, match=rf"{SIZE} x {SIZE + larger} pixels: .* to {SIZE} x {SIZE}: .*photo\("):
             network(torch.nn.functional.pad(images, (larger, 0)))
+
+
+@pytest.mark.parametrize("kind", ["self-supervised", "pooled"])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+def test_a_network_of_another_precision_takes_the_same_images(kind, dtype):
+    network, images = loaded(file_of(kind)[2]), NETWORKS[kind][1].test[0][:5]
+    expected, network = network(images), network.to(dtype)
+    for given in (images, images / 255, (images / 255).to(dtype)):
+        assert torch.nn.functional.cosine_similarity(network(given), expected.to(dtype)).min() > 0.98
 
 
 def test_a_photo_is_decoded_as_in_training(tmp_path):

@@ -67,7 +67,8 @@ class GeM(nn.Module):
             x = x if x.dtype == torch.float64 else x.float()
             x = x.clamp(min=self.eps)
             largest = x.detach().amax((2, 3), keepdim=True)  # detached: the pooled value does not depend on it
-            return largest[:, :, 0, 0] * (x / largest).pow(self.p).mean((2, 3)).pow(1 / self.p)
+            pooled = largest[:, :, 0, 0] * (x / largest).pow(self.p).mean((2, 3)).pow(1 / self.p)
+            return pooled.to(self.p.dtype)  # float32, but for a network that is in half precision as a whole
 
 
 def small_conv(channels: int, image_size: int) -> tuple[nn.Module, int]:

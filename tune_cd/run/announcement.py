@@ -70,7 +70,8 @@ def _announced(study: Study, resources: Resources) -> Iterator[str]:
 
 def _search(search: Search) -> str:
     most = f"{'up to ' * search.line}{search.num_samples}"
-    return f"{search.name} ({most} {'full ' * search.pauses}training{'s' * (search.num_samples != 1)})"
+    each = f", each with {len(search.seeds)} seeds" * (len(search.seeds) > 1)
+    return f"{search.name} ({most} {'full ' * search.pauses}training{'s' * (search.num_samples != 1)}{each})"
 
 
 def _weights(h: Mapping[str, float]) -> str:

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from dataclasses import replace
@@ -17,6 +18,7 @@ from trainables.training import setups
 from trainables.training.setups import find_setup
 from tune_cd import results
 from tune_cd.cluster.capacity import Growth, NodeType
+from tune_cd.run import driver
 from tune_cd.run.__main__ import main
 from tune_cd.run.announcement import announce
 from tune_cd.run.config import WORTH_FROM_KNOWN, StudyConfig
@@ -56,6 +58,8 @@ def test_the_summary_tells_of_the_searchs_choice_where_a_baseline_is_better_by_v
     """And how many trainings there are, whatever became of them."""
     sizes = "--tune-batch-size", "--batch-sizes", "64,128"
     made = study(tmp_path, "--loss", "infonce", "--confirm", "3", "--study", "s", "--range", "0.01,4", *sizes)
+    for name in ("cd~0.8~cd-00000", "separate~0.9~separate-00000", "confirm~0.95~confirm-00000"):
+        made.store.write(made.file(f"networks/{name}.pt"), b"network")
     best, ahead = {"Lambda_p": 1.0, "Lambda_e": 4.0}, {"Lambda_p": 2.0, "Lambda_e": 2.0}
     common = {"loss": "infonce", "batch_size": 64, "config": {"space": made.space.to_json()}}
     rows = [row(0, val=0.8, test_score=0.8, params=best, search="cd", **common),
@@ -77,6 +81,17 @@ def test_the_summary_tells_of_the_searchs_choice_where_a_baseline_is_better_by_v
     assert f"best balance: {ends}; a wider --batch-sizes or --range may hold better." in gain
     assert max(map(len, said[: said.index("scores are r_map")])) <= 80
     assert "12 trainings: 8 completed, 2 paused, 1 diverged, 1 failed" in said
+    assert said[-2].startswith("network: ") and said[-2].endswith("networks/cd~0.8~cd-00000.pt")
+    assert said[-1] == f"better by validation: {tmp_path}/results/studies/s/networks/separate~0.9~separate-00000.pt"
+
+
+def test_sigterm_while_ray_starts_ends_as_it_does_later(tmp_path, monkeypatch, capsys):
+    """Until then Ray's own handler is in place, which exits with the signal's number."""
+    monkeypatch.setattr(driver.connection, "connect", lambda *_: sys.exit(signal.SIGTERM))
+    assert driver.drive(study(tmp_path)) == 143 and capsys.readouterr().out == "interrupted\n"
+    monkeypatch.setattr(driver.connection, "connect", lambda *_: sys.exit(141))
+    with pytest.raises(SystemExit, match="141"):
+        driver.drive(study(tmp_path))
 
 
 def test_the_first_line_comes_before_the_imports(tmp_path):
@@ -195,6 +210,7 @@ FIRST_LINES = {  # options -> what the first lines say
     "--start blind": "start: a random point ",
     "--experiment xbm": "without (1 training) + without-tuned (up to 20 trainings) + S1 (1 training)",
     "--setup small": "a full training sees 25,600 images",
+    "--replicates 2 --confirm 3": "full trainings, each with 2 seeds) + confirm (3 trainings, each with 3 seeds)",
     "--search grid": "from 0.0001 to 1000; for the averages each may grow by 10 octaves running: ",
     "--set optimizer=adam": "under Adam the joint scale of the weights has no effect, and its own rate stays 0.001",
 }

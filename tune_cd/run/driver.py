@@ -1,6 +1,7 @@
 """Drives a checked study: connects to its cluster, announces it, trains its searches, and prints the summary."""
 
 import shlex
+import signal
 import sys
 
 import ray
@@ -45,6 +46,11 @@ def drive(study: Study) -> int:
         except KeyboardInterrupt:
             print("interrupted", flush=True)
             status = ENDING.status
+        except SystemExit as end:
+            if end.code != signal.SIGTERM:  # Ray's handler while it starts exits with the signal's number
+                raise
+            print("interrupted", flush=True)
+            status = 128 + signal.SIGTERM
         finally:
             ray.shutdown()
             lock.release()

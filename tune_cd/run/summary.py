@@ -27,7 +27,8 @@ def summarise(study: Study) -> str:
     table, where = results.read(study.results, study.name), study.store.where(f"trials/{study.name}")
     if best_trial(table) is None:
         return f"no trial of study {study.name} has completed; table: {where}"
-    lines = _memory_table(table) if study.config.experiment == "xbm" else _balance_table(table, study)
+    found = None if study.config.experiment == "xbm" else Findings(table)
+    lines = _memory_table(table) if found is None else _balance_table(found, study)
     metric, test_metric, replicates = study.setup.metric, study.setup.test_metric, study.config.replicates
     scores = metric if test_metric == metric else f"{metric} (validation) and {test_metric} (test)"
     over = f", means over {replicates} seeds" if replicates > 1 else ""
@@ -35,19 +36,21 @@ def summarise(study: Study) -> str:
     ended = ", ".join(f"{number} {status}" for status, number in counts.items())
     lines += ["", f"scores are {scores}{over}", f"{len(table)} training{'s' * (len(table) != 1)}: {ended}"]
     lines = [line if "  " in line else fold(line) for line in lines]
-    network = best_networks(study.store, study.name).get(study.config.search)
+    network = (networks := best_networks(study.store, study.name)).get(study.config.search)
     kept = [f"network: {study.store.where(network)}"] if network is not None else []
     if network is not None and replicates > 1:  # another setting may have the best mean
         for params in table["params"][table["trial_id"] + ".pt" == network.rpartition("~")[2]]:
             setting = ", ".join(f"{name}={value:.4g}" for name, value in dict(params).items())
             kept.append(fold(f"  of the best single training, which has {setting}"))
+    if found is not None and found.ahead is not None and (better := networks.get(found.ahead["search"])) is not None:
+        kept.append(f"better by validation: {study.store.where(better)}")
     return "\n".join([*lines, f"table:   {where}", *kept])
 
 
-def _balance_table(trials: pd.DataFrame, study: Study) -> list[str]:
+def _balance_table(found: Findings, study: Study) -> list[str]:
     """Lines with the best h and score of the requested search and of each baseline, then how well each learning rate
     was tuned."""
-    found, names = Findings(trials), study.config.weighted.weights
+    names = study.config.weighted.weights
     best = found.best if found.best["search"] == study.config.search else None
     recipes = [recipe for recipe in found.recipes if recipe.average in averages_of(study.setup)]
     rows = [("best balance found", best)]

@@ -179,6 +179,7 @@ def test_a_known_best_is_of_the_same_loss_task_and_kind_of_network():
         ({"task": "retrieval"}, "task 'retrieval': one of"),
         ({"network": "resnet18"}, "network 'resnet18': one of"),
     ]
+    wrong += [({"batch_size": b}, f"batch_size {b}: a finite number > 0") for b in (0, -3, float("nan"))]
     wrong += [
         ({"loss": loss}, f"loss '{loss}': '{meant}'") for loss, meant in (("margn", "margin"), ("InfoNCE", "infonce"))
     ]

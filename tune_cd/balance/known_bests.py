@@ -8,7 +8,7 @@ import csv
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
-from math import log2
+from math import inf, log2
 from pathlib import Path
 
 NETWORKS = ("large", "small")
@@ -61,13 +61,15 @@ def known(
 
     Their weights are starts: CoordinateDescent(space, start=[row.weights for row in known(...)], ...). dataset: its own
     row, where there is one, is the only one. leave_out: a dataset whose rows do not count. Rows nearer than APART to an
-    earlier one are left out. Raises ValueError for another task or kind of network, and a misspelt loss of the table.
+    earlier one are left out. Raises ValueError for another task, kind of network or batch size, and a misspelt loss.
     """
     for name, value, allowed in (
         ("task", task, TASKS), ("network", network, NETWORKS), ("pretrained", pretrained, (True, False)),
     ):  # fmt: skip
         if value not in allowed:
             raise ValueError(f"{name} {value!r}: one of {list(allowed)}")
+    if not 0 < batch_size < inf:
+        raise ValueError(f"batch_size {batch_size}: a finite number > 0")
     losses = {row.loss for row in table()}
     if loss not in losses and ":" not in loss and (meant := get_close_matches(loss.lower(), losses, cutoff=0.8)):
         raise ValueError(f"loss {loss!r}: {meant[0]!r}?")

@@ -6,7 +6,9 @@ import re
 import signal
 import subprocess
 import sys
+from contextlib import nullcontext
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -83,6 +85,32 @@ def test_the_summary_tells_of_the_searchs_choice_where_a_baseline_is_better_by_v
     assert "12 trainings: 8 completed, 2 paused, 1 diverged, 1 failed" in said
     assert said[-2].startswith("network: ") and said[-2].endswith("networks/cd~0.8~cd-00000.pt")
     assert said[-1] == f"better by validation: {tmp_path}/results/studies/s/networks/separate~0.9~separate-00000.pt"
+
+
+@pytest.mark.parametrize(
+    "seeds, said", [(((0, 1), (0,)), "means over up to 2 seeds"), (((0, 1),), "means over 2 seeds")]
+)
+def test_the_summary_tells_where_settings_have_fewer_seeds(seeds, said, tmp_path):
+    made = study(tmp_path, "--replicates", "2", "--study", "s")
+    for index, ended in enumerate(seeds):
+        params = {"Lambda_p": 1.0 + index, "Lambda_e": 4.0}
+        for seed in ended:
+            results.write_trial(
+                made.results, row(index, params=params, seed=seed, config={"space": made.space.to_json()})
+            )
+    assert f"scores are r_map, {said}" in summarise(made).splitlines()
+
+
+def test_an_interrupted_study_leaves_ray_before_its_summary(tmp_path, monkeypatch):
+    """Ray ends a process whose head is gone after a minute, which a large report takes."""
+    done = []
+    for name in ("store_config", "groups_of"):
+        monkeypatch.setattr(driver, name, lambda _: [])
+    monkeypatch.setattr(driver, "tidy", lambda _: os.kill(os.getpid(), signal.SIGINT))
+    monkeypatch.setattr(driver.ray, "shutdown", lambda: done.append("left"))
+    monkeypatch.setattr(driver, "_tell", lambda _: not done.append("told"))
+    cluster = SimpleNamespace(study=study(tmp_path), watched=lambda: nullcontext(None), resources=None)
+    assert driver._run(cluster, None, SimpleNamespace(lost=None)) == 130 and done == ["left", "told"]
 
 
 def test_sigterm_while_ray_starts_ends_as_it_does_later(tmp_path, monkeypatch, capsys):

@@ -79,6 +79,7 @@ def _run(cluster: Cluster, meter: Meter, lock: StudyLock) -> int:
         said = f"error: {lock.lost or error}\nthe study broke off; finished trials are in the table"
         print(said, file=sys.stderr, flush=True)
         status = FAILED
+    ray.shutdown()  # without its head, as after `timeout`'s signals to all, Ray ends this process within a minute
     found = _tell(study)
     if status and lock.lost is None:
         again = ["python", "-m", "tune_cd.run", "--results", str(study.results), "--study", study.name, "--resume"]

@@ -31,7 +31,9 @@ def summarise(study: Study) -> str:
     lines = _memory_table(table) if found is None else _balance_table(found, study)
     metric, test_metric, replicates = study.setup.metric, study.setup.test_metric, study.config.replicates
     scores = metric if test_metric == metric else f"{metric} (validation) and {test_metric} (test)"
-    over = f", means over {replicates} seeds" if replicates > 1 else ""
+    seeds = [] if found is None else found.means.loc[found.means["status"] == "completed", "seeds"]
+    few = "up to " * any(count < replicates for count in seeds)  # where it was interrupted, or one failed
+    over = f", means over {few}{replicates} seeds" if replicates > 1 else ""
     counts = table["status"].replace("stopped", "paused").value_counts()
     ended = ", ".join(f"{number} {status}" for status, number in counts.items())
     lines += ["", f"scores are {scores}{over}", f"{len(table)} training{'s' * (len(table) != 1)}: {ended}"]

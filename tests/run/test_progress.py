@@ -122,6 +122,8 @@ def test_rows_fit_into_80_columns_or_into_those_of_their_titles(weights, search,
 def test_elsewhere_there_are_lines_and_nothing_else(capsys):
     run(progress_of())
     assert capsys.readouterr().out.splitlines() == LINES
+    run(progress_of(portfolio(seeds=(0, 1))))  # a best is one training's, and a search's is a mean over seeds
+    assert capsys.readouterr().out.startswith("scores: r_map on validation; * a new best single training of its search")
 
 
 def test_troubles_of_trainings_are_said_once_and_each_new_beginning(monkeypatch, capsys):

@@ -99,7 +99,8 @@ class Progress(Listener):
         if not self._width:
             titles = "".join(title.rjust(len(cell)) for title, cell in cells.items()) + "   score    best      time"
             self._width = max(WIDTH, len(titles))  # rows of many weights are not folded
-            self._say(f"scores: {self._metric} on validation; * a new best of its search")
+            single = "single training " * (len(self._portfolio.seeds) > 1)  # a search is told means over seeds
+            self._say(f"scores: {self._metric} on validation; * a new best {single}of its search")
             self._say(titles)
         self._say("".join(cells.values()) + outcome)
 

@@ -1,5 +1,7 @@
 """The sampler in Optuna's own test suite, and beside the search that it adapts."""
 
+import pickle
+from contextlib import nullcontext
 from functools import partial
 
 import numpy as np
@@ -101,6 +103,66 @@ def test_several_threads_share_a_search():
     assert len({tuple(one.params.values()) for one in study.trials}) == 24 and study.best_value > -0.5
 
 
+def test_processes_that_ask_at_once_train_different_settings(monkeypatch):
+    """Another process asks twice, between what one has read and what it writes."""
+    monkeypatch.setattr("tune_cd.optuna.LOCK", nullcontext(), raising=False)  # a process has one of its own
+    study = optuna.create_study(sampler=CoordinateDescentSampler(SPACE))
+    beside = optuna.load_study(study_name=None, storage=study._storage, sampler=CoordinateDescentSampler(SPACE))
+    search, others = CoordinateDescentSampler._search, []
+
+    def meanwhile(sampler, *args):
+        found = search(sampler, *args)
+        if sampler is study.sampler and not others:
+            others.extend(beside.ask().relative_params["lr"] for _ in range(2))
+        return found
+
+    monkeypatch.setattr(CoordinateDescentSampler, "_search", meanwhile)
+    assert len({study.ask().relative_params["lr"], *others}) == 3
+
+
+def test_an_enqueued_trial_is_known_before_it_suggests():
+    study = optuna.create_study(direction="maximize", sampler=CoordinateDescentSampler(SPACE))
+    study.enqueue_trial({"lr": 1e-3, "momentum": 0.1})
+    running = study.ask()
+    [known] = study.sampler._search([one for one in study.trials if one.number == running.number], SPACE, 1.0).live
+    assert known == {"lr": 1e-3, "momentum": 0.1}
+
+
+def test_each_process_and_each_restart_draws_its_own_values_of_what_is_not_searched():
+    """As in a job array of one trial each; the draws are the same again for the same seed."""
+
+    def conditional(trial):
+        kind = trial.suggest_categorical("kind", ["a", "b"])
+        return trial.suggest_float(f"only_{kind}", 0.0, 1.0)
+
+    def array():
+        study = optuna.create_study()
+        for _ in range(8):
+            beside = optuna.load_study(study_name=None, storage=study._storage, sampler=CoordinateDescentSampler())
+            beside.optimize(conditional, n_trials=1)
+        return [trial.values for trial in study.trials]
+
+    drawn = array()
+    assert len({*map(tuple, drawn)}) == 8 and array() == drawn
+
+
+def test_a_sampler_can_be_pickled_in_the_middle():
+    study = run(CoordinateDescentSampler(), 6)
+    study.sampler = pickle.loads(pickle.dumps(study.sampler))
+    study.optimize(objective, n_trials=6)
+    assert params(study) == params(run(CoordinateDescentSampler(), 12))
+
+
+def test_what_is_not_searched_and_what_is_searched_in_vain_are_said_once(monkeypatch):
+    said = []
+    monkeypatch.setattr("tune_cd.optuna.logger.warning", said.append)
+    run(CoordinateDescentSampler({"lr": SPACE["lr"], "momenta": FloatDistribution(0.0, 0.95)}), 4)
+    assert said == [
+        "momentum is sampled by TPESampler, not searched: other trials lack it, or have another range",
+        "['momenta']: searched, but not suggested by the objective",
+    ]
+
+
 def test_a_pruned_trial_is_a_short_training_and_a_failed_one_is_the_worst():
     """Near the optimum the trials fail, and beyond it they are pruned; neither stops the search."""
 
@@ -173,7 +235,8 @@ def test_the_end_of_a_search_is_said_once(monkeypatch):
     "arguments, said",
     [
         ({"rule": "greedy", "space": SPACE}, "rule 'greedy': one of"), ({"rule": "greedy"}, "rule 'greedy': one of"),
-        ({"seed": None}, "seed None: a whole number"),
+        ({"seed": None}, "seed None: a whole number"), ({"seed": -1}, "seed -1: a whole number, at least 0"),
+        ({"independent_sampler": 3}, "independent_sampler 3: a sampler of Optuna"),
         ({"space": {"lr": (1e-5, 1.0)}}, r"'lr': \(1e-05, 1.0\)}: a dict is required, name -> distribution"),
         ({"start": {"lr": 7.0, "momentum": 0.1}, "space": SPACE}, "lr = 7.0 is outside"),
         ({"start": {"n": 20}, "space": {"n": IntDistribution(2, 10, step=4)}}, "n = 20 is not in IntDistribution"),

@@ -9,10 +9,11 @@ Every suggestion follows from the trials in the study's storage, in the order of
 enqueued trials and resumed studies need nothing more.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import floor
 from threading import Lock
 from typing import Any
+from zlib import crc32
 
 import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
@@ -34,6 +35,9 @@ logger = optuna.logging.get_logger(f"optuna.{__name__}")
 ASKED = "tune_cd:asked"
 """System attribute of a trial: the parameters that it was given, before it suggests them."""
 
+LOCK = Lock()
+"""Threads suggest one after the other. Not an attribute of a sampler, which could then not be pickled."""
+
 LONGEST_SHORT = 0.99
 """A pruned trial counts as stopped before its end, however long it was."""
 
@@ -47,7 +51,7 @@ class CoordinateDescentSampler(BaseSampler):
     rule, prior, directions, budgets, seed: as of `CoordinateDescent`; directions in the order of `space`.
     start: the first configuration, name -> value of each parameter of `space`, which is required too. Without a space,
         `study.enqueue_trial` sets it.
-    independent_sampler: None: Optuna's TPESampler, with the same seed.
+    independent_sampler: None: Optuna's TPESampler, seeded by `seed`, trial and parameter.
 
     A pruned trial counts as a training that was stopped after the share of steps that it reported, a failed one and one
     that violates a constraint as worst, a running one as under way. When nothing promising is left, the search says
@@ -76,9 +80,12 @@ class CoordinateDescentSampler(BaseSampler):
         self._given = None if space is None else _searchable(space)
         self._start = start
         self._how = {"rule": rule, "prior": prior, "directions": directions, "budgets": budgets, "seed": seed}
-        self._independent = TPESampler(seed=seed) if independent_sampler is None else independent_sampler
+        if not isinstance(independent_sampler, BaseSampler | None):
+            raise ValueError(f"independent_sampler {independent_sampler!r}: a sampler of Optuna, or None")
+        self._independent, self._own = independent_sampler or TPESampler(), independent_sampler is None
+        self._other = type(self._independent).__name__
         self._common = IntersectionSearchSpace(include_pruned=True)
-        self._lock, self._said = Lock(), False
+        self._said: set[str] = set()
         if self._given is not None:
             if start is not None and (not isinstance(start, Mapping) or not start.keys() >= self._given.keys()):
                 raise ValueError(f"start {start!r}: a dict with a value of each of {list(self._given)}")
@@ -90,7 +97,7 @@ class CoordinateDescentSampler(BaseSampler):
         """The parameters that the search proposes together."""
         if self._given is not None:
             return self._given
-        with self._lock:
+        with LOCK:
             return _searchable(self._common.calculate(study))
 
     def sample_relative(
@@ -101,15 +108,24 @@ class CoordinateDescentSampler(BaseSampler):
         if not search_space:
             return {}
         sign = 1.0 if study.direction == StudyDirection.MAXIMIZE else -1.0
-        with self._lock:
-            trials = [one for one in study.get_trials(deepcopy=False) if one.number != trial.number]
-            search = self._search(trials, search_space, sign)
-            h = search.ask()
-            if h is None:
-                self._say_why(search)
-                return {}
-            asked = {name: _value(search_space[name], value) for name, value in h.items()}
-            study._storage.set_trial_system_attr(trial._trial_id, ASKED, asked)
+        asked: dict[str, Any] = {}
+        h: Configuration | None = None
+        with LOCK:
+            for _ in range(10):  # until no other process has asked for the same meanwhile
+                trials = [one for one in study.get_trials(deepcopy=False) if one.number != trial.number]
+                search = self._search(trials, search_space, sign)
+                same = search.training(h) if h else None
+                if h and same is None:
+                    break
+                h = search.ask()
+                if same is not None and (same.trial_index or 0) < trial.number:  # that one may ask anew too
+                    h = search.ask() or h
+                asked = {name: _value(search_space[name], value) for name, value in (h or {}).items()}
+                study._storage.set_trial_system_attr(trial._trial_id, ASKED, asked)
+                if h is None:
+                    break
+            if h is None and search.finished:
+                self._say_once(logger.info, "the search ends", f": {search.ending}. {self._other} goes on.")
         return asked
 
     def sample_independent(
@@ -117,9 +133,16 @@ class CoordinateDescentSampler(BaseSampler):
     ) -> Any:
         """A value of a parameter outside the search space, by `independent_sampler`."""
         self._raise_error_if_multi_objective(study)
-        return self._independent.sample_independent(study, trial, param_name, param_distribution)
+        if trial.system_attrs.get(ASKED):
+            said = f" is sampled by {self._other}, not searched: other trials lack it, or have another range"
+            self._say_once(logger.warning, param_name, said)
+        seed = crc32(f"{self._how['seed']} {trial.number} {param_name}".encode())  # processes must not draw the same
+        sampler = TPESampler(seed=seed) if self._own else self._independent
+        return sampler.sample_independent(study, trial, param_name, param_distribution)
 
     def after_trial(self, study: Study, trial: FrozenTrial, state: TrialState, values: Sequence[float] | None) -> None:
+        if state == TrialState.COMPLETE and (unused := trial.system_attrs.get(ASKED, {}).keys() - trial.params.keys()):
+            self._say_once(logger.warning, str(sorted(unused)), ": searched, but not suggested by the objective")
         self._independent.after_trial(study, trial, state, values)
 
     def reseed_rng(self) -> None:
@@ -148,10 +171,10 @@ class CoordinateDescentSampler(BaseSampler):
         search.recall(trainings)
         return search
 
-    def _say_why(self, search: CoordinateDescent) -> None:
-        if not self._said and search.finished:
-            logger.info(f"the search ends: {search.ending}. {type(self._independent).__name__} goes on.")
-            self._said = True
+    def _say_once(self, say: Callable[[str], None], subject: str, said: str) -> None:
+        if subject not in self._said:
+            self._said.add(subject)
+            say(subject + said)
 
 
 def space_of(distributions: Mapping[str, BaseDistribution]) -> Space:
@@ -211,7 +234,8 @@ def _configuration(
     trial: FrozenTrial, distributions: Mapping[str, BaseDistribution], space: Space
 ) -> Configuration | None:
     """A trial's configuration; None if it waits, has other parameters, or lies outside the space."""
-    params = trial.system_attrs.get(ASKED, {}) | trial.params
+    asked, enqueued = (trial.system_attrs.get(key, {}) for key in (ASKED, "fixed_params"))
+    params = asked | enqueued | trial.params
     if trial.state == TrialState.WAITING or not distributions.keys() <= params.keys():
         return None
     try:

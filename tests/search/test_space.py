@@ -64,6 +64,15 @@ def test_a_line_stays_in_the_box_its_chord_ends_there_and_the_other_axes_are_lef
             assert (np.isclose(end, space.low, atol=1e-6) | np.isclose(end, space.high, atol=1e-6)).any()
 
 
+@pytest.mark.parametrize("domain", [Linear(0.0, 0.5), Linear(-3.0, 0.1), (3e-4, 0.3), (1e-5, 7.0)])
+def test_a_line_ends_exactly_at_the_end_of_a_range(domain):
+    space, rng = Space(x=domain, y=(1e-3, 1.0)), np.random.default_rng(0)
+    [low, high] = (domain.low, domain.high) if isinstance(domain, Linear) else domain
+    for h in [space.sample(rng) for _ in range(200)]:
+        ends = space.chord(space.to_coordinates(h), [0.7, 0.0])
+        assert [space.along(h, [0.7, 0.0], end)["x"] for end in ends] == [low, high]
+
+
 def test_a_chord_that_only_touches_a_corner_has_no_length():
     corner = BOX.to_coordinates({"Lambda_p": 17.0, "Lambda_e": 1e-6, "batch_size": 16})
     assert BOX.chord(corner, [1, 1, 0]) == (0.0, 0.0)

@@ -190,6 +190,8 @@ class Axis:
             return self.values[self._nearest(coordinate)]
         low, high = self.widest.ends
         at = min(max(float(coordinate), low), high)
+        if self.step is None and min(at - low, high - at) < 10**-KEY_DIGITS:  # the end itself, 0.0 rather than 1e-17
+            return float(self.widest.low if at - low < high - at else self.widest.high)
         # 1024 is log2 of the largest float, rounded up: a power too large
         value = self._inside(2.0 ** min(at, nextafter(1024, 0)) if self.scale == "log" else self.low + at * self._unit)
         if self.step is None:

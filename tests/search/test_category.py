@@ -171,6 +171,14 @@ def test_it_changes_a_value_and_a_rate_at_once():
     assert search.best[0]["solver"] == "sgd" and search.best[1] > 0.97
 
 
+def test_each_configuration_is_weighed_once_however_many_values_there_are():
+    space = Space(lr=(1e-5, 1.0), solver=[f"solver {n}" for n in range(20)])
+    search, weighed = CoordinateDescent(space, start={"lr": 0.1, "solver": "solver 3"}), []
+    advance(search, 3, value=lambda h: -(math.log2(h["lr"]) ** 2))
+    search._model().candidates.best(lambda x: weighed.append(x) or np.zeros(len(x)))
+    assert len(weighed[0]) == len(np.unique(weighed[0].round(9), axis=0))
+
+
 @pytest.mark.parametrize("method", ["cd", "cd-paper", "random", "grid"])
 def test_a_space_of_categories_alone_is_tried_out(method):
     space = Space(a=["x", "y"], b=[None, True, 1])

@@ -76,7 +76,9 @@ class Candidates:
         plan, turn = self.model.plan, len(self.model.trainings)
         h = self.model.trainings[training].h
         through = [h, *(self._counterparts if training == self.model.leader else ())]
+        x, places = self.space.to_coordinates(h), ~self.space.ordered
         lines = [line for one in through for line in lines_through(plan, one, self.space, turn)]
+        lines = [line for line in lines if not (places * line.direction * (line.x - x)).any()]  # as h's own line
         return lines + (random_lines(self.space, h, turn) if plan.needs_random_lines else [])
 
     @cached_property

@@ -188,6 +188,9 @@ def test_results_that_cannot_be_continued_are_refused_and_strangers_left_out(tmp
     stored(tmp_path, [{"lr": 0.1, "wd": 0.1}, {"lr": 0.5, "wd": 0.1}])
     with pytest.warns(UserWarning, match="1 of 2 known trials lie outside"):
         CoordinateDescentSearch.from_results(tmp_path, **NAMED | {"space": Space(lr=(1e-6, 0.2), wd=(1e-8, 1.0))})
+    more = {"lr": (1e-6, 1.0), "wd": (1e-8, 1.0), "momentum": (0.1, 0.9)}
+    with pytest.warns(UserWarning, match=r"2 of 2 known trials .* are left out: configuration .* lacks \['momentum'\]"):
+        CoordinateDescentSearch.from_results(tmp_path, **NAMED | {"space": Space(**more)})
     with pytest.warns(UserWarning, match="2 trials also searched wd, which this space lacks"):
         CoordinateDescentSearch.from_results(tmp_path, **NAMED | {"space": Space(lr=(1e-6, 1.0))})
     stored(tmp_path, [{"lr": 0.1, "wd": 0.1}], metric_name="f1", study="other")

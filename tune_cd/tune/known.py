@@ -106,18 +106,18 @@ class Earlier:
         if self.resumes:
             recall(search, self.rows, full_length)
             return
-        known, outside = results.trainings(self.rows, full_length), 0
+        known, outside = results.trainings(self.rows, full_length), []
         for training in known:
             try:
                 h = search.space.check(training.h)
-            except ValueError:
-                outside += 1
+            except ValueError as error:
+                outside.append(str(error))
                 continue
             for share, value in training.curve.items():
                 search.tell(h, value, share, external=True)
         if outside:
-            said = f"{outside} of {len(known)} known trials lie outside {search.space} and are left out"
-            warnings.warn(said, stacklevel=2)
+            said = f"{len(outside)} of {len(known)} known trials lie outside {search.space} and are left out"
+            warnings.warn(f"{said}: {outside[0]}", stacklevel=2)
 
 
 def recall(search: CoordinateDescent, rows: pd.DataFrame, full_length: tuple[str, float] | None) -> None:

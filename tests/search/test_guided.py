@@ -9,7 +9,7 @@ import pytest
 from contract import PLANE, advance
 from searches import descent
 
-from tune_cd import CoordinateDescent, Space
+from tune_cd import CoordinateDescent, Linear, Space
 from tune_cd.analysis import summary
 from tune_cd.landscapes.formulas import LANDSCAPES, Ridge
 from tune_cd.landscapes.simulation import replay_all
@@ -253,3 +253,11 @@ def test_one_very_bad_score_does_not_hide_the_others():
         return found
 
     assert asked(-1e90) == asked(-1e4)
+
+
+def test_on_one_axis_the_only_line_is_weighed_once_though_nothing_on_it_is_new():
+    search, weighed = CoordinateDescent(Space(n=Linear(1, 40, step=1))), []
+    for n in range(1, 41):
+        search.tell({"n": n}, float(n % 7))
+    assert search._model().candidates.best(lambda x: weighed.append(x) or np.zeros(len(x))) == (-1.0, None)
+    assert len(weighed) == 1

@@ -38,7 +38,7 @@ class Candidates:
         none is new. score: points [n, n_axes] -> [n]."""
         leader = self.model.leader
         others = (int(at) for at in np.argsort(-self.model.ends, kind="stable") if at != leader)
-        for training in chain([leader], others):
+        for training in chain([leader], others if len(self.space.axes) > 1 else ()):  # one axis is one line
             lines = self._lines_through(training)
             x = points_on(lines)
             scores = score(x)

@@ -46,7 +46,8 @@ def test_conversion_of_tunes_domains():
         ("knob", tune.choice([0.1, math.nan]), "finite numbers"),
         ("knob", tune.randint(3, 3), "empty"),
         ("knob", tune.grid_search([1, 2]), "choice"),
-        ("knob", [1, tune.uniform(0, 1)], "in a list; give it a key of its own"),
+        ("knob", [1, tune.uniform(0, 1)], "in a list, or under a key that is no text; give it a text key"),
+        ("knob", {1: tune.uniform(0, 1)}, "/1: a searched parameter .* under a key that is no text"),
         ("a/b", tune.loguniform(1e-3, 1), "a key with '/'.*rename"),
     ],
 )

@@ -75,7 +75,7 @@ def check_ranges(given: Space, searched: Space) -> None:
 def _name(path: tuple[Any, ...]) -> str:
     name = "/".join(map(str, path))
     if any(not isinstance(key, str) for key in path):
-        raise ValueError(f"{name}: a searched parameter in a list; give it a key of its own in param_space")
+        raise ValueError(f"{name}: a searched parameter in a list, or under a key that is no text; give it a text key")
     if any("/" in key for key in path):
         raise ValueError(f"{name}: a key with '/', which joins the keys of nested parameters; rename it")
     return name

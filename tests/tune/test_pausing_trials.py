@@ -116,6 +116,7 @@ def test_the_best_is_a_whole_training_and_a_better_paused_one_is_warned_of(searc
     search.search.tell(GIVEN[0], 9.0, 0.5, external=True)
     assert search.best == best
     assert "of full_length ('epoch', 16.0) with 9, and the best whole training has" in caplog.text
+    assert "a larger budget or time_budget_s would finish it" in caplog.text
 
 
 @pytest.mark.parametrize(

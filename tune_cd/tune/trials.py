@@ -185,7 +185,7 @@ class Trials:
         whole, ended, sign = self.best(whole=True), self.best(whole=False), self.reports.sign
         if ended is not None and (whole is None or (self.pauses and whole.last < ended.last)):
             said = "none is whole" if whole is None else f"the best whole training has {sign * whole.last:.6g}"
-            more = "a larger budget would finish it, unless it was stopped there"
+            more = "a larger budget or time_budget_s would finish it, unless it was stopped there"
             more = "full_length may be too large" if whole is None and (ended.left or not self.pauses) else more
             self.say_once(
                 f"the best known is {ended.h}, trained to {ended.share:.3g} of full_length {self.reports.full_length} "

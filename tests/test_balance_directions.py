@@ -54,6 +54,12 @@ def test_less_than_two_weights_are_no_balance(space):
         balance.of(space)
 
 
+def test_ranges_that_are_no_space_are_refused_by_what_is_required():
+    """As a Tuner's param_space."""
+    with pytest.raises(ValueError, match="a tune_cd.Space is required"):
+        balance.of({"Lambda_p": BOX, "Lambda_e": BOX})
+
+
 WIDE = (1e-6, 17.0)
 
 

@@ -33,8 +33,10 @@ def of(space: Space) -> dict[str, Any]:
 
     Directions: `directions_over` the names. Prior: "balance" for (Lambda_p, Lambda_e[, batch_size]), and for other
     weights, and a batch size, if every weight's range is WIDE; else "general". Weights on linear axes are searched one
-    by one: an equal step is no common factor there. Raises ValueError for a space with less than two weights.
+    by one: an equal step is no common factor there. Raises ValueError for no `Space`, and for less than two weights.
     """
+    if not isinstance(space, Space):
+        raise ValueError(f"space {space!r}: a tune_cd.Space is required, such as Space(Lambda_p=(1e-4, 1e3), ...)")
     weights = [axis for axis in space.axes if axis.name.startswith(WEIGHT) and axis.name in space.numeric]
     if len(weights) < 2:
         raise ValueError(f"{space}: two weights {WEIGHT}<term> at least make a balance")

@@ -244,7 +244,7 @@ class Call:
         "of a process, and its threads on a CPU, on which scores depend in the last digits", limits=(1, 10**5))
     workers: int | None = called(None,
         "settings trained at a time; default: as many as fit the nodes that the cluster has or may get, but at most a "
-        "fifth of --num-samples where the search learns from trials", limits=(1, 10**5))
+        "fifth of the trainings of the longest search, where it learns from trials", limits=(1, 10**5))
     ondemand_after: float | None = called(60.0,
         "seconds for which spot nodes may be short before on-demand nodes are asked for, if the cluster has such a "
         "type; or never", type=read.seconds_or_never, limits=(0, SECONDS))

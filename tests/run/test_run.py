@@ -103,10 +103,15 @@ def test_the_summary_tells_where_settings_have_fewer_seeds(seeds, said, tmp_path
 
 def test_an_interrupted_study_leaves_ray_before_its_summary(tmp_path, monkeypatch):
     """Ray ends a process whose head is gone after a minute, which a large report takes."""
+
+    def interrupted(_):
+        raise KeyboardInterrupt
+
     done = []
     for name in ("store_config", "groups_of"):
         monkeypatch.setattr(driver, name, lambda _: [])
-    monkeypatch.setattr(driver, "tidy", lambda _: os.kill(os.getpid(), signal.SIGINT))
+    monkeypatch.setattr(driver, "tidy", interrupted)
+    monkeypatch.setattr(driver.ENDING, "number", None)
     monkeypatch.setattr(driver.ray, "shutdown", lambda: done.append("left"))
     monkeypatch.setattr(driver, "_tell", lambda _: not done.append("told"))
     cluster = SimpleNamespace(study=study(tmp_path), watched=lambda: nullcontext(None), resources=None)

@@ -87,8 +87,8 @@ def test_an_error_of_the_tracker_ends_the_log_and_nothing_else(tmp_path, monkeyp
     def away(*arguments):
         raise RuntimeError("401: refused")
 
-    made = study(tmp_path, "--log-to", "tensorboard")
-    monkeypatch.setitem(LOGS, "tensorboard", away)
+    made = study(tmp_path)
+    monkeypatch.setitem(LOGS, made.call.log_to, away)
     trained(made, LAST, LAST)
     assert capsys.readouterr().out == "warning: --log-to: RuntimeError: 401: refused; nothing more is logged\n"
 

@@ -42,6 +42,8 @@ def main(argv: list[str] | None = None) -> int:
         options = _parser().parse_args(argv)
         device = chosen_device(options.device)
         network = trained.load(options.network, options.own_network).to(device)
+        if local_path(options.output, "-o").resolve() == Path(options.network).resolve():
+            raise ValueError(f"-o {options.output}: is NETWORK; another file is needed")
         damaged, images = embed(network, options.folder, options.output, options.features)
     except (ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
@@ -73,9 +75,10 @@ def embed(
     if not names:
         raise ValueError(f"{root}: no image is in it")
     damaged: dict[str, str] = {}
-    file = Path(output)
-    if file.is_dir():
-        raise ValueError(f"-o {output}: is a folder; a file is needed, such as {file / 'vectors.parquet'}")
+    file = local_path(output, "-o")
+    if file.exists() and (not file.is_file() or file.resolve() == root.resolve()):
+        raise ValueError(f"-o {output}: is a folder, a device or FOLDER; a file is needed, such as vectors.parquet")
+    file = file.resolve()  # a link stays one
     file.parent.mkdir(parents=True, exist_ok=True)
     partial = file.with_name(f"{file.name}.partial")  # takes its place once it is whole
     try:

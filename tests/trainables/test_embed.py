@@ -1,5 +1,6 @@
 """`python -m trainables.embed`: a folder's vectors are those of one image at a time, whatever the batch."""
 
+import os
 from functools import cache
 
 import numpy as np
@@ -72,16 +73,29 @@ def test_a_damaged_image_is_named_and_left_out_up_to_one_in_a_hundred(tmp_path, 
 def test_what_cannot_be_embedded_is_refused_in_a_sentence(tmp_path, network, capsys):
     (tmp_path / "one.pt").write_bytes(saved("one channel"))
     (tmp_path / "empty").mkdir()
-    folder = photos(tmp_path)
+    folder, pipe, archive = photos(tmp_path), tmp_path / "pipe", write_zip(tmp_path / "a.zip", {"a.jpg": photo(0, 0)})
+    os.mkfifo(pipe)
+    kept = [file.read_bytes() for file in (network, archive)]
     for options, message in {
         (tmp_path / "one.pt", folder): "trained on blobs, images of 1 channel",
         (network, tmp_path / "empty"): "no image is in it",
         (network, tmp_path / "absent"): "there is no such folder",
         (tmp_path / "absent.pt", folder): "No such file",
         (network, folder, "--device", "tpu"): "--device 'tpu'",
-        (network, folder, "-o", tmp_path): f"-o {tmp_path}: is a folder; a file is needed, such as {tmp_path}/vec",
+        (network, folder, "-o", tmp_path): f"-o {tmp_path}: is a folder, a device or FOLDER; a file is needed",
+        (network, folder, "-o", pipe): f"-o {pipe}: is a folder, a device or FOLDER; a file is needed",
+        (network, archive, "-o", archive): f"-o {archive}: is a folder, a device or FOLDER; a file is needed",
+        (network, folder, "-o", network): f"-o {network}: is NETWORK; another file is needed",
+        (network, folder, "-o", "s3://bucket/v.parquet"): "-o is a URI",
     }.items():
         assert embed.main(["-o", str(tmp_path / "v.parquet"), *map(str, options)]) == 2
         said = capsys.readouterr().err
         assert message in said and said.count("\n") == 1
-    assert not (tmp_path / "v.parquet").exists()
+    assert not (tmp_path / "v.parquet").exists() and pipe.is_fifo()
+    assert kept == [file.read_bytes() for file in (network, archive)]
+
+
+def test_a_linked_table_stays_linked(tmp_path, network):
+    (tmp_path / "link").symlink_to("v.parquet")
+    assert len(embedded(network, photos(tmp_path), tmp_path / "link")[0]) == 120
+    assert (tmp_path / "link").is_symlink() and (tmp_path / "v.parquet").is_file()

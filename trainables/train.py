@@ -44,7 +44,7 @@ SAVE = """write the trained network, its weights that were best on validation, f
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Train the configuration and print its evaluations and outcome; returns the exit status."""
+    """Train the configuration and print its outcome, and on stderr its evaluations; returns the exit status."""
     if hasattr(sys.stdout, "reconfigure"):  # else closed, or a notebook's
         sys.stdout.reconfigure(errors="backslashreplace")  # a path or a name that the terminal's encoding lacks
     logging.basicConfig(level=logging.INFO, format="%(message)s")  # downloads and decoding take long and log progress
@@ -72,7 +72,7 @@ def main(argv: list[str] | None = None) -> int:
         return 2
     for warning in without_effect([setup], options.assignments, device.type == "cuda"):
         print(f"warning: {warning}", file=sys.stderr)
-    print(f"{data.name}: {setup.images_seen:,} images on {device}, {setup}", flush=True)
+    print(f"{data.name}: {setup.images_seen:,} images on {device}, {setup}", file=sys.stderr, flush=True)
     return _train(training, states, network)
 
 
@@ -109,24 +109,26 @@ _seed.__name__ = "seed (a whole number from 0 to 2^63 - 1)"
 
 
 def _train(training: Training, states: Path | None, network: Path | None) -> int:
-    """Train and print every evaluation and the outcome; returns the exit status, 1 if it left no network to save.
+    """Train and print the outcome, evaluations on stderr; returns the exit status, 1 if it left no network to save.
     states, network: files for its state and its network; None: not saved."""
     while not training.done:
         [evaluation] = advance([training])
-        score = f"validation {training.setup.metric} {evaluation.val_score:.4f}"
-        print(f"{evaluation.images_seen:>10,} images  {evaluation.train_seconds:7.1f} s  {score}", flush=True)
+        score = f"{evaluation.train_seconds:7.1f} s  validation {training.setup.metric} {evaluation.val_score:.4f}"
+        print(f"{evaluation.images_seen:>10,} images  {score}", file=sys.stderr, flush=True)
         if states:
             checkpoint.save(training, states)
     [outcome] = outcomes([training])
     told = json.dumps({name: value for name, value in vars(outcome).items() if name != "curve"})
     finite = json.loads(told, parse_constant=lambda _: None)  # strict JSON: other numbers are null
-    print(json.dumps(finite, indent=1), flush=True)
+    try:
+        print(json.dumps(finite, indent=1), flush=True)
+    finally:  # also where the output is closed
+        if network and outcome.status == "completed":
+            network.write_bytes(trained.dumps(training))
     if network and outcome.status != "completed":
         left = "; the file there is of an earlier training" if network.exists() else ""
         print(f"error: --save {network}: the training {outcome.status}, nothing is written{left}", file=sys.stderr)
         return 1
-    if network:
-        network.write_bytes(trained.dumps(training))
     return 0
 
 

@@ -2,6 +2,7 @@
 and refuses."""
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -58,7 +59,7 @@ SHORT = ["--device", "cpu", "--set", "images_seen=160", "evaluations=2", "probe_
 
 
 def outcome_in(said):
-    return json.loads(said[said.index("{\n") :])
+    return json.loads(said)  # all of stdout, as for `| jq`
 
 
 @pytest.mark.parametrize("which", DATASETS)
@@ -69,7 +70,7 @@ def test_a_training_ends_in_its_scores(tmp_path, capsys, which):
     said = capsys.readouterr()
     assert status == 0, said.err
     outcome = outcome_in(said.out)
-    assert re.match(f"{name}: ", said.out) and outcome["status"] == "completed"
+    assert re.search(f"^{name}: ", said.err, re.MULTILINE) and outcome["status"] == "completed"
     assert scores <= set(outcome["scores"]) and 0 <= outcome["test_score"] <= 1
     assert outcome["test_score"] in {value for key, value in outcome["scores"].items() if key.startswith("test_")}
 
@@ -91,9 +92,9 @@ def test_it_goes_on_from_its_file(tmp_path, capsys, monkeypatch, of_photos):
 
     def ended(looks):
         assert train.main(command) == 0
-        said = capsys.readouterr().out
-        assert said.count("validation r_map") == looks
-        return outcome_in(said) | {"train_seconds": ...}
+        said = capsys.readouterr()
+        assert said.err.count("validation r_map") == looks
+        return outcome_in(said.out) | {"train_seconds": ...}
 
     def interrupted(self, *measured):
         if self.curve:
@@ -122,10 +123,22 @@ def test_it_saves_the_network(tmp_path, capsys, of_photos):
     assert left in capsys.readouterr().err and trained.load(file).h == network.h
 
 
+def test_a_closed_output_leaves_the_network(tmp_path, monkeypatch, of_photos):
+    file, written = tmp_path / "network.pt", os.pipe()
+    os.close(written[0])
+    with open(written[1], "w") as closed, monkeypatch.context() as patch, pytest.raises(BrokenPipeError):
+        patch.setattr("sys.stdout", closed)
+        try:
+            train.main([*of_photos, "--save", str(file)])
+        finally:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), written[1])  # for its last flush
+    assert trained.load(file).val_score > 0
+
+
 def test_it_warns_of_fields_without_effect(capsys, of_photos):
     assert train.main([*of_photos, "--set", "learning_rate=0.5", "temperature=0.5", "q=2", "step=graph"]) == 0
     said = capsys.readouterr().err.splitlines()
-    assert [line for line in said if "probe" not in line] == [
+    assert [line for line in said if line.startswith("warning: ") and "probe" not in line] == [
         "warning: --set step=graph has no effect without a GPU",
         "warning: --set learning_rate=0.5 has no effect with optimizer = 'sgd', only with 'adam'",
         "warning: --set temperature=0.5 has no effect with loss = 'margin', only with 'infonce' or 'siglip'",

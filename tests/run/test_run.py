@@ -359,7 +359,8 @@ def test_a_grid_is_whole_unless_told_otherwise(tmp_path):
 
 VICREG, ADAM = "--task ssl --loss vicreg", "--set optimizer=adam --start lr=0.01"
 BAD_INPUT = {
-    "--search grid --grid-step 1": "step 1.0", "--dataset cub": "cub", "--batch-size 63": "63 is not a multiple of 2",
+    "--search grid --grid-step 1": "--grid-step 1: a finite factor above 1",
+    "--dataset cub": "cub", "--batch-size 63": "63 is not a multiple of 2",
     "--dataset omniglot --data-root /nowhere/omniglot.zip": "/nowhere/omniglot.zip", "--set margins=1": "margins",
     "--batch-size 4096": "4096 with 2 per class needs 2048", "--set k=3": "64 is not a multiple of 3",
     "--range 17,1e-6": "--range 17,1e-06: two numbers above 0, the lower one first", "--range 0,17": "range 0,17: two",
@@ -393,7 +394,8 @@ BAD_INPUT = {
     f"--start {GLOBAL},k=4": "k = 4, and the set-up's batches have k = 2; --set k=4",
     f"--start {GLOBAL} --batch-size 64": "two batch sizes",
     "--range 0.5,17 --start Lambda_p=1,Lambda_e=5": "'separate' starts at the usual learning rate: ",
-    "--start Lambda_p=1,Lambda_p=2,Lambda_e=1": "Lambda_p", "--batch-sizes 64,64 --tune-batch-size": "64, 64",
+    "--start Lambda_p=1,Lambda_p=2,Lambda_e=1": "Lambda_p",
+    "--batch-sizes 64,64 --tune-batch-size": "--batch-sizes 64,64: one of them is there twice",
     "--batch-sizes 64,,128": "'64,,128'", "--batch-sizes 0,64": "--batch-sizes 0",
     **dict.fromkeys((f"{VICREG} --start {at}" for at in ("lr=0", "lr=x", "Lambda_sim=1")), "Lambda_cov"),
     f"{VICREG} --start lr=1,average=global": "'lr=1,average=global': 'average=global' is not one of",

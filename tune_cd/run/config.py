@@ -118,6 +118,10 @@ class StudyConfig:
             raise ValueError(f"--batch-sizes {','.join(map(str, self.batch_sizes))}: with --tune-batch-size only")
         if self.grid_step != StudyConfig.grid_step and self.search != "grid":
             raise ValueError(f"--grid-step {self.grid_step:g}: with --search grid only")
+        if not 1 < self.grid_step < inf:
+            raise ValueError(f"--grid-step {self.grid_step:g}: a finite factor above 1")
+        if len({*self.batch_sizes}) != len(self.batch_sizes):
+            raise ValueError(f"--batch-sizes {','.join(map(str, self.batch_sizes))}: one of them is there twice")
         if self.range is not None and not 0 < self.range[0] < self.range[1] < inf:
             raise ValueError(f"--range {self.range[0]:g},{self.range[1]:g}: two numbers above 0, the lower one first")
         object.__setattr__(self, "batch_size", self._fixed_batch_size())

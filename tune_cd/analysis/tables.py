@@ -206,11 +206,16 @@ def cell_text(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
+def decimals(score: float) -> int:
+    """How many decimals a score of this size is written with: 3, or more for a small loss."""
+    return max(3, 2 - floor(log10(abs(score) or 1)))
+
+
 def _mean(row: Any, name: str, sign: str = "") -> str:
     value, half = row[name], row[f"{name}_ci"]
     if not isfinite(value):
         return "-"
-    form = f".{max(3, 2 - floor(log10(abs(row.best) or 1)))}f"  # more digits of small losses
+    form = f".{decimals(row.best)}f"
     return f"{value:{sign}{form}} ±{half:{form}}" if isfinite(half) else f"{value:{sign}{form}}"
 
 

@@ -7,7 +7,6 @@ other losses.
 """
 
 from collections.abc import Mapping, Sequence
-from math import floor, log10
 from typing import Any
 
 import numpy as np
@@ -26,6 +25,7 @@ from tune_cd.analysis.axes import written
 from tune_cd.analysis.gain import reachable
 from tune_cd.analysis.grids import Grid
 from tune_cd.analysis.scores import BALANCE, SPLITS
+from tune_cd.analysis.tables import decimals
 from tune_cd.plots.style import (
     AVERAGES,
     BALANCED,
@@ -265,7 +265,7 @@ def _mark_best(
 
     chosen_by: larger is better. by: the name of that score, in words.
     """
-    handles, digits = [], max(3, 2 - floor(log10(np.nanmax(np.abs(values)) or 1)))  # more of small losses
+    handles, digits = [], decimals(np.nanmax(np.abs(values)))
     for name, cells in among.items():
         found = top_cells(np.where(cells, chosen_by, np.nan), 1)
         style, text = AVERAGES.get(name, BALANCED), f"best{by}" if name == "best" else f"best{by} with {name} average"

@@ -38,6 +38,9 @@ ASKED = "tune_cd:asked"
 LOCK = Lock()
 """Threads suggest one after the other. Not an attribute of a sampler, which could then not be pickled."""
 
+TRIES = 10
+"""Times that a configuration is asked for while another process has the same."""
+
 LONGEST_SHORT = 0.99
 """A pruned trial counts as stopped before its end, however long it was."""
 
@@ -107,26 +110,8 @@ class CoordinateDescentSampler(BaseSampler):
         self._raise_error_if_multi_objective(study)
         if not search_space:
             return {}
-        sign = 1.0 if study.direction == StudyDirection.MAXIMIZE else -1.0
-        asked: dict[str, Any] = {}
-        h: Configuration | None = None
         with LOCK:
-            for _ in range(10):  # until no other process has asked for the same meanwhile
-                trials = [one for one in study.get_trials(deepcopy=False) if one.number != trial.number]
-                search = self._search(trials, search_space, sign)
-                same = search.training(h) if h else None
-                if h and same is None:
-                    break
-                h = search.ask()
-                if same is not None and (same.trial_index or 0) < trial.number:  # that one may ask anew too
-                    h = search.ask() or h
-                asked = {name: _value(search_space[name], value) for name, value in (h or {}).items()}
-                study._storage.set_trial_system_attr(trial._trial_id, ASKED, asked)
-                if h is None:
-                    break
-            if h is None and search.finished:
-                self._say_once(logger.info, "the search ends", f": {search.ending}. {self._other} goes on.")
-        return asked
+            return self._asked(study, trial, search_space)
 
     def sample_independent(
         self, study: Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
@@ -147,6 +132,29 @@ class CoordinateDescentSampler(BaseSampler):
 
     def reseed_rng(self) -> None:
         self._independent.reseed_rng()
+
+    def _asked(self, study: Study, trial: FrozenTrial, distributions: Mapping[str, BaseDistribution]) -> dict[str, Any]:
+        """The next configuration, written into the storage. Processes that ask at once may choose the same one, so each
+        reads again, and asks anew while another has it, the later trial for the second best."""
+        sign = 1.0 if study.direction == StudyDirection.MAXIMIZE else -1.0
+        asked: dict[str, Any] = {}
+        h: Configuration | None = None
+        for _ in range(TRIES):
+            others = [one for one in study.get_trials(deepcopy=False) if one.number != trial.number]
+            search = self._search(others, distributions, sign)
+            twin = search.training(h) if h else None
+            if h and twin is None:
+                break
+            h = search.ask()
+            if twin is not None and (twin.trial_index or 0) < trial.number:
+                h = search.ask() or h
+            asked = {name: _value(distributions[name], value) for name, value in (h or {}).items()}
+            study._storage.set_trial_system_attr(trial._trial_id, ASKED, asked)
+            if h is None:
+                if search.finished:
+                    self._say_once(logger.info, "the search ends", f": {search.ending}. {self._other} goes on.")
+                break
+        return asked
 
     def _search(
         self, trials: Sequence[FrozenTrial], distributions: Mapping[str, BaseDistribution], sign: float

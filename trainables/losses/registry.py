@@ -112,3 +112,6 @@ NEGATIVES = ("others", "decoupled", "all")
 
 MINING = ("none", "hard", "semihard", "easy_positive")
 """Ways to choose the pairs of a batch that count, see `mining.mined`."""
+
+UNDEFINED = ("decoupled", "semihard")
+"""The choice of both in which an anchor may have an empty K_ij, of which InfoNCE is minus infinity."""

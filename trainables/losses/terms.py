@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from trainables.losses.mining import mined
-from trainables.losses.registry import NEGATIVES
+from trainables.losses.registry import NEGATIVES, UNDEFINED
 
 # Distances of unit vectors lie in [0, 2], euclidean (at most two radii) and cosine (1 - s, s >= -1) alike.
 LARGEST_DISTANCE = 2.0
@@ -100,6 +100,8 @@ def infonce_of(
         raise ValueError(f"temperature is {temperature}; it is a finite number above 0")
     if k_ij not in NEGATIVES:
         raise ValueError(f"negatives is {k_ij!r}; one of {', '.join(NEGATIVES)} is expected")
+    if (k_ij, mining) == UNDEFINED:
+        raise ValueError(f"negatives {k_ij!r} with mining {mining!r}: an anchor may have no negative left")
     d = _distances(similarities, distance)  # [n, m]
     logits = -d / temperature
     kept, repelled = mined(similarities, d, positives, negatives, mining)

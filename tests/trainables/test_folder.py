@@ -3,6 +3,7 @@
 import io
 import re
 import tarfile
+import zipfile
 from pathlib import Path
 
 import datafiles
@@ -255,6 +256,29 @@ def test_what_tools_leave_is_no_class_and_names_of_other_encodings_are_read(tmp_
     assert every(plan_of(root, task), "birds.zip/" if write is write_folder else "") == set(content)
 
 
+@pytest.mark.parametrize("system, form", [(0, "birds\\{}"), (0, "birds/{}"), (3, "./{}"), (3, ".//./birds/{}")])
+@pytest.mark.parametrize("task", ["dml", "ssl"])
+def test_names_in_archives_are_those_of_folders_whichever_tool_made_them(tmp_path, task, system, form):
+    """Windows' old tools part names by backslashes; others begin all with "./"."""
+    archive = zipfile.ZipFile(tmp_path / "birds.zip", "w")
+    for name, data in files().items():
+        member = zipfile.ZipInfo("member")
+        member.filename = form.format(name.replace("/", "\\") if "\\" in form else name)
+        member.create_system = system
+        archive.writestr(member, data)
+    archive.close()
+    plan, expected = planned([tmp_path / "birds.zip"], task), plan_of(write_folder(tmp_path / "birds", files()), task)
+    assert plan.name == expected.name
+    found, wanted = splits(cache.load(plan, 8)), splits(cache.load(expected, 8))
+    for split, other in zip(found, wanted, strict=True):
+        assert split.class_names == other.class_names and np.array_equal(split.images, other.images)
+
+
+def test_a_long_name_of_the_place_fits_the_files_that_it_names(tmp_path):
+    place = write_folder(tmp_path / ("n" * 250), files())
+    assert len(cache.load(planned([place]), 8).train.images) == 120
+
+
 def test_every_kind_of_image_is_read_in_colour(tmp_path):
     kinds = {"a.webp": "WEBP", "b.BMP": "BMP", "c.tif": "TIFF", "d.tiff": "TIFF", "e.gif": "GIF", "f.jpg": "WEBP",
              "g.png": "PNG P", "h.jpg": "JPEG CMYK"}  # fmt: skip
@@ -277,6 +301,8 @@ def test_images_that_are_not_read_are_counted(tmp_path):
     assert every(plan, "birds/") == set(files())
     with pytest.raises(ValueError, match="no images found, but 1 .heic. Expected"):
         plan_of(write_folder(tmp_path / "phone", {"a/b.heic": b""}))
+    with pytest.raises(ValueError, match="no images found, but 2 .zip, 1 .tgz. Expected"):
+        plan_of(write_zip(tmp_path / "all.zip", {"a.zip": b"", "b.ZIP": b"", "c/d.tgz": b""}))
 
 
 def test_places_and_tasks_are_checked(tmp_path):
@@ -284,6 +310,10 @@ def test_places_and_tasks_are_checked(tmp_path):
         archive.add(write_folder(tmp_path / "birds", files(2, 2)), "birds")
     with pytest.raises(ValueError, match=r"birds.tar.gz is a tar archive; unpack it \(tar -xf\), and name the folder"):
         planned([tmp_path / "birds.tar.gz"])
+    for broken in (b"\x1f\x8b", (tmp_path / "birds.tar.gz").read_bytes()[:20]):
+        (tmp_path / "broken.tar.gz").write_bytes(broken)
+        with pytest.raises(ValueError, match="broken.tar.gz is not a complete zip archive; .* download it again"):
+            planned([tmp_path / "broken.tar.gz"])
     with pytest.raises(FileNotFoundError, match="no folder data found(.|\n)*nowhere(.|\n)*one sub-folder a class"):
         planned([tmp_path / "nowhere"])
 

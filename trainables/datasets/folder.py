@@ -24,6 +24,7 @@ from trainables.datasets.structure import Plan, SplitPlan, composed, fixed_order
 # of the classes (dml), or of each class's images (ssl); the rest is for training
 FRACTIONS = {"dml": {"validation": 0.15, "test": 0.25}, "ssl": {"validation": 0.1, "test": 0.1}}
 DIGITS = 4  # of the digest, in the dataset's name
+LONGEST = 100  # part of the place's name in the dataset's, which names files
 MIN_CLASSES = 2  # of a split: with one class there is nothing to tell apart
 SPLIT_FOLDERS = {
     "train": "train", "training": "train",
@@ -41,8 +42,8 @@ NO_CLASS = "none"
 """The class of all images that have none."""
 
 IMAGES = re.compile(r"\.(jpe?g|jfif|png|webp|bmp|tiff?|gif)$", re.IGNORECASE)
-_UNREAD = re.compile(  # and files without an ending, but not README or LICENSE
-    r"\.(?i:avif|hei[cf]|jxl|jp2|j2k|jpx|tga|psd|exr|hdr|p[bgnp]m|dng|cr[23w]|nef|arw|orf|rw2|raf)$"
+_UNREAD = re.compile(  # archives, and files without an ending, but not README or LICENSE
+    r"\.(?i:avif|hei[cf]|jxl|jp2|j2k|jpx|tga|psd|exr|hdr|p[bgnp]m|dng|cr[23w]|nef|arw|orf|rw2|raf|zip|rar|7z|tar|t?gz)$"
     r"|(^|/)(?![A-Z]+$)[^./]+$"
 )
 
@@ -80,7 +81,7 @@ def plan(roots: list[Path], task: str | None = None) -> Plan:
         members = {label: [prefix + image for image in images] for label, images in splits[split].items()}
         plans[split] = SplitPlan(members, images_per_class=2 if task == "dml" else 1)
     content = f"{len(sizes):,} images of {sum(size for _, size in sizes):,} bytes, digest {digest}"
-    place = re.sub(r"[^A-Za-z0-9_.-]+", "_", root.stem if root.is_file() else root.name) or "images"
+    place = re.sub(r"[^A-Za-z0-9_.-]+", "_", root.stem if root.is_file() else root.name)[:LONGEST] or "images"
     identity = f"{source.identity()}-{task}"  # of which the splits differ
     return Plan(
         f"folder-{place}-{digest[:DIGITS]}", 3, plans, source.location, identity, source.photographs, content=content

@@ -12,7 +12,7 @@ import tarfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
@@ -211,12 +211,19 @@ def missing_data(dataset: str, tried: list[Path], layout: str, origin: str) -> F
 
 
 def _open_zip(path: Path) -> zipfile.ZipFile:
+    """The archive, with names as of folders: Windows' old tools part them by backslashes, others begin with "./"."""
     try:
-        return zipfile.ZipFile(path)
+        archive = zipfile.ZipFile(path)
     except zipfile.BadZipFile as error:
-        if tarfile.is_tarfile(path):
-            raise ValueError(f"{path} is a tar archive; unpack it (tar -xf), and name the folder") from error
+        with suppress(EOFError, zlib.error):  # a compressed one that breaks off
+            if tarfile.is_tarfile(path):
+                raise ValueError(f"{path} is a tar archive; unpack it (tar -xf), and name the folder") from error
         raise ValueError(f"{path} is not a complete zip archive; name a folder, or download it again") from error
+    for info in archive.infolist():
+        of_windows = info.create_system == 0
+        info.filename = re.sub(r"^(\./+)+", "", info.filename.replace("\\", "/") if of_windows else info.filename)
+    archive.NameToInfo = {info.filename: info for info in archive.infolist()}
+    return archive
 
 
 def _read_file(path: Path) -> bytes:

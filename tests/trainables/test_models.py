@@ -152,6 +152,26 @@ def test_a_users_function_gives_the_trunk():
     assert sum(p.numel() for p in build(f"{__name__}:lazy", 3, 8).parameters()) == 5 * (3 * 8 * 8 + 1)
 
 
+SHARED = {frozen: nn.Linear(48, 3).requires_grad_(not frozen) for frozen in (False, True)}
+
+
+def shares():
+    return nn.Sequential(nn.Flatten(), SHARED[False])
+
+
+def shares_frozen():
+    return nn.Sequential(nn.Flatten(), SHARED[True], nn.Linear(3, 2))
+
+
+def test_a_users_network_has_no_trained_weights_of_another():
+    """Else the second training would begin with the weights of the first."""
+    frozen = [build(f"{__name__}:shares_frozen", 3, 4) for _ in range(2)]
+    assert frozen[0].trunk[1] is frozen[1].trunk[1]
+    build(f"{__name__}:shares", 3, 4)
+    with pytest.raises(ValueError, match="it returned parts of an earlier call's, allowed is a new module at each"):
+        build(f"{__name__}:shares", 3, 4)
+
+
 def test_a_projector_is_the_authors():
     """barlowtwins' main.py: Linear without bias, BatchNorm, ReLU; the last layer linear alone. Raw on demand."""
     model, raw = (build("small_conv", 1, 28, True, projector=(32, 16, 8), **how) for how in ({}, {"normalised": False}))

@@ -9,6 +9,7 @@ import inspect
 import itertools
 from collections.abc import Callable, Sequence
 from functools import partial
+from weakref import WeakSet
 
 import torch
 from torch import Tensor, nn
@@ -18,6 +19,9 @@ from trainables.models.heads import head_of
 from trainables.models.libraries import is_librarys, library_network
 from trainables.models.weights import State, load_weights, read_weights, standardisation
 from trainables.own import blamed, imported, kind_of
+
+MADE: WeakSet[nn.Module] = WeakSet()
+"""The trained parts of users' networks so far: a second network of them would start from the first one's weights."""
 
 
 class Embedder(nn.Module):
@@ -204,6 +208,10 @@ def _own(name: str, channels: int, image_size: int) -> tuple[nn.Module, int]:
             module = function(*((channels, image_size) if inspect.signature(function).parameters else ()))
     if not isinstance(module, nn.Module):
         raise ValueError(f"{network}: it returned {type(module).__name__}, allowed is a torch.nn.Module")
+    trained = [part for part in module.modules() if any(own.requires_grad for own in part.parameters(recurse=False))]
+    if any(part in MADE for part in trained):
+        raise ValueError(f"{network}: it returned parts of an earlier call's, allowed is a new module at each call")
+    MADE.update(trained)
     images = torch.zeros(2, channels, image_size, image_size)
     with blamed(f"{network}: with images {list(images.shape)} it"):
         output = _tried(module, images)

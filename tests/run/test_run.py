@@ -390,6 +390,7 @@ BAD_INPUT = {
     "--experiment xbm --range 0.1,17": "Lambda_e = 60",
     "--experiment xbm --set optimizer=sgd": "weight_decay = 0.0005",
     "--experiment xbm --set optimizer=sgd weight_decay=0 learning_rate=0.1": "--experiment xbm trains under Adam",
+    "--experiment xbm --set memory=none": "--set memory=none: --experiment xbm trains with every kind, and none",
     "--experiment xbm --images-seen 640": "memory_start = 50: 640 images at batch_size 64 are only 10 iterations",
     f"--start {GLOBAL},k=4": "k = 4, and the set-up's batches have k = 2; --set k=4",
     f"--start {GLOBAL} --batch-size 64": "two batch sizes",

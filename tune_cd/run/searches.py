@@ -121,13 +121,15 @@ def _learning(config: StudyConfig, setup: Setup) -> dict[str, Any]:
 
 def _xbm(asked: Search, config: StudyConfig, space: Space) -> list[Search]:
     """The searches of `table:xbm`, untuned and tuned: without memory, with a variable balance (S1), with a fixed one
-    (S2, S3). Raises ValueError for another optimizer than the XBM authors'.
+    (S2, S3). Raises ValueError for another optimizer than the XBM authors', and for a memory, of which all kinds are.
 
     At the authors' balance, k-1 to b-k, one training is made, as theirs. The search begins there too. What is chosen in
     each row is trained once more with learning rate decay: the set-up's if it has any, else the authors'.
     """
     if asked.setup.optimizer != "adam":
         raise ValueError(f"--set optimizer={asked.setup.optimizer}: --experiment xbm trains under Adam, as its authors")
+    if asked.setup.memory != "fixed":  # the experiment's default
+        raise ValueError(f"--set memory={asked.setup.memory}: --experiment xbm trains with every kind, and none")
     constant, decay = XBM_SCHEDULES
     decay = decay if asked.setup.schedule == constant else asked.setup.schedule
     rows = {"none": ("without", "without-tuned"), "variable": ("S1", "S1-tuned"), "fixed": ("S2", "S3")}

@@ -31,7 +31,7 @@ from trainables.training import assembly, evaluation, side_by_side
 from trainables.training import loop as training
 from trainables.training.assembly import decay, next_evaluation, plateau
 from trainables.training.evaluation import evaluate, spread
-from trainables.training.setup import UNLABELLED
+from trainables.training.setup import UNLABELLED, without_effect
 from trainables.training.setups import find_setup
 
 TERMS = {
@@ -210,6 +210,14 @@ def test_plateau_is_torchs_with_the_xbm_authors_numbers(seed):
         factors.append(plateau(scores[:n]))
         assert rate * factors[-1] == pytest.approx(theirs.param_groups[0]["lr"], rel=1e-9), n
     assert plateau([]) == 1 and min(factors) == 0.05, "each of these stalls twice"
+
+
+def test_a_plateau_of_too_few_evaluations_is_warned_of():
+    needed = 1 + next(n for n in range(99) if plateau([0.5] * n) < 1)
+    for evaluations in (needed - 1, needed):
+        said = without_effect([replace(SETUP, schedule="plateau", evaluations=evaluations)], [], gpu=False)
+        few = f"schedule = 'plateau' has no effect with evaluations = {evaluations}, only with {needed} or more"
+        assert said == [few] * (evaluations < needed)
 
 
 def test_a_training_on_a_plateau_goes_on_at_a_tenth(monkeypatch):

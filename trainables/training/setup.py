@@ -45,6 +45,7 @@ ONLY_WITH = {
 have one, but for `step`: how a training is computed."""
 IMAGE_SIZES = range(8, 1025)  # px
 LARGEST_INTEGER = 10**12
+PLATEAU_FROM = 7  # evaluations: it waits for a first one and five without progress, and acts before the next
 ADAM_RATE = 1e-3  # torch.optim.Adam's default
 MOST = 10**6  # an embedding has fewer dimensions, as PROJECTOR says of a layer's width
 PROJECTOR = re.compile(r"([1-9][0-9]{0,5}(-[1-9][0-9]{0,5})*)?")
@@ -233,6 +234,9 @@ def without_effect(setups: Sequence[Setup], assignments: Sequence[str], gpu: boo
     """Messages on the FIELD=VALUE assignments that change none of these trainings (at least one) on a GPU, or without,
     with the reason."""
     said = [f"--set {one} has no effect without a GPU" for one in assignments if one.startswith("step=") and not gpu]
+    most = max((setup.evaluations for setup in setups if setup.schedule == "plateau"), default=PLATEAU_FROM)
+    if most < PLATEAU_FROM:
+        said.append(f"schedule = 'plateau' has no effect with evaluations = {most}, only with {PLATEAU_FROM} or more")
     for assignment in assignments:
         for other, values in missing_for(assignment.partition("=")[0], setups).items():
             has = f"{other} = {getattr(setups[0], other)!r}"

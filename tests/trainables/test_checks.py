@@ -103,6 +103,16 @@ def test_for_too_few_classes_the_message_has_an_option_that_works(tmp_path, name
     assert setup.metric == ("view_retrieval" if names is FLAT else "probe_accuracy")
 
 
+def test_a_split_of_one_image_is_refused(tmp_path):
+    """Its embedding coincides with itself, so that every training would be called diverged."""
+    flat = [f"{number}.jpg" for number in range(16)]
+    check_training(find_setup("folder", "small", "ssl"), [4], made(tmp_path / "enough", flat))
+    for count, splits in ((10, "validation and test"), (15, "validation")):
+        place = made(tmp_path / str(count), flat[:count])
+        with pytest.raises(ValueError, match=f"photos: 1 image for {splits}, at least 2 are needed for a score"):
+            check_training(find_setup("folder", "small", "ssl"), [4], place)
+
+
 def test_few_images_are_told_with_the_error_of_a_score(tmp_path, caplog):
     caplog.set_level("INFO", "trainables")
     check_training(find_setup("folder", "small", "ssl"), [64], made(tmp_path, of_classes(6)))

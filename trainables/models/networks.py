@@ -20,8 +20,7 @@ from trainables.models.libraries import is_librarys, library_network
 from trainables.models.weights import State, load_weights, read_weights, standardisation
 from trainables.own import blamed, imported, kind_of
 
-MADE: WeakSet[nn.Module] = WeakSet()
-"""The trained parts of users' networks so far: a second network of them would start from the first one's weights."""
+MADE: WeakSet[nn.Module] = WeakSet()  # trained parts of users' networks: others of them would begin with their weights
 
 
 class Embedder(nn.Module):

@@ -53,6 +53,8 @@ def check_training(
         raise ValueError(
             f"test = 'split': {setup.dataset} has no test split; one of the benchmarks roxford5k and rparis6k is needed"
         )
+    if alone := [split for split in source.splits if source.images(split) == 1]:
+        raise ValueError(f"{source.location}: 1 image for {' and '.join(alone)}, at least 2 are needed for a score")
     network_of(setup, source.channels, seed=0, weights=setup.weights, normalised=True)  # downloads the weights
     rehearse(setup, min(batch_sizes), source.channels)
     log.info("%s", _noted(setup, source))

@@ -112,6 +112,4 @@ NEGATIVES = ("others", "decoupled", "all")
 
 MINING = ("none", "hard", "semihard", "easy_positive")
 """Ways to choose the pairs of a batch that count, see `mining.mined`."""
-
-UNDEFINED = ("decoupled", "semihard")
-"""The choice of both in which an anchor may have an empty K_ij, of which InfoNCE is minus infinity."""
+UNDEFINED = ("decoupled", "semihard")  # of these two: an anchor's K_ij may be empty, and InfoNCE minus infinity

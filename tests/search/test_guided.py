@@ -14,7 +14,10 @@ from tune_cd.analysis import summary
 from tune_cd.landscapes.formulas import LANDSCAPES, Ridge
 from tune_cd.landscapes.simulation import replay_all
 from tune_cd.search.axis import APART
+from tune_cd.search.directions import Plan, directions_of
 from tune_cd.search.guided import ENOUGH, LENGTHS, MARGIN, Guided
+from tune_cd.search.lines import MOST as PER_LINE
+from tune_cd.search.lines import lines_through
 from tune_cd.search.methods import OPTIMISERS
 from tune_cd.search.prior import BALANCE
 from tune_cd.search.surrogate import MOST
@@ -27,6 +30,13 @@ RIDGE = LANDSCAPES["rotated"]
 def run(search, trials, value=lambda h: RIDGE.measure(h, 0).value):
     advance(search, trials, value)
     return search.history
+
+
+def test_a_step_weighs_no_more_points_in_the_widest_box():
+    space = Space(**dict.fromkeys("abcd", (1e-300, 1e300)))
+    h = dict.fromkeys("abcd", 1.0)
+    lines = lines_through(Plan(space, *directions_of(space, None)), h, space, 0)
+    assert all(len(line.positions) <= PER_LINE + 2 for line in lines)
 
 
 @pytest.mark.parametrize("seed", range(5))

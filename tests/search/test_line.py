@@ -163,6 +163,8 @@ def test_axes_that_the_direction_does_not_move_stay():
         (None, PLANE, JOINT, "one configuration"),
         ([START, {"Lambda_p": 1.0, "Lambda_e": 1.0}], PLANE, JOINT, "one configuration"),
         (START, PLANE, [0.0, 0.0], "does not move"),
+        (START, PLANE, [1e-200, 1e-200], "from 1e-12 to 1e\\+12"),
+        (START, PLANE, [1e200, 1.0], "from 1e-12 to 1e\\+12"),
         ({"Lambda_p": 99.0, "Lambda_e": 1}, PLANE, JOINT, "outside"),
         ({"Lambda_p": 17.0, "Lambda_e": 1e-6}, PLANE, JOINT, "leaves Space"),
         ({"width": 64, "depth": 2}, FINITE, [1.0, 0.0], r"moves \['width'\]"),

@@ -139,8 +139,8 @@ class Trajectory:
         deeper = budgets[self.turn] > self.budgets[self.turn] and not self._at_resolution()
         gained = self.value > self.before
         origin, bracket = self._current
-        longest = self._octaves * max(map(abs, self._chord(origin)))
-        wider = not gained and isinstance(bracket, Growing) and widths[self.turn] < longest
+        wider = not gained and isinstance(bracket, Growing)  # unless it reaches as far as the box
+        wider = wider and widths[self.turn] < self._octaves * max(map(abs, self._chord(origin)))
         widths[self.turn] *= 2 if wider else 1
         exhausted = 0 if deeper or wider or gained else self.exhausted + 1
         turn = (self.turn + 1) % len(budgets)
@@ -156,7 +156,7 @@ class Trajectory:
         return budget * BUDGET_GROWTH if slow else budget
 
 
-STATES = 4096
+STATES = 2048
 """Number of states that a look ahead examines before giving up; a hundred live trials need a few hundred."""
 
 

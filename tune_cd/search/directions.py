@@ -8,10 +8,10 @@ import numpy as np
 
 from tune_cd.search.axis import ROUNDING
 from tune_cd.search.category import Category
-from tune_cd.search.space import Array, Configuration, Space
+from tune_cd.search.space import NEGLIGIBLE, Array, Configuration, Space
 
 Directions = Mapping[str, Sequence[float]] | Sequence[Sequence[float]] | Array | None
-"""Name -> row [n_numeric]; or rows [n_directions, n_numeric], named by the axis that they move or by their number;
+"""Name -> row [n_numeric]; or rows [n_directions, n_numeric], named by the one axis that they move, or by their number;
 None: each axis. One column for each numeric axis of the space, in its coordinates. Each category is a direction of its
 own, behind these, which is not given."""
 
@@ -79,13 +79,12 @@ def directions_of(space: Space, given: Directions) -> tuple[tuple[str, ...], Arr
             f"directions {given!r}: a finite array [n_directions, {n_axes}] is required, one column per "
             f"{'numeric ' * bool(space.categories)}axis of {space}"
         )
-    if not array.any(axis=1).all():
-        raise ValueError(f"directions {given!r}: a row of zeros does not move")
-    names = given if isinstance(given, Mapping) else (_name(space, row, i) for i, row in enumerate(array))
+    longest = np.abs(array).max(axis=1)
+    if longest.min() < NEGLIGIBLE or longest.max() > 1 / NEGLIGIBLE:
+        said = f"each row's largest component is from {NEGLIGIBLE:g} to {1 / NEGLIGIBLE:g}"
+        raise ValueError(f"directions {given!r}: a row of zeros does not move; {said}")
+    names = list(given) if isinstance(given, Mapping) else []
+    for i, row in enumerate(array[len(names) :]):
+        along = [name for name, step in zip(space.numeric, row) if step]
+        names.append(along[0] if len(along) == 1 and along[0] not in names else f"direction_{i}")
     return (*names, *(axis.name for axis in space.categories)), np.concatenate([array @ axes, categories])
-
-
-def _name(space: Space, row: Array, i: int) -> str:
-    """The name of the one axis that a row moves, else its number."""
-    along = np.flatnonzero(row)
-    return space.numeric[along[0]] if len(along) == 1 else f"direction_{i}"

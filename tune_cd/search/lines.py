@@ -11,9 +11,9 @@ from tune_cd.search.directions import Plan
 from tune_cd.search.space import NEGLIGIBLE, Array, Configuration, Space
 from tune_cd.search.training import Proposal
 
-STEP, FEWEST = 0.5, 8
-"""Spacing of the points on a line: STEP octaves, or 1/FEWEST of a shorter line. From one step of a search to the next
-all points are shifted by GOLDEN of the spacing, so that they fill the line evenly in time."""
+STEP, FEWEST, MOST = 0.5, 8, 256
+"""Spacing of the points on a line: STEP octaves, 1/FEWEST of a shorter line, 1/MOST of a longer one. From one step of a
+search to the next all points are shifted by GOLDEN of the spacing, so that they fill the line evenly in time."""
 
 RANDOM = 2
 """Number of random lines for each numeric axis. Along single axes little is found where several parameters must change
@@ -71,7 +71,7 @@ def _line(space: Space, name: str, h: Configuration, x: Array, direction: Array,
         [at] = np.flatnonzero(direction)
         return Line(space, name, h, x, direction, space.axes[at].meets(x[at], 1.0))
     low, high = space.chord(x, direction)
-    step = min(STEP / length, (high - low) / FEWEST)
+    step = min(max(STEP / length, (high - low) / MOST), (high - low) / FEWEST)
     first = low + turn * GOLDEN % 1 * step
     positions = np.array([low, *(np.arange(first, high, step) if step else ()), high])
     listed = [axis.meets(at, along) for axis, at, along in zip(space.axes, x, direction) if axis.values and along]

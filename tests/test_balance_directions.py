@@ -113,6 +113,7 @@ def test_given_rows_are_named_by_the_caller_by_their_axis_or_by_number():
     space = Space(**dict.fromkeys(WEIGHTS[:3], BOX))
     assert directions_of(space, [[1, 1, 1], [0, 1, 0]])[0] == ("direction_0", "Lambda_std")
     assert directions_of(space, {"joint": [1, 1, 1], "one": [0, 1, 0]})[0] == ("joint", "one")
+    assert directions_of(space, {1: [1, 1, 1]})[0] == ("1",), "as in a state"
     assert directions_of(space, None)[0] == space.names
     twice = [[0, 1, 0], [0, -2, 0]]  # a search's state has each by its name
     assert directions_of(space, twice)[0] == ("Lambda_std", "direction_1")

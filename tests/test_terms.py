@@ -60,7 +60,7 @@ def test_ranges_can_be_given():
         (("sim", "std"), {"weights": (1,)}, "2 finite numbers"), (("sim", "std"), {"weights": (1, 0)}, "> 0"),
         (("sim", "std"), {"weights": {"sim": 1, "cov": 1}}, "'cov': 1}: 2 finite"),
         (("sim", "std"), {"weights": {"sim": 1, "std": 1, "cov": 1}}, "'cov': 1}: 2 finite"),
-        (("sim", "std"), {"weights": (1, float("inf"))}, "inf"),
+        (("sim", "std"), {"weights": (1, float("inf"))}, "inf"), (("sim", "std"), {"weights": 1}, "2 finite numbers"),
         (("sim", "std"), {"learning_rate": 0.0}, "learning_rate 0.0"),
         (("sim", "std"), {"learning_rate": None}, "learning_rate None"),
         (("sim", "std"), {"optimizer": "lbfgs"}, "lbfgs"),

@@ -137,7 +137,7 @@ def test_sampling_is_uniform_in_the_box_and_seeded():
         ((1.0, 2.0, 3.0), "not a domain"), ([True, True], "different"),
         (["a", "a"], "different"), ([1, 1.0, "a"], "different"), ([None, None], "different"), (Linear(1, 1), "empty"),
         (Linear(0, math.inf), "finite"), (Linear("0", 1), "finite"), (Linear(0.1, 0.9, step=1), "no multiple"),
-        (Linear(0, 1, step=0), "no multiple"), (Linear(0, 1, step=-1), "no multiple"),
+        *((Linear(0, 1, step=step), "step .* finite number > 0") for step in (0, -1, "1", True, math.nan, math.inf)),
         ((0.1, 0.1 * (1 + 1e-10)), "so narrow; for one value give a list"), (Linear(0.1, 0.1 + 1e-15), "so narrow"),
         (Linear(-1.7e308, 1.7e308), "so wide"), ([10**12, 10**12 + 1], "too close to be told apart"),
     ],

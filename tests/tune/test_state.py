@@ -27,14 +27,15 @@ def configs(tuner):
     return [trial.config for trial in tuner.trials]
 
 
-@pytest.mark.parametrize("damage", ["none", "cut off", "another version"])
+@pytest.mark.parametrize("damage", ["none", "cut off", "another version", "another form"])
 def test_without_a_state_nothing_is_suggested_any_more(tmp_path, damage):
     """Tune only logs the error, and would begin anew."""
     search = make()
     tuner_of(search).run(2)
     search.save_to_dir(str(tmp_path), "2026-01-01")
     [file] = tmp_path.glob("*.pkl")
-    state = {"cut off": file.read_text()[:100], "another version": json.dumps(search.get_state() | {"version": 99})}
+    state = {"cut off": file.read_text()[:100], "another form": "[]"}
+    state |= {"another version": json.dumps(search.get_state() | {"version": 99})}
     file.unlink() if damage == "none" else file.write_text(state[damage])
     again = make()
     said = "unable to find checkpoint" if damage == "none" else "2026-01-01.pkl is not a saved CoordinateDescentSearch"

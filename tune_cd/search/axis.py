@@ -93,6 +93,8 @@ class Axis:
                     f"{self.name}: bound {bound!r} is not allowed; log-scaled axes need numbers > 0, "
                     "Linear(low, high) takes any"
                 )
+        if self.step is not None and not 0 < (number_of(self.step) or 0.0) < inf:
+            raise ValueError(f"{self.name}: step {self.step!r} is not allowed; it must be a finite number > 0")
         for name in ("low", "high", "step"):
             if (value := getattr(self, name)) is not None:
                 object.__setattr__(self, name, number_of(value))
@@ -100,11 +102,11 @@ class Axis:
             raise ValueError(
                 f"{self.name}: range ({self.low}, {self.high}) is empty; the lower bound must be below the upper"
             )
-        if self.step is not None and (self.step <= 0 or self.size < 1):
+        if self.step is not None and self.size < 1:
             raise ValueError(f"{self.name}: no multiple of {self.step} lies in ({self.low}, {self.high})")
         real = self.scale == "log" and self.values is None and self.step is None
-        if not 0 <= self.growth < inf or (self.growth and not real):
-            raise ValueError(f"{self.name}: growth {self.growth!r}: octaves, >= 0, of a real, log-scaled range")
+        if not 0 <= self.growth <= 1000 or (self.growth and not real):
+            raise ValueError(f"{self.name}: growth {self.growth!r}: octaves, 0 to 1000, of a real, log-scaled range")
         self._require_room()
 
     def _require_room(self) -> None:

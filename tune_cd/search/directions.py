@@ -83,7 +83,7 @@ def directions_of(space: Space, given: Directions) -> tuple[tuple[str, ...], Arr
     if longest.min() < NEGLIGIBLE or longest.max() > 1 / NEGLIGIBLE:
         said = f"each row's largest component is from {NEGLIGIBLE:g} to {1 / NEGLIGIBLE:g}"
         raise ValueError(f"directions {given!r}: a row of zeros does not move; {said}")
-    names = list(given) if isinstance(given, Mapping) else []
+    names = [*map(str, given)] if isinstance(given, Mapping) else []
     for i, row in enumerate(array[len(names) :]):
         along = [name for name, step in zip(space.numeric, row) if step]
         names.append(along[0] if len(along) == 1 and along[0] not in names else f"direction_{i}")

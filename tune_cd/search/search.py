@@ -57,7 +57,7 @@ class CoordinateDescent(Optimiser):
     lengths: shares of the full length at which trainings may pause, ascending; the last is 1. (1.0,): nothing pauses.
     budget: the total training length, in full trainings; None: no limit. It has a reserve: the best training is
         finished before the search ends. The budget is exceeded only by less than the shortest length, or to finish a
-        first whole training. It may be changed during a search.
+        first whole training. It may be changed during a search, inf being no limit.
     grows: False: only paused trainings go on, no new configuration is asked for.
 
     Raises ValueError for an argument that does not fit.
@@ -89,7 +89,7 @@ class CoordinateDescent(Optimiser):
             names, rows = names[:1], rows[:1]
         self._plan = Plan(space, names, rows, axes=rule != "line")
         self.prior = "general" if prior is None else prior
-        if self.prior not in PRIORS:
+        if self.prior not in [*PRIORS]:
             raise ValueError(f"prior {prior!r}: one of {sorted(PRIORS)}, or None for general")
         self._budgets = _budgets(budgets, self._plan)
         self._starts = {space.key(h): h for h in starts_of(space, start)}

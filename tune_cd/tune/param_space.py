@@ -103,6 +103,8 @@ def _axis(name: str, domain: Domain) -> Axis | Category:
     if isinstance(domain, Float):
         return Axis(name, float(domain.lower), float(domain.upper), step=step, scale=scale)
     upper = domain.upper if step not in (None, 1) else domain.upper - 1  # Tune: exclusive, unless quantised
+    if domain.lower > upper:
+        raise ValueError(f"{name}: ({domain.lower}, {domain.upper}) is empty; Tune's upper bound is not included")
     if domain.lower == upper:
         return Axis.choice(name, [upper])
     return Axis(name, domain.lower, upper, step=step or 1, scale=scale)

@@ -263,7 +263,7 @@ class CoordinateDescentSearch(Searcher):
         """Read a file of `save`. Raises ValueError naming the file if it is not one."""
         try:
             self.set_state(json.loads(Path(checkpoint_path).read_text(encoding="utf-8")))
-        except (ValueError, TypeError, KeyError) as error:
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise ValueError(f"{checkpoint_path} is not a saved {type(self).__name__}: {error!r}") from error
 
     def restore_from_dir(self, checkpoint_dir: str) -> None:

@@ -246,6 +246,8 @@ def test_the_end_of_a_search_is_said_once(monkeypatch):
         ({"start": {"n": 20}, "space": {"n": IntDistribution(2, 10, step=4)}}, "n = 20 is not in IntDistribution"),
         ({"start": {"n": 11}, "space": {"n": IntDistribution(2, 10, step=4)}}, "n = 11 is not in"),
         ({"start": {"x": 0.3}, "space": {"x": FloatDistribution(0, 1, step=0.25)}}, "x = 0.3 is not in"),
+        ({"start": {"n": "6"}, "space": {"n": IntDistribution(2, 10, step=4)}}, "n = '6' is not in"),
+        ({"budgets": 0}, "budgets 0: an int >= 1"), ({"space": {"n": IntDistribution(3, 3)}}, "can be searched, with"),
         ({"directions": [[1, -1]]}, "space is required too"), ({"directions": np.eye(2)}, "space is required too"),
         ({"start": {"lr": 1e-3}}, "space is required too; .* study.enqueue_trial"),
         ({"start": {"lr": 1e-3, "momenta": 0.1}, "space": SPACE}, r"each of \['lr', 'momentum'\]"),

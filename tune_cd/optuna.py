@@ -24,6 +24,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from tune_cd.search.category import Category, is_plain
 from tune_cd.search.directions import Directions
+from tune_cd.search.number import is_number
 from tune_cd.search.search import CoordinateDescent
 from tune_cd.search.space import Axis, Configuration, Domain, Linear, Space
 from tune_cd.search.training import Curve, Proposal, Training, curve_of
@@ -81,6 +82,8 @@ class CoordinateDescentSampler(BaseSampler):
         if space is not None and not named:
             raise ValueError(f"space {space!r}: a dict is required, name -> distribution of Optuna")
         self._given = None if space is None else _searchable(space)
+        if self._given == {}:
+            raise ValueError(f"space {space!r}: none of its parameters can be searched, with several plain values")
         self._start = start
         self._how = {"rule": rule, "prior": prior, "directions": directions, "budgets": budgets, "seed": seed}
         if not isinstance(independent_sampler, BaseSampler | None):
@@ -94,7 +97,10 @@ class CoordinateDescentSampler(BaseSampler):
                 raise ValueError(f"start {start!r}: a dict with a value of each of {list(self._given)}")
             self._search([], self._given, 1.0)
         else:  # what fits no space is refused before the first trial too
-            CoordinateDescent(Space(any=Linear(0, 1)), start={"any": 0}, rule=rule, prior=prior, seed=seed)
+            all_alike = budgets if not isinstance(budgets, Sequence) else 1
+            CoordinateDescent(
+                Space(any=Linear(0, 1)), start={"any": 0}, rule=rule, prior=prior, seed=seed, budgets=all_alike
+            )
 
     def infer_relative_search_space(self, study: Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:
         """The parameters that the search proposes together."""
@@ -232,7 +238,7 @@ def _coordinates(distributions: Mapping[str, Any], values: Mapping[str, Any]) ->
     found = {name: values[name] for name in distributions}
     for name, one in distributions.items():
         if _indexed(one):
-            if not one._contains(one.to_internal_repr(found[name])):
+            if not is_number(found[name]) or not one._contains(one.to_internal_repr(found[name])):
                 raise ValueError(f"{name} = {found[name]!r} is not in {one}")
             found[name] = round((found[name] - one.low) / one.step)
     return found

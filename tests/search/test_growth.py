@@ -41,6 +41,12 @@ def test_ends_that_are_no_powers_of_two_are_reached():
     assert min(h["b"] for h in asked) == pytest.approx(1e-2 / 2**4)
 
 
+def test_a_range_grown_to_its_limit_ends_at_the_limit_itself():
+    space = Space(a=Axis("a", 0.44, 3.96, growth=0.1))
+    asked = advance(CoordinateDescent(space), 8, lambda h: h["a"])
+    assert asked == [space.check(h) for h in asked]
+
+
 @pytest.mark.parametrize("space, ends", [(FIXED, (4, 4)), (HALF, (10, 4)), (GROWING, (10, 10))])
 def test_no_range_grows_beyond_its_limit(space, ends):
     asked = advance(descent(space, start=START), 30, lambda h: log2(h["Lambda_p"]) + log2(h["Lambda_e"]))

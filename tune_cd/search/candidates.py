@@ -17,6 +17,9 @@ from tune_cd.search.training import Proposal
 FIRST = 100
 """Number of points, best first, that are checked together for being new; mostly these suffice."""
 
+TOGETHER = 4096
+"""Points that are scored together, so that memory is bounded."""
+
 SAMPLED = (16, 4096)
 """While no value is told, the next configuration is one of SAMPLED random ones, the first number if any is new. The
 points of largest uncertainty on lines would mostly lie on the box's edge."""
@@ -41,7 +44,7 @@ class Candidates:
         for training in chain([leader], others if len(self.space.axes) > 1 else ()):  # one axis is one line
             lines = self._lines_through(training)
             x = points_on(lines)
-            scores = score(x)
+            scores = np.concatenate([score(part) for part in np.split(x, range(TOGETHER, len(x), TOGETHER))])
             ranked = np.argsort(-scores, kind="stable")
             for best in np.split(ranked, range(FIRST, len(ranked), FIRST)):
                 for at in best[self.model.is_new(x[best])]:

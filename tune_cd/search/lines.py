@@ -13,7 +13,8 @@ from tune_cd.search.training import Proposal
 
 STEP, FEWEST, MOST = 0.5, 8, 256
 """Spacing of the points on a line: STEP octaves, 1/FEWEST of a shorter line, 1/MOST of a longer one. From one step of a
-search to the next all points are shifted by GOLDEN of the spacing, so that they fill the line evenly in time."""
+search to the next all points are shifted by GOLDEN of the spacing, so that they fill the line evenly in time. Where an
+axis is a list of at most MOST values, the line has all of these too."""
 
 RANDOM = 2
 """Number of random lines for each numeric axis. Along single axes little is found where several parameters must change
@@ -74,7 +75,8 @@ def _line(space: Space, name: str, h: Configuration, x: Array, direction: Array,
     step = min(max(STEP / length, (high - low) / MOST), (high - low) / FEWEST)
     first = low + turn * GOLDEN % 1 * step
     positions = np.array([low, *(np.arange(first, high, step) if step else ()), high])
-    listed = [axis.meets(at, along) for axis, at, along in zip(space.axes, x, direction) if axis.values and along]
+    moved = [(axis, at, along) for axis, at, along in zip(space.axes, x, direction) if axis.values and along]
+    listed = [axis.meets(at, along) for axis, at, along in moved if axis.size <= MOST]
     for meets in listed:
         positions = np.union1d(positions, np.clip(meets, low, high))
     return Line(space, name, h, x, direction, positions)

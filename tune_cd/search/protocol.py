@@ -78,7 +78,7 @@ class Optimiser(ABC):
     def begin(self, proposal: Proposal, until: float = 1.0) -> Configuration:
         """Count a configuration as asked for, until this share, and return it. An earlier failure is dropped."""
         key = self.space.key(proposal.h)
-        known = self._trainings.get(key, Training(proposal.h))
+        known = self._trainings.get(key, Training(self.space.check(proposal.h)))
         if known.trial_index is None:
             known = replace(known, origin=known.origin or proposal, trial_index=self._index_of(key))
         self._put(key, known.resumed(until))

@@ -335,8 +335,12 @@ def test_a_row_that_is_not_allowed_is_named_and_the_others_are_written(tmp_path)
     assert sorted(numbers(tmp_path)) == ["cd-00000", "cd-00002"]
 
 
+OF_TRIAL = {"val_score": 0.5}  # as a constant it would be in every row
+
+
 @pytest.mark.parametrize(
-    "wrong", [{"mode": "most"}, {"fields": {"seed": "3"}}, {"fields": {"colour": "red"}}, {"search": "a/b"}]
+    "wrong",
+    [{"mode": "most"}, {"search": "a/b"}] + [{"fields": one} for one in ({"seed": "3"}, {"colour": "red"}, OF_TRIAL)],
 )
 def test_arguments_are_checked_before_a_trial_runs_for_a_row_that_is_not_allowed(tmp_path, wrong):
     with pytest.raises(ValueError):

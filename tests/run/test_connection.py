@@ -57,6 +57,15 @@ def test_what_ray_refuses_is_told_in_a_sentence(tmp_path, joined, monkeypatch, c
     assert words in capsys.readouterr().err
 
 
+def test_a_cluster_that_asks_for_a_token_is_told_with_the_remedy(joined, monkeypatch):
+    def refuse(*_, **__):
+        raise ConnectionError("Failed to connect") from RuntimeError("RPC error: InvalidAuthToken: missing")
+
+    monkeypatch.setattr("ray.init", refuse)
+    with pytest.raises(ConnectionError, match="Failed to connect: .*RAY_AUTH_MODE to token"):
+        connect("auto", False)
+
+
 @pytest.mark.parametrize("address, environ", [(None, ""), ("local", ""), ("local", "127.0.0.1:1")])
 def test_a_ray_of_its_own_is_started_at_once(joined, monkeypatch, capsys, address, environ):
     monkeypatch.setenv("RAY_ADDRESS", environ)
@@ -72,7 +81,7 @@ def test_the_ray_of_this_machine_is_joined_if_it_lives(joined, closed, monkeypat
         alive = f"127.0.0.1:{server.getsockname()[1]}"
         monkeypatch.setattr(connection, "recorded_cluster", lambda: alive)
         connect(None, False)
-    assert joined == ["local", alive]
+    assert joined == ["local", "auto"]  # with an address Ray would not look for the token that `ray start` has made
     said = f"starting Ray ...\nconnecting to Ray at {alive} (of this machine; or --address local) ...\n"
     assert capsys.readouterr().out == said
 

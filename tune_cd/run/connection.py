@@ -18,6 +18,12 @@ OpenMP threads wait for each other by spinning, by default so long that a traini
 long once another process wants a core (Ray's workers run at a low priority). Yielding earlier costs an idle machine
 nothing.
 """
+REMEDIES = {
+    "AF_UNIX": "a shorter TMPDIR or RAY_TMPDIR is needed",
+    "AuthToken": "it asks for its token; set RAY_AUTH_MODE to token, and RAY_AUTH_TOKEN_PATH to the token's file if that "
+    "is not ~/.ray/auth_token",
+}
+"""Of what Ray says."""
 
 
 def connect(address: str | None, verbose: bool) -> None:
@@ -28,7 +34,7 @@ def connect(address: str | None, verbose: bool) -> None:
     given = address or os.environ.get("RAY_ADDRESS") or None
     named = f"{given} (RAY_ADDRESS)" if given != address else f"{given} (--address)"
     if given is None and (recorded := recorded_cluster()) is not None and answers(recorded):
-        given, named = recorded, f"{recorded} (of this machine; or --address local)"
+        given, named = "auto", f"{recorded} (of this machine; or --address local)"  # with its token, unlike an address
     if given in (None, "local"):
         say("starting Ray ...")
     else:
@@ -66,8 +72,9 @@ def _init(address: str | None, verbose: bool) -> None:
     try:
         ray.init(address or "local", **own, runtime_env=WORKERS, log_to_driver=False, logging_level=level)
     except (OSError, RuntimeError) as error:  # RuntimeError: a cluster of another version
-        remedy = ": a shorter TMPDIR or RAY_TMPDIR is needed"
-        raise ConnectionError(f"{error}{remedy * ('AF_UNIX' in str(error))}") from error
+        said = f"{error} {error.__cause__}"
+        remedy = next((f": {remedy}" for sign, remedy in REMEDIES.items() if sign in said), "")
+        raise ConnectionError(f"{error}{remedy}") from error
 
 
 def own_cpus() -> dict[str, int]:

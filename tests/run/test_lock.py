@@ -46,7 +46,7 @@ def test_a_living_driver_s_is_refused_to_a_second_one_until_it_is_left(store):
     with pytest.raises(ValueError, match=rf"process {os.getpid()} of .+ since .+, holds the study"):
         made(store, BEAT).acquire()
     first.release()
-    assert store.listing("studies", recursive=True) == []
+    assert store.listing("studies", recursive=True) == store.folders("studies") == []
     second = made(store)
     second.acquire()
     second.release()

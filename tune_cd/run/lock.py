@@ -73,6 +73,8 @@ class StudyLock:
         with suppress(OSError):  # else the next driver finds the holder gone
             if (holder := self._read()) is not None and holder["token"] == self._own["token"]:
                 self._store.remove(self._name)
+                if self._store.folder:
+                    (self._store.folder / self._name).parent.rmdir()  # unless the study has begun: it is not empty then
 
     def _beats(self, who: str) -> bool:
         """Whether the holder gives a sign of life before it counts as gone."""

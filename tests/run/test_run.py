@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import asdict, replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -22,7 +22,7 @@ from tune_cd import results
 from tune_cd.cluster.capacity import Growth, NodeType
 from tune_cd.run import driver
 from tune_cd.run.__main__ import main
-from tune_cd.run.announcement import announce
+from tune_cd.run.announcement import announce, estimate
 from tune_cd.run.config import WORTH_FROM_KNOWN, StudyConfig
 from tune_cd.run.options import parse, parser
 from tune_cd.run.resources import Resources, check_resources
@@ -436,7 +436,8 @@ def test_an_existing_study_needs_resume_and_stays_what_it_was(tmp_path):
     same = ("--loss", "margin", "--task", "dml", "--weights", "none", "--set", "k=2", *given[1:])
     assert study(tmp_path, *resumed, *same).config == study(tmp_path, *resumed).config, "what was meant without them"
     for other, said in {
-        "--seed 4": "with --seed 3; --resume cannot change it to 4", "--set evaluations=4": "with --set .*; --resume",
+        "--seed 4": "with --seed 3; --resume cannot change it to 4",
+        "--set evaluations=4": "with --set images_seen=640 evaluations=4; --resume cannot change it to evaluations=4",
         "--loss infonce": "without --loss; ", "--range 1e-4,1e3": "without --range; ", "--full-length": "without ",
     }.items():  # fmt: skip
         with pytest.raises(ValueError, match=f"'mine' was started {said}"):
@@ -534,17 +535,28 @@ def test_resources(argv, alive, to_come, cpus, gpus, workers, pack, processes):
 
 
 TOO_MUCH = {
-    "--gpus-per-trial 1": "no node", "--gpus-per-trial 1.5": "1.5", "--gpus-per-trial=-1": "-1",
-    "--cpus-per-trial 5": "5", "--gpus-per-trial 2": "one GPU", "--gpus-per-trial nan": "from 0.001 to 1",
-    "--gpus-per-trial inf": "inf", "--gpus-per-trial 1e-300": "1e-300",
-    "--gpus-per-trial 0.6 --pack 2": "2 in a process",
+    "--gpus-per-trial 1.5": "1.5", "--gpus-per-trial=-1": "-1",
+    "--gpus-per-trial 2": "one GPU", "--gpus-per-trial nan": "from 0.001 to 1", "--gpus-per-trial inf": "inf",
+    "--gpus-per-trial 1e-300": "1e-300", "--gpus-per-trial 0.6 --pack 2": "2 in a process",
 }  # fmt: skip
 
 
 def test_more_than_any_node_will_have():
     for argv, said in TOO_MUCH.items():
         with pytest.raises(ValueError, match=said):
+            parse(argv.split())  # before Ray starts
+    for argv, said in {"--gpus-per-trial 1": "no node", "--cpus-per-trial 5": "5"}.items():
+        with pytest.raises(ValueError, match=said):
             check_resources(StudyConfig(), parse(argv.split()).call, [LAPTOP], Growth(), trials=20)
+
+
+def test_workers_that_do_not_fit_are_told_and_no_part_of_an_estimate(tmp_path, capsys):
+    made = study(tmp_path, "--workers", "99", "--no-baseline")
+    found = check_resources(made.config, made.call, [LAPTOP], Growth(), trials=50)
+    announce(made, found)
+    assert "running: 99 at a time; a process has 1 CPU, 0 GPU; 4 processes fit," in capsys.readouterr().out
+    results.write_trial(made.results, row(0, times=(0, 600), config=asdict(made.setup), dataset=made.dataset))
+    assert [*estimate(made, found)] == [*estimate(made, replace(found, workers=4))]
 
 
 def test_the_set_up_follows_the_cluster_where_it_was_left_open(tmp_path):

@@ -65,7 +65,9 @@ def _announced(study: Study, resources: Resources) -> Iterator[str]:
         shares = ", ".join(f"{share:.0%}" for share in lengths[:-1])
         yield f"trainings pause at {shares} of their length and go on where that is worth most"
     packs = f", up to {resources.pack} in a process" if resources.pack > 1 else ""
-    yield f"running: {resources.workers} at a time{packs}; a process has {resources.cpus} CPU, {resources.gpus:g} GPU"
+    fit = f"; {resources.room} processes fit, the others wait" if resources.together < resources.processes else ""
+    each = f"a process has {resources.cpus} CPU, {resources.gpus:g} GPU"
+    yield f"running: {resources.workers} at a time{packs}; {each}{fit}"
 
 
 def _search(search: Search) -> str:
@@ -112,8 +114,8 @@ def _took(left: int, seconds: float | None, resources: Resources, price: float |
     if seconds is None:
         said = "speed unknown, since no training of this kind is in the results"
         return said + (f"; ${price:.2f} an hour" if price else "")
-    whole = left * seconds / min(resources.processes * resources.pack, max(1, left))
-    hours = whole * resources.processes * resources.gpus / 3600
+    whole = left * seconds / min(resources.together * resources.pack, max(1, left))
+    hours = whole * resources.together * resources.gpus / 3600
     cost = f", ${hours * price:,.2f}" if price else ""
     gpus = f" and {hours:.2g} GPU-hours{cost}" if resources.gpus else ""
     return f"about {timedelta(seconds=round(whole))}{gpus}; a training of this kind took {seconds:.0f} s"

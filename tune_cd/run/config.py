@@ -188,9 +188,10 @@ class StudyConfig:
             if name in EXTENSIBLE or value == was:
                 continue
             if name not in OF_SETUP or replace(self, **{name: value}).setup_for(form) != self.setup_for(form):
-                absent = was in (None, ()) or was is False
-                said = f"without {option_of(name)}" if absent else f"with {option_of(name)} {was!r}"
-                raise ValueError(f"study {study!r} was started {said}; --resume cannot change it to {value!r}")
+                absent, listed = was in (None, ()) or was is False, isinstance(value, tuple)
+                was, value = (" ".join(map(str, one)) if listed and one else repr(one) for one in (was, value))
+                said = f"without {option_of(name)}" if absent else f"with {option_of(name)} {was}"
+                raise ValueError(f"study {study!r} was started {said}; --resume cannot change it to {value}")
         return replace(self, **{name: value for name, value in written.items() if name in EXTENSIBLE})
 
     def _fixed_batch_size(self) -> int:
@@ -277,6 +278,12 @@ class Call:
             raise ValueError("--retry-failed: with --resume only")
         if self.budget is not None:
             parse_budget(self.budget)
+        share, pack = self.gpus_per_trial, self.pack or 1
+        if isinstance(share, float) and share != 0 and not (share >= 1e-3 and share * pack <= 1):
+            raise ValueError(
+                f"--gpus-per-trial {share:g}, {pack} in a process: 0, or from 0.001 to 1 in all, since a training uses "
+                "one GPU (tune_cd/tune/README.md has trials over several, of your own)"
+            )
 
 
 def usual_weights(loss: Loss, rate: float) -> dict[str, float]:

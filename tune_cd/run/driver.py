@@ -35,7 +35,7 @@ def drive(study: Study) -> int:
             connection.connect(call.address, call.verbose)
             ENDING.heed()  # after Ray, which sets a handler of its own
             cluster = Cluster(study)
-            meter = Meter(call.budget, cluster.resources.processes, cluster.resources.gpus)
+            meter = Meter(call.budget, cluster.resources.together, cluster.resources.gpus)
             announce(cluster.study, cluster.resources)
             estimated = estimate(cluster.study, cluster.resources) if call.dry_run else ()
             for line in (*estimated, *cluster.check()):

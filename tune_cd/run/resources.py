@@ -20,11 +20,17 @@ class Resources:
     workers: int  # configurations trained at a time
     pack: int = 1  # trainings in a process
     replicates: int = 1  # trainings of a configuration
+    room: int = 10**9  # processes that fit the nodes that there are or may be
 
     @property
     def processes(self) -> int:
         settings = max(1, self.pack // self.replicates)  # the trainings of a configuration stay together
         return math.ceil(self.workers / settings)
+
+    @property
+    def together(self) -> int:
+        """Processes that run at a time; others wait."""
+        return min(self.processes, self.room)
 
 
 def check_resources(config: StudyConfig, call: Call, alive: Nodes, growth: Growth, trials: int) -> Resources:
@@ -40,11 +46,6 @@ def check_resources(config: StudyConfig, call: Call, alive: Nodes, growth: Growt
         share = float(min(1, most_gpus)) / (call.pack or 1)
     pack = call.pack or (max(1, int(1 / share + 1e-9)) if 1e-3 <= share < 1 else 1)
     gpus = share * pack if call.gpus_per_trial not in (None, "auto") else float(min(1, most_gpus))
-    if not 0 <= gpus <= 1 or 0 < share < 1e-3:
-        raise ValueError(
-            f"--gpus-per-trial {call.gpus_per_trial}, {pack} in a process: 0, or from 0.001 to 1 in all, since a "
-            "training uses one GPU (tune_cd/tune/README.md has trials over several, of your own)"
-        )
     room = processes_in_all(alive, growth, call.cpus_per_trial, gpus)
     if not room:
         raise ValueError(
@@ -58,4 +59,4 @@ def check_resources(config: StudyConfig, call: Call, alive: Nodes, growth: Growt
     if call.pack is None and pack > 1:
         pack = min(pack, replicates * math.ceil(workers / room))  # evenly over the GPUs there are or may be
         gpus = share * pack if call.gpus_per_trial != "auto" else gpus
-    return Resources(call.cpus_per_trial, gpus, workers, pack, replicates)
+    return Resources(call.cpus_per_trial, gpus, workers, pack, replicates, room)

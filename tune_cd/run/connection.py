@@ -20,7 +20,7 @@ nothing.
 """
 REMEDIES = {
     "AF_UNIX": "a shorter TMPDIR or RAY_TMPDIR is needed",
-    "AuthToken": "it asks for a token: set RAY_AUTH_MODE to token, and RAY_AUTH_TOKEN_PATH to its file if that is "
+    "AuthToken": "it asks for a token; set RAY_AUTH_MODE to token, and RAY_AUTH_TOKEN_PATH to its file if that is "
     "not ~/.ray/auth_token",
 }
 """Of what Ray says."""

@@ -254,8 +254,8 @@ class Call:
         "seconds for which spot nodes may be short before on-demand nodes are asked for, if the cluster has such a "
         "type; or never", type=read.seconds_or_never, limits=(0, SECONDS))
     budget: str | None = called(None,
-        "ask for nothing more once this call has spent this, such as 90min, 2h or 20gpu-hours; what leads is trained "
-        "whole, beyond it if need be; default: --num-samples alone ends it")
+        "ask for nothing more once this call has spent this, such as 90min, 2h or 20gpu-hours; what leads, and all of "
+        "--confirm, is trained whole, beyond it if need be; default: --num-samples alone ends it")
     trial_timeout: float | None = called(None,
         "seconds after which a training counts as failed, hanging or not; default: no limit", limits=(0.001, SECONDS))
     max_failures: int = called(2,

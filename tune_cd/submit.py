@@ -143,8 +143,9 @@ def ending(job) -> tuple[int | None, str]:
     return code, f"{code}: {MEANINGS.get(code, 'ended otherwise')}"
 
 
-def watch(client, job, output: bool = False) -> int | None:
-    """Wait for a job to end, with its output as it comes; prints how it ended, and returns the exit status."""
+def watch(client, job, address: str | None, output: bool = False) -> int | None:
+    """Wait for a job to end, with its output as it comes; prints how it ended and what continues it, and returns the
+    exit status."""
     shown = 0
     while True:
         now = client.get_job_info(job.submission_id)
@@ -156,6 +157,8 @@ def watch(client, job, output: bool = False) -> int | None:
         time.sleep(1.0)
     status, said = ending(now)
     print(f"study {job.metadata['study']}: {now.status}, {said}", flush=True)
+    if status not in (0, BAD_INPUT):
+        print(f"continue with: {job.metadata['again']}{typed(address)}", flush=True)
     return status
 
 
@@ -190,7 +193,7 @@ def logs(options: argparse.Namespace, _: list[str]) -> int | None:
     client = connect(options.address)
     job = job_of(client, options.study)
     if options.follow:
-        return watch(client, job, output=True)
+        return watch(client, job, options.address, output=True)
     print(client.get_job_logs(job.submission_id), end="")
     return 0
 
@@ -202,9 +205,7 @@ def stop(options: argparse.Namespace, _: list[str]) -> int | None:
     if asked := job.status in ALIVE:
         client.stop_job(job.submission_id)
         print(f"study {options.study}: asked to end; running trainings are dropped, the last rows written", flush=True)
-    status = watch(client, job)
-    if status not in (0, BAD_INPUT):
-        print(f"continue with: {job.metadata['again']}{typed(options.address)}")
+    status = watch(client, job, options.address)
     return FAILED if asked and status not in (0, STOPPED) else 0
 
 

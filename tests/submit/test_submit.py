@@ -8,6 +8,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from s3 import free_port
@@ -124,6 +125,17 @@ def test_a_head_that_has_just_started_is_waited_for(monkeypatch):
     with pytest.raises(RuntimeError, match="No available agent"):
         submit.submit(YoungHead(head.words, refusals=99), request("--study", "mine"))
     assert other.refusals == 1, "what is no matter of time is said at once"
+
+
+def test_who_follows_a_study_whose_driver_is_killed_is_told_what_continues_it(monkeypatch, capsys):
+    told = request("--study", "mine")["metadata"]
+    job = SimpleNamespace(submission_id="tune_cd~mine~1", start_time=1, metadata=told, status="FAILED")
+    job.driver_exit_code = -signal.SIGKILL
+    head = SimpleNamespace(list_jobs=lambda: [job], get_job_info=lambda _: job, get_job_logs=lambda _: "said\n")
+    monkeypatch.setattr(submit, "connect", lambda _: head)
+    assert submit.main(["logs", "mine", "-f"]) == 137
+    said = f"said\nstudy mine: FAILED, 137: ended otherwise\ncontinue with: {told['again']}\n"
+    assert capsys.readouterr().out == said and said.endswith(" --study mine --resume\n")
 
 
 # The study in Ray's shell

@@ -219,6 +219,14 @@ def test_trials_that_a_scheduler_ends_are_stopped_with_a_full_length_and_warned_
     assert len(said) == (full_length is None)
 
 
+def test_a_trial_that_fails_is_no_shorter_training(tmp_path, caplog):
+    told = Told(search := CoordinateDescentSearch(LINE, "acc", "max"), tmp_path)
+    search.suggest("u")
+    search.on_trial_result("u", {"acc": 0.5, "training_iteration": 3})
+    assert told.row([{"acc": 0.4, "training_iteration": 1}], error=True)["status"] == "failed"
+    assert "both count as whole" not in caplog.text
+
+
 @pytest.mark.parametrize("lengths", [(1.0,), (0.5, 1.0)])
 def test_a_mistyped_length_is_named_at_the_first_report_unless_another_has_had_it(lengths):
     search = CoordinateDescentSearch(LINE, "acc", "max", full_length=("epochs", 8), lengths=lengths)

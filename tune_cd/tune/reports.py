@@ -86,7 +86,7 @@ class Reports:
 
     def end(self, trial_id: str, result: Mapping[str, Any] | None, cut: bool = False) -> Seen:
         """What is known of a trial that ends. result: its last report, observed or not; None: Tune does not say. cut:
-        the experiment ended before it."""
+        it failed, or the experiment ended before it."""
         seen = self._take(trial_id, flat := flatten_dict(dict(result or {})))
         if not cut and seen == Seen(length=seen.length) and (numbers := _numbers(flat)):
             said = (

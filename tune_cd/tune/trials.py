@@ -137,7 +137,7 @@ class Trials:
         self.ended.add(trial_id)
         if h is None:
             return
-        seen, under_way = self.reports.end(trial_id, result), self.is_under_way(h)
+        seen, under_way = self.reports.end(trial_id, result, cut=error), self.is_under_way(h)
         value = None if error else self.reports.value(seen)
         if self.pauses and known is not None and not under_way:
             share = self.search.training(h).share

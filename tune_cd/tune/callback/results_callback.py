@@ -166,7 +166,7 @@ class ResultsCallback(Callback):
         started, result = self._started.pop(trial.trial_id, None), flatten_dict(trial.last_result)
         suggested = {name: value for name, value in trial.evaluated_params.items() if name != REPETITION}
         params, choices = split(suggested, self.searcher.search.space)
-        seen = self._reports.end(_name(trial), result, cut)
+        seen = self._reports.end(_name(trial), result, cut or failed)
         share = self._reports.share(seen)
         cut = cut and not result.get("done") and share != 1
         told = outcome(result, self._reports, seen, failure_of(trial, params) if failed else None)

@@ -68,6 +68,7 @@ class Process:
                 self.done[key] = member[UNTIL]
                 status = "completed" if member[UNTIL] == 1 else "stopped"
                 reports[str(place)] = {"status": status, "share": member[UNTIL], "done": True}
+            self.search.meter.start(str(len(self.packs)))
             self.passed(parts[0])
             self.packs.append(parts)
             self.search.on_trial_complete(str(len(self.packs) - 1), {PACK: reports})

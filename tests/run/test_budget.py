@@ -42,11 +42,13 @@ def test_before_a_training_has_ended_nothing_is_known_and_what_is_under_way_is_t
     ours, clock = meter("100s", processes=2)
     assert ours.left == math.inf
     ours.begin("a", 0.5)
+    ours.start("a")
     clock.now += 5
     assert ours.left == math.inf
     ours.end("a")
     assert ours.left == pytest.approx(2 * 95 / 10), "of 10 s each"
     ours.begin("b", 2.0)
+    ours.start("b")
     clock.now += 5
     assert ours.left == pytest.approx((2 * 90 - 15) / 10)
     clock.now += 200
@@ -56,7 +58,9 @@ def test_before_a_training_has_ended_nothing_is_known_and_what_is_under_way_is_t
 def test_gpu_hours_count_the_processes_and_not_the_clock():
     ours, clock = meter("1gpu-hours", processes=4, gpus=0.5)
     ours.begin("a", 1.0)
+    ours.start("a")
     ours.begin("b", 1.0)
+    ours.start("b")
     clock.now += 600
     ours.end("a")
     assert ours.left == pytest.approx((7200 - 1200) / 600)
@@ -64,6 +68,20 @@ def test_gpu_hours_count_the_processes_and_not_the_clock():
     ours.end("b")
     clock.now += 9999
     assert ours.left == pytest.approx((7200 - 1800) / 900), "the median of both; idle time costs nothing"
+
+
+def test_a_process_that_waits_for_its_place_takes_no_time():
+    for text, gpus in (("10h", 0.0), ("1gpu-hours", 1.0)):
+        ours, clock = meter(text, gpus=gpus)
+        ours.begin("a", 1.0)
+        ours.begin("b", 1.0)
+        clock.now += 7200  # a node starts, or others have the places
+        ours.start("a")
+        clock.now += 600
+        ours.end("a")
+        assert ours.left == pytest.approx((36000 - 7800 if gpus == 0 else 3600 - 600) / 600 - 1), "b is still to come"
+        ours.end("b")  # it had no place to the end
+        assert ours.left == pytest.approx((36000 - 7800 if gpus == 0 else 3600 - 600) / 600)
 
 
 def test_searches_share_it_and_those_that_have_used_less_come_first():

@@ -33,7 +33,7 @@ class Meter:
     processes: int
     gpus: float
     clock: Callable[[], float] = time.monotonic
-    _running: dict[str, tuple[float, float]] = field(default_factory=dict)  # when it began, its full trainings' worth
+    _running: dict[str, tuple[float, float]] = field(default_factory=dict)  # its start or inf, full trainings' worth
     _ended: list[tuple[float, float]] = field(default_factory=list)  # seconds that it took, the same
 
     def __post_init__(self):
@@ -43,12 +43,17 @@ class Meter:
         self._started = self.clock()
 
     def begin(self, trial: str, worth: float) -> None:
-        """Report that a process begins. worth: full trainings' worth, in turn or together."""
-        self._running[trial] = self.clock(), worth
+        """Report that a process is asked for. worth: full trainings' worth, in turn or together."""
+        self._running[trial] = inf, worth
+
+    def start(self, trial: str) -> None:
+        """Report that a process has its place: before, as while a node starts, it takes no time of one."""
+        if trial in self._running:
+            self._running[trial] = min(self._running[trial][0], self.clock()), self._running[trial][1]
 
     def end(self, trial: str) -> None:
         """Report that a process has ended."""
-        if (run := self._running.pop(trial, None)) is not None:
+        if (run := self._running.pop(trial, (inf, 0.0)))[0] < inf:
             self._ended.append((self.clock() - run[0], run[1]))
 
     @property
@@ -57,9 +62,9 @@ class Meter:
         if self.budget is None or not self._ended:
             return inf
         rate, now = median(seconds / worth for seconds, worth in self._ended[-RECENT:]), self.clock()
-        under_way = sum(max(0.0, worth * rate - (now - began)) for began, worth in self._running.values())
+        running = [(max(0.0, now - began), worth) for began, worth in self._running.values()]
+        under_way = sum(max(0.0, worth * rate - taken) for taken, worth in running)
         seconds = (self._started + self._seconds - now) * self.processes
         if self._of_gpus:
-            taken = sum(seconds for seconds, _ in self._ended) + sum(now - began for began, _ in self._running.values())
-            seconds = self._seconds / self.gpus - taken
+            seconds = self._seconds / self.gpus - sum(taken for taken, _ in running + self._ended)
         return max(0.0, (seconds - under_way) / rate)

@@ -58,7 +58,7 @@ class StudySearch(Searcher):
         super().__init__(metric="val_score", mode="max")
         self._portfolio, self._size, self._packs, self._reported = portfolio, size, packs, reported
         self._fixed, self._listeners = dict(fixed or {}), listeners
-        self._meter, self._note = meter or Meter(None, packs, 0.0), note
+        self.meter, self._note = meter or Meter(None, packs, 0.0), note
         # trial id -> place in its pack -> training not yet told, and the share to which the trial trains it
         self._running: dict[str, dict[int, tuple[Asked, float]]] = {}
         self._cut: list[Asked] = []  # continue in the next pack
@@ -74,14 +74,14 @@ class StudySearch(Searcher):
         """{"pack": configurations}, as many as are available and fit; None while the searches wait; or FINISHED."""
         if len(self._running) >= self._packs:
             return None
-        if isfinite(left := self._meter.left):
+        if isfinite(left := self.meter.left):
             self._portfolio.allow(left)
         pack = self._next_pack()
         self._note(self._portfolio.unrecorded)
         if not pack:
             return Searcher.FINISHED if self._portfolio.finished else None
         part = min(asked.until - asked.reached for asked in pack)
-        self._meter.begin(trial_id, part * len(pack))
+        self.meter.begin(trial_id, part * len(pack))
         parts = [(asked, asked.reached + part) for asked in pack]
         self._running[trial_id] = dict(enumerate(parts))
         return {PACK: [self._config(asked) | {UNTIL: until} for asked, until in parts]}
@@ -94,7 +94,7 @@ class StudySearch(Searcher):
 
     def on_trial_complete(self, trial_id: str, result: dict | None = None, error: bool = False) -> None:
         """End a pack: trainings not yet done have failed if the pack failed; else their last reports count."""
-        self._meter.end(trial_id)
+        self.meter.end(trial_id)
         reports = reports_in(result)
         for place in list(self._running.get(trial_id, {})):
             told = reports.get(str(place), {})

@@ -54,7 +54,7 @@ def run_searches(
     full = searches[0].setup.images_seen if searches[0].pauses else None
     rows = DriverRows(study.results, recorder)
     stopper = StudyStopper(resources, bool((ended["status"] != "failed").any()), broken)
-    listeners = [Progress(portfolio, ended, study.setup.metric, full), rows, stopper, LoadNote(load)]
+    listeners = [Progress(portfolio, ended, study.setup.metric, full), rows, stopper, LoadNote(load, meter)]
     listeners += [TrainingLog(study)] if study.call.log_to else []
     searcher = StudySearch(
         portfolio, resources.pack, resources.processes, reported_by(study, searches[0].setup),
@@ -115,10 +115,13 @@ def _trial_name(trial) -> str:
 
 
 class LoadNote(Listener):
-    """Notes for the watch of the cluster how many trials run and wait."""
+    """Notes for the watch of the cluster how many trials run and wait, and for the meter which begin to run."""
 
-    def __init__(self, load: Load):
-        self._load = load
+    def __init__(self, load: Load, meter: Meter):
+        self._load, self._meter = load, meter
+
+    def on_trial_start(self, iteration, trials, trial, **info) -> None:
+        self._meter.start(trial.trial_id)
 
     def on_step_end(self, iteration, trials, **info) -> None:
         self._load.running = sum(trial.status == trial.RUNNING for trial in trials)

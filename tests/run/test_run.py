@@ -554,11 +554,11 @@ def test_workers_that_do_not_fit_are_told_and_no_part_of_an_estimate(tmp_path, c
     made = study(tmp_path, "--workers", "99", "--no-baseline")
     found = check_resources(made.config, made.call, [LAPTOP], Growth(), trials=50)
     announce(made, found)
-    assert "running: 99 at a time; a process has 1 CPU, 0 GPU; the cluster holds" in capsys.readouterr().out
+    assert "running: 99 at a time; 4 processes fit the cluster; " in capsys.readouterr().out
     results.write_trial(made.results, row(0, times=(0, 600), config=asdict(made.setup), dataset=made.dataset))
     assert [*estimate(made, found)] == [*estimate(made, replace(found, workers=4))]
     limited = replace(made, call=replace(made.call, budget="2h"))
-    assert [*estimate(limited, found)][1].startswith("--budget 2h may end it earlier")
+    assert next(estimate(limited, found)).endswith("; --budget 2h may end it, but for what leads and --confirm")
 
 
 def test_the_set_up_follows_the_cluster_where_it_was_left_open(tmp_path):

@@ -65,9 +65,8 @@ def _announced(study: Study, resources: Resources) -> Iterator[str]:
         shares = ", ".join(f"{share:.0%}" for share in lengths[:-1])
         yield f"trainings pause at {shares} of their length and go on where that is worth most"
     packs = f", up to {resources.pack} in a process" if resources.pack > 1 else ""
-    fit = f"; the cluster holds {resources.room} of them" if resources.together < resources.processes else ""
-    each = f"a process has {resources.cpus} CPU, {resources.gpus:g} GPU"
-    yield f"running: {resources.workers} at a time{packs}; {each}{fit}"
+    packs += f"; {resources.room} processes fit the cluster" * (resources.room < resources.processes)
+    yield f"running: {resources.workers} at a time{packs}; a process has {resources.cpus} CPU, {resources.gpus:g} GPU"
 
 
 def _search(search: Search) -> str:
@@ -94,9 +93,8 @@ def estimate(study: Study, resources: Resources) -> Iterator[str]:
     """
     runs = runs_of(results.read(study.results, missing=True))
     left = max(0, round(trainings_of(study.searches) - float(runs["share"][runs["study"] == study.name].sum())))
-    yield f"{left} trainings' worth is left at most, {left * study.setup.images_seen:,} images"
-    if study.call.budget:
-        yield f"--budget {study.call.budget} may end it earlier, but for what leads and --confirm"
+    ends = f"; --budget {study.call.budget} may end it, but for what leads and --confirm" * bool(study.call.budget)
+    yield f"{left} trainings' worth is left at most, {left * study.setup.images_seen:,} images{ends}"
     measured = _measured(study, runs)
     if not resources.gpus:
         yield f"on CPUs: {_took(left, measured.get('cpu'), resources)}"

@@ -20,10 +20,8 @@ nothing.
 """
 REMEDIES = {
     "AF_UNIX": "a shorter TMPDIR or RAY_TMPDIR is needed",
-    "AuthToken": "it asks for a token; set RAY_AUTH_MODE to token, and RAY_AUTH_TOKEN_PATH to its file if that is "
-    "not ~/.ray/auth_token",
+    "AuthToken": "it asks for a token; set RAY_AUTH_MODE to token, the token in ~/.ray/auth_token",
 }
-"""Of what Ray says."""
 
 
 def connect(address: str | None, verbose: bool) -> None:

@@ -39,10 +39,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-CONSTANT = (
-    "dataset", "task", "loss", "search_seed", "seed", "Lambda_p", "Lambda_e", "batch_size", "gpus", "hostname",
-    "device", "git_commit",
-)  # fmt: skip
+CONSTANT = "dataset task loss search_seed seed Lambda_p Lambda_e batch_size gpus hostname device git_commit"
 """Fields that may be alike in all rows of a study; the others are each trial's own."""
 
 
@@ -72,8 +69,8 @@ class ResultsCallback(Callback):
         search: str,
         fields: dict[str, Any],
     ):
-        if wrong := sorted(fields.keys() - {*CONSTANT}):
-            raise ValueError(f"fields {wrong}: alike in all rows may be {', '.join(CONSTANT)}")
+        if wrong := sorted(fields.keys() - {*CONSTANT.split()}):
+            raise ValueError(f"fields {wrong}: alike in all rows may be {CONSTANT}")
         self._study, self.searcher = study, searcher
         self._constants = {"study": study, "search": search, **fields}
         row = {"trial_id": trial_name(search, 0), "trial_index": 0, "attempt": 0, "params": {}, "status": "failed"}

@@ -53,7 +53,8 @@ def test_curves_are_over_what_was_paid(trials):
     over_images = best_so_far(trials)
     assert over_images.index.tolist() == [0.125, 0.25, 0.625, 1.125] and over_images.tolist() == [0.3, 0.4, 0.5, 0.6]
     (curve,) = curves_of(trials, "val_score")
-    assert curve.clock("trials").tolist() == [0.125, 0.25, 0.625, 1.125] and curve.by_trial.tolist() == [0.5]
+    assert curve.clock("trials").tolist() == [0.125, 0.25, 0.625, 1.125] and curve.by_trial.tolist() == [0.5, 0.6]
+    assert summary([curve]).iloc[0][["best", "n95", "stuck"]].tolist() == [0.6, 2, 0], "no run is left out"
     (tested,) = curves_of(trials)
     assert tested.score == "val_score" and tested.waiting == 0, "what has paused was not tested"
 
@@ -61,7 +62,7 @@ def test_curves_are_over_what_was_paid(trials):
 def test_methods_are_compared_at_equal_images(trials):
     full = search_study([0.2, 0.7], search="tpe", config=WHOLE).assign(study="s")
     both = summary(curves_of(joined(trials, full)))
-    assert both.set_index("method").loc["cd", "auc5"] == pytest.approx(0.5) and len(both) == 2
+    assert both.set_index("method").loc["cd", "auc5"] == pytest.approx((0.5 + 4 * 0.6) / 5) and len(both) == 2
 
 
 def joined(*tables):

@@ -70,10 +70,11 @@ class Curve:
 
     @property
     def by_trial(self) -> np.ndarray:
-        """The best so far after each trial, or where trials pause after each full training's worth of images."""
+        """The best so far after each trial, or where trials pause after each full training's worth of images, the last
+        one begun."""
         if self.shares is None:
             return self.reached
-        return self.at(np.arange(1.0, max(1.0, np.floor(self.shares.sum() + 1e-6)) + 1), "trials")
+        return self.at(np.arange(1.0, max(1.0, np.ceil(self.shares.sum() - 1e-6)) + 1), "trials")
 
     def at(self, clock: np.ndarray, over: str) -> np.ndarray:
         """The best so far at each of these points of an axis.

@@ -14,6 +14,7 @@ from warned import no_warnings
 
 from tune_cd import Space, balance, results
 from tune_cd.analysis import grid, on_diagonal
+from tune_cd.analysis.importance import MOST
 from tune_cd.analysis.scores import per_class, score_words
 from tune_cd.landscapes.measured import load
 from tune_cd.report.__main__ import main
@@ -435,12 +436,33 @@ def test_the_code_to_use_trains_with_the_best_weights():
     assert gradient(three["use"]["in your loop"], names) == pytest.approx(best, rel=1e-3)
 
 
-@pytest.mark.parametrize("count, known", [(7, True), (60, True), (2208, True), (None, False)])
+def test_a_loss_is_weighed_and_shaded_as_its_negative_and_one_huge_loss_changes_little():
+    """With more settings than the process takes: the best of them count."""
+    rng = np.random.default_rng(0)
+    places = rng.uniform(-4, 4, (MOST + 50, 2))
+    loss = 1.0 + (places[:, 0] - 1) ** 2 + 0.1 * (places[:, 1] + 1) ** 2
+    params = [dict(zip(("lr", "decay"), (10.0**at).tolist())) for at in places]
+
+    def page(values, **fields):
+        rows = [row(n, val=float(value), params=h, **fields) for n, (h, value) in enumerate(zip(params, values))]
+        return payload(table(rows), "t")["studies"][0]
+
+    found, negative = page(loss, mode="min", metric_name="loss"), page(-loss)
+    assert found["importance"] == negative["importance"] and found["best"] == negative["best"]
+    cells = [np.array(one["shades"][0]["z"], dtype=float) for one in (found, negative)]
+    assert np.array_equal(cells[0], -cells[1], equal_nan=True) and np.isfinite(cells[0]).any()
+    loss[int(places[:, 1].argmax())] = 1e6
+    huge = page(loss, mode="min", metric_name="loss")
+    assert [label for label, *_ in huge["importance"]] == ["lr", "decay"]
+    assert abs(huge["importance"][0][1] - found["importance"][0][1]) < 0.05
+
+
+@pytest.mark.parametrize("count, known", [(7, True), (60, True), (2208, True), (None, False), (10_000, False)])
 def test_the_number_of_images_is_read_from_scores_that_are_shares_of_them(count, known):
     rng = np.random.default_rng(0)
     shares = [int(k) / count if count else float(rng.random()) for k in rng.integers(1, (count or 9) - 1, 30)]
     trials = table(row(n, val=0.5, scores={"val_precision_at_1": share}) for n, share in enumerate(shares))
-    assert images_of(trials) == ({"val_score": count} if known else {})
+    assert images_of(trials) == ({"val_score": count} if known else {}), "10,000: scores rounded to four decimals"
     assert images_of(trials.iloc[:2]) == {}, "too few values tell nothing"
 
 

@@ -164,7 +164,8 @@ def _duration(seconds: float) -> str:
 def images_of(trials: pd.DataFrame) -> dict[str, int]:
     """Score of a split -> the number of its images, where shares of them tell it.
 
-    It is the least number of which every value of a share is a whole number.
+    It is the least number of which every value of a share is a whole number; one that divides a power of ten tells
+    nothing, since the scores may be rounded.
     """
     metric, found = str(trials["metric_name"].iloc[0]), {}
     for score in SPLITS:
@@ -175,7 +176,7 @@ def images_of(trials: pd.DataFrame) -> dict[str, int]:
         near = {value: Fraction(value).limit_denominator(LARGEST_SPLIT) for value in values}
         count = lcm(*(share.denominator for share in near.values()))
         exact = all(abs(value - float(share)) <= 1e-12 for value, share in near.items())
-        if exact and len(values) >= VALUES and count <= LARGEST_SPLIT:
+        if exact and len(values) >= VALUES and count <= LARGEST_SPLIT and 10**6 % count:
             found[score] = count
     return found
 

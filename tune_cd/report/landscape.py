@@ -47,7 +47,8 @@ def landscape(found: Findings, trials: pd.DataFrame, shares: np.ndarray, best: S
     places = {axis.name: axis.at(axis.values_of(trials)) for axis in found.axes}
     varied = [axis for axis in found.axes if len(np.unique(places[axis.name][~np.isnan(places[axis.name])])) > 1]
     at = np.column_stack([places[axis.name] for axis in varied]) if varied else np.empty((len(trials), 0))
-    fitted = response(varied, at, shares, score_column(trials, "val_score").to_numpy())
+    sign = sign_of(found.trials.iloc[0].get("mode"))
+    fitted = response(varied, at, shares, sign * score_column(trials, "val_score").to_numpy())
     important = _importance(fitted) if fitted is not None and 1 < len(varied) <= MATTERING else []
     params = [_param(axis, column, trials, found) for axis, column in zip(varied, at.T)]
     shaded = fitted is not None and best and 1 < len(varied) <= SHADED
@@ -57,7 +58,7 @@ def landscape(found: Findings, trials: pd.DataFrame, shares: np.ndarray, best: S
         "fixed": [f"{letters(axis.name)} {_common(axis, trials)}" for axis in found.axes if axis not in varied],
         "importance": important,
         "axes": _first_axes(varied, important, trials),
-        "shades": _shades(fitted, at[best[0]], params) if shaded else [],
+        "shades": _shades(fitted, at[best[0]], params, sign) if shaded else [],
         "recipes": _recipes(trials, varied, found),
     }
 
@@ -107,7 +108,9 @@ def _first_axes(varied: Sequence[Axis], important: Sequence[Sequence[Any]], tria
     return [*dict.fromkeys([*order, 0, 1])][:2]
 
 
-def _shades(fitted: Response, centre: np.ndarray, params: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def _shades(
+    fitted: Response, centre: np.ndarray, params: Sequence[Mapping[str, Any]], sign: float
+) -> list[dict[str, Any]]:
     """The predicted score of a whole training over each pair of parameters, the others as in the best setting.
 
     x, y: the parameters; xs, ys: edges of the cells on their axes; z: scores, row by row of ys, None where not known.
@@ -124,7 +127,7 @@ def _shades(fitted: Response, centre: np.ndarray, params: Sequence[Mapping[str, 
         places = np.tile(centre, (x.size, 1))
         places[:, i], places[:, j] = x.ravel(), y.ravel()
         expected, deviation = fitted.predict(places)
-        cells = numbers(np.where(deviation < SURE, expected, np.nan), 4)
+        cells = numbers(np.where(deviation < SURE, sign * expected, np.nan), 4)
         shades.append({"x": i, "y": j, "xs": numbers(edges[i], 4), "ys": numbers(edges[j], 4), "z": cells})
     return shades
 

@@ -253,6 +253,18 @@ def test_every_training_lies_at_its_place_filled_where_it_ended_and_a_star_is_th
 
 
 @slow
+def test_the_key_tells_the_ends_of_the_shades_and_that_the_worst_scores_lie_beyond(show):
+    """So a reader who takes a score from its colour is not misled by an outlier."""
+    for name, worst in (("grid", "≤ "), ("paused", "")):
+        score, page = studies()[name]["scores"][0], show(name)
+        known = sorted((value for value in score["values"] if value is not None), reverse=score["down"])
+        low, text = known[int(0.05 * len(known))], page.locator("#landscape .key li", has=page.locator(".bar"))
+        ends = re.fullmatch(r"(\D*)([-\d.]+)\s+([-\d.]+) (.*)", text.inner_text())
+        assert (ends[1], float(ends[2])) == (worst, pytest.approx(low, rel=1e-3)) and ends[4] == score["label"]
+        assert float(ends[3]) == pytest.approx(known[-1], rel=1e-3) and (known[0] != low) == bool(worst)
+
+
+@slow
 def test_what_is_said_of_a_training_tells_its_state_and_length_by_mouse_and_by_keyboard(show):
     one, page = studies()["own"], show("own")
     at = one["trials"]["state"].index("stopped early")

@@ -170,11 +170,12 @@ function scoreOf(one, n) {
   return { ...score, ...shading(score.values, score.down) };
 }
 
-/** Shades of values from the worst to the best; the worst twentieth shares a shade, so that a few outliers do not take the scale. */
+/** Shades of values from the worst to the best; the worst twentieth shares a shade, so that a few outliers do not take the scale. ends: of the scale, in writing. */
 function shading(values, down) {
   const ranked = known(values).sort((a, b) => (down ? b - a : a - b));
   const [low, high] = [ranked[Math.floor(ranked.length * 0.05)], ranked.at(-1)];
-  return { tint: (value) => shade(low === high ? 1 : between(low, high, value)), ends: [ranked[0], high] };
+  const beyond = low === ranked[0] ? "" : down ? "≥ " : "≤ ";
+  return { tint: (value) => shade(low === high ? 1 : between(low, high, value)), ends: [beyond + show(low), show(high)] };
 }
 
 /** Rows from the worst to the best, those without a score first. */
@@ -267,10 +268,10 @@ function drawKey(one, score, beyond, shaded) {
   if (short.length) items.push([{ hollow: true }, `${short.join(" or ")}, at a share of the full length`]);
   if (states.some((_, row) => !isKnown(score.values[row]))) items.push([{ shape: "cross" }, "without a score"]);
   for (const value of param?.order ?? []) items.push([{ shape: of(param.values.indexOf(value)) }, `${param.label} ${value}`]);
-  const bar = make("span", { class: "bar" }), ends = score.ends.map(show);
+  const bar = make("span", { class: "bar" });
   bar.style.background = `linear-gradient(90deg,${[0, 0.2, 0.4, 0.6, 0.8, 1].map(shade).join()})`;
   $("landscape").querySelector(".key").replaceChildren(...items.map(([look, text]) => make("li", {}, sign(look), text)),
-    ...[[ends[0], bar, `${ends[1]} ${score.label}`], shaded && ["background: predicted for a whole training"], beyond && [`${beyond} more in the whole range`]].filter(Boolean).map((parts) => make("li", {}, ...parts)));
+    ...[[score.ends[0], bar, `${score.ends[1]} ${score.label}`], shaded && ["background: predicted for a whole training"], beyond && [`${beyond} more in the whole range`]].filter(Boolean).map((parts) => make("li", {}, ...parts)));
 }
 
 function drawChoices(one) {

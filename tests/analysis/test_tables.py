@@ -94,7 +94,7 @@ def test_the_table_of_replays_is_the_same_from_rows_that_were_stored(tmp_path):
 def test_the_best_balance_is_chosen_by_means_over_seeds_on_validation():
     settings = [
         ((0.1, 1.0, 64), [0.5, 0.9], [0.1, 0.2]),
-        ((0.2, 2.0, 64), [0.8, 0.8], [0.3, 0.5]),
+        ((0.2, 2.0, 64), [0.8, 0.8, 0.8], [0.3, None, 0.5]),
         ((0.4, 2.0, 32), [0.795, 0.795], [0.9, 0.9]),
     ]
     rows = [
@@ -103,8 +103,8 @@ def test_the_best_balance_is_chosen_by_means_over_seeds_on_validation():
         for seed, (v, t) in enumerate(zip(vals, tests))
     ]
     best = best_values(table(rows)).iloc[0]
-    assert (best.Lambda_p, best.Lambda_e, best.batch_size, best.seeds) == (0.2, 2.0, 64, 2)
-    interval = 12.7062047 * 0.1  # Student's t at 0.975 of one degree of freedom, times the standard error
+    assert (best.Lambda_p, best.Lambda_e, best.batch_size, best.seeds) == (0.2, 2.0, 64, 3)
+    interval = 12.7062047 * 0.1  # Student's t at 0.975 of one degree of freedom, times the error: two were tested
     assert [best.val_score, best.test_score, best.test_ci] == pytest.approx([0.8, 0.4, interval])
     alike = (best.alike, best.alike_Lambda_p, best.alike_Lambda_e)
     assert alike == (2, (0.2, 0.4), (2, 2)), "0.795 is less than 1 % below 0.8, 0.7 is not"

@@ -12,12 +12,7 @@ def student(freedom: int) -> float:
     return float(stdtrit(freedom, 0.975))
 
 
-def half_interval(std: float, n: int) -> float:
-    """Half the 95 % interval of a mean of n values with this sample standard deviation (Student's t); NaN for n < 2."""
-    return float(student(n - 1) * std / np.sqrt(n)) if n > 1 else np.nan
-
-
 def half_interval_of(values: Sequence[float] | npt.NDArray[np.float64]) -> float:
-    """Half the 95 % interval of the mean of values [n]; NaN for n < 2."""
+    """Half the 95 % interval of the mean of values [n] (Student's t); NaN for n < 2."""
     n = len(values)
-    return half_interval(float(np.std(values, ddof=1)), n) if n > 1 else np.nan
+    return float(student(n - 1) * np.std(values, ddof=1) / np.sqrt(n)) if n > 1 else np.nan

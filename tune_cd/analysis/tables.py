@@ -16,8 +16,9 @@ import pandas as pd
 
 from tune_cd.analysis import best_trial, comparable
 from tune_cd.analysis.comparison import BUDGETS
-from tune_cd.analysis.intervals import half_interval
-from tune_cd.analysis.means import alike, means_over_settings
+from tune_cd.analysis.confirmation import by_seed
+from tune_cd.analysis.intervals import half_interval_of
+from tune_cd.analysis.means import alike, means_over_settings, setting_numbers
 from tune_cd.analysis.memory_table import memory as memory
 from tune_cd.analysis.parts import PROBLEM
 from tune_cd.analysis.scores import searching
@@ -94,9 +95,9 @@ def best_values(trials: pd.DataFrame) -> pd.DataFrame:
 
     Chosen by the validation score, means over the seeds of a setting. Columns: set_up, the fields that tell a row's
     set-up from the others, only if there are several. seeds: trainings of the best setting. test_ci: half the 95 %
-    interval of its mean test score over them (Student's t), NaN for fewer than two. alike: how many settings have a
-    score within ALIKE of the best, itself included. alike_Lambda_p, alike_Lambda_e: the ranges of their weights. Parts
-    without a completed trial that has both, as of losses of other weights, have no row.
+    interval of its mean test score over those tested (Student's t), NaN for fewer than two. alike: how many settings
+    have a score within ALIKE of the best, itself included. alike_Lambda_p, alike_Lambda_e: the ranges of their weights.
+    Parts without a completed trial that has both, as of losses of other weights, have no row.
     """
     found = ((part, _best_of(part.trials)) for part in comparable(trials))
     rows = [part.problem | {"set_up": part.set_up} | best for part, best in found if best is not None]
@@ -112,13 +113,15 @@ BEST = [
 
 def _best_of(trials: pd.DataFrame) -> dict[str, Any] | None:
     """The fields BEST of one part's trials; None if no trial with both weights completed."""
-    weighted = searching(trials[trials["Lambda_p"].notna() & trials["Lambda_e"].notna()])
+    weighted = searching(trials[trials["Lambda_p"].notna() & trials["Lambda_e"].notna()]).reset_index(drop=True)
+    weighted = weighted.assign(setting=setting_numbers(weighted))
     means = means_over_settings(weighted)
     best = best_trial(means)
     if best is None:
         return None
-    near, interval = alike(means, best), half_interval(best["test_std"], best["seeds"])
-    found = {name: best[name] for name in BEST if name in best} | {"test_ci": interval, "alike": len(near)}
+    near, tested = alike(means, best), by_seed(weighted, best, "test_score").dropna().to_numpy(dtype=float)
+    found = {name: best[name] for name in BEST if name in best}
+    found |= {"test_ci": half_interval_of(tested), "alike": len(near)}
     return found | {f"alike_{name}": (near[name].min(), near[name].max()) for name in ("Lambda_p", "Lambda_e")}
 
 

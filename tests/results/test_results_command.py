@@ -44,6 +44,12 @@ def test_list_names_studies_with_their_best_trial(folder, capsys):
     assert other.split() == ["other", "1", "0", "0", "1", "0", "-", "-", "-", "-", "-"]
 
 
+def test_list_compares_no_scores_of_two_metrics(tmp_path, capsys):
+    for n, (metric, mode) in enumerate((("accuracy", "max"), ("loss", "min"))):
+        results.write_trial(tmp_path, full(trial_id=f"t{n}", trial_index=n, metric_name=metric, mode=mode))
+    assert said(capsys, "list", tmp_path)[1].split()[:9] == ["demo", "2", "2", "0", "0", "0", "-", "-", "-"]
+
+
 def test_show_puts_the_best_completed_trial_first_and_failures_last(folder, capsys):
     heading, *trials = said(capsys, "show", folder, "demo")
     names = ["Lambda_p", "Lambda_e", "optimizer", "nesterov"]

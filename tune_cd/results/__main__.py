@@ -122,11 +122,12 @@ def _clean(options: argparse.Namespace) -> int:
 
 
 def studies_table(trials: pd.DataFrame) -> str:
-    """One line a study: how many trials, and how they ended; the best completed one, and when the study ran (UTC)."""
+    """One line a study: how many trials, and how they ended; the best completed one if all are of one metric, and when
+    the study ran (UTC)."""
     lines = []
     for study, rows in trials.groupby("study"):
         done = rows[rows["status"] == "completed"]
-        best = done.iloc[int(_worth(done).argmax())] if len(done) else NO_SCORE
+        best = done.iloc[int(_worth(done).argmax())] if done["metric_name"].nunique() == 1 else NO_SCORE
         number = {status: (rows["status"] == status).sum() for status in results.STATUSES}
         scores = {"best val": best["val_score"], "its test": best["test_score"], "metric": best["metric_name"]}
         times = {"from": rows["started_at"].min().floor("s"), "to": rows["ended_at"].max().floor("s")}

@@ -21,16 +21,16 @@ def test_a_panel_a_problem_a_curve_a_method():
     assert [axes.get_title() for axes in shown] == ["sop", "landmarks"]
     for axes, methods in zip(shown, bands.values()):
         drawn = {line.get_label(): line for line in axes.get_lines()}
-        assert set(drawn) - {"95 % of the best"} == set(methods)
+        assert set(drawn) - {"within 5 % of the best"} == set(methods)
         for name, curve in methods.items():
             assert np.allclose(drawn[name].get_xydata(), np.column_stack([curve.index, curve["mean"]]))
             area = next(c for c in axes.collections if c.get_label() == name).get_paths()[0].vertices
             for column in ("low", "high"):
                 assert all(np.isclose(area, point).all(1).any() for point in zip(curve.index, curve[column]))
-    targets = [line for axes in shown for line in axes.get_lines() if line.get_label() == "95 % of the best"]
+    targets = [line for axes in shown for line in axes.get_lines() if line.get_label() == "within 5 % of the best"]
     assert [(line.axes, line.get_ydata()[0]) for line in targets] == [(shown[0], 0.7)]
     legend = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert sorted(legend) == sorted(["cd", "tpe", "mine", "95 % of the best"])
+    assert sorted(legend) == sorted(["cd", "tpe", "mine", "within 5 % of the best"])
 
 
 @pytest.mark.parametrize(("name", "words"), [("trials", "trials (whole training runs)"), ("seconds", "time (s)")])

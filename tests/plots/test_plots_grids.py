@@ -107,7 +107,7 @@ def test_holes_and_lost_trials_are_told_apart_and_from_low_values(ridge):
     middles = np.array(np.meshgrid(*map(np.log2, ridge.ticks[:2]), indexing="ij")).transpose(1, 2, 0).round(6)
     for place, axes in enumerate(panels(grid_slices(ridge))):
         missing, lost = np.isnan(ridge.values[..., place]), ridge.lost[..., place] > 0
-        hole, failed = one(axes, PolyCollection, "not tried"), one(axes, PolyCollection, "did not complete")
+        hole, failed = one(axes, PolyCollection, "not tried"), one(axes, PolyCollection, "without a score")
         near, tried = ridge.values[..., place].copy(), ~(missing & ~lost)
         for cell in np.argwhere(~tried):  # the nearest that was tried, in octaves
             away = np.linalg.norm(middles - middles[tuple(cell)], axis=-1).round(6)
@@ -124,7 +124,7 @@ def test_holes_and_lost_trials_are_told_apart_and_from_low_values(ridge):
             assert sum(to_rgba("#9A9A9A")[:3]) < light - 0.5, "its hatch is dark enough to see"
     again = made([0.1, 1.0], [0.1, 1.0], [16], [[[0.1], [0.2]], [[0.3], [0.4]]], lost=np.ones((2, 2, 1), dtype=int))
     axes = panels(grid_slices(again))[0]
-    assert one(axes, PolyCollection, "did not complete") is None, "lost and repeated: they have a value"
+    assert one(axes, PolyCollection, "without a score") is None, "lost and repeated: they have a value"
     assert not one(axes, QuadMesh, "cells").get_array().mask.any()
 
 

@@ -238,8 +238,8 @@ def test_a_grids_cells_are_no_curve_and_its_best_is_what_searches_are_measured_b
     job, best = studies.several([studies.main_job().assign(study="job"), grid]), grid["test_score"].max()
     axes = dict(figures.figures_of_all(job))["curves-trials"]().axes[0]
     drawn = {line.get_label(): line for line in axes.get_lines()}
-    assert set(drawn) == {"cd", "global", "separate", "95 % of the best"}
-    assert drawn["95 % of the best"].get_ydata()[0] == pytest.approx(0.95 * best), "the set-up is the same"
+    assert set(drawn) == {"cd", "global", "separate", "within 5 % of the best"}
+    assert drawn["within 5 % of the best"].get_ydata()[0] == pytest.approx(0.95 * best), "the set-up is the same"
     assert list(methods(analysis.curves_of(job)).index) == ["cd", "global", "separate"]
 
 
@@ -247,7 +247,7 @@ def test_the_target_of_a_loss_is_above_its_best():
     losses = studies.own_tuner()[0].assign(mode="min")
     best = losses.loc[losses["status"] == "completed", "val_score"].min()
     axes = dict(figures.figures_of_all(losses))["curves-trials"]().axes[0]
-    [target] = [line for line in axes.get_lines() if line.get_label() == "95 % of the best"]
+    [target] = [line for line in axes.get_lines() if line.get_label() == "within 5 % of the best"]
     assert target.get_ydata()[0] == pytest.approx(1.05 * best)
 
 

@@ -28,7 +28,7 @@ from tune_cd.plots.style import (
 Bands = Mapping[str, Mapping[str, pd.DataFrame]]
 
 LETTERS = 11.5  # of a title per inch
-TARGET = {"color": BLACK, "linewidth": 0.8, "linestyle": (0, (2, 3)), "label": "95 % of the best"}
+TARGET = {"color": BLACK, "linewidth": 0.8, "linestyle": (0, (2, 3)), "label": "within 5 % of the best"}
 
 
 def curves_figure(bands: Bands, score: str, target: Mapping[str, float] | None = None) -> Figure:

@@ -231,7 +231,7 @@ def _draw_slice(axes: Axes, grid: Grid, place: tuple, scale: Normalize, recipes:
 def _without_colour(grid: Grid, place: tuple, near: np.ndarray) -> list[tuple[str, tuple[str, str], np.ndarray]]:
     """(name, (colour, hatch), cells) of the two kinds of cells without a colour. near: as `_nearest` has it."""
     missing, lost = np.isnan(grid.values[place]), grid.lost[place] > 0
-    return [("not tried", HOLE, missing & ~lost & np.isnan(near)), ("did not complete", LOST, missing & lost)]
+    return [("not tried", HOLE, missing & ~lost & np.isnan(near)), ("without a score", LOST, missing & lost)]
 
 
 def _nearest(grid: Grid, place: tuple) -> np.ndarray:

@@ -80,7 +80,7 @@ METHODS = AVERAGES | {
 }
 
 HOLE, LOST = ("#F0F0F0", "xx"), ("#D9D9D9", "xxxx")
-"""(colour, hatch) of a cell that was not tried, and of one whose trials did not complete."""
+"""(colour, hatch) of a cell that was not tried, and of one whose trials have no score."""
 
 LABELS = {
     "Lambda_p": r"$\Lambda_p$, weight of the positive term × learning rate",

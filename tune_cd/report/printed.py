@@ -19,8 +19,8 @@ CAPTIONS = {
     "best-values": "The best setting of each problem and set-up over Lambda_p and Lambda_e (no row for "
     "losses of other weights), chosen by validation, scores means over its seeds; "
     "test_ci: half the 95 % interval (Student's t over them). Weights are already multiplied by the learning rate. "
-    f"alike: settings, the best included, whose validation score is at most {100 * ALIKE:.0f} % below the best "
-    "one's, and the range of their weights.",
+    "alike: settings, the best included, whose validation score differs from the best one's by at most "
+    f"{100 * ALIKE:.0f} % of it, and the range of their weights.",
     "base-numbers": "Scores on the test split: as published, and of this table's best setting of each problem and "
     "set-up by validation, means over its seeds. A dataset with a number behind its name is a subset of so many "
     "classes, whose scores compare with no published one.",

@@ -328,6 +328,16 @@ def test_a_long_table_shows_all_when_it_is_asked_to_or_when_a_mark_leads_to_a_ro
 
 
 @slow
+def test_a_printed_table_has_all_rows_and_columns_that_are_shown(show):
+    page = show("grid")
+    page.emulate_media(media="print")
+    cut = "(({ scrollHeight: h, clientHeight: c, scrollWidth: w, clientWidth: d }) => [h - c, w - d])"
+    found = page.evaluate(f"{cut}(document.querySelector('#trials .scroll'))")
+    page.emulate_media(media="screen")
+    assert max(found) <= 1, "no part lies behind a scroll bar"
+
+
+@slow
 def test_words_are_explained_once_where_they_first_stand(show):
     page = show("main")
     terms = page.locator(".terms b").all_inner_texts()

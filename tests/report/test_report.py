@@ -389,6 +389,14 @@ def test_worth_is_the_recipes_scores_with_intervals_over_seeds_and_a_verdict():
     assert single["chosen"] == "0.9"
 
 
+@pytest.mark.parametrize("first, best, gain", [
+    (-0.02, 0.02, "+0.0400"), (-0.4, -0.3, "+0.100 (+25.0 %)"), (0.0, 0.5, "+0.500"), (0.4, 0.5, "+0.100 (+25.0 %)"),
+])  # fmt: skip
+def test_a_gain_is_a_share_only_of_a_score_of_the_same_sign(first, best, gain):
+    rows = [row(n, val=value, search="cd", params={"lr": 2.0**n}) for n, value in enumerate((first, best))]
+    assert worth(Findings(table(rows)))["rows"][1]["gain"] == gain
+
+
 def test_a_gain_over_what_was_not_tested_is_one_of_validation():
     trials = job()
     untested = trials.assign(test_score=trials["test_score"].where(trials["search"] == "cd"))

@@ -101,8 +101,9 @@ def _verdict(
         return {}
     largest = max(abs(value) for value in (gain.value, gain.low, gain.high) if is_known(value))
     places = min(9, max(0, 2 - floor(log10(largest)))) if largest > 0 else 3  # three digits of the largest
-    base = abs(value if value is not None and gain.score == shown else reached[gain.score])
-    relative = f" ({100 * gain.value / base:+.1f} %)" if is_known(base) and base > 0 else ""
+    base = value if value is not None and gain.score == shown else reached[gain.score]
+    like = is_known(base) and base * (base + gain.value) > 0  # of two signs there is no share
+    relative = f" ({100 * gain.value / abs(base):+.1f} %)" if like else ""
     said = f"{'over' if sign_of(best.get('mode')) > 0 else 'against'} the {over}"
     said += "" if gain.score == shown else f" in {SPLITS[gain.score]}, since it was not tested"
     if not is_known(gain.low):

@@ -146,10 +146,10 @@ def chips(trials: pd.DataFrame, shares: np.ndarray, states: Sequence[str], image
     times = runs_of(trials)[["started_at", "ended_at"]].dropna().sort_values("started_at")
     if len(times):
         gpus = float(trials["gpus"].astype(float).max())
-        where = f"with {gpus:g} GPU{'s' * (gpus != 1)} a training" if gpus > 0 else "without a GPU"
+        where = f", with {gpus:g} GPU{'s' * (gpus != 1)} a training" if gpus > 0 else ", without a GPU" * (gpus == 0)
         begun, ended = times["started_at"], times["ended_at"].cummax()
         idle = (begun - ended.shift()).dt.total_seconds().clip(lower=0).sum()  # as between two calls
-        words.append(f"took {_duration((ended.max() - begun.min()).total_seconds() - idle)}, {where}")
+        words.append(f"took {_duration((ended.max() - begun.min()).total_seconds() - idle)}{where}")
     splits = [f"{number:,} {verb}" for name, verb in (("val_score", "validate"), ("test_score", "test"))
               if (number := images.get(name)) is not None]  # fmt: skip
     return words + [f"images: {', '.join(splits)}"] * bool(splits)

@@ -181,7 +181,12 @@ def test_the_command_prints_tables_and_stores_trajectories(tmp_path, capsys):
     options += "--workers 2 --processes 1 --durations lognormal"
     assert main([*options.split(), "--results", str(tmp_path)]) == 0
     printed = capsys.readouterr().out
-    columns = "omniglot-noise0.02 AUC@10", "batch-noise0.02 ΔAUC@20", "omniglot-noise0.02 t-95"
+    columns = (
+        "omniglot-noise0.02 AUC@10",
+        "batch-noise0.02 ΔAUC@20",
+        "omniglot-noise0.02 t-95",
+        "t-95: n-95 in durations",
+    )
     assert all(column in printed for column in columns)
     table = results.read(tmp_path)
     studies = "replay-batch-noise0.02", "replay-omniglot-noise0.02"

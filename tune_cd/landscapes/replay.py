@@ -214,4 +214,5 @@ def _tables(trajectories: list[Trajectory], reference: str, timed: bool) -> Iter
     yield f"{head}\n\n{markdown(compared(table))}"
     columns = [name for name in CELLS if name[0] == "Δ" or name == "stuck" or (timed and name == "t-95")]
     head = f"In pairs of equal seeds less {reference}; stuck: below 95 % at the end"
+    head += "; t-95: n-95 in durations of a typical trial" * timed
     yield f"{head}\n\n{markdown(compared(table, columns))}"

@@ -46,6 +46,12 @@ def test_points_diagonals_curves_and_the_best():
     assert steps == {"cd": [0.2, 0.2, 0.6, 0.6], "separate": [0.3, 0.4], "global": [0.1]}
 
 
+@pytest.mark.parametrize("mode, best", [("max", 0.6), ("min", 0.2)])
+def test_the_best_is_the_lightest_also_of_a_loss(mode, best):
+    points = picture(trials([0.2, 0.6, 0.5], mode=mode)).axes[0].collections[0]
+    assert points.get_cmap()(points.norm(best)) == style.COLOUR_MAP(1.0)
+
+
 def test_a_searched_batch_size_is_no_fixed_one():
     """The title has every size there was, and the diagonals say for which they are."""
     figure = picture(trials([0.2, 0.6, 0.5], batch_size=[64, 512, 64]))

@@ -11,8 +11,9 @@ from matplotlib.ticker import MaxNLocator
 
 from tune_cd import balance
 from tune_cd.analysis import best_so_far, best_trial, parts_of
+from tune_cd.analysis.choices import signs
 from tune_cd.analysis.scores import BALANCE, parameter, parameter_of, published_of
-from tune_cd.plots.style import BLACK, COLOUR_MAP, LARGE, METHODS, VERMILION, label, plain, rows_and_columns, styles_of
+from tune_cd.plots.style import BLACK, COLOURS, LARGE, METHODS, VERMILION, label, plain, rows_and_columns, styles_of
 
 AXES = (1e-200, 1e200)
 """Range of a logarithmic axis, whose margins and ticks lie beyond it."""
@@ -85,7 +86,7 @@ def _draw_trials(axes: Axes, trials: pd.DataFrame, pair: tuple[str, str]) -> Non
     """Draw a marker per trial by search and score, small if it paused, a cross without score; a ring around the
     best."""
     scored, lost = trials[trials["val_score"].notna()], trials[trials["val_score"].isna()]
-    shades = {"vmin": scored["val_score"].min(), "vmax": scored["val_score"].max(), "cmap": COLOUR_MAP}
+    shades = {"vmin": scored["val_score"].min(), "vmax": scored["val_score"].max(), "cmap": COLOURS[signs(trials)[0]]}
     mark = {"edgecolors": BLACK, "linewidths": 0.6, "clip_on": False, "zorder": 3}
     styles = styles_of(trials["search"])
     for search, rows in scored.groupby("search", sort=False):

@@ -12,10 +12,12 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import torch
 from datafiles import encoded, photos, write_folder
 from made_studies import study
 from studies import row
 
+from trainables.models.networks import build_network
 from trainables.training import setups
 from trainables.training.setups import find_setup
 from tune_cd import results
@@ -320,6 +322,22 @@ def test_another_set_up_is_not_continued(tmp_path, field, before):
     stored["setup"][field] = before
     path.write_text(json.dumps(stored))
     with pytest.raises(ValueError, match=f"--resume: {field} was .* and is .*, or name a new"):
+        study(tmp_path, "--study", "own", "--resume")
+
+
+def test_weights_whose_file_has_changed_are_not_gone_on_with(tmp_path):
+    """Its later trainings would begin elsewhere than its earlier ones."""
+
+    def write(seed):
+        network = build_network("small_conv", channels=1, image_size=28, projection=False, seed=seed)
+        torch.save(network.state_dict(), tmp_path / "own.pt")
+
+    write(0)
+    made = study(tmp_path, "--weights", str(tmp_path / "own.pt"), "--study", "own")
+    store_config(made)
+    assert study(tmp_path, "--study", "own", "--resume").setup == made.setup
+    write(1)
+    with pytest.raises(ValueError, match="--resume: content of the weights was .* and is .*; put it back"):
         study(tmp_path, "--study", "own", "--resume")
 
 

@@ -4,10 +4,13 @@ starts."""
 import json
 import tempfile
 from dataclasses import asdict, dataclass, replace
+from hashlib import file_digest
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from trainables.datasets import pin_source, source_sha256
+from trainables.datasets.uri import local_path
 from trainables.losses import find_loss
 from trainables.training.checks import check_training
 from trainables.training.setup import Setup
@@ -24,8 +27,9 @@ from tune_cd.run.searches import Search, searches_of
 from tune_cd.search.space import Space
 
 STUDY_VERSION = 1
-COEFFICIENTS = "coefficients"
-"""The key, in a stored set-up, of the loss's weights and their published coefficients: a user's own loss may change."""
+COEFFICIENTS, CONTENT = "coefficients", "content of the weights"
+"""Keys, in a stored set-up, of what a user may change below its names: the loss's weights and their published
+coefficients, and the SHA-256 of the file that trainings begin with."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +82,7 @@ def check_study(request: Request) -> Study:
     )
     found = replace(config, data_found=source_sha256(data_root) or source.content or None)
     if stored is not None:
-        now = asdict(setup) | {COEFFICIENTS: find_loss(setup.loss).coefficients}
+        now = _with_content(setup)
         differs = [(name, stored[1].get(name), json.loads(json.dumps(now.get(name)))) for name in now | stored[1]]
         differs += [((data_root or source.location).partition("#")[0], config.data_found, found.data_found)]
         if config.data_root != stored[0].data_root:  # they have moved; a folder's name is in the dataset's
@@ -108,9 +112,17 @@ def store_config(study: Study) -> None:
     options = asdict(study.config)
     hidden = json.loads(as_json(options))  # but not names of modules, functions and fields, which are no secrets
     hidden |= {name: options[name] for name in ("loss", "assignments", "start")}
-    setup = asdict(study.setup) | {COEFFICIENTS: study.config.weighted.coefficients}
-    content = {"version": STUDY_VERSION, "options": hidden, "setup": setup}
+    content = {"version": STUDY_VERSION, "options": hidden, "setup": _with_content(study.setup)}
     study.store.write(study.file(OPTIONS), json.dumps(content, allow_nan=False, indent=1).encode())
+
+
+def _with_content(setup: Setup) -> dict[str, Any]:
+    """A set-up's fields, with COEFFICIENTS and CONTENT."""
+    digest = None
+    if setup.weights not in ("none", "imagenet"):
+        with local_path(setup.weights, "weights").open("rb") as file:
+            digest = file_digest(file, "sha256").hexdigest()
+    return asdict(setup) | {COEFFICIENTS: find_loss(setup.loss).coefficients, CONTENT: digest}
 
 
 def stored_study(place: Path | str, call: Call) -> tuple[StudyConfig, dict] | None:

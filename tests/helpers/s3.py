@@ -4,11 +4,13 @@ import http.client
 import importlib.util
 import itertools
 import os
+import secrets
 import socket
 import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
@@ -18,9 +20,13 @@ KEYS = {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "SECRET", "AWS_EC2_
 
 
 def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
+    """A port that stays free until somebody asks for it: above those of Ray's workers, and below those that a system
+    hands out, which other processes take by the second."""
+    while True:
+        port = 20000 + secrets.randbelow(12000)
+        with suppress(OSError), socket.socket() as listener:
+            listener.bind(("127.0.0.1", port))
+            return port
 
 
 @pytest.fixture(scope="module")

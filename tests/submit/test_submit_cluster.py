@@ -6,19 +6,18 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
 import time
 import urllib.error
 import urllib.request
-from contextlib import ExitStack
 from pathlib import Path
 from uuid import uuid4
 
 import pytest
 from forked_workers import SETUP
+from s3 import free_port
 from waiting import until
 
 from tune_cd import results
@@ -117,7 +116,10 @@ class Head:
         for name in ("RAY_ADDRESS", "RAY_API_SERVER_ADDRESS", "RAY_AUTH_TOKEN"):
             self.environ.pop(name, None)
         names = ("port", "dashboard-port", "ray-client-server-port", "dashboard-agent-listen-port")
-        ports = free_ports(*names, "metrics-export-port")
+        found: set[int] = set()
+        while len(found) <= len(names):
+            found.add(free_port())
+        ports = dict(zip((*names, "metrics-export-port"), found))
         self.url = f"http://127.0.0.1:{ports['dashboard-port']}"
         options = [f"--{name}={port}" for name, port in ports.items()]
         ray = [sys.executable, "-c", STARTING_RAY, "start", "--head", "--block", "--disable-usage-stats"]
@@ -193,17 +195,6 @@ def printed(said: Path, expected=0) -> str:
     until(status.exists, 500)
     assert int(status.read_text()) == expected, said.read_text()
     return said.read_text()
-
-
-def free_ports(*names: str) -> dict[str, int]:
-    """Ports that nobody had a moment ago."""
-    with ExitStack() as stack:
-        found = {}
-        for name in names:
-            probe = stack.enter_context(socket.socket())
-            probe.bind(("127.0.0.1", 0))
-            found[name] = probe.getsockname()[1]
-        return found
 
 
 @pytest.fixture(scope="module")

@@ -108,7 +108,10 @@ def terms(
         raise ValueError(
             f"terms {list(names)}: two or more names are required, all different, each a Python identifier"
         )
-    weights = (1.0,) * len(names) if weights is None else weights if hasattr(weights, "__len__") else [weights]
+    if weights is None:
+        weights = (1.0,) * len(names)
+    elif not hasattr(weights, "__len__"):  # one number
+        weights = (weights,)
     given = tuple(map(weights.get, names) if isinstance(weights, Mapping) else weights)
     if not len(weights) == len(given) == len(names) or not all(map(is_positive, given)):
         raise ValueError(f"weights {weights}: {len(names)} finite numbers > 0 are required, one for each of {names}")

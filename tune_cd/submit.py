@@ -144,7 +144,8 @@ def ending(job) -> tuple[int | None, str]:
 
 
 def watch(client, job, address: str | None, output: bool = False) -> int | None:
-    """Wait for a job to end, with its output as it comes; prints how it ended and what goes on; its exit status."""
+    """Wait for a job to end, with its output as it comes; prints how it ended and what continues it, and returns the
+    exit status."""
     shown = 0
     while True:
         now = client.get_job_info(job.submission_id)

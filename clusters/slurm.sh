@@ -36,10 +36,12 @@ srun --overlap --kill-on-bad-exit --cpus-per-task="${SLURM_CPUS_PER_TASK:-1}" ba
   until ray health-check; do sleep 2; done
   exec ray start --block $options --address="$RAY_ADDRESS"' &> "ray-$SLURM_JOB_ID.log" &
 nodes=$!
-until python -c "import os, ray; ray.init(); exit(len(ray.nodes()) < int(os.environ['SLURM_JOB_NUM_NODES']))" &> /dev/null; do
-  kill -0 $nodes 2> /dev/null || { echo "Ray did not start: see ray-$SLURM_JOB_ID.log" >&2; exit 1; }
+until python -c "import os, ray; ray.init(); exit(len(ray.nodes()) < int(os.environ['SLURM_JOB_NUM_NODES']))"; do
   sleep 2
-done
+done &> /dev/null &
+waiting=$!
+wait -n # for all nodes, or a Ray that has ended
+kill -0 $nodes 2> /dev/null || { kill $waiting; echo "Ray did not start: see ray-$SLURM_JOB_ID.log" >&2; exit 1; }
 
 [ -e "results/studies/$study/study.json" ] && set -- "$@" --resume
 python -m tune_cd.run --address "$RAY_ADDRESS" --results results --study "$@" &

@@ -50,6 +50,16 @@ def test_list_compares_no_scores_of_two_metrics(tmp_path, capsys):
     assert said(capsys, "list", tmp_path)[1].split()[:9] == ["demo", "2", "2", "0", "0", "0", "-", "-", "-"]
 
 
+def test_show_sorts_the_scores_of_each_metric_by_themselves(tmp_path, capsys):
+    scores = [("loss", "min", 0.3), ("accuracy", "max", 0.2), ("loss", "min", 0.1), ("accuracy", "max", 0.9)]
+    for n, (metric, mode, score) in enumerate(scores):
+        scored = {"metric_name": metric, "mode": mode, "val_score": score}
+        results.write_trial(tmp_path, full(trial_id=f"t{n}", trial_index=n, **scored))
+    heading, *trials = said(capsys, "show", tmp_path, "demo")
+    assert heading.split()[:4] == ["trial_id", "status", "metric_name", "val_score"]
+    assert [line.split()[0] for line in trials] == ["t3", "t1", "t2", "t0"]
+
+
 def test_show_puts_the_best_completed_trial_first_and_failures_last(folder, capsys):
     heading, *trials = said(capsys, "show", folder, "demo")
     names = ["Lambda_p", "Lambda_e", "optimizer", "nesterov"]

@@ -136,14 +136,17 @@ def studies_table(trials: pd.DataFrame) -> str:
 
 
 def trials_table(trials: pd.DataFrame) -> str:
-    """One line a trial: completed ones first, then the others, the best first, else in the order of asking."""
+    """One line a trial: completed ones first, then the others, the best first, else in the order of asking. Those of
+    several metrics are apart, and say their metric."""
+    by = {"_completed": False, "metric_name": True, "_worth": False, "search": True, "trial_index": True}
     ordered = trials.assign(_completed=trials["status"] == "completed", _worth=_worth(trials)).sort_values(
-        ["_completed", "_worth", "search", "trial_index"], ascending=[False, False, True, True], na_position="last"
+        list(by), ascending=list(by.values()), na_position="last"
     )
     rows = ordered.to_dict("records")
     searched = pd.DataFrame([{**row["params"], **choices_in(row)} for row in rows])
     errors = ordered["error"].fillna("").map(lambda error: " ".join(error.split())[:ERROR_LENGTH])
-    lines = ordered[["trial_id", "status", "val_score", "test_score", "train_seconds"]].reset_index(drop=True)
+    metric = ["metric_name"] * (trials["metric_name"].nunique() > 1)
+    lines = ordered[["trial_id", "status", *metric, "val_score", "test_score", "train_seconds"]].reset_index(drop=True)
     lines["status"] = [_end(row) for row in rows]
     return _text_of(pd.concat([lines, searched, errors.reset_index(drop=True)], axis=1))
 

@@ -25,6 +25,13 @@ def test_without_a_space_only_positive_values_over_more_than_a_decade_are_on_a_l
     assert (axis.kind, axis.scale, axis.low, axis.high) == (kind, scale, min(values), max(values))
 
 
+@pytest.mark.parametrize("name", ["Lambda_p", "Lambda_sim", "batch_size"])
+def test_weights_and_batch_sizes_are_on_a_log_axis_however_narrow(name):
+    rows = (row(n, params={name: 2.0**n, "Lambda_e": 1.0}) for n in (4, 5, 6))
+    axis = {axis.name: axis for axis in axes_of(table(rows))}[name]
+    assert axis.scale == "log" and axis.at([32.0])[0] == pytest.approx(0.5)
+
+
 def test_a_space_says_kind_scale_and_range_and_values_beyond_widen_it():
     space = Space(a=(1e-4, 1.0), b=Linear(-1.0, 1.0), c=[0, 1, 2, 4], d=Linear(1, 8, step=1), e=(1e-3, 1.0))
     rows = [{"a": 0.01, "b": 0.0, "c": 0.0, "d": 2.0, "e": 10.0}, {"a": 0.02, "b": 0.5, "c": 4.0, "d": 3.0, "e": 0.1}]

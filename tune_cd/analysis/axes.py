@@ -9,7 +9,8 @@ import numpy as np
 import pandas as pd
 
 from tune_cd.analysis.choices import categories
-from tune_cd.analysis.scores import names_in, parameter, present
+from tune_cd.analysis.scores import BALANCE, names_in, parameter, present
+from tune_cd.balance import WEIGHT
 from tune_cd.results.rows import SPACE, config_of
 from tune_cd.search.category import text_of
 from tune_cd.search.number import is_number
@@ -106,8 +107,8 @@ def axes_of(trials: pd.DataFrame) -> list[Axis]:
     """An axis for every parameter that some trial has, none left out.
 
     From the `space` in the trials' configurations, `Space.to_json()`, where rows have it, in its order; else from the
-    values: on a log scale only where all are positive and span more than a decade. `choices`: a column of category ->
-    text, where the table has it.
+    values: on a log scale where all are positive, and are of a balance or span more than a decade. `choices`: a column
+    of category -> text, where the table has it.
     """
     spaces = _spaces(trials)
     searched = sorted(names_in(trials, "params"))  # also beside a balance
@@ -144,7 +145,8 @@ def _number(name: str, said: Mapping[str, Any], values: Array) -> Axis:
         logarithmic = said.get("scale") == "log" and len(positive) > 0
         listed = [float(value) for value in said.get("values") or () if is_number(value)]
     else:
-        logarithmic = len(positive) == len(tried) and tried[-1] / tried[0] > DECADE
+        weight = name in BALANCE or name.startswith(WEIGHT)
+        logarithmic = len(positive) == len(tried) and (weight or tried[-1] / tried[0] > DECADE)
         few = 1 < len(tried) <= FEW and (tried == np.round(tried)).all() and tried[-1] < 2**53
         listed = tried.tolist() if few else []
     given = listed or [float(str(end)) for end in (said.get("low"), said.get("high")) if is_number(end)]

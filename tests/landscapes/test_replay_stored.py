@@ -1,6 +1,7 @@
 """A stored replay: one file a study, which grows and is never rewritten."""
 
 import pytest
+from rows import full
 
 from tune_cd import results
 from tune_cd.landscapes import replay as command
@@ -67,3 +68,18 @@ def test_the_ablation_is_stored_too(tmp_path, options):
     table = results.read(tmp_path)
     assert len(files(tmp_path)) == 1 and {"A_O (3,3)", "A_I (3,3)", "A_O (3,3) rev"} <= set(table["search"])
     assert table["trial_id"].is_unique
+
+
+def test_a_grid_of_a_loss_is_replayed_with_its_own_scores(tmp_path, capsys):
+    for n, lr in enumerate((0.01, 0.1, 1.0)):
+        score = {"val_score": 1.0 + n, "test_score": None, "metric_name": "loss", "mode": "min"}
+        measured = full(study="mine", search="grid", trial_id=f"t{n}", trial_index=n, params={"lr": lr}, **score)
+        own = {"choices": None, "Lambda_p": None, "Lambda_e": None, "batch_size": None}
+        results.write_trial(tmp_path / "own", measured | own)
+    short = ["--landscapes", str(tmp_path / "own" / "mine"), "--trials", "10", "--trajectories", "2"]
+    assert replayed(tmp_path / "replays", *short) == 0
+    printed = capsys.readouterr().out
+    assert "| random   | 1." in printed and "| cd-paper | 1." in printed
+    rows = results.read(tmp_path / "replays")
+    assert {*rows["mode"]} == {"min"} and rows["val_score"].between(1, 3).all()
+    assert all(1 <= scores["reached"] <= 3 for scores in rows["scores"])

@@ -62,7 +62,8 @@ class Landscape:
     validation is largest; low, high: the range of its values. noise: standard deviation of the noise on validation
     values, as a share of the range. durations: a name in DURATIONS. failures: the probability that a trial fails at
     random. curves: the best validation score so far at each of the evenly spaced looks of a training, the last at full
-    length (None: not known); deviations [n, n_looks]: of single trainings from the mean of their setting.
+    length (None: not known); deviations [n, n_looks]: of single trainings from the mean of their setting. sign: -1
+    where all these scores are a loss' negated, see `from_table`.
     """
 
     name: str
@@ -77,6 +78,7 @@ class Landscape:
     failures: float = 0.0
     curves: Surface | None = None
     deviations: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
+    sign: float = 1.0
 
     def __post_init__(self):
         if not (isfinite(self.noise) and self.noise >= 0):
@@ -205,9 +207,9 @@ def from_table(trials: pd.DataFrame, name: str, axes: Sequence[str] | Space | No
     axes: the parameters that span it, or their space; None: those that vary. Trials of a cell are averaged
     (`analysis.grid`). Test scores are reported if every completed row has one. Without a given space, batch sizes are
     searched as allowed values, categories as such, all else as real log-scaled axes. Where a smaller score is better
-    (`mode`), it counts negated. Raises ValueError for a table without a completed trial, for rows of several problems
-    or set-ups (`analysis.comparable` tells them apart), and for holes: cells of the factorial where no trial completed
-    or diverged.
+    (`mode`), it counts negated (`sign`). Raises ValueError for a table without a completed trial, for rows of several
+    problems or set-ups (`analysis.comparable` tells them apart), and for holes: cells of the factorial where no trial
+    completed or diverged.
     """
     trials = grid_rows(trials)
     ended = trials[trials["status"].isin(["completed", "diverged"])]
@@ -233,7 +235,7 @@ def from_table(trials: pd.DataFrame, name: str, axes: Sequence[str] | Space | No
     optimum = space.from_coordinates([tick[at] for tick, at in zip(ticks, best)])
     tables = [Table(ticks, surface) for surface in (val, *test)]
     low, high = float(np.nanmin(val)), float(np.nanmax(val))
-    return Landscape(name, space, tables[0], optimum, low, high, tables[1] if test else None)
+    return Landscape(name, space, tables[0], optimum, low, high, tables[1] if test else None, sign=grids[0].sign)
 
 
 def _require_whole(cells: Grid, name: str) -> None:

@@ -58,12 +58,14 @@ class Trial:
 
 @dataclass(frozen=True)
 class Trajectory:
-    """One search on one landscape. trials: in the order of ending, ties in the order of asking."""
+    """One search on one landscape. trials: in the order of ending, ties in the order of asking. sign: of the landscape,
+    -1 where the trials' scores are a loss' negated."""
 
     method: str
     landscape: str
     seed: int
     trials: tuple[Trial, ...]
+    sign: float = 1.0
 
     @property
     def curve(self) -> np.ndarray:
@@ -73,7 +75,8 @@ class Trajectory:
     def as_curve(self) -> Curve:
         """The trajectory for `analysis`: its seconds are durations of a typical trial."""
         ended = np.array([trial.ended for trial in self.trials])
-        return Curve(self.landscape, self.method, self.seed, self.curve, -np.inf, ended)
+        low, reached = -np.inf * self.sign, self.curve * self.sign
+        return Curve(self.landscape, self.method, self.seed, reached, low, ended, sign=self.sign)
 
 
 def simulate(
@@ -118,9 +121,8 @@ def replay(
     CONFIGURED are given the landscape's knowledge."""
     known = knowledge(landscape.space) if method in CONFIGURED else {}
     optimiser = make(landscape.space, seed=seed, start=start_of(start, landscape, seed), workers=workers, **known)
-    return Trajectory(
-        method, landscape.name, seed, simulate(optimiser, landscape, trials=trials, workers=workers, seed=seed)
-    )
+    ended = simulate(optimiser, landscape, trials=trials, workers=workers, seed=seed)
+    return Trajectory(method, landscape.name, seed, ended, landscape.sign)
 
 
 def replay_all(

@@ -70,13 +70,16 @@ def _row(trajectory: Trajectory, trial: Trial, landscape: Landscape, how: Mappin
     clock = {"started": trial.started, SIMULATED_END: trial.ended}
     config = _config(landscape, how) | {DIGEST: _config(landscape, {})} | clock
     params, choices = split(trial.h, landscape.space)
+    scores = (trial.value, trial.test, trial.reached)
+    val, test, reached = (None if score is None else landscape.sign * score for score in scores)
     search = "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in trajectory.method)
     return {
         "study": study_of(landscape), "dataset": landscape.name, "search": trajectory.method,
         "search_seed": trajectory.seed, "trial_id": f"{search}-{trajectory.seed:05d}-{trial.index:04d}",
         "trial_index": trial.index, "attempt": 0, "direction": trial.direction, "line_position": trial.line_position,
         "params": params, "choices": choices or None, "status": trial.status, "metric_name": "M(h)",
+        "mode": "min" if landscape.sign < 0 else None, "val_score": val, "test_score": test,
+        "scores": {"reached": reached},
         **{name: trial.h.get(name) for name in ("Lambda_p", "Lambda_e", "batch_size")},
-        "val_score": trial.value, "test_score": trial.test, "scores": {"reached": trial.reached},
         "config": json.dumps(config), "software": json.dumps({"numpy": np.__version__}),
     }  # fmt: skip

@@ -4,6 +4,7 @@ import json
 import math
 import os
 import shutil
+import time
 import warnings
 from datetime import timedelta
 from pathlib import Path
@@ -219,6 +220,21 @@ def test_a_compaction_that_broke_off_is_completed_where_results_are_opened_for_w
     assert len(pd.read_parquet(tmp_path / "trials")) == len(before) and len(names(tmp_path)) == 1
     same(tmp_path, before)
     assert json.loads((tmp_path / "studies/demo/compaction.json").read_text())["done"]
+
+
+def test_what_killed_writers_left_of_a_file_goes_once_nobody_can_be_at_it(tmp_path):
+    some_trials(tmp_path)
+    left, now = [tmp_path / name for name in (
+        "studies/demo/.compaction.json.0123456789abcdef", "studies/demo/networks/.cd~0.5~t1.pt.0123456789abcdef",
+        "trials/demo/.t1.parquet.0123456789abcdef",
+    )], time.time()  # fmt: skip
+    kept = [tmp_path / "trials/demo/.t2.parquet.fedcba9876543210", tmp_path / "studies/demo/.own.notes"]
+    for path in (*left, *kept):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"half")
+        os.utime(path, (now - 4000, now - 4000 * (path != kept[0])))
+    results.compact(tmp_path)
+    assert not any(path.exists() for path in left) and all(path.exists() for path in kept)
 
 
 def test_nothing_is_removed_where_the_new_file_is_not_what_was_written(tmp_path, monkeypatch):

@@ -21,10 +21,11 @@ from tune_cd.results.parquet import SCHEMAS, compacted_name, is_compacted, is_vi
 from tune_cd.results.reading import collect, counting, sentences
 from tune_cd.results.redaction import redact
 from tune_cd.results.schema import check_name
-from tune_cd.results.store import Store, store_of
+from tune_cd.results.store import Store, is_unfinished, store_of
 from tune_cd.results.study_files import file_of, has_driver, text_of
 
 STATEMENT, DONE = "compaction.json", b'"done": true'
+STALE = 3600.0  # seconds after which nobody goes on to write an unfinished file
 ORDER = {"trials": ["trial_id"], "curves": ["trial_id", "images_seen"]}
 
 log = logging.getLogger(__name__)
@@ -33,8 +34,9 @@ log = logging.getLogger(__name__)
 def compact(results: str | Path, study: str | None = None, *, driver: bool = False) -> list[str]:
     """Merge the files of every study, or of one, into one file for trials and one for curves.
 
-    Rows that no longer count are dropped. Files that contradict each other or cannot be read stay as they are; a
-    sentence about each of them is returned. Plain Parquet readers may see rows twice meanwhile.
+    Rows that no longer count are dropped, and so is what a writer that was killed has left of a file. Files that
+    contradict each other or cannot be read stay as they are; a sentence about each of them is returned. Plain Parquet
+    readers may see rows twice meanwhile.
 
     A study whose driver is at work is left out and named. driver: whether the caller is that driver.
     Raises FileNotFoundError if there are no results, ValueError for a name that is not allowed, OSError of the store.
@@ -49,6 +51,10 @@ def compact(results: str | Path, study: str | None = None, *, driver: bool = Fal
     left = [sentence for kind in SCHEMAS for sentence in _compact(store, kind, study)]
     if _is_at_work(store, study):
         state(store, study, done=True)
+    for kind in (*SCHEMAS, "studies") if store.folder else ():
+        for name in store.listing(f"{kind}/{study}", recursive=True):
+            if is_unfinished(name) and store.age(name) > STALE:
+                store.remove(name)
     return left
 
 

@@ -2,9 +2,11 @@
 
 import pytest
 from rows import full
+from s3 import place, proxy, server  # noqa: F401
 
 from tune_cd import results
 from tune_cd.landscapes import replay as command
+from tune_cd.landscapes.find import find
 
 SMALL = "--methods random cd-paper --landscapes sop omniglot --trials 4 --processes 1"
 
@@ -70,12 +72,16 @@ def test_the_ablation_is_stored_too(tmp_path, options):
     assert table["trial_id"].is_unique
 
 
-def test_a_grid_of_a_loss_is_replayed_with_its_own_scores(tmp_path, capsys):
+def write_losses(where):
     for n, lr in enumerate((0.01, 0.1, 1.0)):
         score = {"val_score": 1.0 + n, "test_score": None, "metric_name": "loss", "mode": "min"}
         measured = full(study="mine", search="grid", trial_id=f"t{n}", trial_index=n, params={"lr": lr}, **score)
         own = {"choices": None, "Lambda_p": None, "Lambda_e": None, "batch_size": None}
-        results.write_trial(tmp_path / "own", measured | own)
+        results.write_trial(where, measured | own)
+
+
+def test_a_grid_of_a_loss_is_replayed_with_its_own_scores(tmp_path, capsys):
+    write_losses(tmp_path / "own")
     short = ["--landscapes", str(tmp_path / "own" / "mine"), "--trials", "10", "--trajectories", "2"]
     assert replayed(tmp_path / "replays", *short) == 0
     printed = capsys.readouterr().out
@@ -83,3 +89,11 @@ def test_a_grid_of_a_loss_is_replayed_with_its_own_scores(tmp_path, capsys):
     rows = results.read(tmp_path / "replays")
     assert {*rows["mode"]} == {"min"} and rows["val_score"].between(1, 3).all()
     assert all(1 <= scores["reached"] <= 3 for scores in rows["scores"])
+
+
+def test_a_study_in_a_bucket_is_a_landscape(place, capsys):
+    write_losses(place)
+    found = find(place.replace("?", "/mine?"))
+    assert found.name == "mine" and found.optimum == {"lr": pytest.approx(0.01)}
+    with pytest.raises(ValueError, match="there is no study 'other'"):
+        find(place.replace("?", "/other?"))

@@ -14,6 +14,7 @@ from tune_cd.landscapes.landscape import SHIPPED, Landscape, Surface, from_path,
 from tune_cd.landscapes.measured import IN_VIEW, Measured
 from tune_cd.landscapes.measured import JUDGES as JUDGES
 from tune_cd.results import read_file
+from tune_cd.results.location import is_uri
 from tune_cd.search.space import Space
 
 BATCH_SIZE = 64
@@ -45,11 +46,11 @@ def find(name: str) -> Landscape:
         landscape = measured.load(at[1])
         return volume(landscape) if at[3] else plane(landscape, int(at[2] or BATCH_SIZE))
     path = Path(name)
-    if not (path.exists() or study_at(path).is_dir()):
+    if not (is_uri(name) or path.exists() or study_at(path).is_dir()):
         known = [*LANDSCAPES, *measured.MEASURED, *GENERAL]
-        paths = "the path of a results folder, of a study RESULTS/STUDY or of a Parquet file on this machine"
+        paths = "the path of a results folder, of a study RESULTS/STUDY or of a Parquet file"
         raise ValueError(f"landscape {name!r}: one of {known}, or {paths}")
-    return from_path(path)
+    return from_path(name)
 
 
 def named(name: str, batch_size: int | None = None) -> str:

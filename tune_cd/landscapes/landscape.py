@@ -23,6 +23,7 @@ from scipy.interpolate import LinearNDInterpolator, RegularGridInterpolator
 from tune_cd import balance, results
 from tune_cd.analysis.grids import Grid, grid, grid_rows
 from tune_cd.analysis.scores import varied
+from tune_cd.results.location import is_uri
 from tune_cd.search.category import value_in
 from tune_cd.search.number import is_number
 from tune_cd.search.space import KEY_DIGITS, Configuration, Space
@@ -277,8 +278,13 @@ def from_path(path: str | Path) -> Landscape:
     """Load a landscape from a path, and name it after the path.
 
     path: a results folder of one study; RESULTS/STUDY, a study of a results folder; or a Parquet file with the results
-    table's columns. Raises ValueError as `from_table`, for a folder of several studies, and for any other path.
+    table's columns. Of an object store RESULTS/STUDY alone. Raises ValueError as `from_table`, for a folder of several
+    studies, and for any other path.
     """
+    if is_uri(path):
+        place, mark, query = str(path).partition("?")
+        above, _, study = place.rstrip("/").rpartition("/")
+        return from_table(results.read(f"{above}{mark}{query}", study), study)
     path = Path(path)
     if path.is_file():
         trials = pd.read_parquet(path)

@@ -53,8 +53,9 @@ HELP = {
     "--table": "instead: tab:hp_res or tab:ablation, with the printed numbers, and with what holds and what reverses",
     "--reference": """method that the others are subtracted from, in pairs; default: the last one, with --ablation the
 first""",
-    "--landscapes": f"""of {", ".join(LANDSCAPES)}, measured: {", ".join(MEASURED)}; or a results folder or Parquet file
-with a full grid of one set-up; default: {" ".join(PRINTED)}, with --table the measured ones as well""",
+    "--landscapes": f"""of {", ".join(LANDSCAPES)}, measured: {", ".join(MEASURED)}; or a results folder, a study
+RESULTS/STUDY, also s3://BUCKET/RESULTS/STUDY, or a Parquet file, with a full grid of one set-up;
+default: {" ".join(PRINTED)}, with --table the measured ones as well""",
     "--noise": "standard deviations of the validation score, as shares of a landscape's range; default: 0",
     "--failures": "probability that a trial fails; default: %(default)s",
     "--durations": "of trials; default: %(default)s",

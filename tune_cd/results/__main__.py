@@ -136,12 +136,10 @@ def studies_table(trials: pd.DataFrame) -> str:
 
 
 def trials_table(trials: pd.DataFrame) -> str:
-    """One line a trial: completed ones first, then the others, the best first, else in the order of asking. Those of
-    several metrics are apart, and say their metric."""
-    by = {"_completed": False, "metric_name": True, "_worth": False, "search": True, "trial_index": True}
-    ordered = trials.assign(_completed=trials["status"] == "completed", _worth=_worth(trials)).sort_values(
-        list(by), ascending=list(by.values()), na_position="last"
-    )
+    """One line a trial: completed ones first, then the others, of each metric the best first, or as they were asked."""
+    by, ascending = ["_completed", "metric_name", "_worth", "search", "trial_index"], [False, True, False, True, True]
+    ordered = trials.assign(_completed=trials["status"] == "completed", _worth=_worth(trials))
+    ordered = ordered.sort_values(by, ascending=ascending, na_position="last")
     rows = ordered.to_dict("records")
     searched = pd.DataFrame([{**row["params"], **choices_in(row)} for row in rows])
     errors = ordered["error"].fillna("").map(lambda error: " ".join(error.split())[:ERROR_LENGTH])

@@ -8,6 +8,7 @@ learn from it of compacted files, and the next program that opens the results fo
 
 import json
 import logging
+import re
 import time
 from concurrent.futures import ThreadPoolExecutor
 from math import inf
@@ -21,11 +22,11 @@ from tune_cd.results.parquet import SCHEMAS, compacted_name, is_compacted, is_vi
 from tune_cd.results.reading import collect, counting, sentences
 from tune_cd.results.redaction import redact
 from tune_cd.results.schema import check_name
-from tune_cd.results.store import Store, is_unfinished, store_of
+from tune_cd.results.store import Store, store_of
 from tune_cd.results.study_files import file_of, has_driver, text_of
 
 STATEMENT, DONE = "compaction.json", b'"done": true'
-STALE = 3600.0  # seconds after which nobody goes on to write an unfinished file
+UNFINISHED, STALE = re.compile(r".*/\.[^/]+\.[0-9a-f]{16}"), 3600.0  # as `publish` names a file; seconds for one
 ORDER = {"trials": ["trial_id"], "curves": ["trial_id", "images_seen"]}
 
 log = logging.getLogger(__name__)
@@ -53,7 +54,7 @@ def compact(results: str | Path, study: str | None = None, *, driver: bool = Fal
         state(store, study, done=True)
     for kind in (*SCHEMAS, "studies") if store.folder else ():
         for name in store.listing(f"{kind}/{study}", recursive=True):
-            if is_unfinished(name) and store.age(name) > STALE:
+            if UNFINISHED.fullmatch(name) and store.age(name) > STALE:
                 store.remove(name)
     return left
 

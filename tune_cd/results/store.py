@@ -1,7 +1,6 @@
 """One interface to folders and object stores: list, read, write atomically, remove. Names are relative to RESULTS."""
 
 import os
-import re
 import time
 from contextlib import suppress
 from functools import lru_cache
@@ -158,11 +157,6 @@ def publish(path: Path, data: bytes | pa.Buffer, new: bool = False) -> None:
     folder = os.open(path.parent, os.O_RDONLY)
     os.fsync(folder)  # makes the rename survive a power cut
     os.close(folder)
-
-
-def is_unfinished(name: str) -> bool:
-    """Whether a file is one that `publish` has not yet renamed."""
-    return re.fullmatch(r"(.*/)?\.[^/]+\.[0-9a-f]{16}", name) is not None
 
 
 def _link(temporary: Path, path: Path) -> None:

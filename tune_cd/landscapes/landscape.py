@@ -278,8 +278,7 @@ def from_path(path: str | Path) -> Landscape:
     """Load a landscape from a path, and name it after the path.
 
     path: a results folder of one study; RESULTS/STUDY, a study of a results folder; or a Parquet file with the results
-    table's columns. Of an object store RESULTS/STUDY alone. Raises ValueError as `from_table`, for a folder of several
-    studies, and for any other path.
+    table's columns; in an object store RESULTS/STUDY alone. Raises ValueError as `from_table`, and for any other path.
     """
     if is_uri(path):
         place, mark, query = str(path).partition("?")

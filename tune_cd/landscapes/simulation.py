@@ -58,8 +58,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class Trajectory:
-    """One search on one landscape. trials: in the order of ending, ties in the order of asking. sign: of the landscape,
-    -1 where the trials' scores are a loss' negated."""
+    """One search on one landscape. trials: in the order of ending, ties in that of asking. sign: `Landscape.sign`."""
 
     method: str
     landscape: str

@@ -15,7 +15,8 @@ CAPTIONS = {
     "AUC@k: mean of that over the first k trials, averaged over searches, ± half the 95 % interval over them "
     "(Student's t). n-95: trials until the mean is at 95 % of the best that any search or grid reached; in brackets "
     f"95 % of bootstrap resamples, of {FEWEST} searches or more. Δ: less the reference's, over pairs of equal seeds; "
-    "p: two-sided, of Wilcoxon's signed-rank test over those pairs, not corrected for how many there are.",
+    "p: two-sided, of Wilcoxon's signed-rank test over those pairs, not corrected for how many there are. Where "
+    "trainings pause, a full training's worth of images counts as a trial, and all scores are of validation.",
     "best-values": "The best setting of each problem and set-up over Lambda_p and Lambda_e (no row for "
     "losses of other weights), chosen by validation, scores means over its seeds; "
     "test_ci: half the 95 % interval (Student's t over them). Weights are already multiplied by the learning rate. "

@@ -355,6 +355,15 @@ def test_of_a_smaller_is_better_metric_the_small_ones_are_bright():
     assert not payload(table(rows), "t")["studies"][0]["scores"][0]["down"]
 
 
+def test_a_loss_beside_an_accuracy_is_better_small_on_the_page_and_in_a_grid():
+    scores = [{"loss": 1.0 / (n + 1), "Top5Error": 0.1, "entropy_term": 0.2, "recall": 0.5} for n in range(9)]
+    trials = table(row(n, val=n, search="cd", scores=one, params={"lr": 2.0**n}) for n, one in enumerate(scores))
+    [study] = payload(trials, "t")["studies"]
+    down = {score["name"]: score["down"] for score in study["scores"]}
+    assert {name for name in down if down[name]} == {"loss", "Top5Error", "entropy_term"} and not down["recall"]
+    assert grid(trials, "loss").sign == -1 and grid(trials, "loss").top(1)["lr"].item() == 2.0**8
+
+
 def test_scores_of_a_users_own_may_have_the_names_of_ours_and_of_columns():
     """The first score, by which the table is sorted, is the metric; others are as they were reported."""
     told = {"score": 0.5, "loss": 2.0, "seed": 7.0, "images_seen": 300.0, "test_score": 0.25}

@@ -133,6 +133,7 @@ def test_a_folder_of_all_kinds_gives_what_each_gives(tmp_path, undrawn):
     text = (tmp_path / "out/methods.md").read_text()
     titles = re.findall(r"^Search methods on (.+?)\. ", text, re.MULTILINE)
     assert len(titles) == len(set(titles)) and {"omniglot", "sop"} <= set(titles) and "xbm" not in text
+    assert "a full training's worth of images counts as a trial" in text
 
 
 BEYOND = {"values far apart", "weights far apart", "a grid far apart", "scores far apart", "scores of 1e308"}

@@ -11,10 +11,9 @@ from math import prod
 import numpy as np
 import pandas as pd
 
-from tune_cd.analysis.choices import categories, coded, signs
+from tune_cd.analysis.choices import categories, coded
 from tune_cd.analysis.parts import require_one
 from tune_cd.analysis.scores import (
-    SPLITS,
     own_column,
     parameter,
     parameter_names,
@@ -23,6 +22,7 @@ from tune_cd.analysis.scores import (
     score_column,
     score_words,
     settings,
+    sign_of_score,
 )
 
 MEASURED = ("value", "count", "spread", "lost")
@@ -122,8 +122,7 @@ def grid(trials: pd.DataFrame, score: str = "val_score", axes: Sequence[str] | N
         return array
 
     arrays = dense("value", np.nan), dense("count", 0), dense("spread", np.nan), dense("lost", 0)
-    sign = float(signs(trials)[0]) if len(trials) and score in (*SPLITS, *trials.get("metric_name", ())) else 1.0
-    return Grid(score, names, ticks, *arrays, score_words(trials, score), sign)
+    return Grid(score, names, ticks, *arrays, score_words(trials, score), sign_of_score(trials, score))
 
 
 def grid_rows(trials: pd.DataFrame) -> pd.DataFrame:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tune_cd.analysis.choices import categories, coded
+from tune_cd.analysis.choices import categories, coded, signs
 from tune_cd.balance import PUBLISHED, WEIGHT
 from tune_cd.results.rows import config_of
 from tune_cd.results.schema import CONFIRM
@@ -62,6 +62,13 @@ SPLITS = {"val_score": "validation", "test_score": "test"}
 def judged_by(trials: pd.DataFrame) -> str:
     """The score by which settings are judged: the test split's, or the validation split's if none was tested."""
     return "test_score" if trials["test_score"].notna().any() else "val_score"
+
+
+def sign_of_score(trials: pd.DataFrame, score: str) -> float:
+    """-1 where a smaller score is better, else 1: of the searched score by `mode`, of others by the name."""
+    if len(trials) and score in (*SPLITS, *trials.get("metric_name", ())):
+        return float(signs(trials)[0])
+    return -1.0 if any(word in score.lower() for word in ("loss", "error", "term")) else 1.0
 
 
 def score_words(trials: pd.DataFrame, score: str) -> str:

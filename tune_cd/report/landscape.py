@@ -22,6 +22,7 @@ from tune_cd.analysis.scores import (
     score_names,
     score_words,
     searching,
+    sign_of_score,
     weights_of,
 )
 from tune_cd.analysis.sublosses import TERMS
@@ -162,6 +163,5 @@ def _scores(trials: pd.DataFrame) -> list[str]:
 def _score(name: str, trials: pd.DataFrame) -> dict[str, Any]:
     """A score with its axis; down: smaller is better."""
     label = f"term {name.removeprefix(TERM)}" if name.startswith(TERM) else score_words(trials, name)
-    down = sign_of(trials.iloc[0].get("mode")) < 0 if name in SPLITS else "term" in name
     label, values = label.replace("_term", " term") if name in TERMS else label, numbers(score_column(trials, name))
-    return {"name": name, "down": down, "values": values} | plain_axis(label, values)
+    return {"name": name, "down": sign_of_score(trials, name) < 0, "values": values} | plain_axis(label, values)

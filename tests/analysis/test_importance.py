@@ -67,3 +67,15 @@ def test_of_many_settings_a_choice_counts_with_the_best_among_them():
     scores[best] += 1.0  # only those that count show it
     expected, _ = response(AXES, places, shares, scores).predict(places[best])
     assert (expected > 1.5).all()
+
+
+def test_bad_scores_count_where_most_are_near_the_best_and_one_far_off_does_not():
+    """As of a classifier: .98 nearly everywhere, .1 where the regularisation is strong."""
+    places = np.random.default_rng(0).uniform(size=(60, 3))
+    places[:, 2] = 0
+    scores = np.where(places[:, 0] > 0.8, 0.1, 0.98) + 0.01 * places[:, 1]
+    corners = np.array([[0.9, 0.5, 0], [0.3, 0.5, 0]])
+    expected, _ = response(AXES, places, np.ones(60), scores).predict(corners)
+    assert expected == pytest.approx([0.1, 0.98], abs=0.05)
+    scores[7] = -1e6
+    assert response(AXES, places, np.ones(60), scores).predict(corners)[0] == pytest.approx(expected, abs=0.05)

@@ -14,7 +14,6 @@ import numpy as np
 from tune_cd.analysis.axes import Axis
 from tune_cd.search.process import Draws, Process, likely
 from tune_cd.search.space import Array
-from tune_cd.search.surrogate import raised
 
 LEAST = 8  # scored settings for a process
 MOST = 250  # settings of a process; of more the best half, and others spread evenly over the lower scores
@@ -63,8 +62,8 @@ class Response:
 def response(axes: Sequence[Axis], places: Array, shares: Array, scores: Array) -> Response | None:
     """The process through scores [n] at places [n, n_axes] of the axes, trained for shares [n] of the full length.
 
-    Larger scores are better; ones far below the median are `raised`, as in the search, or they alone would count.
-    Rows with a gap are left out; None for fewer than LEAST, and for scores that are all alike.
+    Larger scores are better; the worst twentieth count alike, as on the page, or a few outliers alone would count. Rows
+    with a gap are left out; None for fewer than LEAST, and for scores that are all alike.
     """
     known = np.flatnonzero(np.isfinite(places).all(axis=1) & np.isfinite(scores) & (shares > 0))
     ranked = known[np.argsort(-scores[known], kind="stable")]
@@ -72,7 +71,8 @@ def response(axes: Sequence[Axis], places: Array, shares: Array, scores: Array) 
         ranked = np.append(
             ranked[: MOST // 2], ranked[np.linspace(MOST // 2, len(ranked) - 1, MOST - MOST // 2).astype(int)]
         )
-    told = places[ranked], shares[ranked], raised(scores[ranked])
+    worst = scores[known[np.argsort(scores[known])[len(known) // 20]]] if len(known) else 0.0
+    told = places[ranked], shares[ranked], np.maximum(scores[ranked], worst)
     with np.errstate(all="ignore"):
         mean, deviation = (float(told[-1].mean()), float(told[-1].std())) if len(ranked) else (0.0, 0.0)
     if len(ranked) < LEAST or not axes or not np.isfinite(deviation) or deviation <= 1e-9 * abs(mean):

@@ -36,6 +36,8 @@ def test_it_is_a_number_and_a_unit_and_anything_else_is_refused_with_what_is_all
             Call(budget=text)
     with pytest.raises(ValueError, match="'2gpu-hours': trials have no GPU here"):
         meter("2gpu-hours")
+    with pytest.raises(ValueError, match="'2gpu-hours': with --gpus-per-trial 0 trials have no GPU; give a time"):
+        Call(budget="2gpu-hours", gpus_per_trial=0.0)
 
 
 def test_before_a_training_has_ended_nothing_is_known_and_what_is_under_way_is_taken_off():

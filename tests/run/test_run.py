@@ -293,9 +293,12 @@ def test_a_folders_study_is_continued_with_the_same_images_alone(tmp_path):
     again = study(tmp_path, "--study", "mine", "--resume", "--data-root", str(moved))
     assert (again.dataset, again.data_root) == (made.dataset, str(moved))
     moved.rename(other)
-    with pytest.raises(ValueError, match="dataset was folder-photos-.* and is folder-pictures-.*; put it back"):
-        study(tmp_path, "--study", "mine", "--resume", "--data-root", str(other))
+    again = study(tmp_path, "--study", "mine", "--resume", "--data-root", str(other))
+    assert (again.dataset, again.data_root) == (made.dataset, str(other)), "its rows are of one dataset"
+    store_config(again)
+    assert study(tmp_path, "--study", "mine", "--resume").dataset == made.dataset, "and stay so"
     other.rename(root)
+    store_config(made)
 
     write_folder(root, {"9/new.png": images["0/0.png"]})
     message = f"--resume: {root} was 40 images of .* and is 41 images of .*; put it back, or name a new"
@@ -456,6 +459,7 @@ def test_an_existing_study_needs_resume_and_stays_what_it_was(tmp_path):
     for other, said in {
         "--seed 4": "with --seed 3; --resume cannot change it to 4",
         "--set evaluations=4": "with --set images_seen=640 evaluations=4; --resume cannot change it to evaluations=4",
+        "--weights w.pt": "without --weights; .* to '.*/w.pt'; of a file that has moved, put a link in the old place",
         "--loss infonce": "without --loss; ", "--range 1e-4,1e3": "without --range; ", "--full-length": "without ",
     }.items():  # fmt: skip
         with pytest.raises(ValueError, match=f"'mine' was started {said}"):

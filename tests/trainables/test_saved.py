@@ -63,6 +63,13 @@ def test_the_state_of_another_training_is_refused(tmp_path):
             checkpoint.load(other, tmp_path / "training.pt")
 
 
+def test_the_state_of_a_training_whose_folder_has_moved_is_taken(tmp_path):
+    checkpoint.save(begun(SETUP, replace(DATA, name="folder-my-photos-3fa9")), tmp_path / "training.pt")
+    checkpoint.load(begun(SETUP, replace(DATA, name="folder-moved-3fa9")), tmp_path / "training.pt")
+    with pytest.raises(ValueError, match="data 'folder-my-photos-3fa9', not 'folder-my-photos-3fa8'"):
+        checkpoint.load(begun(SETUP, replace(DATA, name="folder-my-photos-3fa8")), tmp_path / "training.pt")
+
+
 NETWORKS = KINDS | {
     "of a library": (replace(SETUP, network="torchvision:resnet18"), DATA),
     "pooled": (replace(SETUP, network="resnet18_gem", embedding=16), DATA),

@@ -12,6 +12,7 @@ steps on a stream of its own, as a recorded graph (`trainables.training.cuda_gra
 
 import copy
 import math
+import re
 from dataclasses import asdict
 from functools import partial
 
@@ -31,6 +32,7 @@ from trainables.training.setup import Setup
 
 DIVERGENCE_CHECK = 25  # iterations between two checks of the loss: each waits for the device
 CHECK_LEAD = 5  # age in iterations of the terms that a check reads: the device runs these while the host waits
+PLACE = "(?<=^folder-).*-"  # in the name of a user's own images, which may move
 TERM_BATCHES = 16  # batches over which the terms are averaged after training
 
 
@@ -197,6 +199,8 @@ class Training:
         """Resume from `state()`. Raises ValueError for the state of another training, naming what differs."""
         told, own = state.get("identity", {}), self._identity()
         pairs = {name: (told.get(name, "absent"), own.get(name, "absent")) for name in own | told}
+        if len({re.sub(PLACE, "", str(name)) for name in pairs["data"]}) == 1:
+            del pairs["data"]
         if differs := [f"{name} {was!r}, not {is_now!r}" for name, (was, is_now) in pairs.items() if was != is_now]:
             raise ValueError(f"the state of another training: {', '.join(differs)}")
         self.generator.set_state(state["generator"].cpu())  # first: a GPU's and a CPU's do not fit each other

@@ -191,7 +191,9 @@ class StudyConfig:
                 absent, listed = was in (None, ()) or was is False, isinstance(value, tuple)
                 was, value = (" ".join(map(str, one)) if listed and one else repr(one) for one in (was, value))
                 said = f"without {option_of(name)}" if absent else f"with {option_of(name)} {was}"
-                raise ValueError(f"study {study!r} was started {said}; --resume cannot change it to {value}")
+                said += "; --resume cannot change it to " + value
+                said += "; of a file that has moved, put a link in the old place" * (name == "weights")
+                raise ValueError(f"study {study!r} was started {said}")
         return replace(self, **{name: value for name, value in written.items() if name in EXTENSIBLE})
 
     def _fixed_batch_size(self) -> int:
@@ -276,8 +278,8 @@ class Call:
         check_fields(self)
         if self.retry_failed and not self.resume:
             raise ValueError("--retry-failed: with --resume only")
-        if self.budget is not None:
-            parse_budget(self.budget)
+        if self.budget is not None and parse_budget(self.budget)[1] and self.gpus_per_trial == 0:
+            raise ValueError(f"--budget {self.budget!r}: with --gpus-per-trial 0 trials have no GPU; give a time")
         share, pack = self.gpus_per_trial, self.pack or 1
         if isinstance(share, float) and share != 0 and not (share >= 1e-3 and share * pack <= 1):
             raise ValueError(

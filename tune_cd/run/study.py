@@ -81,19 +81,21 @@ def check_study(request: Request) -> Study:
         lambda setup: check_training(setup, config.trained_batch_sizes, data_root, call.download)
     )
     found = replace(config, data_found=source_sha256(data_root) or source.content or None)
+    dataset = source.name
     if stored is not None:
         now = _with_content(setup)
         differs = [(name, stored[1].get(name), json.loads(json.dumps(now.get(name)))) for name in now | stored[1]]
         differs += [((data_root or source.location).partition("#")[0], config.data_found, found.data_found)]
-        if config.data_root != stored[0].data_root:  # they have moved; a folder's name is in the dataset's
-            names = results.read(place, call.study, missing=True)["dataset"].dropna().unique()
-            differs += [("dataset", name, source.name) for name in names]
+        names = results.read(place, call.study, missing=True)["dataset"].dropna()
+        if found.data_found:  # the same content: where it has moved, its rows keep the first place's name
+            dataset = next(iter(names), dataset)
+        differs += [("dataset", name, dataset) for name in names.unique()]
         for name, was, is_now in differs:  # by a release with other defaults, or in an own loss
             if was != is_now:
                 said = f"{name} was {was} and is {is_now}; put it back, or name a new --study"
                 raise ValueError(f"--resume: {said}")
     name = study_name(call, setup)
-    return Study(name, place, found, call, setup, source.name, data_root, searches_of(found, setup))
+    return Study(name, place, found, call, setup, dataset, data_root, searches_of(found, setup))
 
 
 def with_form(study: Study, form: str) -> Study:

@@ -22,7 +22,7 @@ def question(tmp_path):
     folder.write(".preflight-1", b".preflight-1")
     return {
         "results": str(folder.folder), "token": ".preflight-1", "software": software_here(), "dataset": "glyphs",
-        "task": None, "data_root": None, "download": False, "weights": "none",
+        "task": None, "image_size": 28, "data_root": None, "download": False, "weights": "none",
     }  # fmt: skip
 
 
@@ -47,6 +47,7 @@ def test_another_folder_of_the_same_name_is_left_alone(question, tmp_path, exist
     ({"software": OTHERS}, 0, ["other software than the driver's: torch .*, here 1.0$"]),
     ({}, 4, ["torch sees 2 of its 4 GPUs: its driver or CUDA is missing"]),
     ({"weights": "/absent/w.pt"}, 0, ["data: there are no weights /absent/w.pt"]),
+    ({"image_size": 10**6}, 0, ["data: .* needs 14,712,000,000,000,000 bytes in .* are free; TUNE_CD_CACHE moves it"]),
     ({"dataset": "omniglot", "data_root": "/absent"}, 0, ["data: .*omniglot"]),
     ({"dataset": "omniglot", "data_root": "/absent", "download": True}, 0, []),
     ({"dataset": "omniglot", "data_root": "URL/there.zip"}, 0, []),

@@ -101,6 +101,24 @@ def test_what_a_killed_process_left_is_removed_and_a_failure_leaves_nothing(arch
     assert entry.is_dir() and not entry.with_name(entry.name + ".partial").exists()
 
 
+def test_a_cache_that_cannot_be_written_or_is_too_small_is_told_before_decoding(
+    archive, decoded, tmp_path, monkeypatch
+):
+    """A page of a memory map beyond the disk would end the process by a signal."""
+    with (
+        monkeypatch.context() as patch,
+        pytest.raises(OSError, match=r"needs 31,360 bytes in .*, 31,359 are free; TUNE"),
+    ):
+        patch.setattr(shutil, "disk_usage", lambda place: shutil._ntuple_diskusage(10**6, 10**6, 31_359))
+        load_omniglot(archive)
+    load_omniglot(archive)
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("TUNE_CD_CACHE", str(tmp_path / "file" / "cache"))
+    with pytest.raises(OSError, match="file/cache/arrays cannot be written; TUNE_CD_CACHE names another folder"):
+        load_omniglot(archive)
+    assert len(decoded) == 40
+
+
 BAD = "images_background/Greek/character02/0002_05.png"
 
 

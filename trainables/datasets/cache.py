@@ -8,6 +8,7 @@ The cache belongs on a local disk of each machine, as arrays are mapped from it.
 keep the processes of two machines apart, and some file systems have none.
 """
 
+import errno
 import json
 import logging
 import os
@@ -46,7 +47,7 @@ def load(plan: Plan, image_size: int) -> Dataset:
 
     Warns of images that were left out because they do not decode; raises ValueError if these are more than 1 %.
     """
-    folder = entry("arrays", plan.name, image_size, plan.identity)
+    folder = check_room(plan, image_size)
     dataset = made_once(folder, _read, lambda place: _decode(plan, image_size, place))
     if dataset.left_out:
         warnings.warn(f"{plan.location}: {dataset.left_out}", stacklevel=3)
@@ -59,11 +60,33 @@ def entry(kind: str, name: str, image_size: int, identity: str) -> Path:
     return cache_root() / kind / f"{name}-{image_size}px-{key}"
 
 
+def check_room(plan: Plan, image_size: int) -> Path:
+    """The folder of the dataset's arrays. Raises OSError unless it is there, or can be written and fits the disk: pages
+    of a memory map that do not fit would end the process by SIGBUS."""
+    folder = entry("arrays", plan.name, image_size, plan.identity)
+    if not os.path.exists(folder):
+        needed = sum(len(split.items) for split in plan.splits.values()) * plan.channels * image_size**2
+        if needed > (free := shutil.disk_usage(writable(folder.parent)).free):
+            said = f"{plan.name} needs {needed:,} bytes in {folder.parent}, {free:,} are free; TUNE_CD_CACHE moves it"
+            raise OSError(errno.ENOSPC, said)
+    return folder
+
+
+def writable(folder: Path) -> Path:
+    """The folder of the cache, or the one in which it is to be made. Raises OSError if that cannot be written."""
+    place = next(place for place in (folder, *folder.parents) if os.path.exists(place))
+    if not os.access(place, os.W_OK | os.X_OK):
+        said = f"{folder} cannot be written; TUNE_CD_CACHE names another folder for the cache"
+        raise PermissionError(errno.EACCES, said)
+    return place
+
+
 def made_once(folder: Path, read: Callable[[Path], T], fill: Callable[[Path], None]) -> T:
     """The result of read(folder). Where the folder is absent or damaged (`DAMAGED`), `fill` fills it first, in only one
     of several processes. It is whole or absent: `fill` gets another place, which takes its name once it is filled."""
     with suppress(*DAMAGED):
         return read(folder)
+    writable(folder.parent)
     folder.parent.mkdir(parents=True, exist_ok=True)
     partial = folder.with_name(folder.name + ".partial")
     with FileLock(folder.with_name(folder.name + ".lock")):

@@ -22,7 +22,7 @@ from urllib.parse import urlencode
 from filelock import FileLock
 from pyarrow import fs
 
-from trainables.datasets.cache import cache_root
+from trainables.datasets.cache import cache_root, writable
 from trainables.datasets.download import Interrupted, append, blocks, opened
 from trainables.datasets.structure import in_order
 from trainables.datasets.uri import Address
@@ -45,6 +45,7 @@ def materialise(address: Address) -> Path:
     """
     if (copy := held(address)) is not None:
         return copy
+    writable(_shelf())
     _shelf().mkdir(parents=True, exist_ok=True)
     with FileLock(_shelf() / f"{address.stem}.lock"):
         if (copy := held(address)) is not None:  # another process has fetched it in the meantime

@@ -37,8 +37,8 @@ def look(question: Mapping, name: str, gpus: float, store: Callable = store_of) 
     """Check a node, in a task on it.
 
     question: results, token (name and content of the driver's file there), software (the driver's), dataset, task,
-    data_root, download, weights. name: of the node's own token. gpus: those it has according to Ray. Returns
-    {"results": what is wrong with them, or None, "wrong": the other errors}.
+    image_size, data_root, download, weights. name: of the node's own token. gpus: those it has according to Ray.
+    Returns {"results": what is wrong with them, or None, "wrong": the other errors}.
     """
     there, own = software_here(), question["software"]
     differs = [f"{name} {there.get(name)}, here {own[name]}" for name in own if there.get(name) != own[name]]
@@ -92,6 +92,7 @@ def _shares(store, token: str, name: str) -> str | None:
 def data_error(asked: Mapping) -> str | None:
     """The error of a training's weights and data on this machine; None where they are there or may be downloaded."""
     from trainables.datasets import DRAWN, check_source
+    from trainables.datasets.cache import check_room
     from trainables.datasets.remote import held, survey
     from trainables.datasets.uri import is_uri, parse
 
@@ -103,7 +104,7 @@ def data_error(asked: Mapping) -> str | None:
             if not held(parse(root)):
                 survey(parse(root))  # only whether they exist: the first trial fetches them, in minutes
         else:
-            check_source(dataset, root, task=asked["task"])
+            check_room(check_source(dataset, root, task=asked["task"]), asked["image_size"])
     except FileNotFoundError as error:
         return None if asked["download"] else _line(error)
     except Exception as error:

@@ -26,7 +26,7 @@ class Cluster:
         resources, most = [node["Resources"] for node in self._alive], max(one.num_samples for one in study.searches)
         self.resources = check_resources(study.config, study.call, resources, self._growth, most)
         self.study = with_form(study, study.config.setup or ("paper" if self.resources.gpus else "small"))
-        question = {name: getattr(self.study.setup, name) for name in ("dataset", "task", "weights")}
+        question = {name: getattr(self.study.setup, name) for name in ("dataset", "task", "image_size", "weights")}
         question |= {"data_root": study.data_root, "download": study.call.download}
         self.nodes = Nodes(study.results, question, self.resources.cpus, self.resources.gpus)
 

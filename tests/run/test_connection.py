@@ -50,6 +50,9 @@ def test_a_dead_cluster_is_told_in_a_sentence_with_the_remedy(tmp_path, joined, 
 
 @pytest.mark.parametrize("error, words", [
     (OSError("AF_UNIX path length cannot exceed 107 bytes: /tmp/long"), "/tmp/long: a shorter TMPDIR or RAY_TMPDIR is"),
+    (PermissionError(13, "Permission denied", "/home/me/.ray"), "its token there; HOME names another folder"),
+    (PermissionError(13, "Permission denied", "/tmp/ray"), "'/tmp/ray': RAY_TMPDIR names another folder"),
+    (Exception("The current node timed out during startup."), "startup.: the machine may be too busy"),
     (RuntimeError("Version mismatch: the cluster has Ray: 2.59.0"), "error: Version mismatch: the cluster has Ray: 2"),
 ])  # fmt: skip
 def test_what_ray_refuses_is_told_in_a_sentence(tmp_path, joined, monkeypatch, capsys, error, words):

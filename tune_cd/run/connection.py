@@ -2,6 +2,7 @@
 
 import logging
 import os
+import re
 import socket
 import time
 from pathlib import Path
@@ -20,6 +21,9 @@ nothing.
 """
 REMEDIES = {
     "AF_UNIX": "a shorter TMPDIR or RAY_TMPDIR is needed",
+    "denied: '.*/.ray'": "Ray keeps its token there; HOME names another folder",
+    "denied: '.*/ray": "RAY_TMPDIR names another folder for Ray's files",
+    "timed out during startup": "the machine may be too busy; try again",
     "AuthToken": "it asks for a token; set RAY_AUTH_MODE to token, the token in ~/.ray/auth_token",
 }
 
@@ -69,9 +73,9 @@ def _init(address: str | None, verbose: bool) -> None:
     level = logging.INFO if verbose else logging.ERROR
     try:
         ray.init(address or "local", **own, runtime_env=WORKERS, log_to_driver=False, logging_level=level)
-    except (OSError, RuntimeError) as error:  # RuntimeError: a cluster of another version
+    except Exception as error:  # RuntimeError: a cluster of another version; Exception: a start that takes too long
         said = f"{error} {error.__cause__}"
-        remedy = next((f": {remedy}" for sign, remedy in REMEDIES.items() if sign in said), "")
+        remedy = next((f": {remedy}" for sign, remedy in REMEDIES.items() if re.search(sign, said)), "")
         raise ConnectionError(f"{error}{remedy}") from error
 
 

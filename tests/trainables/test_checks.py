@@ -116,7 +116,10 @@ def test_a_split_of_one_image_is_refused(tmp_path):
 def test_few_images_are_told_with_the_error_of_a_score(tmp_path, caplog):
     caplog.set_level("INFO", "trainables")
     check_training(find_setup("folder", "small", "ssl"), [64], made(tmp_path, of_classes(6)))
-    assert "48 training, 6 validation, 6 test images of 6 classes\n  32,000 images are 666.7 epochs" in caplog.text
+    said = (
+        "48 training, 6 validation, 6 test images of 6 classes (0, 1, 2 and 3 more)\n  32,000 images are 666.7 epochs"
+    )
+    assert said in caplog.text
     assert re.search("; of 6 .* error of 0.20", caplog.text)
 
 

@@ -120,7 +120,8 @@ class Plan:
     @property
     def sizes(self) -> str:
         """The numbers of images, for messages."""
-        classes = f" of {self.training_classes:,} classes" if self.training_classes > 1 else ", without classes"
+        names = f" of {self.training_classes:,} classes ({preview(self.splits['train'].class_names, 3)})"
+        classes = names if self.training_classes > 1 else ", without classes"
         train, validation, test = (self.images(split) for split in ("train", "validation", "test"))
         return f"{train:,} training, {validation:,} validation, {test:,} test images{classes}"
 

@@ -22,7 +22,7 @@ from trainables.training import setups
 from trainables.training.setups import find_setup
 from tune_cd import results
 from tune_cd.cluster.capacity import Growth, NodeType
-from tune_cd.run import driver
+from tune_cd.run import cluster, driver
 from tune_cd.run.__main__ import main
 from tune_cd.run.announcement import announce, estimate
 from tune_cd.run.config import WORTH_FROM_KNOWN, StudyConfig
@@ -305,6 +305,15 @@ def test_a_folders_study_is_continued_with_the_same_images_alone(tmp_path):
     with pytest.raises(ValueError, match=message):
         study(tmp_path, "--study", "mine", "--resume")
     (root / "9" / "new.png").unlink()
+
+
+def test_a_machine_alone_is_checked_for_room_before_its_trials(tmp_path, monkeypatch):
+    """It is not asked as the nodes of a cluster are."""
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("TUNE_CD_CACHE", str(tmp_path / "file" / "cache"))
+    monkeypatch.setattr(cluster, "alive_nodes", lambda: [{"NodeID": "one", "Resources": {"CPU": 2.0}}])
+    with pytest.raises(ValueError, match="data: .* cannot be written; TUNE_CD_CACHE names another folder"):
+        cluster.Cluster(study(tmp_path, "--address", "local")).check()
 
 
 @pytest.mark.parametrize(

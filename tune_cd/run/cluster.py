@@ -1,12 +1,13 @@
 """The cluster of a study: what it offers, the check of its nodes, and the watch while trials run."""
 
 import os
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from tune_cd.cluster.capacity import Growth, alive_nodes, cluster_growth
-from tune_cd.cluster.nodes import Nodes, own_disk
+from tune_cd.cluster.nodes import Nodes, data_error, own_disk
 from tune_cd.cluster.watch import ClusterWatch, Load
 from tune_cd.run.resources import check_resources
 from tune_cd.run.study import Study, with_form
@@ -28,10 +29,15 @@ class Cluster:
         self.study = with_form(study, study.config.setup or ("paper" if self.resources.gpus else "small"))
         question = {name: getattr(self.study.setup, name) for name in ("dataset", "task", "image_size", "weights")}
         question |= {"data_root": study.data_root, "download": study.call.download}
+        self._question = question
         self.nodes = Nodes(study.results, question, self.resources.cpus, self.resources.gpus)
 
     def check(self) -> list[str]:
-        """As `look_at`."""
+        """As `look_at`; of this machine alone, which is not asked, the data and the room for them are checked here."""
+        if len(self._alive) == 1 and not self._growth.types:
+            with warnings.catch_warnings(action="ignore"):  # it has warned of what is left out
+                if error := data_error(self._question):
+                    raise ValueError(f"data: {error}")
         return look_at(self.nodes, self._alive, self._growth, self.study.results)
 
     @contextmanager

@@ -96,18 +96,6 @@ def test_a_failed_interior_point_holds_no_ground():
     assert bracket.interior == second, "against a number, a failure loses"
 
 
-@pytest.mark.parametrize("malformed", [
-    *((Bracket, at) for at in ((2, 1, 3, 0), (0, 4, 3, 0), (0, math.nan, 3, 0), (0, 1, math.inf, 0))),
-    (Bracket, (0, 1, 2, math.nan)),
-    *((Growing, (-4.0, 0.0, 4.0, 0.5, *limits)) for limits in ((-3.0, 9.0), (-9.0, 3.0), (math.nan, 9.0))),
-    *((Bracket(0.0, 1.0, 5.0, 0.1).told, answer) for answer in ((1.0, 0.3), (9.0, 0.3), (2.0, math.nan))),
-], ids=str)  # fmt: skip
-def test_what_cannot_be_a_bracket_or_an_answer_is_refused(malformed):
-    call, arguments = malformed
-    with pytest.raises(ValueError):
-        call(*arguments)
-
-
 def test_a_bracket_of_no_width_is_narrow():
     assert Bracket(3.0, 3.0, 3.0, 0.0).narrower_than(0.0)
     assert Bracket(1e6, 1e6, math.nextafter(1e6, 2e6), 0.0).narrower_than(0.0), "no float lies in between"

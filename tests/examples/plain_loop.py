@@ -5,7 +5,7 @@ A loss is minimised, here that of a linear regression on 40 noisy examples.
 
 import numpy as np
 
-from tune_cd.search import CoordinateDescent, Space
+from tune_cd import CoordinateDescent, Space
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(2000, 30))

@@ -17,7 +17,6 @@ from searches import walk
 from tune_cd import CoordinateDescent, Space, balance
 from tune_cd.search.category import Category, text_of, value_in
 from tune_cd.search.directions import Plan, directions_of
-from tune_cd.search.features import features_of, widths_of
 from tune_cd.search.methods import OPTIMISERS
 from tune_cd.search.prior import PRIORS, draws_of
 
@@ -100,9 +99,9 @@ def test_a_uniform_draw_is_each_value_equally_often():
 def test_any_two_values_are_equally_far_apart():
     space = Space(lr=(1e-3, 1.0), opt=["a", "b", "c", "d"])
     x = np.array([space.to_coordinates({"lr": 0.1, "opt": value}) for value in "abcd"])
-    features = features_of(space)(x)
+    features = space.features(x)
     apart = np.linalg.norm(features[:, None] - features, axis=-1)
-    assert np.allclose(apart, 1 - np.eye(4)) and len(widths_of(space)) == features.shape[1] == 5
+    assert np.allclose(apart, 1 - np.eye(4)) and features.shape[1] == 5
     plan = Plan(space, *directions_of(space, None))
     draws = draws_of(PRIORS["general"], plan, (1.0,))
     scaled = draws.features(x) @ np.swapaxes(draws.maps[:, :-1, :-1], 1, 2)

@@ -1,8 +1,8 @@
 """A parameter without an order, such as an optimiser's name: a choice of text, booleans, None, or of these and numbers.
 
 The axis has one coordinate, the place of the value in the list, which only says which value it is: distances between
-places mean nothing. The Gaussian process is told the one-hot coordinates instead (`features`), in which any two values
-are equally far apart.
+places mean nothing. The Gaussian process is told the one-hot coordinates instead (`Space.features`), in which any two
+values are equally far apart.
 """
 
 import json

@@ -15,9 +15,8 @@ import numpy as np
 from scipy.special import ndtri
 
 from tune_cd.search.directions import Plan
-from tune_cd.search.features import features_of, with_categories
 from tune_cd.search.process import Draws
-from tune_cd.search.space import NEGLIGIBLE, Array
+from tune_cd.search.space import NEGLIGIBLE, Array, Space
 
 TRADING, SCALING = 4.0, 8.0
 """BALANCE's length scales in octaves: TRADING for directions along which one parameter grows as another shrinks (the
@@ -97,7 +96,7 @@ def _fixed(plan: Plan) -> Draws:
     sizes = np.array([1.0] * len(NOISES) + [NARROW])[:, None]
     maps = along_rows(plan, TRADING, SCALING) / sizes[..., None]
     noises = np.array([*NOISES, NOISES[1]])
-    return Draws(with_categories(plan.space, maps, sizes), noises, features_of(plan.space))
+    return Draws(_with_categories(plan.space, maps, sizes), noises, plan.space.features)
 
 
 def _drawn(plan: Plan) -> Draws:
@@ -108,9 +107,21 @@ def _drawn(plan: Plan) -> Draws:
     sizes = np.exp(TOGETHER * normals[:, :1] + EACH * normals[:, 2:])  # [DRAWS, n_axes], the categories last
     own = sizes[:, :n_numeric]
     lengths = [rows / (median * factors)[:, None] for (rows, median), factors in zip(cycle(_frames(plan)), own)]
-    maps = with_categories(plan.space, np.array(lengths), sizes[:, n_numeric:])
+    maps = _with_categories(plan.space, np.array(lengths), sizes[:, n_numeric:])
     low, high = np.log(NOISE)
-    return Draws(maps, np.exp(low + (high - low) * uniforms[:, 1]), features_of(plan.space))
+    return Draws(maps, np.exp(low + (high - low) * uniforms[:, 1]), plan.space.features)
+
+
+def _with_categories(space: Space, maps: Array, lengths: Array) -> Array:
+    """The maps from features to units of length scales [n_draws, n_features, n_features], from those of the numeric
+    axes [n_draws, n_numeric, n_numeric] and of the categories, lengths [n_draws, n_categories or 1]."""
+    counts = [len(axis.values) for axis in space.categories]
+    n, lengths = maps.shape[1], np.broadcast_to(lengths, (len(maps), len(counts)))
+    whole = np.zeros((len(maps), n + sum(counts), n + sum(counts)))
+    whole[:, :n, :n] = maps
+    every = np.arange(n, n + sum(counts))
+    whole[:, every, every] = 1 / np.repeat(lengths, counts, axis=1)
+    return whole
 
 
 def _frames(plan: Plan) -> Iterator[tuple[Array, Array]]:

@@ -48,8 +48,7 @@ class Draws:
 
     maps [n_draws, n_features + 1, n_features + 1]: from the features, the octave of the training length last, to units
     of length scales, one row a direction. noises [n_draws]: noise variances, as shares of the process's variance.
-    features: see `features_of`. Predictions are means over all draws, weighted by their
-    likelihood.
+    features: as `Space.features`. Predictions are means over all draws, weighted by their likelihood.
     """
 
     maps: Array

@@ -7,7 +7,7 @@ too; its coordinate is the place of the value in its list.
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from math import inf, isfinite
+from math import sqrt
 from typing import Any
 
 import numpy as np
@@ -111,6 +111,13 @@ class Space:
                 x[:, i] = axis.snapped(x[:, i])
         return x
 
+    def features(self, x: Array) -> Array:
+        """Coordinates x [n, n_axes] as a Gaussian process is told them [n, n_features]: the numeric axes', then of each
+        category one coordinate a value, such that two values are 1 apart."""
+        places = zip(np.flatnonzero(~self.ordered), self.categories)
+        hot = [(np.round(x[:, [at]]) == np.arange(len(axis.values))) / sqrt(2) for at, axis in places]
+        return np.concatenate([x[:, self.ordered], *hot], axis=1)
+
     def key(self, h: Mapping[str, Any]) -> Key:
         """The hashable key that equal configurations share: their coordinates, rounded to 1e-9."""
         plain = (value if type(value := h[axis.name]) in (float, int) else axis.check(value) for axis in self.axes)
@@ -131,18 +138,14 @@ class Space:
         x [n_axes] must lie in the box (else ValueError), so γ_min <= 0 <= γ_max; both are 0 where the line only
         touches a corner.
         """
-        point, steps = np.asarray(x, float).tolist(), np.asarray(direction, float).tolist()
-        low, high, negligible = -inf, inf, NEGLIGIBLE * max(map(abs, steps))
-        for position, step, axis in zip(point, steps, self.axes, strict=True):
-            bottom, top = axis.ends
-            if not bottom - 1e-9 <= position <= top + 1e-9:
-                raise ValueError(f"point {self.from_coordinates(point)} (coordinates {point}) lies outside {self}")
-            if abs(step) > negligible:
-                ends = sorted(((bottom - position) / step, (top - position) / step))
-                low, high = max(low, ends[0]), min(high, ends[1])
-        if not isfinite(low) or not isfinite(high):
+        point, steps = np.asarray(x, float), np.asarray(direction, float)
+        if not ((self.low - 1e-9 <= point) & (point <= self.high + 1e-9)).all():
+            raise ValueError(f"point {self.from_coordinates(point)} (coordinates {point}) lies outside {self}")
+        moved = np.abs(steps) > NEGLIGIBLE * np.abs(steps).max()
+        if not moved.any():
             raise ValueError(f"direction {steps}: at least one component must differ from 0")
-        return min(low, 0.0), max(high, 0.0)
+        ends = (np.array([self.low, self.high]) - point)[:, moved] / steps[moved]
+        return min(float(ends.min(axis=0).max()), 0.0), max(float(ends.max(axis=0).min()), 0.0)
 
     def along(self, h: Mapping[str, Any], direction: Coordinates, position: float) -> Configuration:
         """The configuration at x(h) + position·direction; axes the direction does not move keep their exact value."""

@@ -14,10 +14,9 @@ from numpy.typing import NDArray
 
 from tune_cd.search.bracket import FAILED
 from tune_cd.search.directions import Plan
-from tune_cd.search.features import features_of, widths_of
 from tune_cd.search.prior import Prior, draws_of
 from tune_cd.search.process import Draws, Process, factors_of, likely
-from tune_cd.search.space import Array, Configuration
+from tune_cd.search.space import NEGLIGIBLE, Array, Configuration
 from tune_cd.search.training import Training
 
 MOST = 200
@@ -134,7 +133,8 @@ class Surrogate:
         sizes = np.array([len(one.curve) + (one.until is not None) for one in self.trainings])
         chosen = np.arange(len(sizes))
         if sizes.sum() > MOST:
-            x = features_of(self.plan.space)(self.points) / widths_of(self.plan.space)
+            space, x = self.plan.space, self.plan.space.features(self.points)
+            x[:, : len(space.numeric)] /= np.maximum(space.high - space.low, NEGLIGIBLE)[space.ordered]
             best = np.argmax([max((value for value in one.curve.values()), default=FAILED) for one in self.trainings])
             near = np.argsort(((x - x[best]) ** 2).sum(1), kind="stable")
             chosen = near[np.cumsum(sizes[near]) <= MOST // 2]

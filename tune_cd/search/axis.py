@@ -182,8 +182,7 @@ class Axis:
         """The coordinate of a value: its log2, or its distance from `low` in LINEAR_WIDTH-ths of the range."""
         if self.scale == "linear":
             return float((value - self.low) / self._unit)
-        octave: float = self._zero if value == 0 and self._has_zero else log2(value)
-        return octave
+        return self._zero if value == 0 and self._has_zero else log2(value)
 
     def snap(self, coordinate: float) -> float | int:
         """The allowed value nearest to a coordinate, a Python float or int. Allowed values are compared by coordinate
@@ -207,21 +206,18 @@ class Axis:
             known, last = self._coordinates, len(self.values) - 1
             upper = np.searchsorted(known, x).clip(min(1, last), last)
             lower = np.maximum(upper - 1, 0)
-            nearest: Array = np.where(x - known[lower] <= known[upper] - x, known[lower], known[upper])
-            return nearest
+            return np.where(x - known[lower] <= known[upper] - x, known[lower], known[upper])
         if self.step is None:
             return x
         if self.scale == "log":
             return np.array([self.coordinate(self.snap(at)) for at in x])
         value = np.clip(self.low + np.clip(x, *self.ends) * self._unit, self.low, self.high)
         multiples = np.clip(np.round(value / self.step), *self._multiples)
-        coordinates: Array = (np.clip(multiples * self.step, self.low, self.high) - self.low) / self._unit
-        return coordinates
+        return (np.clip(multiples * self.step, self.low, self.high) - self.low) / self._unit
 
     def meets(self, x: float, along: float) -> Array:
         """Positions γ at which a line at coordinate x, moving `along` per γ, meets the allowed values."""
-        positions: Array = (self._coordinates - x) / along
-        return positions
+        return (self._coordinates - x) / along
 
     def check(self, value: Any) -> float | int:
         """`value` in this axis's type; one that is CLOSE to an allowed value becomes that. Raises ValueError unless it

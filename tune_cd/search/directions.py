@@ -37,8 +37,7 @@ class Plan:
     def rows(self) -> Array:
         """The directions of the numeric axes, and on these alone [n, n_numeric]: the rows of A."""
         ordered = self.space.ordered
-        rows: Array = self.directions[~self.directions[:, ~ordered].any(axis=1)][:, ordered]
-        return rows
+        return self.directions[~self.directions[:, ~ordered].any(axis=1)][:, ordered]
 
     @cached_property
     def is_along_axes(self) -> bool:

@@ -129,8 +129,7 @@ class Process:
         """Expected gain E[max(m - above, 0)] [n] of training points to this share. m is the prediction of a point's
         final value after that training. In standardised units, as `above` [n_draws, 1 or n]."""
         ends, resolved = self._learned(points, share)
-        gain: Array = self._weights @ expected_excess(ends - above, resolved)
-        return gain
+        return self._weights @ expected_excess(ends - above, resolved)
 
     def _learned(self, points: Array, share: float) -> tuple[Array, Array]:
         """Knowledge gradient: mean of the final values, and standard deviation of the change of that mean once the
@@ -169,8 +168,7 @@ def expected_excess(mean: Array, deviation: Array) -> Array:
     """E[max(x, 0)] of a normal x with these means and standard deviations."""
     deviation = np.maximum(deviation, TINY)
     gain = mean / deviation
-    excess: Array = deviation * (gain * ndtr(gain) + np.exp(-(gain**2) / 2) / sqrt(2 * pi))
-    return excess
+    return deviation * (gain * ndtr(gain) + np.exp(-(gain**2) / 2) / sqrt(2 * pi))
 
 
 def matern(distance: Array) -> Array:
@@ -198,14 +196,12 @@ def weights_of(log_likelihood: Array) -> Array:
     """Weights of the draws [n_draws], summing to 1; 0: left out."""
     shares = np.exp(log_likelihood - log_likelihood.max())
     shares[shares < UNLIKELY] = 0.0
-    weights: Array = shares / shares.sum()
-    return weights
+    return shares / shares.sum()
 
 
 def scaled(features: Array, octaves: Array, maps: Array) -> Array:
     """Features [n, n_features] and lengths [n] in every draw's length scales, [n_draws, n_features + 1, n]."""
-    scaled: Array = maps @ np.column_stack([features, octaves]).T
-    return scaled
+    return maps @ np.column_stack([features, octaves]).T
 
 
 def correlations(a: Array, b: Array) -> Array:
@@ -233,14 +229,12 @@ def factors_of(points: Array, shares: Array, draws: Draws, doubt: Array | float 
     for end in range(ROWS, len(points) + ROWS, ROWS):  # only the lower triangle is read
         covariances[:, end - ROWS : end, :end] = correlations(ours[..., end - ROWS : end], ours[..., :end])
     covariances[:, every, every] += draws.noises[:, None] + doubt
-    factors: Array = np.asarray(np.linalg.cholesky(covariances), dtype=np.float64)
-    return factors
+    return np.asarray(np.linalg.cholesky(covariances), dtype=np.float64)
 
 
 def _products(a: Array, b: Array) -> Array:
     """Scalar products [n_draws, n] of the rows of two arrays [n_draws, n, n_data]."""
-    products: Array = np.einsum("dij,dij->di", a, b)
-    return products
+    return np.einsum("dij,dij->di", a, b)
 
 
 def solutions(factors: Array, right: Array) -> Array:

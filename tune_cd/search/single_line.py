@@ -126,8 +126,7 @@ class OnLine:
 
     @property
     def _direction(self) -> Array:
-        direction: Array = self.now.plan.directions[0]
-        return direction
+        return self.now.plan.directions[0]
 
     @property
     def _octaves(self) -> float:
@@ -137,5 +136,4 @@ class OnLine:
     @property
     def _x(self) -> Array:
         """Coordinates [n_axes] of the best."""
-        x: Array = self.now.model.points[self._best]
-        return x
+        return self.now.model.points[self._best]

@@ -89,8 +89,7 @@ class BotorchRule(Sampled):
         x, width = self._space.to_coordinates(h), self._space.high - self._space.low
         shares = np.clip((x - self._space.low) / np.where(width > 0, width, 1.0), 0.0, 1.0)
         parts = [np.eye(n)[int(at)] if n > 1 else [share] for n, at, share in zip(self._sizes, x, shares)]
-        at: Array = np.concatenate(parts)
-        return at
+        return np.concatenate(parts)
 
     def _from_cube(self, at: Coordinates) -> Configuration:
         """The configuration at a place in the cube, snapped through the space."""

@@ -56,17 +56,12 @@ class Trajectory:
     steps: int = 0
     exhausted: int = 0  # consecutive lines that would be the same if searched again
 
-    @classmethod
-    def first(cls, plan: Plan, rule: str, starts: tuple[Configuration, ...], budgets: tuple[int, ...]) -> "Trajectory":
-        """The state before anything is evaluated. rule: one of NEIGHBOURHOOD."""
-        return cls(plan, starts, budgets, (NEIGHBOURHOOD[rule],) * len(budgets))
-
     @property
     def finished(self) -> bool:
         return not self.starts and self.exhausted >= len(self.budgets)
 
     def proposal(self) -> Proposal:
-        """The configuration to evaluate next, and its origin. Raises ValueError when finished."""
+        """The configuration to evaluate next, and its origin; of a search that is not finished."""
         if self.starts:
             return Proposal(self.starts[0], "start", 0.0)
         origin, bracket = self._current
@@ -94,8 +89,7 @@ class Trajectory:
     @property
     def _current(self) -> tuple[Configuration, Bracket | Untried]:
         """The origin and the bracket of the current line."""
-        if self.origin is None or self.bracket is None:
-            raise ValueError("no line is being searched: starts are left to evaluate, or the search is finished")
+        assert self.origin is not None and self.bracket is not None  # the starts were evaluated
         return self.origin, self.bracket
 
     def _line(self) -> "Trajectory":

@@ -140,8 +140,7 @@ class Guided:
     @cached_property
     def _above(self) -> Array:
         """Threshold of the expected improvement [n_draws, 1]: the best predicted final value plus the margin."""
-        above: Array = self.model.best_of(self.model.expected) + self._margin
-        return above
+        return self.model.best_of(self.model.expected) + self._margin
 
     @property
     def _margin(self) -> float:
@@ -166,10 +165,6 @@ class Guided:
         return None if best is None else self.plan.space.to_coordinates(self.starts[best])
 
     @cached_property
-    def _runs(self) -> bool:
-        return any(one.until is not None for one in self.trainings)
-
-    @cached_property
     def _any_value(self) -> bool:
         return any(one.curve and not one.failed for one in self.trainings)
 
@@ -182,7 +177,8 @@ class Guided:
         if (self.grows and len(self.trainings) < ENOUGH) or self.worth >= PROMISE:
             return False
         told = {key: replace(one, until=None) for key, one in self.known.items() if one.curve}
-        return not self._runs or replace(self, known=told)._settled
+        runs = any(one.until is not None for one in self.trainings)
+        return not runs or replace(self, known=told)._settled
 
     @property
     def worth(self) -> float:

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import cycle
-from typing import Any
 
 import numpy as np
 from scipy.special import ndtri
@@ -60,8 +59,7 @@ def along_rows(plan: Plan, trading: float, scaling: float) -> Array:
     rows = plan.rows if _is_basis(plan.rows) else np.eye(len(plan.space.numeric))
     units = np.array([trading if trades(row) else scaling for row in rows])
     unit_rows = rows / np.linalg.norm(rows, axis=1, keepdims=True)
-    along: Array = unit_rows / units[:, None]
-    return along
+    return unit_rows / units[:, None]
 
 
 def trades(direction: Array) -> bool:
@@ -75,20 +73,16 @@ def location_weight(plan: Plan, x: Array, start: Array | None) -> Array:
 
     start: coordinates [n_axes] of a start that someone chose, or None.
     """
-    low, high, x, start = (_numeric(plan, at) for at in (plan.space.low, plan.space.high, x, start))
+    ordered = plan.space.ordered
+    low, high, x = plan.space.low[ordered], plan.space.high[ordered], x[:, ordered]
     u = (2 * x - low - high) / np.maximum(high - low, NEGLIGIBLE)
     trading = [row / np.abs(row).max() for row in plan.rows if trades(row)]
     unbalance = u @ np.reshape(trading, (len(trading), x.shape[1])).T  # [n, trading directions]
     central: Array = np.exp(-CENTRE * ((u**2).sum(-1) + (unbalance**2).sum(-1)) / 2)
     if start is None:
         return central
-    around: Array = np.exp(-(((x - start) / AROUND) ** 2).sum(-1) / 2)
+    around: Array = np.exp(-(((x - start[ordered]) / AROUND) ** 2).sum(-1) / 2)
     return (central + around) / 2
-
-
-def _numeric(plan: Plan, x: Array | None) -> Any:
-    """Coordinates [..., n_axes] on the numeric axes alone."""
-    return x if x is None else x[..., plan.space.ordered]
 
 
 def _fixed(plan: Plan) -> Draws:
@@ -145,7 +139,7 @@ def _frames(plan: Plan) -> Iterator[tuple[Array, Array]]:
 
 def _frame(plan: Plan, directions: Array) -> tuple[Array, Array]:
     rows = directions / np.linalg.norm(directions, axis=1, keepdims=True)
-    widths = (rows**2) @ _numeric(plan, plan.space.high - plan.space.low)
+    widths = (rows**2) @ (plan.space.high - plan.space.low)[plan.space.ordered]
     halved = np.array([0.5 if trades(row) else 1.0 for row in rows])
     return rows, SCALE * np.maximum(widths, NEGLIGIBLE) * halved
 
@@ -162,8 +156,7 @@ def _uniforms(n: int, dimensions: int) -> Array:
     for _ in range(64):
         golden = (1 + golden) ** (1 / (dimensions + 1))
     steps = golden ** -np.arange(1.0, dimensions + 1)
-    sequence: Array = (0.5 + np.arange(1, n + 1)[:, None] * steps) % 1
-    return sequence
+    return (0.5 + np.arange(1, n + 1)[:, None] * steps) % 1
 
 
 @dataclass(frozen=True)

@@ -89,7 +89,7 @@ class CoordinateDescent(Optimiser):
             names, rows = names[:1], rows[:1]
         self._plan = Plan(space, names, rows, axes=rule != "line")
         self.prior = "general" if prior is None else prior
-        if self.prior not in [*PRIORS]:
+        if self.prior not in PRIORS:
             raise ValueError(f"prior {prior!r}: one of {sorted(PRIORS)}, or None for general")
         self._budgets = _budgets(budgets, self._plan)
         self._starts = {space.key(h): h for h in starts_of(space, start)}
@@ -101,12 +101,10 @@ class CoordinateDescent(Optimiser):
 
     @property
     def finished(self) -> bool:
-        """True when nothing is left to train and no running training can change that."""
         return not self._live and self._step() is None
 
     @property
     def ending(self) -> str:
-        """Why it asks for nothing more, and what it would take to go on; for a search that is `finished`."""
         known = len(self._trainings)
         n = f"{known} configuration{'s' * (known != 1)}"
         if known >= prod(axis.size for axis in self.space.axes):
@@ -124,15 +122,14 @@ class CoordinateDescent(Optimiser):
 
     @property
     def incumbent(self) -> Training | None:
-        """The training with the best value told; None before any number. Failed ones, and those that cannot go on, are
-        passed over. It is finished before the search ends."""
+        """As in `Optimiser`. Failed trainings, and those that cannot go on, are passed over."""
         model = self._model() if self._any_value else None
         return None if model is None else model.trainings[model.incumbent]
 
     @property
     def bracketed(self) -> bool:
         """With rule "line": whether nothing runs, and the best whole training has close neighbours on both sides."""
-        return self.rule == "line" and not self._live and self._on_line(self._model(), self.budget).bracketed
+        return self.rule == "line" and not self._live and OnLine(self._model(), self.spent, self.budget).bracketed
 
     def believed(self, h: Mapping[str, Any]) -> tuple[float, float] | None:
         """The predicted value of a configuration at full length and its standard deviation, from all that was told.
@@ -143,14 +140,16 @@ class CoordinateDescent(Optimiser):
         training = self.training(h) or Training(h)
         if training.failed or not self._any_value:
             return None
-        return (training.last, 0.0) if training.share == 1 else self._model().model.believed(h)
+        if training.share == 1:
+            return training.last, 0.0
+        [mean], [deviation] = self._model().model.process.measured(self.space.to_coordinates(h)[None])
+        return float(mean), float(deviation)
 
     def state(self) -> dict[str, Any]:
         """The history and the search's arguments, as plain JSON types; `from_state` inverts it."""
         directions = dict(zip(self._plan.names, self._plan.rows.tolist()))  # those of categories follow from the space
         return {
-            "version": STATE_VERSION, "space": self.space.to_json(), "prior": self.prior,
-            "rule": self.rule,
+            "version": STATE_VERSION, "space": self.space.to_json(), "prior": self.prior, "rule": self.rule,
             "directions": directions or None, "budgets": list(self._budgets[: len(directions)]),
             "start": [*self._starts.values()], "workers": self.workers, "seed": self.seed,
             "lengths": list(self.lengths), "budget": None if self.budget == inf else self.budget, "grows": self.grows,
@@ -178,11 +177,12 @@ class CoordinateDescent(Optimiser):
             proposal = self._next_of_line_searches() if affords else None
             return None if proposal is None else Step(proposal)
         now = self._model() if budget == self.budget else replace(self._model(), left=budget - self.spent)
-        return self._on_line(now, budget).step if self.rule == "line" else now.step
+        return OnLine(now, self.spent, budget).step if self.rule == "line" else now.step
 
     def _next_of_line_searches(self) -> Proposal | None:
         """The first configuration without a value on the trajectory of `algo:cd`, or further ahead."""
-        state = Trajectory.first(self._plan, self.rule, tuple(self._first.values()), self._budgets)
+        widths = (NEIGHBOURHOOD[self.rule],) * len(self._budgets)
+        state = Trajectory(self._plan, tuple(self._first.values()), self._budgets, widths)
         while not state.finished:
             training = self.training(state.proposal().h)
             if training is None or not training.curve or training.until is not None:
@@ -191,9 +191,6 @@ class CoordinateDescent(Optimiser):
         known = {key: one.counts(state.value) if one.curve and one.until is None else None
                  for key, one in self._trainings.items()}  # fmt: skip
         return needed_next(state, known)
-
-    def _on_line(self, now: Guided, budget: float) -> OnLine:
-        return OnLine(now, self.spent, budget)
 
     def _model(self) -> Guided:
         """The model's state after all that is known."""

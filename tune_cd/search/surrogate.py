@@ -16,7 +16,7 @@ from tune_cd.search.bracket import FAILED
 from tune_cd.search.directions import Plan
 from tune_cd.search.prior import Prior, draws_of
 from tune_cd.search.process import Draws, Process, factors_of, likely
-from tune_cd.search.space import NEGLIGIBLE, Array, Configuration
+from tune_cd.search.space import NEGLIGIBLE, Array
 from tune_cd.search.training import Training
 
 MOST = 200
@@ -24,12 +24,10 @@ MOST = 200
 trainings nearest to the best; the others are spread over the box, each next one the farthest from all before. Given up
 is detail around any other peak, and the mean of many noisy values at one place."""
 
-
 TAIL = 4.0
 """A value further below the median than TAIL times the distance from the median to the best is raised to that limit.
 Very bad values say nothing about the optimum's location, and a metric without a lower bound would hide the differences
 at the top."""
-
 
 DOUBT = 1.0
 """A trial may fail by chance. So a failure's value has noise of DOUBT times the process's variance: a single one among
@@ -78,11 +76,6 @@ class Surrogate:
         """Predicted values of all trainings at full length, in the process's units [n_draws, n_trainings]."""
         return self.process.ends(self.points)
 
-    def believed(self, h: Configuration) -> tuple[float, float]:
-        """The predicted score of a configuration at full length and its standard deviation."""
-        [mean], [deviation] = self.process.measured(self.plan.space.to_coordinates(h)[None])
-        return float(mean), float(deviation)
-
     def is_new(self, x: Array) -> NDArray[np.bool_]:
         """Which x [n, n_axes] are neither among the trainings nor alike one (`Axis.apart`), [n]."""
         apart = self.plan.space.apart
@@ -95,8 +88,7 @@ class Surrogate:
 
     def best_of(self, ends: Array) -> Array:
         """The best reachable final value [n_draws, 1], from all final values `ends` [n_draws, n_trainings]."""
-        best: Array = (ends if self._stopped.all() else ends[:, ~self._stopped]).max(1, keepdims=True)
-        return best
+        return (ends if self._stopped.all() else ends[:, ~self._stopped]).max(1, keepdims=True)
 
     @cached_property
     def values(self) -> Array:

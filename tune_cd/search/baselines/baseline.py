@@ -1,7 +1,8 @@
 """The search methods to compare with: each is a rule that chooses the next configuration, and nothing pauses."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Container, Iterable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 from tune_cd.search.bracket import FAILED
 from tune_cd.search.protocol import Optimiser, Step
@@ -9,19 +10,21 @@ from tune_cd.search.space import Configuration, Key, Space
 from tune_cd.search.training import Proposal, Training
 
 
-class Rule(Protocol):
+class Rule(ABC):
     """The part in which baselines differ: the choice of the next configuration. known: keys of all trials so far."""
 
+    @abstractmethod
     def propose(self, known: Container[Key]) -> Configuration | None:
         """A configuration that is not known; None if none is left."""
 
+    @abstractmethod
     def exhausted(self, known: Container[Key]) -> bool:
         """True when `propose` has nothing left, whatever is observed."""
 
-    def take(self, h: Configuration) -> None:
+    def take(self, h: Configuration) -> None:  # noqa: B027 - a list learns nothing
         """Note that `h` is evaluated without having been proposed: a start, or a configuration told unasked."""
 
-    def observe(self, h: Configuration, value: float | None) -> None:
+    def observe(self, h: Configuration, value: float | None) -> None:  # noqa: B027
         """Note the value of a proposed or taken configuration, None for a failure; a second one replaces the first."""
 
 
@@ -34,7 +37,6 @@ class Baseline(Optimiser):
         self._recalled: dict[Key, Training] = {}  # those that the search has not come to yet
 
     def ask(self) -> Configuration | None:
-        """The next configuration; None while `workers` trials are live, and when finished."""
         while (h := super().ask()) is not None:
             known = self._recalled.pop(self.space.key(h), None)
             if known is None or not known.curve or known.until is not None:
@@ -83,11 +85,11 @@ class Baseline(Optimiser):
     def _step(self) -> Step | None:
         if not self._affords:
             return None
-        start = self._missing
-        if start is not None:
+        if (start := self._missing) is not None:
             self._rule.take(start)
-        h = start or self._rule.propose(self._trainings)
-        return None if h is None else Step(Proposal(h, "sampled" if start is None else "start", 0.0))
+            return Step(Proposal(start, "start", 0.0))
+        h = self._rule.propose(self._trainings)
+        return None if h is None else Step(Proposal(h, "sampled", 0.0))
 
     @property
     def _missing(self) -> Configuration | None:

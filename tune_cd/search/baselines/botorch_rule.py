@@ -1,6 +1,5 @@
 """BoTorch's Gaussian process and expected improvement as a rule of a `Baseline`, imported when a rule is made."""
 
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ RESTARTS, RAW_SAMPLES = 10, 512
 
 
 class BotorchRule(Sampled):
-    """A `baseline.Rule`: a `SingleTaskGP` with its defaults and `LogExpectedImprovement` over the best value told.
+    """A `SingleTaskGP` with its defaults and `LogExpectedImprovement` over the best value told.
 
     The model is over the unit cube of the space's coordinates, a category having one a value, of which the largest
     counts; its proposals are snapped through the space. Live trials
@@ -29,8 +28,7 @@ class BotorchRule(Sampled):
 
     def __init__(self, space: Space, seed: int, *, initial: int = INITIAL):
         super().__init__(space, seed)
-        modules = ("botorch", "botorch.acquisition", "botorch.generation", "torch")
-        self._botorch, _, _, self._torch = imported("botorch", *modules)
+        self._botorch, self._gpytorch, self._torch = imported("botorch", "botorch", "gpytorch", "torch")
         self._seed, self._initial = seed, initial
         self._sizes = [len(axis.values) if isinstance(axis, Category) else 1 for axis in space.axes]
         self._sobol = self._torch.quasirandom.SobolEngine(sum(self._sizes), scramble=True, seed=seed)
@@ -63,8 +61,7 @@ class BotorchRule(Sampled):
     def _fitted(self, x: Any, y: Any) -> Any:
         """The fitted model: RBF with log-normal priors that grow with the number of axes; values are standardised."""
         model = self._botorch.models.SingleTaskGP(x, y)
-        gpytorch = import_module("gpytorch")
-        self._botorch.fit_gpytorch_mll(gpytorch.mlls.ExactMarginalLogLikelihood(model.likelihood, model))
+        self._botorch.fit_gpytorch_mll(self._gpytorch.mlls.ExactMarginalLogLikelihood(model.likelihood, model))
         return model
 
     def _proposed(self, model: Any, x: Any, y: Any) -> Any:
@@ -95,7 +92,5 @@ class BotorchRule(Sampled):
         """The configuration at a place in the cube, snapped through the space."""
         parts = np.split(np.asarray(at, dtype=float), np.cumsum(self._sizes)[:-1])
         x = self._space.low + (self._space.high - self._space.low) * [part[0] for part in parts]
-        largest = [
-            float(np.argmax(part)) if n > 1 else coordinate for n, part, coordinate in zip(self._sizes, parts, x)
-        ]
+        largest = [float(np.argmax(part)) if n > 1 else at for n, part, at in zip(self._sizes, parts, x)]
         return self._space.from_coordinates(largest)

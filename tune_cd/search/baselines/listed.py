@@ -7,14 +7,15 @@ from typing import Any
 
 import numpy as np
 
+from tune_cd.search.baselines.baseline import Rule
 from tune_cd.search.category import Category
 from tune_cd.search.space import Axis, Configuration, Key, Space
 
 MOST_CELLS = 1_000_000
 
 
-class Listed:
-    """A `baseline.Rule` that takes the first configuration of a list that is not known yet."""
+class Listed(Rule):
+    """Takes the first configuration of a list that is not known yet."""
 
     def __init__(self, space: Space, proposals: Iterator[Configuration]):
         self._key, self._proposals = space.key, proposals
@@ -27,12 +28,6 @@ class Listed:
 
     def exhausted(self, known: Container[Key]) -> bool:
         return self.propose(known) is None
-
-    def take(self, h: Configuration) -> None:
-        """Nothing to note: the list does not change."""
-
-    def observe(self, h: Configuration, value: float | None) -> None:
-        """Nothing to learn."""
 
 
 def uniform_draws(space: Space, seed: int) -> Iterator[Configuration]:

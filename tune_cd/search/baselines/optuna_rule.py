@@ -23,7 +23,7 @@ independent of each other and live trials are ignored. The others are Optuna's d
 
 
 class OptunaRule(Sampled):
-    """A `baseline.Rule` over one in-memory study.
+    """A sampler over one in-memory study.
 
     Real axes are floats of the study, by their coordinates; allowed numbers are integers, by rank; the values of a
     category are categorical, by their place as text, since to Optuna True is 1. Live trials are
@@ -44,10 +44,8 @@ class OptunaRule(Sampled):
         return self._open_trial()
 
     def take(self, h: Configuration) -> None:
-        params = {}
-        for axis, at in zip(self._space.axes, self._space.to_coordinates(h)):
-            params[axis.name] = _suggestion(axis, float(at), h[axis.name])
-        self._study.enqueue_trial(params)
+        places = zip(self._space.axes, self._space.to_coordinates(h).tolist())
+        self._study.enqueue_trial({axis.name: _suggestion(axis, at, h[axis.name]) for axis, at in places})
         self._open_trial(h)
 
     def observe(self, h: Configuration, value: float | None) -> None:
@@ -63,10 +61,7 @@ class OptunaRule(Sampled):
     def _open_trial(self, taken: Configuration | None = None) -> Configuration:
         """Start a trial of the study, the enqueued one if there is one, and note its configuration."""
         trial = self._study.ask(self._distributions)
-        h = taken
-        if h is None:
-            x = [trial.params[name] for name in self._space.names]
-            h = {axis.name: _value(axis, at) for axis, at in zip(self._space.axes, x)}
+        h = taken or {axis.name: _value(axis, trial.params[axis.name]) for axis in self._space.axes}
         self._numbers[self._space.key(h)].append(trial.number)
         return h
 

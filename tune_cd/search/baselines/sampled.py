@@ -1,30 +1,30 @@
 """The common part of the rules that follow another library's sampler."""
 
 import warnings
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Container, Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
+from tune_cd.search.baselines.baseline import Rule
 from tune_cd.search.baselines.listed import Listed, uniform_draws
 from tune_cd.search.space import Configuration, Key, Space
 
-REPEATS = 20
-"""Number of proposals in a row that may be known. Then a uniform draw takes their place."""
 
+class Sampled(Rule):
+    """Keeps a sampler from proposing known configurations.
 
-class Sampled(ABC):
-    """The part of a `baseline.Rule` that keeps a sampler from proposing known configurations."""
+    repeats: number of proposals in a row that may be known. Then a uniform draw takes their place.
+    """
 
-    repeats = REPEATS
+    repeats = 20
 
     def __init__(self, space: Space, seed: int):
         self._space, self._uniform = space, Listed(space, uniform_draws(space, seed))
         self._values: dict[Key, float | None] = {}  # of all observed configurations
 
     def propose(self, known: Container[Key]) -> Configuration | None:
-        """The sampler's next configuration that is not known; a uniform draw if it proposes only known ones."""
         if self.exhausted(known):
             return None
         for _ in range(self.repeats):
@@ -41,12 +41,7 @@ class Sampled(ABC):
         return self._uniform.exhausted(known)
 
     def observe(self, h: Configuration, value: float | None) -> None:
-        """As in `Rule`."""
         self._values[self._space.key(h)] = value
-
-    @abstractmethod
-    def take(self, h: Configuration) -> None:
-        """As in `Rule`."""
 
     @abstractmethod
     def _drawn(self) -> Configuration:

@@ -14,9 +14,6 @@ from tune_cd.search.space import NEGLIGIBLE, Array, Configuration, Space
 from tune_cd.search.surrogate import Surrogate
 from tune_cd.search.training import Proposal
 
-FIRST = 100
-"""Number of points, best first, that are checked together for being new; mostly these suffice."""
-
 TOGETHER = 4096
 """Points that are scored together, so that memory is bounded."""
 
@@ -45,10 +42,10 @@ class Candidates:
             lines = self._lines_through(training)
             x = points_on(lines)
             scores = np.concatenate([score(part) for part in np.split(x, range(TOGETHER, len(x), TOGETHER))])
-            ranked = np.argsort(-scores, kind="stable")
-            for best in np.split(ranked, range(FIRST, len(ranked), FIRST)):
-                for at in best[self.model.is_new(x[best])]:
-                    return float(scores[at]), located(lines, int(at))
+            new = np.flatnonzero(self.model.is_new(x))
+            if len(new):
+                best = int(new[np.argmax(scores[new])])
+                return float(scores[best]), located(lines, best)
         return -1.0, None
 
     def farthest(self, start: Configuration | None, weight: Callable[[Array], Array]) -> Proposal | None:

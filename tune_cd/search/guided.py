@@ -71,8 +71,9 @@ class Guided:
         start = next((h for key, h in self.starts.items() if key not in self.known), None)
         if self.grows and start is not None:
             return self._begin(Proposal(start, "start", 0.0))
-        if not self._any_value:
-            return self._begin(self._first()) if self.grows else None
+        if not self._any_value:  # only failures, or none yet: far from all trainings, where the weight is high
+            first = next(iter(self.starts.values()), None)
+            return self._begin(self.candidates.farthest(first, self._weight)) if self.grows else None
         if self._starts_are_compared and (whole := self.finish()) is not None:
             return whole  # what is to be improved on is in hand from then on
         if self._settled:
@@ -88,10 +89,10 @@ class Guided:
         """(worth per full training, step) of the affordable steps: those of paused trainings, and the best new one."""
         for share in self.lengths:
             costs = {at: share - self.trainings[at].share for at in self._waiting}
-            on = [at for at, cost in costs.items() if cost > 0 and self._reserve.affords(cost, share, at)]
+            on = [at for at, cost in costs.items() if cost > 0 and self.reserve.affords(cost, share, at)]
             for at, worth in zip(on, self._worth(self.model.points[on], share) if on else ()):
                 yield worth / costs[at], Step(self._resumed(at), share)
-        if self.grows and self._reserve.affords(self.lengths[0], self.lengths[0]):
+        if self.grows and self.reserve.affords(self.lengths[0], self.lengths[0]):
             worth, proposal = self.candidates.best(lambda x: self._worth(x, self.lengths[0]))
             if proposal is not None:
                 yield worth / self.lengths[0], Step(proposal, self.lengths[0])
@@ -124,12 +125,7 @@ class Guided:
         plan."""
         space, model = self.plan.space, self.model
         grows = space.grows and self._any_value
-        return Candidates(model, space.grown(model.points, model.points[self.incumbent]) if grows else space)
-
-    def _first(self) -> Proposal | None:
-        """A new configuration while no value is told (only failures, or none yet): far from all trainings, where the
-        weight is high. None if none is new."""
-        return self.candidates.farthest(next(iter(self.starts.values()), None), self._weight)
+        return Candidates(model, space.grown(model.points, model.points[self.reserve.incumbent]) if grows else space)
 
     # What a step is worth ------------------------------------------------------------------------------------------
 
@@ -185,18 +181,13 @@ class Guided:
         """What the best step is worth per full training, in standard deviations of the values."""
         return self._most[0]
 
-    @property
-    def incumbent(self) -> int:
-        """Index of the training that is finished before the search ends, see `Reserve.incumbent`."""
-        return self._reserve.incumbent
-
     def finish(self) -> Step | None:
         """Train the incumbent to full length, if that is still to be done: see `Reserve.to_finish`."""
-        at = self._reserve.to_finish
+        at = self.reserve.to_finish
         return None if at is None else Step(self._resumed(at), 1.0)
 
     @cached_property
-    def _reserve(self) -> Reserve:
+    def reserve(self) -> Reserve:
         return Reserve(self.trainings, self.lengths[0], self.left)
 
     @property
@@ -204,4 +195,4 @@ class Guided:
         """Whether a value of every start that someone chose is told, and nothing is whole yet. A line is not descended
         from its start."""
         told = all(key in self.known and self.known[key].curve for key in self.starts)
-        return not self.blind and self.plan.axes and told and not self._reserve.whole
+        return not self.blind and self.plan.axes and told and not self.reserve.whole

@@ -35,10 +35,6 @@ class Line:
     direction: Array  # [n_axes], in the axes' coordinates
     positions: Array
 
-    def at(self, position: float) -> Proposal:
-        """The configuration at a position, and its origin."""
-        return Proposal(self.space.along(self.through, self.direction, position), self.name, position)
-
 
 def lines_through(plan: Plan, h: Configuration, space: Space, turn: int) -> list[Line]:
     """The lines through h, from end to end of the box: along the plan's directions and along each further axis.
@@ -102,7 +98,8 @@ def located(lines: Sequence[Line], index: int) -> Proposal:
     """The `index`-th of `points_on` these lines, and its origin."""
     for line in lines:
         if index < len(line.positions):
-            return line.at(float(line.positions[index]))
+            position = float(line.positions[index])
+            return Proposal(line.space.along(line.through, line.direction, position), line.name, position)
         index -= len(line.positions)
     raise IndexError("the lines have fewer points")
 

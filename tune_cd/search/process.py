@@ -126,14 +126,8 @@ class Process:
         return np.concatenate(functions)
 
     def gain(self, points: Array, share: float, above: Array) -> Array:
-        """Expected gain E[max(m - above, 0)] [n] of training points to this share. m is the prediction of a point's
-        final value after that training. In standardised units, as `above` [n_draws, 1 or n]."""
-        ends, resolved = self._learned(points, share)
-        return self._weights @ expected_excess(ends - above, resolved)
-
-    def _learned(self, points: Array, share: float) -> tuple[Array, Array]:
-        """Knowledge gradient: mean of the final values, and standard deviation of the change of that mean once the
-        points are trained to this share, both [n_draws, n]."""
+        """Knowledge gradient: expected gain E[max(m - above, 0)] [n] of training points to this share. m is the
+        prediction of a point's final value after that training. In standardised units, as `above` [n_draws, 1 or n]."""
         ends, at_end, end_scaled = self._at(points, 1.0)
         if share == 1.0:
             solved = at_end @ self._inverses
@@ -144,7 +138,8 @@ class Process:
             solved = at_share @ self._inverses
             unexplained, shared = 1 - _products(solved, at_share), alike - _products(solved, at_end)
         seen = np.maximum(unexplained, TINY) + self._noises[:, None]
-        return ends, np.sqrt(self._variances[:, None] / seen) * np.abs(shared)
+        deviation = np.sqrt(self._variances[:, None] / seen) * np.abs(shared)  # of m
+        return self._weights @ expected_excess(ends - above, deviation)
 
     @cached_property
     def _inverses(self) -> Array:

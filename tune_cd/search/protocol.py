@@ -133,7 +133,8 @@ class Optimiser(ABC):
         """
         h = self.space.check(h)
         key, number = self.space.key(h), value_of(value)
-        known = self._trainings.get(key) or Training(h, given=self._unasked)
+        unasked = all(one.given and one.trial_index is None for one in self._trainings.values())
+        known = self._trainings.get(key) or Training(h, given=unasked)
         given, share = share, number_of(known.until or 1.0 if share is None else share)
         if share is None or not 0 < share <= 1:
             raise ValueError(f"share {given!r}: above 0, at most 1, of the full length")
@@ -219,11 +220,6 @@ class Optimiser(ABC):
         """A training with what follows: a whole one has not been left, and where nothing pauses a short one has."""
         short = training.until is None and training.share < 1
         return replace(training, left=short and (training.left or len(self.lengths) == 1))
-
-    @property
-    def _unasked(self) -> bool:
-        """Whether no configuration was asked for or recalled so far."""
-        return all(one.given and one.trial_index is None for one in self._trainings.values())
 
 
 def check_workers(workers: int | None) -> None:

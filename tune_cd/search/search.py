@@ -124,7 +124,7 @@ class CoordinateDescent(Optimiser):
     def incumbent(self) -> Training | None:
         """As in `Optimiser`. Failed trainings, and those that cannot go on, are passed over."""
         model = self._model() if self._any_value else None
-        return None if model is None else model.trainings[model.incumbent]
+        return None if model is None else model.trainings[model.reserve.incumbent]
 
     @property
     def bracketed(self) -> bool:

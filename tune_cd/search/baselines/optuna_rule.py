@@ -37,7 +37,7 @@ class OptunaRule(Sampled):
         with quiet():  # it warns that an argument is experimental
             self._sampler = SAMPLERS[method][1](self._optuna.samplers, seed)
         self._distributions = {axis.name: _distribution(self._optuna.distributions, axis) for axis in space.axes}
-        self._study = self._new_study()
+        self._study, self._failed = self._new_study(), self._optuna.trial.TrialState.FAIL
         self._numbers: dict[Key, list[int]] = defaultdict(list)  # key of a configuration -> its trials in the study
 
     def _drawn(self) -> Configuration:
@@ -73,10 +73,6 @@ class OptunaRule(Sampled):
             if trial.number in numbers:
                 trial.state, trial.value = self._failed if value is None else completed, value
             self._study.add_trial(trial)
-
-    @property
-    def _failed(self) -> Any:
-        return self._optuna.trial.TrialState.FAIL
 
     def _new_study(self) -> Any:
         level = self._optuna.logging.get_verbosity()

@@ -16,7 +16,7 @@ from tune_cd.analysis.runs import runs_of
 from tune_cd.run.curves import lengths_of
 from tune_cd.run.resources import Resources
 from tune_cd.run.screen import fold
-from tune_cd.run.searches import Search, trainings_of
+from tune_cd.run.searches import Search
 from tune_cd.run.starts import known
 from tune_cd.run.study import Study
 from tune_cd.search.space import Axis
@@ -92,7 +92,8 @@ def estimate(study: Study, resources: Resources) -> Iterator[str]:
     sizes, on the same type of GPU or on CPUs. Raises OSError if the results cannot be read.
     """
     runs = runs_of(results.read(study.results, missing=True))
-    left = max(0, round(trainings_of(study.searches) - float(runs["share"][runs["study"] == study.name].sum())))
+    most = sum(search.num_samples * len(search.seeds) for search in study.searches)  # in full trainings' worth
+    left = max(0, round(most - float(runs["share"][runs["study"] == study.name].sum())))
     ends = f"; --budget {study.call.budget} may end it, but for what leads and --confirm" * bool(study.call.budget)
     yield f"{left} trainings' worth is left at most, {left * study.setup.images_seen:,} images{ends}"
     measured = _measured(study, runs)

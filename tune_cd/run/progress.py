@@ -37,29 +37,25 @@ class Progress(Listener):
         self._portfolio, self._metric, self._full = portfolio, metric, full
         self._best: dict[str, float] = table.groupby("search")["val_score"].max().dropna().to_dict()
         self._said: set[str] = set()  # kinds of trouble
-        self._bar: tqdm | None = None
         self._width = 0  # of the lines; 0: the titles are not printed yet
 
     def setup(self, **info) -> None:
         """Show the bar, if this is a terminal."""
-        if sys.stdout.isatty() and sys.stderr.isatty():
-            done, left = self._portfolio.done, self._portfolio.left
-            self._bar = tqdm(
-                desc=self._described(0), initial=done, total=done + left, bar_format=STATUS, ncols=WIDTH, leave=False,
-                mininterval=1.0, smoothing=0,
-            )  # fmt: skip
+        done, left = self._portfolio.done, self._portfolio.left
+        self._bar = tqdm(
+            desc=self._described(0), initial=done, total=done + left, bar_format=STATUS, ncols=WIDTH, leave=False,
+            mininterval=1.0, smoothing=0, disable=not (sys.stdout.isatty() and sys.stderr.isatty()),
+        )  # fmt: skip
 
     def on_step_end(self, iteration, trials, **info) -> None:
         """Bring the bar up to date; by now the searches have been told."""
-        if (bar := self._bar) is not None:
-            bar.total = self._portfolio.done + self._portfolio.left
-            running = sum(trial.status == trial.RUNNING for trial in trials)
-            bar.set_description_str(self._described(running), refresh=False)
-            bar.update(self._portfolio.done - bar.n)  # draws once a second
+        self._bar.total = self._portfolio.done + self._portfolio.left
+        running = sum(trial.status == trial.RUNNING for trial in trials)
+        self._bar.set_description_str(self._described(running), refresh=False)
+        self._bar.update(self._portfolio.done - self._bar.n)  # draws once a second
 
     def on_experiment_end(self, trials, **info) -> None:
-        if self._bar is not None:
-            self._bar.close()
+        self._bar.close()
 
     def on_trial_recover(self, iteration, trials, trial, **info) -> None:
         if unusable_data(trial) is None:  # else the study ends
@@ -110,8 +106,5 @@ class Progress(Listener):
 
     def _say(self, line: str) -> None:
         """Print a line; above the bar if there is one."""
-        text = fold(line, "    ", self._width or WIDTH)
-        if self._bar is None:
-            print(text, flush=True)
-        else:
-            self._bar.write(text, file=sys.stdout)
+        tqdm.write(fold(line, "    ", self._width or WIDTH), file=sys.stdout)
+        sys.stdout.flush()

@@ -70,11 +70,6 @@ def searches_of(config: StudyConfig, setup: Setup) -> list[Search]:
     return searches
 
 
-def trainings_of(searches: list[Search]) -> int:
-    """The most trainings of a study, in full trainings' worth. A search may end earlier."""
-    return sum(search.num_samples * len(search.seeds) for search in searches)
-
-
 def groups_of(searches: list[Search]) -> list[list[Search]]:
     """Groups of searches that can share a Tune run, in order: neighbours that are `alike`, unless one must wait for
     another."""

@@ -25,8 +25,6 @@ from tune_cd.run.curves import reaches
 from tune_cd.run.portfolio import ORIGIN, Asked, Portfolio
 from tune_cd.search.training import Curve
 
-SEED = "seed"
-
 
 class Listener(Callback):
     """Follows a study: Tune's events of its trials, and the ends of trainings, which come while a pack still runs."""
@@ -110,7 +108,7 @@ class StudySearch(Searcher):
         return pack
 
     def _config(self, asked: Asked) -> dict[str, Any]:
-        return {**self._fixed, **asked.h, SEED: asked.seed, ORIGIN: asked.origin}
+        return {**self._fixed, **asked.h, "seed": asked.seed, ORIGIN: asked.origin}
 
     def _end(self, trial_id: str, place: int, told: Mapping[str, Any], result: Mapping[str, Any]) -> None:
         """Take the end of a training. told: its last report; {}: none, or its pack failed. result: of the pack."""

@@ -96,12 +96,8 @@ def points_on(lines: Sequence[Line]) -> Array:
 
 def located(lines: Sequence[Line], index: int) -> Proposal:
     """The `index`-th of `points_on` these lines, and its origin."""
-    for line in lines:
-        if index < len(line.positions):
-            position = float(line.positions[index])
-            return Proposal(line.space.along(line.through, line.direction, position), line.name, position)
-        index -= len(line.positions)
-    raise IndexError("the lines have fewer points")
+    line, position = [(line, position) for line in lines for position in line.positions.tolist()][index]
+    return Proposal(line.space.along(line.through, line.direction, position), line.name, position)
 
 
 def _parallel(a: Array, b: Array) -> bool:

@@ -168,13 +168,8 @@ def expected_excess(mean: Array, deviation: Array) -> Array:
 
 def matern(distance: Array) -> Array:
     """The Matérn 5/2 correlation at distances in length scales."""
-    scaled: Array = sqrt(5) * distance
-    correlation: Array = scaled / 3
-    correlation += 1.0
-    correlation *= scaled
-    correlation += 1.0
-    correlation *= np.exp(-scaled)
-    return correlation
+    scaled = sqrt(5) * distance
+    return ((scaled / 3 + 1) * scaled + 1) * np.exp(-scaled)
 
 
 def likely(points: Array, shares: Array, values: Array, draws: Draws, doubt: Array | float = 0.0) -> Draws:

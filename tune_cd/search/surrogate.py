@@ -78,13 +78,10 @@ class Surrogate:
 
     def is_new(self, x: Array) -> NDArray[np.bool_]:
         """Which x [n, n_axes] are neither among the trainings nor alike one (`Axis.apart`), [n]."""
-        apart = self.plan.space.apart
-        close = np.abs(x[:, None, 0] - self.points[:, 0]) < apart[0]  # few are, on the first axis
-        ours, theirs = np.nonzero(close)
-        near = (np.abs(x[ours] - self.points[theirs]) < apart).all(1)
-        new = np.ones(len(x), dtype=np.bool_)
-        new[ours[near]] = False
-        return new
+        alike = np.ones((len(x), len(self.points)), dtype=np.bool_)
+        for axis, apart in enumerate(self.plan.space.apart):
+            alike &= np.abs(x[:, None, axis] - self.points[:, axis]) < apart
+        return np.logical_not(alike.any(axis=1))
 
     def best_of(self, ends: Array) -> Array:
         """The best reachable final value [n_draws, 1], from all final values `ends` [n_draws, n_trainings]."""

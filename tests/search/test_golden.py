@@ -7,7 +7,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from tune_cd.search.bracket import FAILED, GOLDEN, GROWTH, Bracket, Growing
+from tune_cd.search.bracket import FAILED, GOLDEN, GROWTH, Bracket
 
 finite = st.floats(-1e6, 1e6)
 
@@ -75,7 +75,7 @@ def test_it_closes_in_on_the_maximum_of_a_unimodal_function(peak, grows):
         8 + math.log(1e-3 / 19) / math.log(1 - GOLDEN),
     )
     if grows:
-        bracket, most = Growing(peak - 904, peak - 900, peak - 896, -(900.0**2), peak - 1900, peak + 100), 50
+        bracket, most = Bracket(peak - 904, peak - 900, peak - 896, -(900.0**2), peak - 1900, peak + 100), 50
     evaluations = 0
     while not bracket.narrower_than(1e-3):
         position = bracket.proposal()
@@ -110,7 +110,7 @@ def growing(draw):
     bracket = draw(brackets())
     below, above = (draw(st.one_of(st.just(0.0), st.floats(0, 1e3))) for _ in range(2))
     lowest, highest = bracket.low - below, bracket.high + above
-    return Growing(bracket.low, bracket.interior, bracket.high, bracket.value, lowest, highest)
+    return Bracket(bracket.low, bracket.interior, bracket.high, bracket.value, lowest, highest)
 
 
 @given(growing(), st.lists(st.floats(-2, 2), min_size=1, max_size=12))
@@ -128,7 +128,7 @@ def test_a_growing_bracket_stays_within_its_limits_and_keeps_the_best_inside(bra
 @given(growing(), st.floats(-2, 2))
 def test_without_room_it_is_the_bracket_of_the_paper(bracket, value):
     plain = Bracket(bracket.low, bracket.interior, bracket.high, bracket.value)
-    shut = Growing(bracket.low, bracket.interior, bracket.high, bracket.value, bracket.low, bracket.high)
+    shut = Bracket(bracket.low, bracket.interior, bracket.high, bracket.value, bracket.low, bracket.high)
     for _ in range(8):
         if plain.narrower_than(1e-6):
             break
@@ -139,7 +139,7 @@ def test_without_room_it_is_the_bracket_of_the_paper(bracket, value):
 
 
 def test_steps_towards_an_end_that_keeps_getting_better_grow_by_the_golden_ratio():
-    bracket, positions = Growing(-4.0, 0.0, 4.0, 0.0, -1000.0, 1000.0), [0.0]
+    bracket, positions = Bracket(-4.0, 0.0, 4.0, 0.0, -1000.0, 1000.0), [0.0]
     for value in range(1, 8):
         positions.append(bracket.proposal())
         bracket = bracket.told(positions[-1], float(value))
@@ -150,7 +150,7 @@ def test_steps_towards_an_end_that_keeps_getting_better_grow_by_the_golden_ratio
 
 
 def test_an_end_where_something_was_evaluated_stays():
-    bracket = Growing(-4.0, 0.0, 4.0, 0.0, -100.0, 100.0)
+    bracket = Bracket(-4.0, 0.0, 4.0, 0.0, -100.0, 100.0)
     worse = bracket.told(bracket.proposal(), -1.0)
     assert (worse.low, worse.high, worse.highest) == (-4.0, bracket.proposal(), bracket.proposal())
     better = worse.told(worse.proposal(), 1.0)  # on the other side
@@ -158,7 +158,7 @@ def test_an_end_where_something_was_evaluated_stays():
 
 
 def test_on_a_plateau_it_does_not_grow():
-    bracket = Growing(-4.0, 0.0, 4.0, 0.5, -100.0, 100.0)
+    bracket = Bracket(-4.0, 0.0, 4.0, 0.5, -100.0, 100.0)
     for _ in range(20):
         bracket = bracket.told(bracket.proposal(), 0.5)
         assert bracket.interior == 0.0 and bracket.width <= 8

@@ -21,8 +21,8 @@ GOLDEN = (3 - sqrt(5)) / 2
 """0.381966: the next point lies at this share of the longer part, measured from the interior point."""
 
 GROWTH = 1 / (1 - GOLDEN)
-"""1.618034: growth of a `Growing` bracket. The part beyond a new best point becomes this many times the part that was
-beyond the old one, if there is room. Steps towards an end that keeps getting better grow by the same factor."""
+"""1.618034: growth of a bracket with room. The part beyond a new best point becomes this many times the part that was
+beyond the old one. Steps towards an end that keeps getting better grow by the same factor."""
 
 FAILED = -inf
 """The value of a trial that failed, diverged or reported no number: worse than any number."""
@@ -30,12 +30,18 @@ FAILED = -inf
 
 @dataclass(frozen=True)
 class Bracket:
-    """An interval [low, high] with one evaluated point inside, the best of all points evaluated in it."""
+    """An interval [low, high] with one evaluated point inside, the best of all points evaluated in it.
+
+    lowest, highest: the room of ends that are guesses. One that was not evaluated moves outwards, at most so far, when
+    the best comes next to it. Without room, as by default, the ends only move inwards.
+    """
 
     low: float
     interior: float
     high: float
     value: float
+    lowest: float = inf
+    highest: float = -inf
 
     @property
     def width(self) -> float:
@@ -57,10 +63,16 @@ class Bracket:
         instead of walking off. A failed interior point is always replaced, even by another failure, so that the search
         leaves a start in a diverging region.
         """
-        if value > self.value or self.value == FAILED:
-            low, high = (self.interior, self.high) if position > self.interior else (self.low, self.interior)
-            return Bracket(low, position, high, value)
-        return replace(self, high=position) if position > self.interior else replace(self, low=position)
+        better = value > self.value or self.value == FAILED
+        if position > self.interior:
+            if not better:
+                return replace(self, high=position, highest=position)
+            high = max(self.high, min(self.highest, position + GROWTH * (self.high - self.interior)))
+            return Bracket(self.interior, position, high, value, self.interior, self.highest)
+        if not better:
+            return replace(self, low=position, lowest=position)
+        low = min(self.low, max(self.lowest, position - GROWTH * (self.interior - self.low)))
+        return Bracket(low, position, self.interior, value, self.lowest, self.interior)
 
 
 @dataclass(frozen=True)
@@ -86,26 +98,3 @@ class Untried:
         """The rest after `value` was measured at the first position left. Ties and failures: as for a `Bracket`."""
         better = value > self.value or self.value == FAILED
         return Untried(self.left[1:], *((position, value) if better else (self.interior, self.value)))
-
-
-@dataclass(frozen=True)
-class Growing(Bracket):
-    """A bracket whose ends are guesses: an end that was not evaluated moves outwards when the best comes next to it.
-
-    lowest, highest: the limits of the two ends; one that was evaluated stays where it is, another may move to the box.
-    """
-
-    lowest: float
-    highest: float
-
-    def told(self, position: float, value: float) -> "Growing":
-        """As `Bracket.told`, but the part beyond a new best point grows by GROWTH, as far as there is room."""
-        after = Bracket(self.low, self.interior, self.high, self.value).told(position, value)
-        lowest = self.lowest if after.low == self.low else after.low
-        highest = self.highest if after.high == self.high else after.high
-        low, high = after.low, after.high
-        if after.interior > self.interior:
-            high = max(high, min(highest, position + GROWTH * (self.high - self.interior)))
-        elif after.interior < self.interior:
-            low = min(low, max(lowest, position - GROWTH * (self.interior - self.low)))
-        return Growing(low, after.interior, high, after.value, lowest, highest)

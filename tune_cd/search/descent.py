@@ -11,7 +11,7 @@ from math import inf, nextafter, prod
 
 import numpy as np
 
-from tune_cd.search.bracket import FAILED, Bracket, Growing, Untried
+from tune_cd.search.bracket import FAILED, Bracket, Untried
 from tune_cd.search.directions import Plan
 from tune_cd.search.space import Configuration, Key
 from tune_cd.search.training import Proposal
@@ -23,8 +23,8 @@ paper: Algorithms 1 and 2 (`algo:cd`, `algo:line_search`), from end to end of th
 free. A line search that comes to an evaluated configuration reads its value and goes on, where the paper's pseudo code
 spends a trial.
 
-local: the conjecture at the end of the paper's discussion. A bracket grows towards an end next to the best
-(`bracket.Growing`), and begins twice as wide the next time along a direction that gained nothing."""
+local: the conjecture at the end of the paper's discussion. A bracket grows towards an end next to the best, as far as
+the box, and begins twice as wide the next time along a direction that gained nothing."""
 
 SLOPE, BUDGET_GROWTH = 0.02, 2
 """A line search that gained less per step than SLOPE, as a share of the range of values, multiplies its direction's
@@ -104,10 +104,8 @@ class Trajectory:
         if (others := self.plan.others(h, self.plan.directions[self.turn])) is not None:
             return Untried(others, 0.0, self.value)
         low, high = self._chord(h)
-        if self.widths[self.turn] == inf:
-            return Bracket(low, 0.0, high, self.value)
         width = self.widths[self.turn] / self._octaves
-        return Growing(max(low, -width), 0.0, min(high, width), self.value, low, high)
+        return Bracket(max(low, -width), 0.0, min(high, width), self.value, low, high)
 
     def _chord(self, h: Configuration) -> tuple[float, float]:
         space = self.plan.space
@@ -133,7 +131,7 @@ class Trajectory:
         deeper = budgets[self.turn] > self.budgets[self.turn] and not self._at_resolution()
         gained = self.value > self.before
         origin, bracket = self._current
-        wider = not gained and isinstance(bracket, Growing)  # unless it reaches as far as the box
+        wider = not gained and isinstance(bracket, Bracket)  # unless it reaches as far as the box
         wider = wider and widths[self.turn] < self._octaves * max(map(abs, self._chord(origin)))
         widths[self.turn] *= 2 if wider else 1
         exhausted = 0 if deeper or wider or gained else self.exhausted + 1

@@ -87,8 +87,9 @@ class Guided:
 
     def _steps(self) -> Iterator[tuple[float, Step]]:
         """(worth per full training, step) of the affordable steps: those of paused trainings, and the best new one."""
+        paused = [at for at, one in enumerate(self.trainings) if one.until is None and one.share < 1 and not one.left]
         for share in self.lengths:
-            costs = {at: share - self.trainings[at].share for at in self._waiting}
+            costs = {at: share - self.trainings[at].share for at in paused}
             on = [at for at, cost in costs.items() if cost > 0 and self.reserve.affords(cost, share, at)]
             for at, worth in zip(on, self._worth(self.model.points[on], share) if on else ()):
                 yield worth / costs[at], Step(self._resumed(at), share)
@@ -96,11 +97,6 @@ class Guided:
             worth, proposal = self.candidates.best(lambda x: self._worth(x, self.lengths[0]))
             if proposal is not None:
                 yield worth / self.lengths[0], Step(proposal, self.lengths[0])
-
-    @cached_property
-    def _waiting(self) -> list[int]:
-        """Indices of the trainings that could go on."""
-        return [at for at, one in enumerate(self.trainings) if one.until is None and one.share < 1 and not one.left]
 
     def _begin(self, proposal: Proposal | None) -> Step | None:
         """The first step of a new configuration; None without a proposal, or if the budget is too small for it."""

@@ -77,8 +77,10 @@ class OnLine:
         any_value = any(one.values for one in self.now.trainings)
         idle = any_value and (self.now.step is None or self.now.worth < IDLE)
         runs = any(one.until is not None for one in self.now.trainings)
-        if idle and (runs or (step := self.now.finish()) is not None):
-            return None if runs else step
+        if idle and runs:
+            return None
+        if idle and (whole := self.now.finish()) is not None:
+            return whole
         if self._best is None:
             return self.now.step
         below, above = (side if room > AT_END else 0.0 for side, room in zip(self._sides, self._rooms))
@@ -121,7 +123,8 @@ class OnLine:
     @cached_property
     def _rooms(self) -> tuple[float, float]:
         """Octaves from the best to the ends of the line, after all its growth."""
-        low, high = self.now.plan.space.widest.chord(self._x, self._direction)
+        widest = Space(**{axis.name: axis.widest for axis in self.now.plan.space.axes})
+        low, high = widest.chord(self._x, self._direction)
         return -low * self._octaves, high * self._octaves
 
     @property

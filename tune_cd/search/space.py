@@ -68,11 +68,6 @@ class Space:
         """This space with ranges that do not grow."""
         return Space(**{one.name: replace(one, growth=0.0) if isinstance(one, Axis) else one for one in self.axes})
 
-    @property
-    def widest(self) -> "Space":
-        """This space after all its growth."""
-        return Space(**{axis.name: axis.widest for axis in self.axes}) if self.grows else self
-
     def __repr__(self) -> str:
         return f"Space({', '.join(f'{axis.name}={axis.domain}' for axis in self.axes)})"
 

@@ -86,5 +86,9 @@ class Candidates:
         """The leader's configuration with each other value of each category: the best of the others may lie elsewhere,
         as an optimiser's rate does."""
         h = self.model.trainings[self.model.leader].h
-        axes = self.model.plan.space.categories
-        return [h | {axis.name: value} for axis in axes for value in axis.values if not axis.is_at(h, value)]
+        return [
+            h | {axis.name: value}
+            for axis in self.model.plan.space.categories
+            for place, value in enumerate(axis.values)
+            if place != axis.coordinate(h[axis.name])
+        ]

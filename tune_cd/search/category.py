@@ -6,7 +6,7 @@ values are equally far apart.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import isfinite
@@ -88,10 +88,6 @@ class Category:
     def meets(self, x: float, along: float) -> NDArray[np.float64]:
         """As `Axis.meets`, for every value."""
         return np.array([(place - x) / along for place in range(len(self.values))])
-
-    def is_at(self, h: Mapping[str, Any], value: Plain) -> bool:
-        """Whether a configuration has this value."""
-        return identity(h[self.name]) == identity(value)
 
     def check(self, value: Any) -> Plain:
         """The value of the list that equals `value`. Raises ValueError if there is none."""

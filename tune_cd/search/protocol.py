@@ -65,11 +65,6 @@ class Optimiser(ABC):
         """The training with the best value told, which is finished before the search ends; None: nothing to finish."""
         return None
 
-    @property
-    def bracketed(self) -> bool:
-        """Whether it searched one line, and its best has close neighbours on both sides."""
-        return False
-
     def ask(self) -> Configuration | None:
         """The next configuration to train, new or paused; None while `workers` run, or when nothing useful is left."""
         step = self._step() if has_free_worker(self.workers, len(self._live)) else None

@@ -178,9 +178,9 @@ class Optimiser(ABC):
     def best(self) -> tuple[Configuration, float] | None:
         """The configuration with the best value told, at whatever length; None before the first number. One that was
         stopped before its end does not count."""
-        reached = [one for one in self._trainings.values() if one.values and not one.stopped]
-        best = max(reached, key=lambda one: max(one.values), default=None)
-        return None if best is None else (dict(best.h), max(best.values))
+        reached = [one for one in self._trainings.values() if one.numbers and not one.stopped]
+        found = max(reached, key=lambda one: one.best, default=None)
+        return None if found is None else (dict(found.h), found.best)
 
     def origin(self, h: Mapping[str, Any]) -> Proposal:
         """The line on which a configuration was first proposed. Raises KeyError for one never asked for."""

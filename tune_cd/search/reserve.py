@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import inf
 
 import numpy as np
 
+from tune_cd.search.bracket import FAILED
 from tune_cd.search.space import NEGLIGIBLE
 from tune_cd.search.training import Training
 
@@ -30,8 +30,7 @@ class Reserve:
         One that failed or was left before its end counts only if all did. The leader, which is predicted to end best,
         may be a short training whose end disappoints; a budget has seldom enough for both.
         """
-        told = [max([-inf, *one.values]) if not (one.failed or one.stopped) else -inf for one in self.trainings]
-        return int(np.argmax(told))
+        return int(np.argmax([FAILED if one.failed or one.stopped else one.best for one in self.trainings]))
 
     @property
     def to_finish(self) -> int | None:

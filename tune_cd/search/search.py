@@ -204,7 +204,7 @@ class CoordinateDescent(Optimiser):
 
     @property
     def _any_value(self) -> bool:
-        return any(one.values for one in self._trainings.values())
+        return any(one.numbers for one in self._trainings.values())
 
     @property
     def _first(self) -> dict[Key, Configuration]:

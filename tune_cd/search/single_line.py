@@ -74,7 +74,7 @@ class OnLine:
         """The next training; None once the best may be bracketed: what runs ends first, and may be better. At an end of
         the line, where no neighbour can be tried, it ends unbracketed. Where no step is worth much (IDLE), the best
         value is finished first."""
-        any_value = any(one.values for one in self.now.trainings)
+        any_value = any(one.numbers for one in self.now.trainings)
         idle = any_value and (self.now.step is None or self.now.worth < IDLE)
         runs = any(one.until is not None for one in self.now.trainings)
         if idle and runs:

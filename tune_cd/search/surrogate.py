@@ -124,7 +124,7 @@ class Surrogate:
         if sizes.sum() > MOST:
             space, x = self.plan.space, self.plan.space.features(self.points)
             x[:, : len(space.numeric)] /= np.maximum(space.high - space.low, NEGLIGIBLE)[space.ordered]
-            best = np.argmax([max((value for value in one.curve.values()), default=FAILED) for one in self.trainings])
+            best = np.argmax([one.best for one in self.trainings])
             near = np.argsort(((x - x[best]) ** 2).sum(1), kind="stable")
             chosen = near[np.cumsum(sizes[near]) <= MOST // 2]
             gaps = ((x[:, None] - x[chosen]) ** 2).sum(-1).min(1)

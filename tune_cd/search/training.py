@@ -77,9 +77,9 @@ class Training:
         return {share: value for share, value in self.curve.items() if value != FAILED}
 
     @property
-    def values(self) -> list[float]:
-        """The numbers of its learning curve."""
-        return list(self.numbers.values())
+    def best(self) -> float:
+        """The best value of its learning curve; FAILED without a number."""
+        return max(self.numbers.values(), default=FAILED)
 
     @property
     def length(self) -> float:

@@ -64,9 +64,7 @@ class StudySearch(Searcher):
     def save_to_dir(self, checkpoint_dir: str, session_str: str = "default") -> None:
         """Tune's call for a snapshot; none is taken."""
 
-    def __getstate__(self) -> dict:
-        """Empty: Tune pickles a copy with a Tuner, and never reads it."""
-        return {}
+    __getstate__ = Listener.__getstate__
 
     def suggest(self, trial_id: str) -> dict | str | None:
         """{"pack": configurations}, as many as are available and fit; None while the searches wait; or FINISHED."""

@@ -1,10 +1,11 @@
 """BoTorch's Gaussian process and expected improvement as a rule of a `Baseline`, imported when a rule is made."""
 
 from typing import Any
+from warnings import catch_warnings
 
 import numpy as np
 
-from tune_cd.search.baselines.sampled import Sampled, imported, quiet
+from tune_cd.search.baselines.sampled import Sampled, imported
 from tune_cd.search.category import Category
 from tune_cd.search.space import Array, Configuration, Coordinates, Key, Space
 
@@ -45,7 +46,7 @@ class BotorchRule(Sampled):
             at = self._sobol.draw(1, dtype=self._torch.float64)
         else:
             seed = int(np.random.SeedSequence((self._seed, self._count)).generate_state(1)[0])
-            with self._botorch.utils.sampling.manual_seed(seed), quiet():
+            with self._botorch.utils.sampling.manual_seed(seed), catch_warnings(action="ignore"):
                 at = self._proposed(self._fitted(x, y), x, y)
         h = self._from_cube(at[0].numpy())
         self.take(h)

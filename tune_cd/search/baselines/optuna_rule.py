@@ -4,8 +4,9 @@ from collections import defaultdict
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
+from warnings import catch_warnings
 
-from tune_cd.search.baselines.sampled import Sampled, imported, quiet
+from tune_cd.search.baselines.sampled import Sampled, imported
 from tune_cd.search.category import Category
 from tune_cd.search.space import Axis, Configuration, Key, Space
 
@@ -34,7 +35,7 @@ class OptunaRule(Sampled):
     def __init__(self, space: Space, seed: int, *, method: str):
         super().__init__(space, seed)
         _, self._optuna = imported(method, SAMPLERS[method][0], "optuna")
-        with quiet():  # it warns that an argument is experimental
+        with catch_warnings(action="ignore"):  # it warns that an argument is experimental
             self._sampler = SAMPLERS[method][1](self._optuna.samplers, seed)
         self._distributions = {axis.name: _distribution(self._optuna.distributions, axis) for axis in space.axes}
         self._study, self._failed = self._new_study(), self._optuna.trial.TrialState.FAIL

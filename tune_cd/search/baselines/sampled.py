@@ -1,11 +1,10 @@
 """The common part of the rules that follow another library's sampler."""
 
-import warnings
 from abc import abstractmethod
-from collections.abc import Container, Iterator
-from contextlib import contextmanager
+from collections.abc import Container
 from importlib import import_module
 from typing import Any
+from warnings import catch_warnings
 
 from tune_cd.search.baselines.baseline import Rule
 from tune_cd.search.baselines.listed import Listed, uniform_draws
@@ -48,18 +47,10 @@ class Sampled(Rule):
         """The sampler's next proposal, known or not."""
 
 
-@contextmanager
-def quiet() -> Iterator[None]:
-    """Silence the libraries' warnings: of experimental arguments, flat improvements, missing halves of a package."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
-
-
 def imported(method: str, *modules: str) -> list[Any]:
     """Import the modules that a method needs. Raises ImportError saying how to install them."""
     try:
-        with quiet():
+        with catch_warnings(action="ignore"):  # of missing halves of a package
             return [import_module(module) for module in modules]
     except ImportError as error:
         raise ImportError(f"{method} needs {error.name}: pip install tune_cd[baselines]", name=error.name) from error

@@ -206,12 +206,33 @@ def test_a_value_without_a_share_is_told_at_the_share_asked_for():
     assert search.training(given).curve == {1.0: 0.5}
 
 
+def changed(**arguments):
+    """A search with other arguments than it was made with."""
+    search = pausing(SPACE, budget=3)
+    for name, value in arguments.items():
+        setattr(search, name, value)
+    return search
+
+
+def test_the_budget_may_be_lifted_during_a_search():
+    search = changed(budget=None)
+    assert (search.budget, again(search).budget) == (inf, inf) and search.ask() == changed(budget=inf).ask() is not None
+
+
 SPREAD = [[], [0.5], [0.5, 0.25, 1.0], [0.0, 1.0], [0.5, 0.5, 1.0], [0.5, 2.0], [nan, 1.0], ["1/2", 1.0], None, 1]
 REFUSED = {
     "ascending shares of the full length": (lambda lengths: pausing(SPACE, lengths=lengths), SPREAD),
     "at least 1 full training": (lambda budget: pausing(SPACE, budget=budget), [0, 0.5, -3, nan, inf, "2h"]),
     "above 0, at most 1": (lambda share: pausing(SPACE).tell(NEAR, 0.5, share), [0.0, -1.0, 1.5, nan, "1"]),
+    "budget .* a number of full trainings, or None": (lambda budget: changed(budget=budget), [-1, nan, "2h", True]),
+    "workers .* a whole number, at least 1, or None": (lambda workers: changed(workers=workers), [0, 2.5, "2"]),
     "version 99": (lambda version: CoordinateDescent.from_state({"version": version}), [99]),
+    "a dict is required, as it was saved": (CoordinateDescent.from_state, [None, [], "{}"]),
+    "this is no state of a CoordinateDescent": (
+        lambda wrong: CoordinateDescent.from_state(wrong if "version" in wrong else pausing(SPACE).state() | wrong),
+        [{"version": 2, "metric": "acc", "trials": None}, {"space": {}}, {"budget": "2h"}, {"trainings": None},
+         {"trainings": [{"h": NEAR}]}, {"trainings": [{"h": {}, "curve": [], "until": None, "trial_index": 0}]}],
+    ),
 }  # fmt: skip
 """Message -> call, and arguments."""
 

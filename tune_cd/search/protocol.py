@@ -32,19 +32,38 @@ class Optimiser(ABC):
 
     workers: the largest number of live trials; None: no limit. It limits asking and shapes nothing else, so it may be
         changed during a search. lengths: shares of the full length at which trainings may pause. budget: in full
-        trainings; inf: no limit. It may be changed too.
+        trainings; inf: no limit. It may be changed too. ValueError for one that does not fit.
     """
 
     lengths: tuple[float, ...] = (1.0,)
-    budget = inf
+    _budget = inf
 
     def __init__(self, space: Space, workers: int | None):
-        check_workers(workers)
-        self.space, self.workers = space, workers if workers is None else int(workers)
+        self.space, self.workers = space, workers
         self._trainings: dict[Key, Training] = {}  # in asking order; if never asked for, in telling order
         self._costs: dict[Key, float] = {}  # in full trainings, without `external` ones
         self._live: set[Key] = set()
         self._next_index = 0
+
+    @property
+    def workers(self) -> int | None:
+        return self._workers
+
+    @workers.setter
+    def workers(self, workers: int | None) -> None:
+        check_workers(workers)
+        self._workers = workers if workers is None else int(workers)
+
+    @property
+    def budget(self) -> float:
+        return self._budget
+
+    @budget.setter
+    def budget(self, budget: float | None) -> None:
+        number = inf if budget is None else number_of(budget)
+        if number is None or not number >= 0:
+            raise ValueError(f"budget {budget!r}: a number of full trainings, or None for no limit")
+        self._budget = float(number)
 
     @abstractmethod
     def _step(self) -> Step | None:
@@ -224,7 +243,9 @@ def check_workers(workers: int | None) -> None:
 
 
 def check_version(state: Mapping[str, Any], version: int) -> None:
-    """Raise ValueError unless a search's state has this version."""
+    """Raise ValueError unless a search's state is a dict of this version."""
+    if not isinstance(state, Mapping):
+        raise ValueError(f"search state of type {type(state).__name__}: a dict is required, as it was saved")
     if state.get("version") != version:
         raise ValueError(f"search state of version {state.get('version')!r}; this release reads version {version}")
 

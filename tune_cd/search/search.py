@@ -57,7 +57,7 @@ class CoordinateDescent(Optimiser):
     lengths: shares of the full length at which trainings may pause, ascending; the last is 1. (1.0,): nothing pauses.
     budget: the total training length, in full trainings; None: no limit. It has a reserve: the best training is
         finished before the search ends. The budget is exceeded only by less than the shortest length, or to finish a
-        first whole training. It may be changed during a search, inf being no limit.
+        first whole training. It may be changed during a search.
     grows: False: only paused trainings go on, no new configuration is asked for.
 
     Raises ValueError for an argument that does not fit.
@@ -158,14 +158,16 @@ class CoordinateDescent(Optimiser):
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> "CoordinateDescent":
-        """Continue where `state` was taken. Raises ValueError for a state of an unknown version."""
+        """Continue where `state` was taken. Raises ValueError for what is no state, or of an unknown version."""
         check_version(state, STATE_VERSION)
         names = ("rule", "prior", "directions", "budgets", "start", "workers", "seed", "lengths")
-        search = cls(Space.from_json(state["space"]), **{name: state[name] for name in names})
-        search.budget = inf if state["budget"] is None else state["budget"]  # it may have been lowered below 1
-        search.grows = state["grows"]
-        for training in map(Training.from_json, state["trainings"]):
-            search._put(search.space.key(training.h), training)
+        try:
+            search = cls(Space.from_json(state["space"]), **{name: state[name] for name in names})
+            search.budget, search.grows = state["budget"], state["grows"]  # it may have been lowered below 1
+            for training in map(Training.from_json, state["trainings"]):
+                search._put(search.space.key(search.space.check(training.h)), training)
+        except (LookupError, TypeError, AttributeError, ValueError) as error:
+            raise ValueError(f"this is no state of a {cls.__name__}: {error!r}") from error
         return search
 
     def _step(self, budget: float | None = None) -> Step | None:

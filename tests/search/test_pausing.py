@@ -74,6 +74,16 @@ def test_the_budget_is_exceeded_only_for_the_one_training_that_is_whole(budget):
     assert not all(exceeded)
 
 
+@pytest.mark.parametrize("workers", [1, 4])
+def test_where_all_fail_on_the_way_to_their_end_the_budget_is_exceeded_for_one_alone(workers):
+    for seed in range(3):
+        search = pausing(SPACE, budget=4, seed=seed, workers=workers)
+        while live := filled(search):
+            done, until = search.training(live[0]).share, search.until(live[0])
+            search.tell(live[0], score(live[0], until) if until < 1 else None, min(until, max(done, 0.5) + 0.05))
+        assert search.finished and 3 < search.spent < 5 and 1.0 not in shares_of(search).values()
+
+
 @pytest.mark.parametrize(("short", "finished"), [(0.1, True), (0.2, False)])
 def test_the_best_is_finished_where_the_budget_falls_short_by_little(short, finished):
     """As one in seconds does, whose trainings take longer than they did."""

@@ -100,6 +100,12 @@ def test_the_budget_is_of_what_was_trained_however_seldom_it_is_reported(epochs)
     assert statuses(tuner) == {Trial.TERMINATED}
 
 
+@pytest.mark.parametrize("epochs, warned", [(1, 1), (2, 0)])
+def test_a_first_value_too_late_to_pause_is_said_once(epochs, warned, caplog):
+    tuner_of(pausing(full_length=("epoch", epochs)), slots=3).run()
+    assert caplog.text.count(f"first value of a trial came at full_length ('epoch', {epochs}.0), too late") == warned
+
+
 def test_a_trial_is_trained_on_until_it_has_a_score(search):
     """Scores every four epochs of 16, and pauses from the second on."""
     tuner = tuner_of(search, lambda config, epoch: None if epoch % 4 else score(config, epoch)).run()

@@ -46,8 +46,8 @@ class Reserve:
         runs = any(one.until is not None for one in self.trainings)
         if runs and not self.affords(1 - best.share, 1.0, self.incumbent):
             return None
-        paid = 1 - best.share - self.left < self.shortest - NEGLIGIBLE
-        return self.incumbent if paid or not self.whole else None
+        most = self.shortest if self.whole else 1.0
+        return self.incumbent if 1 - best.share - self.left < most - NEGLIGIBLE else None
 
     def affords(self, cost: float, until: float, at: int | None = None) -> bool:
         """Whether the budget can pay for a step of training `at` (None: a new one), and then finish whichever is the

@@ -163,6 +163,22 @@ def test_what_is_not_searched_and_what_is_searched_in_vain_are_said_once(monkeyp
     ]
 
 
+@pytest.mark.parametrize(
+    "of, warned",
+    [
+        (lambda trial: trial.suggest_float("lr", 1e-5, 1 + trial.number / 100), 1),
+        (lambda trial: sum(trial.suggest_categorical("sizes", [(1, 2), (3,), ()])), 1), (objective, 0),
+    ],
+    ids=["other ranges each time", "objects", "a search"],
+)  # fmt: skip
+@pytest.mark.filterwarnings("ignore:Choices for a categorical")
+def test_a_study_in_which_nothing_is_searched_is_said_once(monkeypatch, of, warned):
+    said = []
+    monkeypatch.setattr("tune_cd.optuna.logger.warning", said.append)
+    run(CoordinateDescentSampler(), 4, of=of)
+    assert [one.split(":")[0] for one in said] == ["no parameter is searched, TPESampler draws all"] * warned
+
+
 def test_a_pruned_trial_is_a_short_training_and_a_failed_one_is_the_worst():
     """Near the optimum the trials fail, and beyond it they are pruned; neither stops the search."""
 

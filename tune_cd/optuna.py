@@ -107,7 +107,12 @@ class CoordinateDescentSampler(BaseSampler):
         if self._given is not None:
             return self._given
         with LOCK:
-            return _searchable(self._common.calculate(study))
+            found = _searchable(self._common.calculate(study))
+        ended = (TrialState.COMPLETE, TrialState.PRUNED)
+        if not found and any(one.params for one in study.get_trials(deepcopy=False, states=ended)):
+            said = f", {self._other} draws all: none has one range, or plain choices, that are the same in all trials"
+            self._say_once(logger.warning, "no parameter is searched", said)
+        return found
 
     def sample_relative(
         self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]

@@ -225,6 +225,11 @@ class CoordinateDescentSearch(Searcher):
         elif self.trials is None or not self.trials.scheduled:
             raise ValueError("no trial can pause: it needs TuneConfig(..., scheduler=search.scheduler())")
 
+    def on_pause(self, trial_id: str) -> None:
+        """Ray's HyperBandForBOHB pauses a trial. Nothing changes: it is live until it ends."""
+
+    on_unpause = on_pause
+
     def on_trial_complete(self, trial_id: str, result: dict | None = None, error: bool = False) -> None:
         """Tell the end of a trial. An error, NaN or ±inf in the end, or never a number: it failed, the worst value."""
         if self.trials is not None:

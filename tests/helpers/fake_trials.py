@@ -11,6 +11,8 @@ from ray.tune.utils import flatten_dict
 class FakeTrial:
     """As much of Tune's Trial as searcher, scheduler and callback look at."""
 
+    is_saving = False
+
     def __init__(self, number, params, result=None, origin=None, trial_id=None, status=Trial.PENDING, **config):
         suggested = params | ({"origin": origin} if origin else {})
         self.trial_id, self.experiment_tag = trial_id or f"tune{number}", f"{number}_lr=0.1"

@@ -8,6 +8,8 @@ import pytest
 from bowl import PLANE, START, bowl
 from contract import advance
 from ray import tune
+from ray.tune.schedulers import HyperBandForBOHB
+from ray.tune.search import ConcurrencyLimiter
 from rows import minimal
 
 from tune_cd import LENGTHS, CoordinateDescent, CoordinateDescentSearch, Space, results
@@ -178,6 +180,19 @@ def test_a_paused_trial_that_a_scheduler_ends_counts_as_it_last_reported(full_le
         assert [value for _, value in one.search.history] == [0.5, 0.9, 0.4, None]
         assert one.search.best[1] == best
     assert ("both count as whole" in caplog.text) == (full_length is None)
+
+
+def test_under_hyperband_for_bohb_trials_pause_and_are_live_until_they_end():
+    """It tells the searcher of each pause, which Ray's own Searcher does not take."""
+    searcher = make(workers=None, full_length=("training_iteration", 8))
+    tuner = fake_tuner.FakeTuner(searcher, lambda h, epoch: bowl(h) - 1 / epoch, samples=6, epochs=8)
+    tuner.scheduler = HyperBandForBOHB(time_attr="training_iteration", max_t=8)
+    tuner.scheduler.set_search_properties("acc", "max")
+    tuner.search_alg.searcher = ConcurrencyLimiter(searcher, 9)
+    tuner.run()
+    assert {trial.epoch for trial in tuner.trials if trial.is_finished()} == {2}, "the worse half"
+    assert {trial.epoch for trial in tuner.trials if not trial.is_finished()} == {6}, "the better one went on"
+    assert searcher.search.live == [trial.config for trial in tuner.trials if not trial.is_finished()]
 
 
 def test_results_that_cannot_be_continued_are_refused_and_strangers_left_out(tmp_path):

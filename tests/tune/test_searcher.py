@@ -120,7 +120,7 @@ def test_add_evaluated_point():
     early.add_evaluated_point({"lr": 0.01, "wd": 0.001}, 0.9)
     assert early.set_search_properties("loss", "min", {}, num_samples=1) and early.best[1] == 0.9 and early.suggest("a")
     searcher = make()
-    searcher.add_evaluated_point({"lr": 0.01, "wd": 0.001, "epochs": 3}, 0.9)
+    ConcurrencyLimiter(searcher, 1).add_evaluated_point({"lr": 0.01, "wd": 0.001, "epochs": 3}, 0.9)
     searcher.add_evaluated_point({"lr": 0.02, "wd": 0.001}, 0.99, pruned=True)
     searcher.add_evaluated_point({"lr": 0.04, "wd": 0.001}, None, pruned=True, intermediate_values=[0.1, 0.995])
     assert len(searcher.search.history) == 1, "of a pruned trial it is not known how far it was"

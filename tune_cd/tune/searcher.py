@@ -236,8 +236,9 @@ class CoordinateDescentSearch(Searcher):
             self.trials.end(trial_id, result, error)
 
     def add_evaluated_point(
-        self, parameters: dict, value: float | None, error: bool = False, pruned: bool = False, **unused: Any
-    ) -> None:
+        self, parameters: dict, value: float | None, error: bool = False, pruned: bool = False,
+        intermediate_values: Sequence[float] | None = None,
+    ) -> None:  # fmt: skip
         """Tell a value measured elsewhere. Before the first suggestion it is a starting point, later a known value. A
         trial that was pruned is left out, since its trained length is not known. Raises RuntimeError as `required`."""
         trials = self.required()

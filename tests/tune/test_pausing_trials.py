@@ -5,7 +5,7 @@ import os
 import pickle
 import signal
 from functools import cache
-from math import inf, log2
+from math import inf, log2, nan
 
 import pytest
 import tuners
@@ -98,6 +98,15 @@ def test_the_budget_is_of_what_was_trained_however_seldom_it_is_reported(epochs)
     assert [one.length for one in search.search.trainings] == shares
     assert search.search.spent == sum(shares) <= 6 + 1 / epochs and max(shares) == 1
     assert statuses(tuner) == {Trial.TERMINATED}
+
+
+def test_a_score_may_be_nan_before_the_first_pause_and_then_no_more(search):
+    """As that of a mean over several epochs; NaN later, or still then, is a failure."""
+    tuner = tuner_of(search, lambda config, epoch: nan if epoch == 1 else score(config, epoch)).run()
+    assert course(tuner) == course(uninterrupted())
+    for value in (lambda config, epoch: nan, lambda config, epoch: 0.5 if epoch == 1 else nan):
+        never = tuner_of(pausing(), value).run()
+        assert {trial.epoch for trial in never.trials} == {2} and never.search.best is None
 
 
 @pytest.mark.parametrize("epochs, warned", [(1, 1), (2, 0)])

@@ -113,8 +113,10 @@ class Trials:
             return TrialScheduler.CONTINUE
         if not self.is_under_way(h):  # e.g. if Tune started it again after a restart
             return TrialScheduler.PAUSE
-        ended = share == 1
-        if (seen.diverged and self.reports.metric in result) or (seen.best is None and ended):
+        ended, reached = share == 1, share >= self.search.until(h) - ROUNDING
+        diverged = seen.diverged and self.reports.metric in result
+        diverged &= reached or seen.best is not None  # a first value may come later, as of a mean over several epochs
+        if diverged or (seen.best is None and ended):
             self.search.tell(h, None, share)
             return TrialScheduler.STOP
         if seen.best is None:  # no value yet: training continues until there is one
@@ -125,7 +127,6 @@ class Trials:
                 "several at a time may exceed the budget: report earlier, or leave out lengths"
             )
         length = self._length_at(share)
-        reached = share >= self.search.until(h) - ROUNDING
         if reached or length > self.search.training(h).share:  # a report may come late, even beyond several lengths
             self.search.tell(h, seen.best, max(length, share))
         if not reached:

@@ -237,11 +237,11 @@ REFUSED = {
     "budget .* a number of full trainings, or None": (lambda budget: changed(budget=budget), [-1, nan, "2h", True]),
     "workers .* a whole number, at least 1, or None": (lambda workers: changed(workers=workers), [0, 2.5, "2"]),
     "version 99": (lambda version: CoordinateDescent.from_state({"version": version}), [99]),
-    "a dict is required, as it was saved": (CoordinateDescent.from_state, [None, [], "{}"]),
-    "this is no state of a CoordinateDescent": (
-        lambda wrong: CoordinateDescent.from_state(wrong if "version" in wrong else pausing(SPACE).state() | wrong),
-        [{"version": 2, "metric": "acc", "trials": None}, {"space": {}}, {"budget": "2h"}, {"trainings": None},
-         {"trainings": [{"h": NEAR}]}, {"trainings": [{"h": {}, "curve": [], "until": None, "trial_index": 0}]}],
+    "no state of a CoordinateDescent": (CoordinateDescent.from_state, [None, [], "{}", {"version": 2, "mode": "max"}]),
+    "is no state of a CoordinateDescent": (
+        lambda wrong: CoordinateDescent.from_state(pausing(SPACE).state() | wrong),
+        [{"space": {}}, {"budget": "2h"}, {"trainings": None}, {"trainings": [{"h": NEAR}]},
+         {"trainings": [{"h": {}, "curve": [], "until": None, "trial_index": 0}]}],
     ),
 }  # fmt: skip
 """Message -> call, and arguments."""

@@ -35,9 +35,6 @@ NARROWEST = {"log": PLACES * 10.0**-KEY_DIGITS, "linear": 1e-12}
 """Narrower ranges are refused: octaves, or the width of a linear range as a share of its larger bound. Too few of their
 values could be told apart."""
 
-SMALLEST = sys.float_info.min
-"""Below it neighbouring floats are too far apart for a log scale: at 5e-324 by an octave."""
-
 GROWTH_STEP, GROWTH_WITHIN = 2.0, 2 / 3
 """Octaves. A range that may grow (`Axis.growth`) does so by GROWTH_STEP, once the best is nearer than GROWTH_WITHIN to
 its end: there is no room for a neighbour as near as `single_line.RATE_RESOLUTION` asks for."""
@@ -91,7 +88,7 @@ class Axis:
             number = number_of(bound)
             if number is None or not isfinite(number):
                 raise ValueError(f"{self.name}: bound {bound!r} is not allowed; it must be a finite number")
-            least = SMALLEST if self.values is None else nextafter(0.0, 1.0)
+            least = sys.float_info.min if self.values is None else 5e-324  # between them floats are few
             if self.scale == "log" and number < least and not (number == 0 and self._has_zero):
                 raise ValueError(
                     f"{self.name}: bound {bound!r} is not allowed; log-scaled axes need numbers > 0, ranges "
@@ -163,7 +160,7 @@ class Axis:
 
     def _wider(self, below: float, above: float) -> "Axis":
         """This axis, by so many octaves wider, as far as there are numbers."""
-        low, high = max(self.low / 2.0**below, SMALLEST), min(self.high * 2.0**above, sys.float_info.max)
+        low, high = max(self.low / 2.0**below, sys.float_info.min), min(self.high * 2.0**above, sys.float_info.max)
         return replace(self, low=low, high=high)
 
     @property

@@ -57,7 +57,7 @@ class CoordinateDescent(Optimiser):
     lengths: shares of the full length at which trainings may pause, ascending; the last is 1. (1.0,): nothing pauses.
     budget: the total training length, in full trainings; None: no limit. It has a reserve: the best training is
         finished before the search ends. The budget is exceeded only by less than the shortest length, or to finish a
-        first whole training. It may be changed during a search.
+        first whole training. It may be changed during a search, inf being no limit.
     grows: False: only paused trainings go on, no new configuration is asked for.
 
     Raises ValueError for an argument that does not fit.
@@ -80,7 +80,9 @@ class CoordinateDescent(Optimiser):
         names, rows = directions_of(space, directions)
         super().__init__(space, workers)
         self.seed, self.rule, self.grows = _seed(seed), rule, True
-        self.lengths, self.budget = _lengths(lengths), _budget(budget)
+        if budget is not None and not 1 <= (number_of(budget) or 0.0) < inf:
+            raise ValueError(f"budget {budget!r}: at least 1 full training, or None")
+        self.lengths, self.budget = _lengths(lengths), budget
         if rule not in (*NEIGHBOURHOOD, "default", "line"):
             raise ValueError(f"rule {rule!r}: one of {sorted([*NEIGHBOURHOOD, 'default', 'line'])}")
         if rule in NEIGHBOURHOOD and len(self.lengths) > 1:
@@ -159,9 +161,9 @@ class CoordinateDescent(Optimiser):
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> "CoordinateDescent":
         """Continue where `state` was taken. Raises ValueError for what is no state, or of an unknown version."""
-        check_version(state, STATE_VERSION)
         names = ("rule", "prior", "directions", "budgets", "start", "workers", "seed", "lengths")
         try:
+            check_version(state, STATE_VERSION)
             search = cls(Space.from_json(state["space"]), **{name: state[name] for name in names})
             search.budget, search.grows = state["budget"], state["grows"]  # it may have been lowered below 1
             for training in map(Training.from_json, state["trainings"]):
@@ -240,15 +242,6 @@ def _lengths(lengths: Sequence[float]) -> tuple[float, ...]:
     if not shares or shares[-1] != 1 or not all(a < b for a, b in pairwise([0.0, *shares])):
         raise ValueError(f"lengths {lengths!r}: ascending shares of the full length, above 0, the last 1")
     return tuple(map(float, shares))
-
-
-def _budget(budget: float | None) -> float:
-    if budget is None:
-        return inf
-    number = number_of(budget)
-    if number is None or not 1 <= number < inf:
-        raise ValueError(f"budget {budget!r}: at least 1 full training, or None")
-    return float(number)
 
 
 def _seed(seed: int) -> int:

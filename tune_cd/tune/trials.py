@@ -122,10 +122,8 @@ class Trials:
         if seen.best is None:  # no value yet: training continues until there is one
             return TrialScheduler.CONTINUE
         if ended and not self.search.training(h).curve:
-            self.say_once(
-                f"the first value of a trial came at full_length {self.reports.full_length}, too late to pause, so "
-                "several at a time may exceed the budget: report earlier, or leave out lengths"
-            )
+            late = f"the first value of a trial came at full_length {self.reports.full_length}, too late to pause"
+            self.say_once(f"{late}; several at a time may exceed the budget: report earlier, or leave out lengths")
         length = self._length_at(share)
         if reached or length > self.search.training(h).share:  # a report may come late, even beyond several lengths
             self.search.tell(h, seen.best, max(length, share))

@@ -20,7 +20,7 @@ from tune_cd.search.lines import MOST as PER_LINE
 from tune_cd.search.lines import lines_through
 from tune_cd.search.methods import OPTIMISERS
 from tune_cd.search.prior import BALANCE
-from tune_cd.search.surrogate import MOST
+from tune_cd.search.surrogate import MOST_TOLD
 from tune_cd.search.training import Training
 
 LINES = {"balance": (-1, 1), "joint": (1, 1), "Lambda_p": (1, 0), "Lambda_e": (0, 1)}
@@ -84,16 +84,18 @@ def by_key(trainings):
 
 def test_a_step_is_told_the_nearest_of_many_values_and_some_from_everywhere():
     rng = np.random.default_rng(0)
-    known = [PLANE.sample(rng) for _ in range(3 * MOST)]
+    known = [PLANE.sample(rng) for _ in range(3 * MOST_TOLD)]
     trainings = [Training(h, {1.0: RIDGE.score(h)}) for h in known]
     model = Guided(descent(PLANE)._plan, BALANCE, {}, by_key(trainings)).model
     x, told = model.points, list(model._data)
     best = int(np.argmax([RIDGE.score(h) for h in known]))
     away = np.linalg.norm(x - x[best], axis=1)
-    assert len(model.values) == MOST and set(np.argsort(away)[: MOST // 2]) <= set(told) and model.leader == best
+    assert (
+        len(model.values) == MOST_TOLD and set(np.argsort(away)[: MOST_TOLD // 2]) <= set(told) and model.leader == best
+    )
     assert np.linalg.norm(x[:, None] - x[told], axis=-1).min(1).max() < 3
-    few = Guided(descent(PLANE)._plan, BALANCE, {}, by_key(trainings[:MOST])).model
-    assert list(few._data) == list(range(MOST))
+    few = Guided(descent(PLANE)._plan, BALANCE, {}, by_key(trainings[:MOST_TOLD])).model
+    assert list(few._data) == list(range(MOST_TOLD))
 
 
 NEEDLE = Ridge(centre=(-7.0, 1.0), peak=0.8, s_balance=0.7, s_joint=7.0)

@@ -14,7 +14,7 @@ from tune_cd.search.space import NEGLIGIBLE, Array, Configuration, Space
 from tune_cd.search.surrogate import Surrogate
 from tune_cd.search.training import Proposal
 
-TOGETHER = 4096
+CHUNK = 4096
 """Points that are scored together, so that memory is bounded."""
 
 SAMPLED = (16, 4096)
@@ -41,7 +41,7 @@ class Candidates:
         for training in chain([leader], others if len(self.space.axes) > 1 else ()):  # one axis is one line
             lines = self._lines_through(training)
             x = points_on(lines)
-            scores = np.concatenate([score(part) for part in np.split(x, range(TOGETHER, len(x), TOGETHER))])
+            scores = np.concatenate([score(part) for part in np.split(x, range(CHUNK, len(x), CHUNK))])
             new = np.flatnonzero(self.model.is_new(x))
             if len(new):
                 best = int(new[np.argmax(scores[new])])

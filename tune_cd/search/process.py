@@ -33,7 +33,7 @@ SCREENED = 100
 
 TINY = 1e-9
 
-TOGETHER, ROUNDING = 4, 1e-6
+PER_DRAW, JITTER = 4, 1e-6
 """Functions drawn with one draw of length scales, as a draw takes a Cholesky factor of the points, and what is added to
 the diagonal for one."""
 
@@ -114,15 +114,15 @@ class Process:
         return self._offset + self.spread * mean, self.spread * deviation
 
     def drawn(self, points: Array, number: int, rng: np.random.Generator) -> Array:
-        """So many functions drawn from the process, a multiple of TOGETHER, at points [n, n_axes] at full length, in
+        """So many functions drawn from the process, a multiple of PER_DRAW, at points [n, n_axes] at full length, in
         standardised units, [number, n]."""
         means, correlation, theirs = self._at(points, 1.0)
         functions = []
-        for draw in rng.choice(len(means), number // TOGETHER, p=self._weights):
+        for draw in rng.choice(len(means), number // PER_DRAW, p=self._weights):
             own, across = theirs[[draw]], correlation[draw]
             covariance = correlations(own, own)[0] - across @ self._inverses[draw] @ across.T
-            root = np.linalg.cholesky(self._variances[draw] * (covariance + ROUNDING * np.eye(len(points))))
-            functions.append(means[draw] + rng.standard_normal((TOGETHER, len(points))) @ root.T)
+            root = np.linalg.cholesky(self._variances[draw] * (covariance + JITTER * np.eye(len(points))))
+            functions.append(means[draw] + rng.standard_normal((PER_DRAW, len(points))) @ root.T)
         return np.concatenate(functions)
 
     def gain(self, points: Array, share: float, above: Array) -> Array:

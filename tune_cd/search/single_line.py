@@ -15,7 +15,7 @@ import numpy as np
 from tune_cd.search.bracket import FAILED
 from tune_cd.search.guided import Guided
 from tune_cd.search.protocol import Step
-from tune_cd.search.space import AT_END, Array, Configuration, Space
+from tune_cd.search.space import Array, Configuration, Space
 from tune_cd.search.training import Proposal
 
 RATE_RESOLUTION = 2 / 3
@@ -30,6 +30,9 @@ on the diagonal of `omniglot-242-infonce`, which has several peaks."""
 IDLE = 1e-2
 """Standard deviations of the values per full training. Once no step is worth as much, the best is trained to its end,
 then its neighbours. With a thousandth lines end as high and cost a third more (`tests/benchmarks/RESULTS.md`)."""
+
+AT_END = 0.1
+"""Octaves. A value this near to an end of its range is at the end: beyond it nothing can be tried."""
 
 ON_LINE = 1e-6
 """Octaves. A configuration nearer to the line than this, on every axis, is on it."""

@@ -15,7 +15,7 @@ import numpy as np
 from tune_cd.search.axis import KEY_DIGITS, Array, Axis, Linear
 from tune_cd.search.category import CATEGORY, Category, is_category
 
-__all__ = ["AT_END", "KEY_DIGITS", "NEGLIGIBLE", "Array", "Axis", "Configuration", "Key", "Linear", "Space", "choice"]
+__all__ = ["KEY_DIGITS", "NEGLIGIBLE", "Array", "Axis", "Configuration", "Key", "Linear", "Space", "choice"]
 
 Configuration = dict[str, Any]
 """A configuration h: name -> value of every parameter."""
@@ -27,9 +27,6 @@ Coordinates = Sequence[float] | Array
 
 NEGLIGIBLE = 1e-12
 """A direction whose component on an axis is below this share of its largest does not move along that axis."""
-
-AT_END = 0.1
-"""Octaves. A value this near to an end of its range is at the end: beyond it nothing can be tried."""
 
 Domain = tuple[float, float] | list[float] | list[int] | list[Any] | range | Linear | Axis | Category
 

@@ -19,7 +19,7 @@ from tune_cd.search.process import Draws, Process, factors_of, likely
 from tune_cd.search.space import NEGLIGIBLE, Array
 from tune_cd.search.training import Training
 
-MOST = 200
+MOST_TOLD = 200
 """The processes are told at most about so many values, so that a step's cost is bounded. Of more, half are those of the
 trainings nearest to the best; the others are spread over the box, each next one the farthest from all before. Given up
 is detail around any other peak, and the mean of many noisy values at one place."""
@@ -118,17 +118,17 @@ class Surrogate:
 
     @cached_property
     def _data(self) -> dict[int, Training]:
-        """The trainings that the processes are told about, by index: see MOST."""
+        """The trainings that the processes are told about, by index: see MOST_TOLD."""
         sizes = np.array([len(one.curve) + (one.until is not None) for one in self.trainings])
         chosen = np.arange(len(sizes))
-        if sizes.sum() > MOST:
+        if sizes.sum() > MOST_TOLD:
             space, x = self.plan.space, self.plan.space.features(self.points)
             x[:, : len(space.numeric)] /= np.maximum(space.high - space.low, NEGLIGIBLE)[space.ordered]
             best = np.argmax([one.best for one in self.trainings])
             near = np.argsort(((x - x[best]) ** 2).sum(1), kind="stable")
-            chosen = near[np.cumsum(sizes[near]) <= MOST // 2]
+            chosen = near[np.cumsum(sizes[near]) <= MOST_TOLD // 2]
             gaps = ((x[:, None] - x[chosen]) ** 2).sum(-1).min(1)
-            while sizes[chosen].sum() < MOST:
+            while sizes[chosen].sum() < MOST_TOLD:
                 chosen = np.append(chosen, np.argmax(gaps))
                 gaps = np.minimum(gaps, ((x - x[chosen[-1]]) ** 2).sum(1))
         return {at: self.trainings[at] for at in sorted(chosen.tolist())}

@@ -106,7 +106,7 @@ def _unlisted(value: Any, shape: Any, name: str = "") -> Iterator[str]:
             yield from _unlisted(one, shape.member, name)
 
 
-MOST, IDLE = "no worker would be started", "must be more than 0: nodes would end between two trials"
+NO_WORKER, IDLE = "no worker would be started", "must be more than 0: nodes would end between two trials"
 ANYWHERE: list[Rule] = [
     ("docker.image|head_image|worker_image", rules.moves, rules.MOVES),
     (f"{KINDS}.docker.worker_image", rules.moves, rules.MOVES),
@@ -117,12 +117,12 @@ ANYWHERE: list[Rule] = [
         (lambda text: bool(re.search(r"--dashboard-host[= ]['\"]?(0\.0\.0\.0|::)", f"{text}")),
          "whoever reaches the dashboard runs jobs: --dashboard-host=127.0.0.1, and `ray dashboard`")]),
     (f"{WORKER}.*", unexpanded, "{} is not expanded: use double quotes or none"),
-    ("max_workers", lambda most: most == 0, f"must be more than 0: {MOST}"),
+    ("max_workers", lambda most: most == 0, f"must be more than 0: {NO_WORKER}"),
 ]  # fmt: skip
 GROWING: list[Rule] = [
     ("max_workers", lambda most: most is None, "is missing: Ray's default is two nodes"),
     ("available_node_types", lambda kinds: kinds and all(at(kind, "max_workers") == 0 for kind in kinds.values()),
-     f"max_workers is 0 in all of them: {MOST}"),
+     f"max_workers is 0 in all of them: {NO_WORKER}"),
     (KINDS, lambda kind: at(kind, "min_workers", default=0) > at(kind, "max_workers", default=1e9),
      "min_workers is more than max_workers: Ray starts and ends nodes over and over"),
     (f"{KINDS}.resources", rules.misspelt, rules.MISSPELT),

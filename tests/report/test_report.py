@@ -594,7 +594,7 @@ def test_the_command_and_the_networks_are_those_of_the_study(tmp_path):
     (tmp_path / "studies/s/study.json").write_text(json.dumps({"version": 1, "options": {"range": [1e-6, 16.0]}}))
     told = {head: text for head, text, _ in content(tmp_path)["studies"][0]["words"]}
     assert "Λe is at the upper end of its range" in told["What to try next"]
-    assert "in a new study" in told["What to try next"]
+    assert "further on (`--range LO,HI` in a new study)" in told["What to try next"]
     for search in ("cd", "separate"):
         keep_network(store_of(tmp_path), "s", search, f"{search}-3", 0.5, lambda: b"tensors")
     file = tmp_path / "studies/s/networks/cd~0.500000000~cd-3.pt"

@@ -12,7 +12,7 @@ from tune_cd.analysis.confirmation import Mean
 from tune_cd.analysis.intervals import student
 from tune_cd.analysis.means import ALIKE
 from tune_cd.analysis.recipes import Recipe
-from tune_cd.analysis.scores import SPLITS, parameter_of
+from tune_cd.analysis.scores import SPLITS, judged_by, parameter_of
 from tune_cd.balance import WEIGHT
 from tune_cd.report.findings import Findings, is_known
 from tune_cd.results.attempts import to_retry
@@ -153,8 +153,8 @@ def _certainty(found: Findings) -> Sentences:
     if is_known(noise):
         most = student(freedom) * 2**0.5 * noise  # the difference has twice the variance of one score
         said.append(
-            f"Two trainings of one setting with different seeds differ by less than {most:.4f} in 95 of 100 cases; "
-            "so may any two by chance."
+            f"The {SPLITS[judged_by(found.trials)]} scores of two trainings of one setting with different seeds "
+            f"differ by less than {most:.4f} in 95 of 100 cases; so may any two by chance."
         )
     else:
         said.append("No setting was trained with two known seeds: how much of a difference is chance is not known.")
@@ -204,7 +204,8 @@ def _reason(error: str) -> str:
 def _next(found: Findings, command: str | None) -> Sentences:
     ideas = []
     if found.edges:
-        how = " (`--range LO,HI` or `--batch-sizes` in a new study)." if command else "."
+        options = sorted({"`--batch-sizes`" if name == "batch_size" else "`--range LO,HI`" for name in found.edges})
+        how = f" ({' and '.join(options)} in a new study)." if command else "."
         ideas.append(f"In the best setting {edges(found)}: search further on{how}")
     if not is_known(found.noise[0]):
         how = f": `{command} --resume --confirm 3`." if command else "."

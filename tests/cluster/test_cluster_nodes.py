@@ -107,7 +107,14 @@ def test_a_node_that_joins_gets_trials_and_one_that_leaves_takes_none_along(clus
     assert {entry["node"] for entry in diary(tmp_path, "s")} == {second.node_id}, "the first had not finished any"
 
 
-QUESTION = {"dataset": "glyphs", "task": None, "data_root": None, "download": False, "weights": "none"}
+QUESTION = {
+    "dataset": "glyphs",
+    "task": None,
+    "data_root": None,
+    "download": False,
+    "weights": "none",
+    "image_size": 28,
+}
 
 
 def nodes_of(folder, answer=300.0):

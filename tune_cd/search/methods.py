@@ -45,13 +45,18 @@ def given(space: Space, *, seed: int = 0, start: Start = None, workers: int | No
     return Baseline(space, Listed(space, iter(())), starts_of(space, start), workers=workers)
 
 
+def _uniform(space: Space, seed: int) -> Listed:
+    """Uniform draws in the box's coordinates, without repeats."""
+    return Listed(space, uniform_draws(space, seed))
+
+
 def _grid(space: Space, seed: int, step: float = 2.0) -> Listed:
     """The full factorial by the factor `step` (2 in `sec:exps`), see `grid_cells`. It needs neither start nor seed."""
     return Listed(space, grid_cells(space, step))
 
 
 RULES: dict[str, Callable[..., Rule]] = {
-    "random": lambda space, seed: Listed(space, uniform_draws(space, seed)),
+    "random": _uniform,
     "grid": _grid,
     **{name: partial(OptunaRule, method=name) for name in SAMPLERS},
     "botorch": BotorchRule,

@@ -66,16 +66,18 @@ def response(axes: Sequence[Axis], places: Array, shares: Array, scores: Array) 
     with a gap are left out; None for fewer than LEAST, and for scores that are all alike.
     """
     known = np.flatnonzero(np.isfinite(places).all(axis=1) & np.isfinite(scores) & (shares > 0))
+    if len(known) < LEAST or not axes:
+        return None
     ranked = known[np.argsort(-scores[known], kind="stable")]
+    worst = scores[ranked[-1 - len(ranked) // 20]]
     if len(ranked) > MOST:
         ranked = np.append(
             ranked[: MOST // 2], ranked[np.linspace(MOST // 2, len(ranked) - 1, MOST - MOST // 2).astype(int)]
         )
-    worst = scores[known[np.argsort(scores[known])[len(known) // 20]]] if len(known) else 0.0
     told = places[ranked], shares[ranked], np.maximum(scores[ranked], worst)
     with np.errstate(all="ignore"):
-        mean, deviation = (float(told[-1].mean()), float(told[-1].std())) if len(ranked) else (0.0, 0.0)
-    if len(ranked) < LEAST or not axes or not np.isfinite(deviation) or deviation <= 1e-9 * abs(mean):
+        mean, deviation = float(told[-1].mean()), float(told[-1].std())
+    if not np.isfinite(deviation) or deviation <= 1e-9 * abs(mean):
         return None
     return Response(tuple(axes), Process(*told, likely(*told, _draws(axes))))
 

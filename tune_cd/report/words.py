@@ -101,6 +101,11 @@ def tuned(recipe: Recipe) -> str:
     return f"{counted(recipe.tried, 'learning rate')} trained: {near}{wider}"
 
 
+def wider(found: Findings) -> list[str]:
+    """The options that widen the ranges at whose end the best setting is."""
+    return sorted({"--batch-sizes" if name == "batch_size" else "--range" for name in found.edges})
+
+
 def edges(found: Findings) -> str:
     """The parameters of the best setting that are at an end of their range, in words."""
     return " and ".join(f"{letters(name)} is at the {end} end of its range" for name, end in found.edges.items())
@@ -204,8 +209,8 @@ def _reason(error: str) -> str:
 def _next(found: Findings, command: str | None) -> Sentences:
     ideas = []
     if found.edges:
-        options = sorted({"`--batch-sizes`" if name == "batch_size" else "`--range LO,HI`" for name in found.edges})
-        how = f" ({' and '.join(options)} in a new study)." if command else "."
+        options = " and ".join(f"`{option}`" for option in wider(found)).replace("--range", "--range LO,HI")
+        how = f" ({options} in a new study)." if command else "."
         ideas.append(f"In the best setting {edges(found)}: search further on{how}")
     if not is_known(found.noise[0]):
         how = f": `{command} --resume --confirm 3`." if command else "."

@@ -8,7 +8,6 @@ learn from it of compacted files, and the next program that opens the results fo
 
 import json
 import logging
-import re
 import time
 from concurrent.futures import ThreadPoolExecutor
 from math import inf
@@ -22,11 +21,11 @@ from tune_cd.results.parquet import SCHEMAS, compacted_name, is_compacted, is_vi
 from tune_cd.results.reading import collect, counting, sentences
 from tune_cd.results.redaction import redact
 from tune_cd.results.schema import check_name
-from tune_cd.results.store import Store, store_of
+from tune_cd.results.store import TEMPORARY, Store, store_of
 from tune_cd.results.study_files import file_of, has_driver, text_of
 
 STATEMENT, DONE = "compaction.json", b'"done": true'
-UNFINISHED, STALE = re.compile(r".*/\.[^/]+\.[0-9a-f]{16}"), 3600.0  # as `publish` names a file; seconds for one
+STALE = 3600.0  # seconds after which an unfinished file is one that a killed writer left
 ORDER = {"trials": ["trial_id"], "curves": ["trial_id", "images_seen"]}
 
 log = logging.getLogger(__name__)
@@ -54,7 +53,7 @@ def compact(results: str | Path, study: str | None = None, *, driver: bool = Fal
         state(store, study, done=True)
     for kind in (*SCHEMAS, "studies") if store.folder else ():
         for name in store.listing(f"{kind}/{study}", recursive=True):
-            if UNFINISHED.fullmatch(name) and store.age(name) > STALE:
+            if TEMPORARY.fullmatch(name) and store.age(name) > STALE:
                 store.remove(name)
     return left
 

@@ -1,6 +1,7 @@
 """One interface to folders and object stores: list, read, write atomically, remove. Names are relative to RESULTS."""
 
 import os
+import re
 import time
 from contextlib import suppress
 from functools import lru_cache
@@ -137,6 +138,10 @@ def _connect(uri: str) -> fs.FileSystem:
 
 def _endpoint() -> str | None:
     return os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+
+
+TEMPORARY = re.compile(r".*/\.[^/]+\.[0-9a-f]{16}")
+"""The name of a file that `publish` has begun."""
 
 
 def publish(path: Path, data: bytes | pa.Buffer, new: bool = False) -> None:

@@ -86,10 +86,11 @@ def check_study(request: Request) -> Study:
         now = _with_content(setup)
         differs = [(name, stored[1].get(name), json.loads(json.dumps(now.get(name)))) for name in now | stored[1]]
         differs += [((data_root or source.location).partition("#")[0], config.data_found, found.data_found)]
-        names = results.read(place, call.study, missing=True)["dataset"].dropna()
-        if found.data_found:  # the same content: where it has moved, its rows keep the first place's name
-            dataset = next(iter(names), dataset)
-        differs += [("dataset", name, dataset) for name in names.unique()]
+        if found.data_found or config.data_root != stored[0].data_root:  # a folder's name is in the dataset's
+            names = results.read(place, call.study, missing=True)["dataset"].dropna()
+            if found.data_found:  # the same content: where it has moved, its rows keep the first place's name
+                dataset = next(iter(names), dataset)
+            differs += [("dataset", name, dataset) for name in names.unique()]
         for name, was, is_now in differs:  # by a release with other defaults, or in an own loss
             if was != is_now:
                 said = f"{name} was {was} and is {is_now}; put it back, or name a new --study"

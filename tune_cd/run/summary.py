@@ -15,7 +15,7 @@ from tune_cd.analysis.scores import parameter_of, searching
 from tune_cd.analysis.tables import markdown, memory
 from tune_cd.balance import PUBLISHED
 from tune_cd.report.findings import Findings, is_known
-from tune_cd.report.words import edges, fresh_score, interval, recipe_words, tuned
+from tune_cd.report.words import edges, fresh_score, interval, recipe_words, tuned, wider
 from tune_cd.results.study_files import best_networks
 from tune_cd.run.screen import fold
 from tune_cd.run.searches import averages_of
@@ -60,8 +60,7 @@ def _balance_table(found: Findings, study: Study) -> list[str]:
     lines = _fresh(found) if best is not None else []
     lines += [f"{recipe_words(recipe.average)}: {tuned(recipe)}" for recipe in recipes]
     if found.edges and best is not None:
-        options = {"--batch-sizes" if name == "batch_size" else "--range" for name in found.edges}
-        lines.append(f"best balance: {edges(found)}; a wider {' or '.join(sorted(options))} may hold better.")
+        lines.append(f"best balance: {edges(found)}; a wider {' or '.join(wider(found))} may hold better.")
     return ["", *_table(names, rows).splitlines(), *([""] if lines else []), *lines]
 
 

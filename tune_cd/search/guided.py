@@ -169,8 +169,7 @@ class Guided:
         if (self.grows and len(self.trainings) < ENOUGH) or self.worth >= PROMISE:
             return False
         told = {key: replace(one, until=None) for key, one in self.known.items() if one.curve}
-        runs = any(one.until is not None for one in self.trainings)
-        return not runs or replace(self, known=told)._settled
+        return not self.reserve.runs or replace(self, known=told)._settled
 
     @property
     def worth(self) -> float:

@@ -32,19 +32,23 @@ class Reserve:
         """
         return int(np.argmax([FAILED if one.failed or one.stopped else one.best for one in self.trainings]))
 
+    @cached_property
+    def runs(self) -> bool:
+        """Whether a training runs."""
+        return any(one.until is not None for one in self.trainings)
+
     @property
     def to_finish(self) -> int | None:
         """The incumbent, if it is to be trained to full length now: it is not there, nor on its way, and can go on.
 
         Another that runs, and may become the incumbent, is waited for if the budget has enough for one alone. The
-        budget is exceeded by less than the shortest length, or if no training is whole yet and none was left before its
-        end.
+        budget is exceeded by less than the shortest length; by less than one training, if none is whole yet and none
+        was left before its end.
         """
         best = self.trainings[self.incumbent]
         if best.share == 1 or best.until is not None or best.left:
             return None
-        runs = any(one.until is not None for one in self.trainings)
-        if runs and not self.affords(1 - best.share, 1.0, self.incumbent):
+        if self.runs and not self.affords(1 - best.share, 1.0, self.incumbent):
             return None
         most = self.shortest if self.whole else 1.0
         return self.incumbent if 1 - best.share - self.left < most - NEGLIGIBLE else None

@@ -103,10 +103,12 @@ class CoordinateDescent(Optimiser):
 
     @property
     def finished(self) -> bool:
+        """As in `Optimiser`: nothing is left to train, and no running training can change that."""
         return not self._live and self._step() is None
 
     @property
     def ending(self) -> str:
+        """As in `Optimiser`: why it asks for nothing more, and what it would take to go on."""
         known = len(self._trainings)
         n = f"{known} configuration{'s' * (known != 1)}"
         if known >= prod(axis.size for axis in self.space.axes):

@@ -79,8 +79,7 @@ class OnLine:
         value is finished first."""
         any_value = any(one.numbers for one in self.now.trainings)
         idle = any_value and (self.now.step is None or self.now.worth < IDLE)
-        runs = any(one.until is not None for one in self.now.trainings)
-        if idle and runs:
+        if idle and self.now.reserve.runs:
             return None
         if idle and (whole := self.now.finish()) is not None:
             return whole

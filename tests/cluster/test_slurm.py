@@ -1,4 +1,4 @@
-"""clusters/slurm.sh where SLURM, Ray and the search are imitated; `lab/test_lab_slurm.py` has the real ones."""
+"""clusters/slurm.sh with an imitated `srun` and `scontrol`, and nodes on this machine; under SLURM: `lab/`."""
 
 import os
 import signal
@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 from waiting import until
+
+from tune_cd import results
 
 SCRIPT = Path(__file__).parents[2] / "clusters/slurm.sh"
 SRUN = """
@@ -78,3 +80,21 @@ def test_a_ray_that_does_not_start_is_told(job):
     job.imitate("python", "exec sleep 30")  # ray.init() tries for minutes to reach a Ray that is gone
     said, _ = (running := job("mine")).communicate(timeout=60)
     assert running.returncode == 1 and "Ray did not start: see ray-" in said
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+@pytest.mark.faults
+def test_a_study_goes_on_in_the_next_job_over_two_nodes(job, tmp_path, monkeypatch):
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    options = ["mine", "--setup", "small", "--set", "images_seen=512", "evaluations=2", "--no-baseline"]
+    options += ["--full-length", "--num-samples", "3", "--checkpoint-seconds", "0"]
+    first = job(*options)
+    until(lambda: [*tmp_path.glob("results/trials/mine/*.parquet")], 300)
+    first.send_signal(signal.SIGUSR1)
+    said, _ = first.communicate(timeout=300)
+    assert first.returncode == 143 and said.count("1 CPU, ready") == 2
+    assert 1 <= len(results.read(tmp_path / "results", "mine").query("status == 'completed'")) < 3
+    said, _ = (second := job(*options)).communicate(timeout=300)
+    assert second.returncode == 0 and "report:" in said
+    assert len(results.read(tmp_path / "results", "mine").query("status == 'completed'")) == 3

@@ -175,14 +175,15 @@ def fit_of(level: Level, trained: dict[Cell, float]) -> Fit:
 
 def asked(level: Level, trained: dict[Cell, float]) -> list[Cell]:
     """The settings to train next; [] where the best lies among them, or the window has moved often enough."""
-    at = np.zeros(2, int)
+    at, seen = np.zeros(2, int), dict[Cell, float]()  # a move follows from what lies in the windows before it
     for _ in range(MOVES + 1):
         window = product(*(range(a - n // 2, a + n // 2 + 1) for a, n in zip(at, SIZES)))
         cells = [level.cell(place, seed) for place in window for seed in SEEDS]
         if missing := [cell for cell in cells if cell not in trained]:
             return missing
+        seen |= {cell: trained[cell] for cell in cells}
         ends = np.array(SIZES) // 2
-        outside = fit_of(level, trained).best - at
+        outside = fit_of(level, seen).best - at
         if (np.abs(outside) <= ends).all():
             return []
         at = at + np.where(np.abs(outside) > ends, np.sign(outside), 0).astype(int)

@@ -24,7 +24,6 @@ LOSSES = [
     *((partial(infonce_terms, EYE, FEW, temperature=value), f"temperature is {value}")
       for value in (0, -1, math.inf, math.nan)),
     (partial(margin_terms, EYE, FEW, q=3), "q is 3"),
-    (partial(infonce_terms, EYE, FEW, negatives="decoupled", mining="semihard"), "an anchor may have no negative left"),
     *((partial(terms, *wrong), words) for terms in (margin_terms, infonce_terms) for wrong, words in (
         ((EYE[0], FEW), r"shape \(4,\).*\[b, d\]"),
         ((EYE.long(), FEW), "z is torch.int64"),

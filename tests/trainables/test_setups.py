@@ -151,7 +151,6 @@ REFUSED = [
     ]),
     (("sop", "paper"), "crop_size=225", "crop_size is 0, or from 8 to image_size"),
     (("tinyimagenet", "paper"), "selected_by=recall_at_1", "'recall_at_1': one of .*probe_accuracy.* 'ssl'"),
-    ((*GLYPHS, None, "infonce"), "negatives=decoupled mining=semihard", "'semihard': an anchor may have no negative"),
     (FOLDER, "memory=fixed", "memory = 'fixed'"),
     (FOLDER, "projector=256-", "projector = '256-': widths"), (FOLDER, "projector=0-8", "projector = '0-8': widths"),
     (FOLDER, "projector=8 embedding=4", "projector = '8', .*embedding = 4: .* embedding = 0"),

@@ -107,9 +107,8 @@ LOSSES: dict[str, Loss] = {
 REMEMBERED = ("margin", "infonce")
 """The losses that the cross-batch memory supports."""
 
-NEGATIVES = ("others", "decoupled", "all")
+NEGATIVES = ("others", "all")
 """Choices of K_ij in InfoNCE, see `terms.infonce_terms`."""
 
 MINING = ("none", "hard", "semihard", "easy_positive")
 """Ways to choose the pairs of a batch that count, see `mining.mined`."""
-UNDEFINED = ("decoupled", "semihard")  # of these two: an anchor's K_ij may be empty, and InfoNCE minus infinity

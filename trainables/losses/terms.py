@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from trainables.losses.mining import mined
-from trainables.losses.registry import NEGATIVES, UNDEFINED
+from trainables.losses.registry import NEGATIVES
 
 # Distances of unit vectors lie in [0, 2], euclidean (at most two radii) and cosine (1 - s, s >= -1) alike.
 LARGEST_DISTANCE = 2.0
@@ -55,7 +55,7 @@ def infonce_terms(
     z, labels: as in `margin_terms`.  temperature: tau > 0, in the unit of `distance`; 0.1 is the paper's.
     distance: "cosine" (1 - s) or "euclidean" (sqrt(2 - 2 s)), s the cosine similarity.
     negatives: K_ij. "others": j and every row of another label than i's, the paper's, and NT-Xent's with two views.
-        "decoupled": without j (Yeh et al. 2022). "all": every row but i, SupCon's (Khosla et al. 2020).
+        "all": every row but i, SupCon's (Khosla et al. 2020).
     mining: see `mining.mined`; "none", the paper's, is all. Semi-hard ones are any that are farther than a positive.
     Returns scalars, both averaged over the positive pairs (i, j): d_ij / tau, and log sum_k exp(-d_ik / tau) over k in
     K_ij. NaN where the batch has no positive pair. ValueError for arguments of other shapes, kinds or ranges.
@@ -100,8 +100,6 @@ def infonce_of(
         raise ValueError(f"temperature is {temperature}; it is a finite number above 0")
     if k_ij not in NEGATIVES:
         raise ValueError(f"negatives is {k_ij!r}; one of {', '.join(NEGATIVES)} is expected")
-    if (k_ij, mining) == UNDEFINED:
-        raise ValueError(f"negatives {k_ij!r} with mining {mining!r}: an anchor may have no negative left")
     d = _distances(similarities, distance)  # [n, m]
     logits = -d / temperature
     kept, repelled = mined(similarities, d, positives, negatives, mining)

@@ -12,7 +12,7 @@ from types import UnionType
 from typing import Any, get_args
 
 from trainables.losses import find_loss
-from trainables.losses.registry import MINING, NEGATIVES, REMEMBERED, UNDEFINED
+from trainables.losses.registry import MINING, NEGATIVES, REMEMBERED
 
 TASKS = ("dml", "ssl")
 AUGMENTATIONS = ("none", "crop", "simclr")
@@ -178,8 +178,6 @@ RULES: list[tuple[str, Callable[[Setup], bool], str]] = [
     ("memory loss", lambda s: s.memory == "none" or s.loss in REMEMBERED, f"with {' and '.join(REMEMBERED)} alone"),
     ("memory negatives mining",
      lambda s: s.memory == "none" or (s.negatives, s.mining) == ("others", "none"), "'others', 'none' with a memory"),
-    ("loss negatives mining", lambda s: s.loss != "infonce" or (s.negatives, s.mining) != UNDEFINED,
-     "an anchor may have no negative left"),
     ("mining k", lambda s: s.mining != "easy_positive" or s.k > 2,
      "it chooses among an anchor's k - 1 positives: k = 3 or more"),
     ("projector", lambda s: PROJECTOR.fullmatch(s.projector) is not None, "widths of layers, as '256-256-256', or ''"),

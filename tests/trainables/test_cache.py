@@ -31,7 +31,7 @@ def decoded(monkeypatch):
     """The names of the images decoded so far."""
     names = []
     decode = source.decode_image
-    monkeypatch.setattr(omniglot, "decode_image", lambda *args: names.append(1) or decode(*args))
+    monkeypatch.setattr(source, "decode_image", lambda *args: names.append(1) or decode(*args))
     return names
 
 
@@ -94,7 +94,7 @@ def test_what_a_killed_process_left_is_removed_and_a_failure_leaves_nothing(arch
     entry = entry_of(archive)
     write_folder(entry.with_name(entry.name + ".partial"), {"test_images.npy": b"half"})
     with monkeypatch.context() as patch, pytest.raises(ZeroDivisionError):
-        patch.setattr(omniglot, "decode_image", lambda *args: 1 / 0)
+        patch.setattr(source, "decode_image", lambda *args: 1 / 0)
         load_omniglot(archive)
     assert [path.suffix for path in entry.parent.iterdir()] == [".lock"]
     load_omniglot(archive)

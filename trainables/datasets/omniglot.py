@@ -5,21 +5,17 @@ training = the other background alphabets. Images are greyscale, ink = 255 on 0 
 """
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-import numpy as np
-
 from trainables.datasets.download import fetch, of_digest
-from trainables.datasets.source import Source, decode_image, missing_data
-from trainables.datasets.structure import Plan, Render, SplitPlan, published_name
+from trainables.datasets.source import Source, missing_data
+from trainables.datasets.structure import Plan, SplitPlan, published_name
 
 # Ours: 148 of the 964 background classes (15 %), of different families of scripts. Of these omniglot-small.zip
 # has Balinese alone, which leaves 131 of its 155 background classes for training: enough for batches of 256 in pairs.
 VALIDATION_ALPHABETS = ("Balinese", "Futurama", "Grantha", "Hebrew", "N_Ko")
-PUBLISHED_CLASSES = (964, 659)  # images_background, images_evaluation
+PUBLISHED_CLASSES = 964 + 659  # images_background, images_evaluation
 
 PARTS = ("images_background", "images_evaluation")
 LAYOUT = (
@@ -58,17 +54,11 @@ def plan(roots: list[Path], task: str | None = None) -> Plan:
             raise ValueError(
                 f"{source.location}: no {what} alphabet; expected {LAYOUT}, validation alphabets {VALIDATION_ALPHABETS}"
             )
-    count = (len(splits["train"]) + len(splits["validation"]), len(splits["test"]))
-    name = published_name("omniglot", sum(count), count == PUBLISHED_CLASSES)
+    name = published_name("omniglot", sum(map(len, splits.values())), PUBLISHED_CLASSES)
     plans = {split: SplitPlan(classes, images_per_class=2) for split, classes in splits.items()}
-    return Plan(name, 1, plans, source.location, source.identity(), partial(_drawings, source))
-
-
-@contextmanager
-def _drawings(source: Source, image_size: int) -> Iterator[Render]:
-    """A `Plan`'s renderer: name -> uint8 [1, image_size, image_size]."""
-    with source.reader() as read:
-        yield lambda name: 255 - np.asarray(decode_image(read(name), "L", image_size))[None]
+    return Plan(
+        name, 1, plans, source.location, source.identity(), partial(source.photographs, mode="L", negative=True)
+    )
 
 
 def download(root: Path) -> None:

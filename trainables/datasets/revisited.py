@@ -29,20 +29,10 @@ IMAGES = "https://www.robots.ox.ac.uk/~vgg/data/"
 _WANTED = re.compile(r"/(gnd_[^/]+\.pkl|jpg/[^/]+\.jpg)$")
 
 
-@dataclass(frozen=True)
-class Published:
-    """The published benchmark: images in the database, queries, and the archives of its images."""
-
-    images: int
-    queries: int
-    archives: tuple[str, ...]
-
-
-BENCHMARKS = {
-    "roxford5k": Published(4993, 70, (f"{IMAGES}oxbuildings/oxbuild_images-v1.tgz",)),
-    "rparis6k": Published(
-        6322, 70, (f"{IMAGES}parisbuildings/paris_1-v1.tgz", f"{IMAGES}parisbuildings/paris_2-v1.tgz")
-    ),
+PUBLISHED_IMAGES = {"roxford5k": 4993, "rparis6k": 6322}  # of the database; both have 70 queries
+ARCHIVES = {
+    "roxford5k": [f"{IMAGES}oxbuildings/oxbuild_images-v1.tgz"],
+    "rparis6k": [f"{IMAGES}parisbuildings/paris_1-v1.tgz", f"{IMAGES}parisbuildings/paris_2-v1.tgz"],
 }
 
 
@@ -64,23 +54,23 @@ def load_benchmark(
 ) -> Benchmark:
     """Load the benchmark with images of at most image_size px on the longer side; decoded once, then memory-mapped.
 
-    name: one of BENCHMARKS.  data_root: see `trainables.datasets.data_roots`.  download: fetch missing data.
+    name: one of ARCHIVES.  data_root: see `trainables.datasets.data_roots`.  download: fetch missing data.
     Raises FileNotFoundError if there is no data, ValueError for a wrong layout, damaged ground truth, and for any image
     that is missing or does not decode: the scores need all images.
     """
-    source, truth = _find(name, data_root, download)
+    found, source, truth = _find(name, data_root, download)
     folder = entry("benchmarks", name, image_size, source.identity())
     pixels, shapes = made_once(folder, _read, lambda place: _decode_all(place, source, truth, image_size))
     parts = np.split(pixels, np.cumsum(3 * shapes.prod(axis=1))[:-1])
     images = [part.reshape(3, *shape) for part, shape in zip(parts, shapes)]
     n = len(truth.database)
-    return Benchmark(_published(name, truth), images[:n], images[n:], truth.relevant)
+    return Benchmark(found, images[:n], images[n:], truth.relevant)
 
 
 def check_benchmark(name: str, data_root: str | os.PathLike | None = None, *, download: bool = False) -> str:
     """The name for results, once the ground truth is checked and every image is present; decodes none. Raises as
     `load_benchmark`."""
-    return _published(name, _find(name, data_root, download)[1])
+    return _find(name, data_root, download)[0]
 
 
 def download(name: str, root: Path) -> Path:
@@ -91,10 +81,10 @@ def download(name: str, root: Path) -> Path:
     """
     folder = root / name
     truth = load_ground_truth(fetch(ORIGIN.format(name=name), folder / f"gnd_{name}.pkl", load_ground_truth))
-    archives = [folder / url.rsplit("/", 1)[1] for url in BENCHMARKS[name].archives]
+    archives = [folder / url.rsplit("/", 1)[1] for url in ARCHIVES[name]]
 
     def fill(partial: Path) -> None:
-        for url, archive in zip(BENCHMARKS[name].archives, archives):
+        for url, archive in zip(ARCHIVES[name], archives):
             fetch(url, archive, lambda path: None)
         extract(archives, partial, {f"{image}.jpg" for image in truth.images})
 
@@ -122,20 +112,15 @@ def extract(archives: Sequence[Path], folder: Path, wanted: set[str]) -> None:
         raise ValueError(f"{len(missing)} images are in no archive ({listed}): {preview(missing)}")
 
 
-def _published(name: str, truth: GroundTruth) -> str:
-    published, count = BENCHMARKS[name], len(truth.database)
-    return published_name(name, count, (count, len(truth.queries)) == (published.images, published.queries))
-
-
-def _find(name: str, data_root: str | os.PathLike | None, fetch_it: bool) -> tuple[Source, GroundTruth]:
-    """The benchmark's files, with all images, and its ground truth. Raises as `load_benchmark`."""
+def _find(name: str, data_root: str | os.PathLike | None, fetch_it: bool) -> tuple[str, Source, GroundTruth]:
+    """The name for results, the files, with all images, and the ground truth. Raises as `load_benchmark`."""
     roots, truth_file = data_roots(data_root, fetch_it), f"gnd_{name}.pkl"
     try:
         # Ground truth without a folder of images is a download that was cut off.
         folder = find_place(
             name, roots, folders=(name,), marks=(truth_file, "jpg"),
             layout=f"{name}/{truth_file} and {name}/jpg/<image>.jpg below the data root",
-            origin=f"{ORIGIN.format(name=name)} and {', '.join(BENCHMARKS[name].archives)}",
+            origin=f"{ORIGIN.format(name=name)} and {', '.join(ARCHIVES[name])}",
         )  # fmt: skip
     except FileNotFoundError:
         if not fetch_it:
@@ -145,7 +130,7 @@ def _find(name: str, data_root: str | os.PathLike | None, fetch_it: bool) -> tup
     images = truth.images
     if missing := [f"{image}.jpg" for image in images if _member(source, image) not in source.members]:
         raise ValueError(f"{folder / 'jpg'}: {len(missing)} of {len(images)} images are missing: {preview(missing)}")
-    return source, truth
+    return published_name(name, len(truth.database), PUBLISHED_IMAGES[name]), source, truth
 
 
 def _member(source: Source, image: str) -> str:

@@ -112,20 +112,27 @@ class Source:
                 root, size = self.members[name].root, self.members[name].size
                 if size > MAX_MEMBER_BYTES:
                     raise UndecodableImage(f"{root}: {name} has {size:,} bytes, at most {MAX_MEMBER_BYTES:,} are read")
-                if root not in archives:
-                    return _read_file(root.parent / name)
                 try:
-                    return _read_member(archives[root], name)
+                    return _read_member(archives[root], name) if root in archives else (root.parent / name).read_bytes()
                 except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError) as error:  # the last: it is encrypted
                     raise UndecodableImage(f"{root}: {name}: {error}") from error
+                except OSError as error:
+                    if error.errno not in ABSENT:
+                        raise
+                    raise UndecodableImage(f"{root.parent / name}: {error.strerror}") from error
 
             yield read
 
     @contextmanager
-    def photographs(self, image_size: int) -> Iterator[Render]:
-        """A `Plan`'s renderer: name -> uint8 [3, image_size, image_size] in RGB. See `reader`, `decode_image`."""
+    def photographs(self, image_size: int, mode: str = "RGB", negative: bool = False) -> Iterator[Render]:
+        """A `Plan`'s renderer: name -> uint8 [c, image_size, image_size]; mode: see `decode_image`. See `reader`."""
         with self.reader() as read:
-            yield lambda name: np.asarray(decode_image(read(name), "RGB", image_size)).transpose(2, 0, 1)
+
+            def render(name: str) -> np.ndarray:
+                pixels = np.atleast_3d(decode_image(read(name), mode, image_size)).transpose(2, 0, 1)
+                return 255 - pixels if negative else pixels
+
+            yield render
 
 
 @contextmanager
@@ -224,15 +231,6 @@ def _open_zip(path: Path) -> zipfile.ZipFile:
         info.filename = re.sub(r"^(\./+)+", "", info.filename.replace("\\", "/") if of_windows else info.filename)
     archive.NameToInfo = {info.filename: info for info in archive.infolist()}
     return archive
-
-
-def _read_file(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        if error.errno not in ABSENT:
-            raise
-        raise UndecodableImage(f"{path}: {error.strerror}") from error
 
 
 def _read_member(archive: zipfile.ZipFile, name: str) -> bytes:

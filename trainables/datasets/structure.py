@@ -144,9 +144,9 @@ def composed(name: str) -> str:
     return unicodedata.normalize("NFC", name)
 
 
-def published_name(dataset: str, classes: int, is_published: bool) -> str:
-    """`dataset` for the complete published data, else `dataset-<classes found>`."""
-    return dataset if is_published else f"{dataset}-{classes}"
+def published_name(dataset: str, found: int, published: int) -> str:
+    """`dataset` for the published number of classes (of a benchmark: images), else `dataset-<number found>`."""
+    return dataset if found == published else f"{dataset}-{found}"
 
 
 def preview(names: Iterable[str], most: int = 5) -> str:

@@ -21,7 +21,7 @@ from trainables.datasets.source import decode_image
 from trainables.datasets.structure import UndecodableImage
 from trainables.models.libraries import is_librarys
 from trainables.models.weights import load_tensors
-from trainables.training.assembly import network_of
+from trainables.training.assembly import build_model
 from trainables.training.loop import Training
 from trainables.training.setup import Setup
 
@@ -41,9 +41,7 @@ class TrainedNetwork(nn.Module):
         self.setup, self.channels = Setup(**saved["setup"]), int(saved["channels"])
         self.data, self.h, self.seed = saved["data"], dict(saved["h"]), saved["seed"]
         self.val_score, self.images_seen = saved["val_score"], saved["images_seen"]
-        embedder = network_of(
-            self.setup, self.channels, seed=0, weights=saved["network"], normalised=saved["normalised"]
-        )
+        embedder = build_model(self.setup, self.channels, 0, saved["network"], saved["normalised"])
         self.embedder = embedder.to(memory_format=embedder.memory_format)  # as it was tested
         self.eval()
 
@@ -96,7 +94,7 @@ def dumps(training: Training) -> bytes:
     content = {
         "format": FORMAT, "setup": asdict(training.setup), "data": training.data.name, "h": dict(training.h),
         "seed": training.seed, "val_score": best.val_score, "images_seen": best.images_seen,
-        "channels": training.data.train[0].shape[1], "normalised": training.loss.normalised,
+        "channels": training.data.channels, "normalised": training.loss.normalised,
         "network": {name: tensor.cpu() for name, tensor in training.best.items()},
     }  # fmt: skip
     buffer = io.BytesIO()

@@ -78,7 +78,7 @@ class TrainTrial(tune.Trainable):
             # Ray's handler raises SystemExit, as a network's own code may
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
         self._recorder, self._limit, self._checkpoint_seconds = recorder, limit, checkpoint_seconds
-        self._recording = threading.Lock()
+        self._recording = threading.RLock()
         setup, device = Setup(**setup_fields), device_for(gpus)
         self._device_name = torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu"
         try:
@@ -207,14 +207,11 @@ class TrainTrial(tune.Trainable):
     def _conclude(self, index: int, outcome: Outcome) -> None:
         """Record an outcome, then set its report."""
         member = self._members[index]
+        where = {"started_at": member.started_at, "device": self._device_name, "share": 1 / self._pack.at_once}
         with self._recording:
-            unstored = self._record(member, outcome)
+            unstored = self._recorder.record(member.config, outcome, where)
         member.ended(outcome, unstored)
         member.report[tune.result.DONE] = True
-
-    def _record(self, member: Member, outcome: Outcome) -> dict | None:
-        where = {"started_at": member.started_at, "device": self._device_name, "share": 1 / self._pack.at_once}
-        return self._recorder.record(member.config, outcome, where)
 
     def _save(self, index: int) -> None:
         """Save the state, rarely enough to cost little; at every evaluation once the machine will be taken away."""
@@ -253,7 +250,7 @@ class TrainTrial(tune.Trainable):
         late = [index for index in self._pack.running if now - self._members[index].began >= self._limit]
         with self._recording:  # held until the process ends, so that nothing else is recorded
             for index in late or [self._pack.culprit]:
-                self._record(self._members[index], self._failure(index, self._too_long(), "timeout"))
+                self._conclude(index, self._failure(index, self._too_long(), "timeout"))
             os._exit(OVERDUE)
 
     def _too_long(self) -> str:

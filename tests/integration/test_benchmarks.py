@@ -57,7 +57,7 @@ def test_the_reference_trains_the_same_network_on_the_same_loss(name, library):
     data = benchmark.made_up(case, CPU)
     trainer = ReferenceTrainer(case.setup, *data.train, H, seed=3, device=CPU, workers=0, library=library)
     trainer.model.double()
-    ours = build_model(case.setup, data, 3).double().train()
+    ours = build_model(case.setup, data.channels, 3).double().train()
     for _ in range(2):
         images, labels = next(trainer.batches)
         assert images.shape == (8, case.channels, *[case.setup.image_size] * 2) and len(labels.unique()) == 4

@@ -12,10 +12,11 @@ from torchvision.transforms import RandomResizedCrop
 from trainables.data.augmentation import (
     BRIGHTNESS,
     CONTRAST,
+    CROP_NUMBERS,
     SATURATION,
     apply_views,
     crop_views,
-    draw_crops,
+    crops_of,
     draw_views,
     normalise,
     simclr_views,
@@ -98,7 +99,7 @@ def test_normalise_is_the_same_for_bytes_and_floats():
 def test_crop_views_are_torchvisions_crops_with_the_same_boxes(channels, size):
     images = photographs(n=96, channels=channels)
     before = images.clone()
-    crops = draw_crops(96, 20, 24, seeded(3), (0.25, 1.0))
+    crops = crops_of(torch.rand(96, CROP_NUMBERS, generator=seeded(3)), 20, 24, (0.25, 1.0))
     batch = crop_views(images, seeded(3), size)
     colours = {"jitter": False, "grey": False}
     expected = [

@@ -70,8 +70,8 @@ def crop_views(images: Tensor, generator: Generator, size: int, scale: tuple[flo
     scale: least and largest area of the crop / area of the image.  c, generator: as in `simclr_views`.
     """
     n, _, height, width = images.shape
-    crops = draw_crops(n, height, width, generator, scale)
-    return crop(images.float().div_(255), crops, (size, size))
+    u = torch.rand(n, CROP_NUMBERS, generator=generator, device=generator.device)
+    return crop(images.float().div_(255), crops_of(u, height, width, scale), (size, size))
 
 
 def centre(images: Tensor, size: int) -> Tensor:
@@ -96,7 +96,7 @@ def draw_views(n: int, height: int, width: int, generator: Generator) -> Views:
     u = torch.rand(n, CROP_NUMBERS + 10, generator=generator, device=generator.device)
     of_crop, jitter, grey, order, factors, hue, hue_place = u.split((CROP_NUMBERS, 1, 1, 3, 3, 1, 1), dim=1)
     return Views(
-        **vars(_crops(of_crop, height, width, SCALE)),
+        **vars(crops_of(of_crop, height, width, SCALE)),
         jitter=jitter[:, 0] < P_JITTER,
         blends=order.argsort(dim=1),
         factors=1 + STRENGTH * (2 * factors - 1),
@@ -106,13 +106,7 @@ def draw_views(n: int, height: int, width: int, generator: Generator) -> Views:
     )
 
 
-def draw_crops(n: int, height: int, width: int, generator: Generator, scale: tuple[float, float]) -> Crops:
-    """Crops alone for n images of height x width px, on the generator's device, from one call of the generator."""
-    u = torch.rand(n, CROP_NUMBERS, generator=generator, device=generator.device)
-    return _crops(u, height, width, scale)
-
-
-def _crops(u: Tensor, height: int, width: int, scale: tuple[float, float]) -> Crops:
+def crops_of(u: Tensor, height: int, width: int, scale: tuple[float, float]) -> Crops:
     """Crops of images of height x width px from uniform numbers u [n, CROP_NUMBERS]: the first attempt that fits.
 
     Where none fits, as can happen in long images: the largest crop with an allowed ratio. (It has a random place like

@@ -28,6 +28,10 @@ class DeviceData:
     benchmark: Benchmark | None = None
     left_out: str = ""
 
+    @property
+    def channels(self) -> int:
+        return self.train[0].shape[1]
+
     @classmethod
     def load(cls, setup: Setup, data_root: str | None, device: torch.device, download: bool = False) -> "DeviceData":
         """Load the set-up's data: decode (once a machine), memory-map, move to the device. Raises as `load_dataset` and
@@ -39,9 +43,9 @@ class DeviceData:
         splits = {name: split for name in ("train", "validation", "test") if (split := getattr(data, name)) is not None}
         room = RESIDENT_SHARE * torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else 0
         resident = sum(split.images.nbytes for split in splits.values()) < room  # on a CPU the memory map is as good
-        images = {name: torch.from_numpy(split.images) for name, split in splits.items()}
+        place = device if resident else "cpu"
         tensors = {
-            name: (images[name].to(device) if resident else images[name], torch.tensor(split.labels, device=device))
+            name: (torch.from_numpy(split.images).to(place), torch.tensor(split.labels, device=device))
             for name, split in splits.items()
         }
         benchmark = None

@@ -87,17 +87,15 @@ def remember_and_compare(memory: CrossBatchMemory, z: Tensor, labels: Tensor, se
     return factor_p * positive, factor_e * entropy
 
 
-def build_model(setup: Setup, data: DeviceData, seed: int) -> Embedder:
-    """The set-up's network for these images, on the CPU."""
-    normalised = find_loss(setup.loss).normalised
-    return network_of(setup, data.train[0].shape[1], seed=seed, weights=setup.weights, normalised=normalised)
-
-
-def network_of(setup: Setup, channels: int, *, seed: int, weights: str | State, normalised: bool) -> Embedder:
-    """The set-up's network for images of so many channels, on the CPU; weights, normalised: see `build_network`."""
+def build_model(
+    setup: Setup, channels: int, seed: int, weights: str | State | None = None, normalised: bool | None = None
+) -> Embedder:
+    """The set-up's network for images of so many channels, on the CPU. weights, normalised: see `build_network`; None:
+    as the set-up and its loss have it."""
     return build_network(
         setup.network, channels=channels, image_size=setup.input_size, projection=setup.task == "ssl", seed=seed,
-        embedding=setup.embedding, weights=weights, activation=setup.projection, normalised=normalised,
+        embedding=setup.embedding, weights=setup.weights if weights is None else weights, activation=setup.projection,
+        normalised=find_loss(setup.loss).normalised if normalised is None else normalised,
         projector=[int(width) for width in setup.projector.split("-") if width],
     )  # fmt: skip
 

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from trainables.data.sampling import check_batch_size
 from trainables.datasets import Plan, check_source
 from trainables.datasets.revisited import check_benchmark
-from trainables.training.assembly import network_of
+from trainables.training.assembly import build_model
 from trainables.training.rehearsal import rehearse
 from trainables.training.setup import Setup, for_classes
 
@@ -55,7 +55,7 @@ def check_training(
         )
     if alone := [split for split in source.splits if source.images(split) == 1]:
         raise ValueError(f"{source.location}: 1 image for {' and '.join(alone)}, at least 2 are needed for a score")
-    network_of(setup, source.channels, seed=0, weights=setup.weights, normalised=True)  # downloads the weights
+    build_model(setup, source.channels, seed=0)  # downloads the weights
     rehearse(setup, min(batch_sizes), source.channels)
     log.info("%s", _noted(setup, source))
     return setup, source

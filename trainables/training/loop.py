@@ -50,7 +50,7 @@ class Training:
         self.stream = torch.cuda.Stream(device) if device.type == "cuda" else None
         self.generator = torch.Generator(device)
         self.sampler = assembly.build_sampler(setup, data, self.batch_size, device)
-        model = assembly.build_model(setup, data, seed)
+        model = assembly.build_model(setup, data.channels, seed)
         self.model = model.to(device, memory_format=model.memory_format)
         self.optimiser = assembly.build_optimiser(self.model, setup, device)
         self.memory = assembly.build_memory(self.model, setup, data, device)
@@ -68,7 +68,7 @@ class Training:
         h: of the constructor's batch size.
         """
         with aside([self]):
-            self.model.load_state_dict(assembly.build_model(self.setup, self.data, seed).state_dict())
+            self.model.load_state_dict(assembly.build_model(self.setup, self.data.channels, seed).state_dict())
             for state in self.optimiser.state.values():
                 for value in state.values():
                     value.zero_()
@@ -145,7 +145,12 @@ class Training:
 
     def _take(self, with_memory: bool) -> None:
         step = partial(self._step, with_memory)
-        self.terms, self.z, self.labels = self._recorded(with_memory)(step) if self.recordable else step()
+        if self.recordable:
+            if with_memory not in self._replayed:
+                pool = next((other.pool for other in self._replayed.values()), None)
+                self._replayed[with_memory] = Replayed(self.stream, self.generator, pool)
+            step = partial(self._replayed[with_memory], step)
+        self.terms, self.z, self.labels = step()
 
     def wait(self) -> None:
         """Wait until the device has done all steps so far."""
@@ -229,12 +234,6 @@ class Training:
             return False
         own = ":" in self.setup.network + self.setup.loss
         return self.setup.step == "graph" or (self.setup.step is None and not own)
-
-    def _recorded(self, with_memory: bool) -> Replayed:
-        if with_memory not in self._replayed:
-            pool = next((other.pool for other in self._replayed.values()), None)
-            self._replayed[with_memory] = Replayed(self.stream, self.generator, pool)
-        return self._replayed[with_memory]
 
     def _step(self, with_memory: bool) -> tuple[Tensor, Tensor, Tensor]:
         """Run one iteration without waiting; returns the terms [terms], embeddings [b, d] and labels [b]."""

@@ -116,18 +116,25 @@ def _train(training: Training, states: Path | None, network: Path | None) -> int
         score = f"{evaluation.train_seconds:7.1f} s  validation {training.setup.metric} {evaluation.val_score:.4f}"
         print(f"{evaluation.images_seen:>10,} images  {score}", file=sys.stderr, flush=True)
         if states:
-            checkpoint.save(training, states)
+            try:
+                checkpoint.save(training, states)
+            except OSError as error:  # the training is worth more than its state
+                print(f"warning: --checkpoint {states}: the state is not saved: {error}", file=sys.stderr)
     [outcome] = outcomes([training])
     told = json.dumps({name: value for name, value in vars(outcome).items() if name != "curve"})
     finite = json.loads(told, parse_constant=lambda _: None)  # strict JSON: other numbers are null
+    wrong = "" if outcome.status == "completed" else f"the training {outcome.status}, "
     try:
         print(json.dumps(finite, indent=1), flush=True)
     finally:  # also where the output is closed
-        if network and outcome.status == "completed":
-            network.write_bytes(trained.dumps(training))
-    if network and outcome.status != "completed":
+        if network and not wrong:
+            try:
+                checkpoint.put(network, trained.dumps(training))
+            except OSError as error:
+                wrong = f"{error}, "
+    if network and wrong:
         left = "; the file there is of an earlier training" if network.exists() else ""
-        print(f"error: --save {network}: the training {outcome.status}, nothing is written{left}", file=sys.stderr)
+        print(f"error: --save {network}: {wrong}nothing is written{left}", file=sys.stderr)
         return 1
     return 0
 
@@ -149,19 +156,15 @@ class _Parser(argparse.ArgumentParser):
         return options, []
 
 
-def _of_terms() -> str:
-    """The weights of all losses but margin and InfoNCE, in words."""
-    others = (loss for loss in LOSSES.values() if not loss.pairwise)
-    return "; ".join(f"{loss.name} has {', '.join(f'--{name}' for name in loss.weights)}" for loss in others)
-
-
 def _parser() -> argparse.ArgumentParser:
+    others = (loss for loss in LOSSES.values() if not loss.pairwise)
+    of_terms = "; ".join(f"{loss.name} has {', '.join(f'--{name}' for name in loss.weights)}" for loss in others)
     parser = _Parser(
         prog="python -m trainables.train",
         description="Train and test one configuration.",
         epilog="--Lambda_TERM VALUE: weight of a term of the loss times the learning rate; default: "
         f"{USUAL_RATE} times the published coefficient. --Lambda_p and --Lambda_e are those of margin's and infonce's "
-        f"positive and entropy term. {_of_terms()}.",
+        f"positive and entropy term. {of_terms}.",
     )
     add = parser.add_argument
     add("--dataset", choices=sorted(SETUPS), default="glyphs", help="default: %(default)s")

@@ -65,8 +65,9 @@ def outcome_in(said):
 @pytest.mark.parametrize("which", DATASETS)
 def test_a_training_ends_in_its_scores(tmp_path, capsys, which):
     make, options, name, scores = DATASETS[which]
-    root = make(tmp_path / "data")
-    status = train.main(["--dataset", which.split(",")[0], "--data-root", str(root), *options.split(), *SHORT])
+    dataset, root = which.split(",")[0], make(tmp_path / "data")
+    place = [] if dataset == "glyphs" else ["--data-root", str(root)]
+    status = train.main(["--dataset", dataset, *place, *options.split(), *SHORT])
     said = capsys.readouterr()
     assert status == 0, said.err
     outcome = outcome_in(said.out)
@@ -121,6 +122,23 @@ def test_it_saves_the_network(tmp_path, capsys, of_photos):
     left = f"{file}: the training diverged, nothing is written; the file there is of an earlier"
     assert train.main([*of_photos, "--Lambda_p", "1e30", "--save", str(file)]) == 1
     assert left in capsys.readouterr().err and trained.load(file).h == network.h
+
+
+def test_a_full_disk_costs_no_training(tmp_path, capsys, monkeypatch, of_photos):
+    network, states = tmp_path / "n.pt", tmp_path / "run.pt"
+    network.write_bytes(b"an earlier one")
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", full)
+        assert train.main([*of_photos, "--save", str(network), "--checkpoint", str(states)]) == 1
+    said = capsys.readouterr()
+    assert outcome_in(said.out)["status"] == "completed"
+    assert said.err.count(f"warning: --checkpoint {states}: the state is not saved: [Errno 28] No space") == 2
+    assert f"error: --save {network}: [Errno 28] No space left on device, nothing is written; the file" in said.err
+    assert network.read_bytes() == b"an earlier one" and not list(tmp_path.glob("*.part"))
 
 
 def test_a_closed_output_leaves_the_network(tmp_path, monkeypatch, of_photos):

@@ -32,11 +32,19 @@ def loads(training: Training, data: bytes, where: str) -> None:
         raise ValueError(f"{where}: {error}") from error
 
 
-def save(training: Training, path: Path) -> None:
-    """Write the state atomically: at any time the file is the old one or the whole new one."""
+def put(path: Path, data: bytes) -> None:
+    """Write a file atomically: at any time it is the old one or the whole new one. Raises OSError."""
     partial = path.with_name(f"{path.name}.{os.getpid()}.part")
-    partial.write_bytes(dumps(training))
-    os.replace(partial, path)
+    try:
+        partial.write_bytes(data)
+        os.replace(partial, path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def save(training: Training, path: Path) -> None:
+    """Write the state to a file by `put`."""
+    put(path, dumps(training))
 
 
 def load(training: Training, path: Path) -> None:

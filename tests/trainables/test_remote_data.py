@@ -303,7 +303,8 @@ def test_the_environment_may_name_a_uri_and_what_is_drawn_needs_no_data(web, arc
     assert pin_source("omniglot", archive) == str(archive) and source_sha256(archive) is None, "a path stays"
     assert pin_source("omniglot", None) is None
     uri = f"{web.url}/omniglot.zip"
-    assert check_source("glyphs", uri).training_classes == 736 and pin_source("glyphs", uri) == uri
+    with pytest.warns(UserWarning, match=f"{uri} is not read: glyphs is drawn .* own images are --dataset folder"):
+        assert check_source("glyphs", uri).training_classes == 736 and pin_source("glyphs", uri) == uri
     monkeypatch.setenv("TUNE_CD_DATA", uri)
     assert pin_source("glyphs", None) is None and not web.asked
     assert pin_source("omniglot", None) == f"{uri}#sha256={sha256(archive.read_bytes())}"

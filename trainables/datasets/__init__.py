@@ -97,9 +97,13 @@ def pin_source(name: str, data_root: str | os.PathLike | None, download: bool = 
     """The data root for every node, so that all use the same bytes.
 
     The data behind a URI (in $TUNE_CD_DATA, if data_root is None) are fetched here once, and the URI gets their digest:
-    a node that finds other data raises ValueError. A path is returned as it is. Raises as `data_roots`.
+    a node that finds other data raises ValueError. A path is returned as it is. Warns of a data root that the dataset
+    does not read. Raises as `data_roots`.
     """
     address = _address(data_root, download)
+    if name in DRAWN and data_root is not None:
+        said = f"--data-root {data_root} is not read: {name} is drawn on the spot; your own images are --dataset folder"
+        warnings.warn(said, stacklevel=2)
     if address is None or name in DRAWN:
         return data_root if data_root is None else os.fspath(data_root)
     return pinned(address)

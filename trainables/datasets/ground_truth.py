@@ -61,15 +61,15 @@ class _Type:
         self.numpy = self.numpy.newbyteorder(state[1])
 
 
-class _Array:
-    """Stands for numpy.ndarray in a pickle: filled from bytes of exactly the right number."""
+class _Array(list):
+    """Stands for numpy.ndarray in a pickle: a list, filled from bytes of exactly the right number."""
 
     def __init__(self, *_: Any):
-        self.value = np.empty(0)
+        super().__init__()
 
     def __setstate__(self, state: tuple) -> None:
         _, shape, kind, fortran, data = state
-        self.value = np.frombuffer(data, kind.numpy).reshape(shape, order="F" if fortran else "C")
+        self[:] = np.frombuffer(data, kind.numpy).reshape(shape, order="F" if fortran else "C").tolist()
 
 
 CALLS: dict[tuple[str, str], Any] = {
@@ -91,10 +91,6 @@ class _PlainUnpickler(pickle.Unpickler):
         return CALLS[module, name]
 
 
-def _plain(value: Any) -> Any:
-    return value.value if isinstance(value, _Array) else value
-
-
 def checked_positions(lists: Mapping[str, Sequence[int]], images: int, query: str) -> dict[str, np.ndarray]:
     """The lists easy, hard and junk of a query, int64 positions in a database of so many images. Raises ValueError for
     other positions, and for an image in two places."""
@@ -109,13 +105,12 @@ def checked_positions(lists: Mapping[str, Sequence[int]], images: int, query: st
 
 
 def _checked(content: Any) -> GroundTruth:
-    database, queries = (tuple(map(str, _plain(content[key]))) for key in ("imlist", "qimlist"))
-    boxes = np.array([_plain(entry["bbx"]) for entry in content["gnd"]], dtype=np.float64)
+    database, queries = (tuple(map(str, content[key])) for key in ("imlist", "qimlist"))
+    boxes = np.array([entry["bbx"] for entry in content["gnd"]], dtype=np.float64)
     for names in (database, queries):
         if odd := [name for name in names if not _NAME.fullmatch(name)]:
             raise ValueError(f"{odd[0]!r} is a name; letters, digits, '_', '.' and '-' are expected")
     if boxes.shape != (len(queries), 4) or not (boxes[:, :2] < boxes[:, 2:]).all():
         raise ValueError("every query needs a box bbx, x0 < x1 and y0 < y1 in [x0, y0, x1, y1]")
-    lists = [{name: _plain(entry[name]) for name in LISTS} for entry in content["gnd"]]
-    relevant = tuple(checked_positions(one, len(database), query) for query, one in zip(queries, lists))
+    relevant = tuple(checked_positions(one, len(database), query) for query, one in zip(queries, content["gnd"]))
     return GroundTruth(database, queries, boxes, relevant)

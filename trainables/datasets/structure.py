@@ -117,14 +117,6 @@ class Plan:
         """The number of images of a split, 0 where the dataset has none of that name."""
         return len(self.splits[split].items) if split in self.splits else 0
 
-    @property
-    def sizes(self) -> str:
-        """The numbers of images, for messages."""
-        names = f" of {self.training_classes:,} classes ({preview(self.splits['train'].class_names, 3)})"
-        classes = names if self.training_classes > 1 else ", without classes"
-        train, validation, test = (self.images(split) for split in ("train", "validation", "test"))
-        return f"{train:,} training, {validation:,} validation, {test:,} test images{classes}"
-
 
 def fixed_order(names: Iterable[str], purpose: str) -> list[str]:
     """The names in a shuffled order that depends only on the names and the purpose.

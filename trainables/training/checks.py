@@ -6,6 +6,7 @@ from collections.abc import Collection
 from trainables.data.sampling import check_batch_size
 from trainables.datasets import Plan, check_source
 from trainables.datasets.revisited import check_benchmark
+from trainables.datasets.structure import preview
 from trainables.training.assembly import build_model
 from trainables.training.rehearsal import rehearse
 from trainables.training.setup import Setup, for_classes
@@ -63,9 +64,12 @@ def check_training(
 
 def _noted(setup: Setup, source: Plan) -> str:
     """The numbers of images, and what they mean for the scores."""
-    epochs, classes = setup.images_seen / source.images("train"), source.splits["train"].classes
-    said = f"{source.name}: {source.sizes}\n  {setup.images_seen:,} images are {epochs:,.1f} epochs"
-    if (few := source.images("validation")) < FEW:
+    train, few, test = (source.images(split) for split in ("train", "validation", "test"))
+    epochs, classes = setup.images_seen / train, source.splits["train"].classes
+    of = f" of {len(classes):,} classes ({preview(classes, 3)})" if len(classes) > 1 else ", without classes"
+    said = f"{source.name}: {train:,} training, {few:,} validation, {test:,} test images{of}\n"
+    said += f"  {setup.images_seen:,} images are {epochs:,.1f} epochs"
+    if few < FEW:
         said += f"; of {few} images a score of 0.5 has a standard error of {0.5 / few**0.5:.2f}"
     if setup.task == "dml" and (small := sum(len(images) < setup.k for images in classes.values())):
         said += (

@@ -8,7 +8,6 @@ import itertools
 import os
 import signal
 import sys
-import warnings
 
 if __name__ == "__main__" and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends the imports without a traceback
@@ -25,7 +24,7 @@ from tqdm import tqdm
 from trainables import trained
 from trainables.console import chosen_device, run
 from trainables.datasets.cache import check_damage
-from trainables.datasets.folder import IMAGES, unread
+from trainables.datasets.folder import IMAGES, images_of
 from trainables.datasets.source import Source
 from trainables.datasets.structure import UndecodableImage, decoded
 from trainables.datasets.uri import local_path
@@ -69,11 +68,7 @@ def embed(
     if not root.exists():
         raise ValueError(f"{root}: there is no such folder or zip archive")
     source = Source((root,), IMAGES)
-    names = sorted(source.members)
-    if others := unread(source):
-        warnings.warn(f"{root}: {others} files are not read and are left out", stacklevel=2)
-    if not names:
-        raise ValueError(f"{root}: no image is in it")
+    names = images_of(source)
     damaged: dict[str, str] = {}
     file = local_path(output, "-o")
     if file.exists() and (not file.is_file() or file.resolve() == root.resolve()):

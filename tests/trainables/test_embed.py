@@ -78,7 +78,7 @@ def test_what_cannot_be_embedded_is_refused_in_a_sentence(tmp_path, network, cap
     kept = [file.read_bytes() for file in (network, archive)]
     for options, message in {
         (tmp_path / "one.pt", folder): "trained on blobs, images of 1 channel",
-        (network, tmp_path / "empty"): "no image is in it",
+        (network, tmp_path / "empty"): "empty: no images found",
         (network, tmp_path / "absent"): "there is no such folder",
         (tmp_path / "absent.pt", folder): "No such file",
         (network, folder, "--device", "tpu"): "--device 'tpu'",

@@ -58,13 +58,10 @@ def plan(roots: list[Path], task: str | None = None) -> Plan:
         raise missing_data("folder", [root], LAYOUT, "your own images")
     source = Source((root,), IMAGES)
     prefix = _prefix(source)
-    images = sorted(member.removeprefix(prefix) for member in source.members)
-    others = unread(source)
-    if not images:
-        found = f", but {others}" if others else ""
-        raise ValueError(f"{source.location}: no images found{found}. Expected: {LAYOUT}")
-    if others:
-        warnings.warn(f"{source.location}: {others} files are not read and are left out", stacklevel=2)
+    try:
+        images = [name.removeprefix(prefix) for name in images_of(source)]
+    except ValueError as error:
+        raise ValueError(f"{error}. Expected: {LAYOUT}") from None
     own = any(image.partition("/")[0].casefold() in SPLIT_FOLDERS for image in images if "/" in image)
     above, inner = [one for one in images if "/" not in one], prefix.count("/") > root.is_dir()
     try:
@@ -88,10 +85,16 @@ def plan(roots: list[Path], task: str | None = None) -> Plan:
     )
 
 
-def unread(source: Source) -> str:
-    """Numbers of files that may be images of kinds that are not read, as "2 .heic, 1 .avif"; "" without any."""
+def images_of(source: Source) -> list[str]:
+    """The names of the images, sorted. Warns of files that may be images of kinds that are not read, as "2 .heic, 1
+    .avif"; ValueError where there is no image."""
     found = Counter(PurePosixPath(name).suffix.lower() for name, _ in sorted(source.listing) if _UNREAD.search(name))
-    return ", ".join(f"{count:,} {ending or 'without an ending'}" for ending, count in found.most_common())
+    others = ", ".join(f"{count:,} {ending or 'without an ending'}" for ending, count in found.most_common())
+    if not source.members:
+        raise ValueError(f"{source.location}: no images found{', but ' * bool(others)}{others}")
+    if others:
+        warnings.warn(f"{source.location}: {others} files are not read and are left out", stacklevel=3)
+    return sorted(source.members)
 
 
 def _prefix(source: Source) -> str:

@@ -3,7 +3,6 @@
 import logging
 import os
 import warnings
-from functools import partial
 from pathlib import Path
 
 from trainables.datasets import cache, folder, glyphs, landmarks, omniglot, sop, tinyimagenet
@@ -56,20 +55,22 @@ def check_source(
         raise ValueError(f"dataset {name!r} is not known, these are: {', '.join(DATASETS)}")
     if download and name not in DOWNLOADS:
         raise ValueError(f"there is no public archive of dataset {name!r} to download, only of {', '.join(DOWNLOADS)}")
-    if name == "folder" and data_root is None and not _address(data_root, download):
+    address = _address(data_root, download)
+    if name == "folder" and data_root is None and address is None:
         raise ValueError("the dataset 'folder' is your own images: name their place with --data-root")
-    make = partial(glyphs.plan, distortion=distortion) if name in DRAWN else DATASETS[name]
-    roots = [] if name in DRAWN and _address(data_root, download) else data_roots(data_root, download)
+    if name in DRAWN:
+        return glyphs.plan([], task, distortion)
+    roots = data_roots(data_root, download)
     plan = None
     try:
-        plan = make(roots, task)
+        plan = DATASETS[name](roots, task)
     except FileNotFoundError as error:
         if not download:
             raise
         log.info("%s", error)
     if plan is None or (download and plan.incomplete):
         DOWNLOADS[name](roots[0])
-        plan = make(roots, task)
+        plan = DATASETS[name](roots, task)
     if plan.left_out:
         warnings.warn(f"{plan.location}: {plan.left_out}", stacklevel=3)
     return plan

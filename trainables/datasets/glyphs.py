@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from hashlib import blake2b, shake_128
+from itertools import pairwise
 from math import radians
 from pathlib import Path
 
@@ -24,7 +25,7 @@ from trainables.datasets.structure import Plan, Render, SplitPlan, fixed_order
 
 SSL_CLASSES = 200  # as many as Tiny-ImageNet has; a linear probe of all takes longer than a small training
 SSL_FACES = 2  # of 12
-SPLIT_FRACTIONS = {"train": 0.60, "validation": 0.15, "test": 0.25}
+SPLITS, BOUNDS = ("train", "validation", "test"), (0, 0.60, 0.75, 1)  # shares of the classes
 FACES = tuple(
     f"DejaVu{family}{style}.ttf"
     for family, slant in (("Sans", "Oblique"), ("SansMono", "Oblique"), ("Serif", "Italic"))
@@ -155,7 +156,7 @@ def characters() -> dict[str, str]:
 
 def _ssl_splits() -> dict[str, SplitPlan]:
     names = characters()
-    splits: dict[str, dict[str, list[tuple[str, str]]]] = {"train": {}, "validation": {}, "test": {}}
+    splits: dict[str, dict[str, list[tuple[str, str]]]] = {split: {} for split in SPLITS}
     for name in sorted(fixed_order(names, "glyphs ssl")[:SSL_CLASSES]):
         faces = fixed_order(FACES, f"glyphs ssl {name}")
         parts = (faces[2 * SSL_FACES :], faces[:SSL_FACES], faces[SSL_FACES : 2 * SSL_FACES])
@@ -167,13 +168,11 @@ def _ssl_splits() -> dict[str, SplitPlan]:
 def _splits() -> dict[str, SplitPlan]:
     names = characters()
     shuffled = fixed_order(names, "glyphs split")
-    splits, start, upto = {}, 0, 0.0
-    for split, fraction in SPLIT_FRACTIONS.items():
-        upto += fraction
-        stop = round(upto * len(shuffled))
-        chosen = {name: [(names[name], face) for face in FACES] for name in sorted(shuffled[start:stop])}
-        splits[split], start = SplitPlan(chosen, images_per_class=2), stop
-    return splits
+    bounds = pairwise(round(share * len(shuffled)) for share in BOUNDS)
+    return {
+        split: SplitPlan({name: [(names[name], face) for face in FACES] for name in sorted(shuffled[start:stop])}, 2)
+        for split, (start, stop) in zip(SPLITS, bounds)
+    }
 
 
 def _font_folder() -> Path:

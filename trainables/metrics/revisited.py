@@ -34,22 +34,18 @@ def evaluate_benchmark(embed: Embed, benchmark: Benchmark, *, device: torch.devi
 
 @torch.no_grad()
 def descriptors(embed: Embed, images: Sequence[np.ndarray], *, device: torch.device | str = "cpu") -> Tensor:
-    """Descriptors as unit rows [n, d] in float32 on the CPU; images: uint8 [3, h, w] each."""
+    """Descriptors as unit rows [n, d] in float32 on the CPU: the mean of an image's embeddings at SCALES, normalised
+    again. images: uint8 [3, h, w] each."""
     rows = []
     for index in range(len(images)):
-        pixels = torch.from_numpy(np.array(images[index])).to(device)[None]  # copied: the memory map is read-only
-        rows.append(multi_scale(embed, normalise(pixels))[0].cpu())
+        # copied: the memory map is read-only
+        image = normalise(torch.from_numpy(np.array(images[index])).to(device)[None])  # [1, 3, h, w]
+        total = torch.zeros((), device=device)
+        for scale in SCALES:
+            size = [max(1, round(side * scale)) for side in image.shape[2:]]
+            resized = image
+            if size != list(image.shape[2:]):
+                resized = F.interpolate(image, size=size, mode="bilinear", antialias=True, align_corners=False)
+            total = total + embed(resized).float()
+        rows.append(F.normalize(total / len(SCALES), dim=1)[0].cpu())
     return torch.stack(rows)
-
-
-def multi_scale(embed: Embed, image: Tensor) -> Tensor:
-    """The mean of the embeddings of an image [1, 3, h, w] at SCALES, normalised again: [1, d]."""
-    height, width = image.shape[2:]
-    total = torch.zeros(())
-    for scale in SCALES:
-        size = (max(1, round(height * scale)), max(1, round(width * scale)))
-        resized = image
-        if size != (height, width):
-            resized = F.interpolate(image, size=size, mode="bilinear", antialias=True, align_corners=False)
-        total = total.to(image.device) + embed(resized).float()
-    return F.normalize(total / len(SCALES), dim=1)

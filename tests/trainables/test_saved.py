@@ -61,6 +61,10 @@ def test_the_state_of_another_training_is_refused(tmp_path):
     ):
         with pytest.raises(ValueError, match=f"another training: {said}$"):
             checkpoint.load(other, tmp_path / "training.pt")
+    for other in ({"network": {}}, [1], torch.zeros(2)):
+        torch.save(other, tmp_path / "other.pt")
+        with pytest.raises(ValueError, match="other.pt: it is not the state of a training$"):
+            checkpoint.load(begun(), tmp_path / "other.pt")
 
 
 def test_the_state_of_a_training_whose_folder_has_moved_is_taken(tmp_path):

@@ -80,13 +80,11 @@ def append(path: Path, blocks: Callable[[int], Iterator[bytes]], what: str) -> N
                 file.writelines(blocks(before))
                 return
             except Interrupted as error:
-                failures = 1 if file.tell() > before else failures + 1
-                said = error
-        if failures >= ATTEMPTS:
-            kept = path.stat().st_size
-            raise ConnectionError(
-                f"{what}: {said}; {kept:,} bytes are kept in {path} and continued next time"
-            ) from said
+                kept, said = file.tell(), str(error).removeprefix(f"{what}: ")
+                failures = 1 if kept > before else failures + 1
+                if failures >= ATTEMPTS:
+                    left = f"{kept:,} bytes are kept in {path} and continued next time"
+                    raise ConnectionError(f"{what}: {said}; {left}") from error
         delay = BACKOFF * 2 ** (failures - 1)
         log.warning("%s: %s; again in %.0f s", what, said, delay)
         time.sleep(delay)

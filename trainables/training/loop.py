@@ -202,7 +202,9 @@ class Training:
 
     def load_state(self, state: dict) -> None:
         """Resume from `state()`. Raises ValueError for the state of another training, naming what differs."""
-        told, own = state.get("identity", {}), self._identity()
+        if not isinstance(state, dict) or "identity" not in state:
+            raise ValueError("it is not the state of a training")
+        told, own = state["identity"], self._identity()
         pairs = {name: (told.get(name, "absent"), own.get(name, "absent")) for name in own | told}
         if len({re.sub(PLACE, "", str(name)) for name in pairs["data"]}) == 1:
             del pairs["data"]

@@ -72,7 +72,8 @@ def main(argv: list[str] | None = None) -> int:
         return 2
     for warning in without_effect([setup], options.assignments, device.type == "cuda"):
         print(f"warning: {warning}", file=sys.stderr)
-    print(f"{data.name}: {setup.images_seen:,} images on {device}, {setup}", file=sys.stderr, flush=True)
+    fields = " ".join(f"{name}={value}" for name, value in setup.digest.items())  # those that have an effect
+    print(f"{data.name}: {setup.images_seen:,} images on {device}, {fields}", file=sys.stderr, flush=True)
     return _train(training, states, network)
 
 

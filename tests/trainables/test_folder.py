@@ -224,7 +224,11 @@ def test_classes_of_too_few_images_are_left_out_and_named(tmp_path, task, few, l
 CLASS_FOLDERS, SHARE = "Expected: as --data-root, .* sub-folder a class", "images to share with a split, but"
 REFUSED = [
     ("dml", {"readme.txt": b""}, f"no images found. {CLASS_FOLDERS}"),
-    ("dml", files() | {"a.png": b"", "b.JPG": b""}, f"in no class folder: a.png, b.JPG. {CLASS_FOLDERS}"),
+    (
+        "dml",
+        files() | {"a.png": b"", "b.JPG": b""},
+        f"in no class folder: a.png, b.JPG; --task ssl needs none. {CLASS_FOLDERS}",
+    ),
     (
         "dml",
         files(1),

@@ -113,7 +113,7 @@ def _classes(images: list[str], depth: int, task: str) -> Classes:
     classes = defaultdict(list)
     above = [image for image in images if image.count("/") < depth]
     if above and task == "dml":
-        raise ValueError(f"images in no class folder: {preview(above)}")
+        raise ValueError(f"images in no class folder: {preview(above)}; --task ssl needs none")
     if above and len(above) < len(images):
         warnings.warn(f"{preview(above)} in no class folder, so that no image has a class", stacklevel=2)
     for image in images:

@@ -22,6 +22,8 @@ ATTEMPTS = 5  # without a single new byte; a connection that breaks after some p
 BACKOFF = 1.0  # s before the second attempt, doubled before each further one
 TIMEOUT = 30.0  # s without an answer
 CHUNK = 2**16  # bytes
+THREADS = 16  # of many files, those fetched at a time
+AHEAD = 1024  # of them, those that may wait for a slow one
 TEMPORARY = frozenset({407, 408, 425, 429, *range(500, 600)})  # HTTP statuses (RFC 9110) that may pass
 HEADERS = {"User-Agent": "Mozilla/5.0 (compatible; trainables.datasets)"}  # some servers refuse urllib's own name
 

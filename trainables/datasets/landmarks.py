@@ -17,7 +17,7 @@ from urllib.parse import quote
 from filelock import FileLock
 from tqdm import tqdm
 
-from trainables.datasets.download import CHUNK, Interrupted, chunks, opened
+from trainables.datasets.download import AHEAD, CHUNK, THREADS, Interrupted, chunks, opened
 from trainables.datasets.source import MAX_MEMBER_BYTES, Source, decode_image, find_place
 from trainables.datasets.structure import Plan, SplitPlan, in_order, preview, published_name
 
@@ -35,9 +35,6 @@ ORIGIN = (
     "the authors' annotation lists from http://download.europe.naverlabs.com/Computer-Vision-CodeandModels/ "
     "(put them there by hand), then the photos with --download"
 )
-
-THREADS = 16  # photos fetched at a time
-AHEAD = 1024  # results that may wait for a slow link
 
 _WANTED = re.compile(r"(^|/)(images/[0-9a-f]{32}\.jpg|annotation_clean_(train|val)\.txt)$")
 

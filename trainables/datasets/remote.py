@@ -23,15 +23,13 @@ from filelock import FileLock
 from pyarrow import fs
 
 from trainables.datasets.cache import cache_root, writable
-from trainables.datasets.download import Interrupted, append, blocks, opened
+from trainables.datasets.download import AHEAD, THREADS, Interrupted, append, blocks, opened
 from trainables.datasets.structure import in_order
 from trainables.datasets.uri import Address
 
 KEY = 24  # hexadecimal digits in a folder's name
 NOTE = ".content"  # of a copy: its SHA-256 and number of bytes
 BLOCK = 16 * 2**20  # bytes of an object per request
-THREADS = 16  # objects of a prefix that are fetched at a time
-AHEAD = 1024  # objects that may wait for a slow one
 GCS_SECONDS = 60  # that a request may be retried; Arrow's default is 15 minutes
 
 

@@ -21,7 +21,7 @@ from trainables.datasets.cache import entry, made_once
 from trainables.datasets.download import fetch
 from trainables.datasets.ground_truth import GroundTruth, load_ground_truth
 from trainables.datasets.source import Source, find_place, opened_image
-from trainables.datasets.structure import UndecodableImage, in_order, preview, published_name
+from trainables.datasets.structure import UndecodableImage, in_order, preview
 
 ORIGIN = "http://cmp.felk.cvut.cz/revisitop/data/datasets/{name}/gnd_{name}.pkl"
 IMAGES = "https://www.robots.ox.ac.uk/~vgg/data/"
@@ -29,7 +29,7 @@ IMAGES = "https://www.robots.ox.ac.uk/~vgg/data/"
 _WANTED = re.compile(r"/(gnd_[^/]+\.pkl|jpg/[^/]+\.jpg)$")
 
 
-PUBLISHED_IMAGES = {"roxford5k": 4993, "rparis6k": 6322}  # of the database; both have 70 queries
+PUBLISHED_IMAGES = {"roxford5k": 4993 + 70, "rparis6k": 6322 + 70}  # of the database and queries
 ARCHIVES = {
     "roxford5k": [f"{IMAGES}oxbuildings/oxbuild_images-v1.tgz"],
     "rparis6k": [f"{IMAGES}parisbuildings/paris_1-v1.tgz", f"{IMAGES}parisbuildings/paris_2-v1.tgz"],
@@ -130,7 +130,8 @@ def _find(name: str, data_root: str | os.PathLike | None, fetch_it: bool) -> tup
     images = truth.images
     if missing := [f"{image}.jpg" for image in images if _member(source, image) not in source.members]:
         raise ValueError(f"{folder / 'jpg'}: {len(missing)} of {len(images)} images are missing: {preview(missing)}")
-    return published_name(name, len(truth.database), PUBLISHED_IMAGES[name]), source, truth
+    is_published = len(truth.images) == PUBLISHED_IMAGES[name]
+    return name if is_published else f"{name}-{len(truth.database)}", source, truth
 
 
 def _member(source: Source, image: str) -> str:

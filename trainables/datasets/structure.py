@@ -137,7 +137,7 @@ def composed(name: str) -> str:
 
 
 def published_name(dataset: str, found: int, published: int) -> str:
-    """`dataset` for the published number of classes (of a benchmark: images), else `dataset-<number found>`."""
+    """`dataset` for the published number of classes, else `dataset-<number found>`."""
     return dataset if found == published else f"{dataset}-{found}"
 
 

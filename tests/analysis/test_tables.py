@@ -70,9 +70,9 @@ def test_small_losses_are_told_with_three_digits():
 def test_the_table_of_replays_is_the_same_from_rows_that_were_stored(tmp_path):
     """Failures included; without noise, by one worker, whose trials end in the order of asking."""
     failing = {"sop": 0.2}
-    landscapes = {name: replace(LANDSCAPES[name], failures=failing.get(name, 0.0)) for name in ("omniglot", "sop")}
+    landscapes = [replace(LANDSCAPES[name], failures=failing.get(name, 0.0)) for name in ("omniglot", "sop")]
     methods = {name: OPTIMISERS[name] for name in ("random", "cd")}
-    trajectories = replay_all(methods, list(landscapes.values()), range(3), trials=12, processes=1)
+    trajectories = replay_all(methods, landscapes, range(3), trials=12, processes=1)
     store(str(tmp_path), trajectories, landscapes, {"trials": 12})
     curves = curves_of(results.read(tmp_path))
     found = {(one.landscape, one.method, one.seed): one for one in trajectories}

@@ -76,7 +76,7 @@ class Slice:
 
     @property
     def averages(self) -> tuple[str, ...]:
-        return balance.averages_of(self.landscape.about["loss"], self.landscape.pairwise)
+        return balance.averages_of(self.landscape.about["loss"], _pairwise(self.landscape))
 
     @property
     def name(self) -> dict[str, object]:
@@ -142,9 +142,14 @@ def slices(landscapes: Sequence[Measured]) -> list[Slice]:
     return [Slice(one, size) for one in landscapes for size in one.axes["batch_size"].tolist()]
 
 
+def _pairwise(landscape: Measured) -> bool:
+    """Whether the terms are a positive and an entropy term."""
+    return landscape.weights == ("Lambda_p", "Lambda_e")
+
+
 def pairwise(landscapes: Sequence[Measured]) -> list[Slice]:
     """Those with a positive and an entropy term, which the paper's directions and sub-losses require."""
-    return slices([one for one in landscapes if one.pairwise])
+    return slices([one for one in landscapes if _pairwise(one)])
 
 
 def half_of(parts: Sequence[Slice], cells: Sequence[Cell], share: float = 1.0) -> float:
@@ -342,7 +347,7 @@ def theoretical(landscapes: Sequence[Measured], searches: int = SEARCHES) -> pd.
     seeds, ± half. holds: below 0 beyond the interval; does not hold: above it.
     """
     solid = [
-        volume(one) for one in landscapes if one.pairwise and len(one.axes["batch_size"]) > 1 and one.role != "judge"
+        volume(one) for one in landscapes if _pairwise(one) and len(one.axes["batch_size"]) > 1 and one.role != "judge"
     ]
     if not solid:
         return pd.DataFrame()

@@ -24,10 +24,10 @@ from pausing import OURS
 from pausing import searched as spent
 
 from tune_cd.analysis.tables import markdown
-from tune_cd.landscapes.find import JUDGES, MEASURED
+from tune_cd.landscapes import IN_VIEW, JUDGES
 from tune_cd.search import prior
 
-PLANES = MEASURED
+PLANES = IN_VIEW
 RIDGES = ("omniglot", "narrow", "rotated")
 OTHERS = (
     "network-digits", "svm-digits", "boosting-wine", "kinds-digits", "box-4-bowl", "box-12-bowl", "box-6-ridge",

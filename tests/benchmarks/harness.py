@@ -16,7 +16,8 @@ import numpy as np
 from hills import HILLS
 
 from tune_cd.analysis.intervals import half_interval_of
-from tune_cd.landscapes.find import JUDGES, find
+from tune_cd.landscapes import JUDGES
+from tune_cd.landscapes.find import find
 from tune_cd.landscapes.landscape import Landscape
 from tune_cd.results.rows import git_commit
 

@@ -19,18 +19,19 @@ from hills import HILLS
 
 from tune_cd.analysis import Curve, summary
 from tune_cd.analysis.tables import compared, markdown
+from tune_cd.landscapes import IN_VIEW, JUDGES
 from tune_cd.landscapes.ablation import notes_of
-from tune_cd.landscapes.find import GENERAL, JUDGES, MEASURED
+from tune_cd.landscapes.find import GENERAL
 from tune_cd.landscapes.formulas import LANDSCAPES
 from tune_cd.landscapes.simulation import replay
 from tune_cd.search.methods import OPTIMISERS
 
 CATEGORIES = tuple(name for name in GENERAL if name.startswith("kinds-"))
 PARTS = {
-    "measured": MEASURED, "judges": JUDGES, "formulas": tuple(LANDSCAPES), "boxes": tuple(HILLS),
+    "measured": IN_VIEW, "judges": JUDGES, "formulas": tuple(LANDSCAPES), "boxes": tuple(HILLS),
     "general": tuple(name for name in GENERAL if name not in CATEGORIES), "categories": CATEGORIES,
     "modelled": (
-        *MEASURED, "omniglot", "narrow", "cliff", "box-4-bowl", "box-4-ridge", "box-6-ridge", "box-8-ridge-3d",
+        *IN_VIEW, "omniglot", "narrow", "cliff", "box-4-bowl", "box-4-ridge", "box-6-ridge", "box-8-ridge-3d",
         "box-8-bowl-4d", "box-8-ridge-4d", "boosting-wine", "network-digits", "svm-digits",
     ),
 }  # fmt: skip

@@ -27,8 +27,7 @@ from lengths import LOOKS, Asha, Pausing, Pruned, spend
 
 from tune_cd import balance
 from tune_cd.analysis.tables import markdown
-from tune_cd.landscapes import measured
-from tune_cd.landscapes.find import MEASURED
+from tune_cd.landscapes import IN_VIEW, measured
 from tune_cd.landscapes.landscape import knowledge
 from tune_cd.landscapes.simulation import start_of
 from tune_cd.search.methods import CONFIGURED, OPTIMISERS
@@ -145,7 +144,7 @@ def tables(name: str, options: Namespace) -> str:
 
 def main(argv: list[str]) -> None:
     parser = options_of(__doc__, 40)
-    parser.add_argument("landscapes", nargs="*", metavar="LANDSCAPE", default=list(MEASURED))
+    parser.add_argument("landscapes", nargs="*", metavar="LANDSCAPE", default=list(IN_VIEW))
     parser.add_argument("--methods", nargs="+", metavar="METHOD", help=f"default: {'; '.join(METHODS)}")
     parser.add_argument("--workers", type=int, default=1, help="trials at a time; default: %(default)s")
     parser.add_argument("--budget", type=float, default=20.0, help="full trainings' worth; default: %(default)g")

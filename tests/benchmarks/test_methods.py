@@ -7,7 +7,7 @@ import methods
 import numpy as np
 import pytest
 
-from tune_cd.landscapes.find import JUDGES
+from tune_cd.landscapes import JUDGES
 from tune_cd.search.methods import OPTIMISERS
 
 

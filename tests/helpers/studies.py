@@ -385,8 +385,8 @@ def written(number: int = 12) -> pd.DataFrame:
 
 def replays(folder: Path) -> pd.DataFrame:
     """`tune_cd.replay --results`: two methods, nine searches each, on two landscapes, without times."""
-    landscapes = {name: LANDSCAPES[name] for name in ("omniglot", "sop")}
+    landscapes = [LANDSCAPES[name] for name in ("omniglot", "sop")]
     methods = {name: OPTIMISERS[name] for name in ("random", "cd")}
-    trajectories = replay_all(methods, list(landscapes.values()), range(9), trials=12, processes=1)
+    trajectories = replay_all(methods, landscapes, range(9), trials=12, processes=1)
     replay.store(str(folder), trajectories, landscapes, {"trials": 12})
     return results.read(folder)

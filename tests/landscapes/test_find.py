@@ -5,10 +5,9 @@ import pytest
 from grids_of import TICKS, hill, made, made_tables
 
 from tune_cd.analysis.scores import parameter
-from tune_cd.landscapes import measured
-from tune_cd.landscapes.find import IN_VIEW, JUDGES, MEASURED, error_between_cells, find, plane, volume
+from tune_cd.landscapes.find import error_between_cells, find, plane, volume
 from tune_cd.landscapes.landscape import from_table
-from tune_cd.landscapes.measured import load
+from tune_cd.landscapes.measured import IN_VIEW, JUDGES, MEASURED, load
 
 CENTRE = np.log2([TICKS[8], TICKS[10]])
 ABOVE_NOISE = {"omniglot-infonce": 5.0, "glyphs-infonce": 5.5}
@@ -51,7 +50,7 @@ def test_a_volume_has_the_batch_size_as_allowed_values(solid):
         whole.score(at | {"batch_size": 32})
 
 
-@pytest.mark.parametrize("name", dict.fromkeys([*MEASURED, *measured.MEASURED]))
+@pytest.mark.parametrize("name", MEASURED)
 def test_measured_ones_are_found_and_so_is_the_plane_of_every_batch_size(name):
     """Their best is that of the means over seeds of their rows."""
     landscape, loaded = find(name), load(name)
@@ -68,7 +67,7 @@ def test_measured_ones_are_found_and_so_is_the_plane_of_every_batch_size(name):
         assert (axis.low, axis.high) == (pytest.approx(low, rel=0.02), pytest.approx(high, rel=0.02))
 
 
-@pytest.mark.parametrize("name", measured.MEASURED)
+@pytest.mark.parametrize("name", MEASURED)
 def test_those_of_several_batch_sizes_are_volumes_too(name):
     sizes = load(name).axes["batch_size"].tolist()
     if len(sizes) < 2:
@@ -93,7 +92,7 @@ def test_a_ridge_that_runs_diagonally_has_no_pits(weights, score):
     assert plane.validation(x) == pytest.approx(score, abs=0.03)
 
 
-@pytest.mark.parametrize("name", [name for name in measured.MEASURED if not load(name).held_back.empty])
+@pytest.mark.parametrize("name", [name for name in MEASURED if not load(name).held_back.empty])
 def test_between_the_cells_the_error_is_at_most_twice_the_noise(name):
     landscape = load(name)
     assert error_between_cells(landscape) < ABOVE_NOISE.get(name, 2.0) * landscape.noise()

@@ -75,7 +75,7 @@ def test_a_loss_of_other_terms_has_its_own_axes_and_terms(tmp_path):
     peak = hill(CENTRE)
     ours = made(tmp_path, peak, loss="siglip", task="ssl", terms=lambda x: (x[0], x[1]))
     assert ours.weights == ("Lambda_pos", "Lambda_neg") and ours.terms == ("term_pos", "term_neg")
-    assert list(ours.axes) == ["Lambda_pos", "Lambda_neg", "batch_size", "seed"] and not ours.pairwise
+    assert list(ours.axes) == ["Lambda_pos", "Lambda_neg", "batch_size", "seed"]
     assert ours.validation.shape == (13, 13, 1, 2, LOOKS) and ours.trained.all()
     assert ours.term("term_pos")[3, 4, 0, 1] == pytest.approx(np.log2(TICKS[3]) + np.arange(1, LOOKS + 1), rel=1e-3)
     assert ours.term("term_neg")[3, 4, 0, 1] == pytest.approx([np.log2(TICKS[4])] * LOOKS, rel=1e-3)

@@ -9,7 +9,7 @@ from replays import summary, trajectory
 from tune_cd.landscapes import replay as command
 from tune_cd.landscapes.ablation import ABLATION, ABLATION_3D, notes_of
 from tune_cd.landscapes.find import find
-from tune_cd.landscapes.formulas import LANDSCAPES, PRINTED
+from tune_cd.landscapes.formulas import LANDSCAPES
 from tune_cd.landscapes.paper_tables import TABLES, differences, verdict, with_printed
 from tune_cd.landscapes.printed import ABLATION as PRINTED_ABLATION
 from tune_cd.landscapes.printed import COLUMNS, HP_RES, ROWS
@@ -96,12 +96,12 @@ def test_the_ablations_order_holds_on_fitted_and_measured_ridges():
     pair = {row: ABLATION[row] for row in ("A_O (3,3)", "A_I (3,3)")}
     ran = [
         trajectory
-        for names, searches in ((PRINTED, 24), (("glyphs-margin", "omniglot-242-margin"), 40))
+        for names, searches in ((HP_RES, 24), (("glyphs-margin", "omniglot-242-margin"), 40))
         for trajectory in replay_all(pair, [find(name) for name in names], range(searches), trials=20, processes=1)
     ]
     said = differences(summary(ran, "A_O (3,3)"), TABLES["ablation"]).loc["A_I (3,3)", "the paper's order"]
     orders = {order: names.split(", ") for order, names in (part.split(": ") for part in said.split("; "))}
-    assert {*PRINTED, "glyphs-margin"} <= set(orders["holds"])
+    assert {*HP_RES, "glyphs-margin"} <= set(orders["holds"])
     assert "reverses" not in orders
 
 

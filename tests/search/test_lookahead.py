@@ -9,7 +9,7 @@ from contract import MIXED, PLANE, advance, score
 from searches import descent, filled
 
 from tune_cd import Space
-from tune_cd.landscapes.formulas import LANDSCAPES, PRINTED
+from tune_cd.landscapes.formulas import FITTED, LANDSCAPES
 from tune_cd.landscapes.simulation import replay
 from tune_cd.search.descent import Trajectory
 from tune_cd.search.methods import OPTIMISERS
@@ -70,7 +70,7 @@ def test_of_a_small_space_in_use_nothing_is_looked_ahead_for(monkeypatch):
 @pytest.mark.parametrize("searches", [8, pytest.param(20, marks=pytest.mark.faults)])
 def test_rounds_to_95_percent_with_4_8_and_16_workers(searches):
     for workers, rounds in ((4, 4), (8, 3), (16, 3)):
-        for name in PRINTED:
+        for name in FITTED:
             landscape = LANDSCAPES[name]
             curves = [
                 replay("cd-paper", OPTIMISERS["cd-paper"], landscape, seed, trials=5 * workers, workers=workers).curve

@@ -3,17 +3,16 @@
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 
-from tune_cd.landscapes import measured
+from tune_cd import results
 from tune_cd.landscapes.formulas import LANDSCAPES
-from tune_cd.landscapes.landscape import SHIPPED, Landscape, Surface, from_path, from_table, on_points, study_at
-from tune_cd.landscapes.measured import IN_VIEW, Measured
-from tune_cd.landscapes.measured import JUDGES as JUDGES
-from tune_cd.results import read_file
+from tune_cd.landscapes.landscape import SHIPPED, Landscape, Surface, from_table, on_points
+from tune_cd.landscapes.measured import MEASURED, Measured, load
 from tune_cd.results.location import is_uri
 from tune_cd.search.space import Space
 
@@ -23,11 +22,12 @@ BATCH_SIZE = 64
 VOLUME = "-3d"
 """Name suffix of landscapes with the batch size as a third axis."""
 
-MEASURED = IN_VIEW
-"""Grids of real contrastive trainings on which searches are developed. `find` also knows `JUDGES`, which judge them."""
-
 GENERAL = tuple(sorted(path.stem for path in (SHIPPED / "general").glob("*.parquet")))
 """Grids measured with other models, see README.md. The `config` of their rows holds the space that was measured."""
+
+
+NEEDED = ("dataset", "task", "loss", "metric_name", "status", "val_score", "test_score", "params")
+"""Columns of the results table that a landscape's file must have."""
 
 
 def find(name: str) -> Landscape:
@@ -42,15 +42,39 @@ def find(name: str) -> Landscape:
     if name in GENERAL:
         return _general(name)
     at = re.fullmatch(rf"(.+?)(?:-b(\d+)|({VOLUME}))?", name)
-    if at and at[1] in measured.MEASURED:
-        landscape = measured.load(at[1])
+    if at and at[1] in MEASURED:
+        landscape = load(at[1])
         return volume(landscape) if at[3] else plane(landscape, int(at[2] or BATCH_SIZE))
-    path = Path(name)
-    if not (is_uri(name) or path.exists() or study_at(path).is_dir()):
-        known = [*LANDSCAPES, *measured.MEASURED, *GENERAL]
-        paths = "the path of a results folder, of a study RESULTS/STUDY or of a Parquet file"
-        raise ValueError(f"landscape {name!r}: one of {known}, or {paths}")
     return from_path(name)
+
+
+def from_path(path: str | Path) -> Landscape:
+    """Load a landscape from a path, and name it after the path.
+
+    path: a results folder of one study; RESULTS/STUDY, a study of a results folder; or a Parquet file with the results
+    table's columns; in an object store RESULTS/STUDY alone. Raises ValueError as `from_table`, and for any other path.
+    """
+    if is_uri(path):
+        place, mark, query = str(path).partition("?")
+        above, _, study = place.rstrip("/").rpartition("/")
+        return from_table(results.read(f"{above}{mark}{query}", study), study)
+    path = Path(path)
+    if path.is_file():
+        trials = pd.read_parquet(path)
+        if missing := sorted({*NEEDED}.difference(trials.columns)):
+            raise ValueError(f"{path}: it lacks the columns {missing} of the results table")
+        return from_table(trials, path.stem)
+    if (path / "trials").is_dir():
+        trials = results.read(path)
+        studies = sorted(trials["study"].unique())
+        if len(studies) > 1:
+            raise ValueError(f"{path}: it holds the studies {studies}; {path / studies[0]} is one of them")
+        return from_table(trials, path.stem)
+    if (path.parent / "trials" / path.name).is_dir():
+        return from_table(results.read(path.parent, path.name), path.name)
+    known = [*LANDSCAPES, *MEASURED, *GENERAL]
+    paths = "the path of a results folder, of a study RESULTS/STUDY or of a Parquet file"
+    raise ValueError(f"landscape {str(path)!r}: one of {known}, or {paths}")
 
 
 def named(name: str, batch_size: int | None = None) -> str:
@@ -102,12 +126,12 @@ class Layers:
         return found.reshape(np.shape(x)[:-1])
 
 
-def error_between_cells(landscape: Measured, batch_size: int = BATCH_SIZE) -> float:
-    """Root mean square of what the plane predicts less what was trained, over the settings held back; NaN for none.
+def error_between_cells(landscape: Measured) -> float:
+    """Root mean square of what the plane at b = BATCH_SIZE predicts less what was trained, over the settings held back.
 
-    Trainings that diverged, or are predicted to, do not count.
+    NaN for none. Trainings that diverged, or are predicted to, do not count.
     """
-    held, surface = landscape.at(batch_size).held_back, plane(landscape, batch_size).validation
+    held, surface = landscape.at(BATCH_SIZE).held_back, plane(landscape).validation
     errors = surface(np.log2(held[list(landscape.weights)].to_numpy(float))) - held["val_score"]
     return float(np.sqrt((errors**2).mean()))
 
@@ -133,17 +157,11 @@ def _deviations(seeds: Sequence[np.ndarray]) -> np.ndarray:
     return np.concatenate(scaled) if scaled else np.empty((0, 0))
 
 
-def with_noise(landscape: Landscape, noise: float = 0.0, durations: str = "equal", failures: float = 0.0) -> Landscape:
-    """The landscape with noise, durations and failures; noise shows in its name."""
-    name = landscape.name + (f"-noise{noise:g}" if noise else "")
-    return replace(landscape, name=name, noise=noise, durations=durations, failures=failures)
-
-
 def _general(name: str) -> Landscape:
-    trials = read_file(SHIPPED / "general" / f"{name}.parquet")
+    trials = pd.read_parquet(SHIPPED / "general" / f"{name}.parquet")
     return from_table(trials, name, Space.from_json(json.loads(trials["config"].iloc[0])["space"]))
 
 
 def space_of(landscape: Measured, **more: list[int]) -> Space:
-    ends = {name: landscape.axes[name][[0, -1]].tolist() for name in landscape.weights}
-    return Space(**{name: (low, high) for name, (low, high) in ends.items()}, **more)
+    ends = {name: tuple(landscape.axes[name][[0, -1]].tolist()) for name in landscape.weights}
+    return Space(**ends, **more)

@@ -2,7 +2,7 @@
 
 The first four are Gaussian ridges over the paper's range, 1e-6 to 17. Origin of their parameters:
 
-    peak, s_balance     fitted to the three numbers of the dataset's Random row in `tab:hp_res`, only
+    peak, s_balance     fitted to the three numbers of the dataset's Random row in `tab:hp_res` (`printed.HP_RES`), only
     centre              not fitted: the best Lambda_p and Lambda_e that the paper prints (`ssec:best_hp_values`)
     ASPECT, angle       not fitted, as they hardly affect random search. A choice
     floor               0, a choice
@@ -19,6 +19,7 @@ from math import log2
 
 import numpy as np
 
+from tune_cd.balance import published
 from tune_cd.landscapes.landscape import Landscape
 from tune_cd.search.space import Space
 
@@ -66,38 +67,11 @@ class Ridge:
         return score if self.cliff is None else np.where(joint > self.cliff, np.nan, score)
 
 
-@dataclass(frozen=True)
-class Printed:
-    """The paper's numbers for a dataset: the best configuration, and the Random row of `tab:hp_res`.
-
-    n95: None where the table says > 50. best: the best score, for comparison only, as no fit uses it; None where it is
-    not printed in the table's metric.
-    """
-
-    Lambda_p: float
-    Lambda_e: float
-    auc10: float
-    auc20: float
-    n95: int | None
-    best: float | None
-
-    @property
-    def centre(self) -> tuple[float, float]:
-        return log2(self.Lambda_p), log2(self.Lambda_e)
-
-
-PRINTED = {
-    "omniglot": Printed(8e-3, 2.0, 0.58, 0.67, 41, best=0.85),  # best: ssec:intuition
-    "sop": Printed(1e-2, 4.0, 0.57, 0.63, 26, best=None),  # its 0.44 in table:baselines is another metric
-    "landmarks": Printed(4e-3, 0.5, 0.54, 0.58, 18, best=0.66),  # best: table:baselines
-    "tinyimagenet": Printed(1.0, 2.0, 0.13, 0.17, None, best=0.30),  # best: fig:hp_tinyimagenet_infonce
-}
-
-FITTED = {  # (peak, s_balance in octaves)
-    "omniglot": (0.865, 7.09),
-    "sop": (0.753, 9.53),
-    "landmarks": (0.66, 10.11),
-    "tinyimagenet": (0.276, 4.67),
+FITTED = {  # dataset: (loss, peak, s_balance in octaves)
+    "omniglot": ("margin", 0.865, 7.09),
+    "sop": ("margin", 0.753, 9.53),
+    "landmarks": ("margin", 0.66, 10.11),
+    "tinyimagenet": ("infonce", 0.276, 4.67),
 }
 """Least squares (`formulas.fit` of commit 2207a26): AUC@10 and AUC@20 of random search, computed by quadrature, and at
 half weight its place at trial n-95. The rows are means of 80 searches, printed to two digits, which leaves the fit
@@ -105,10 +79,11 @@ uncertain. Rows simulated on these ridges and fitted again have peaks of 0.83 to
 0.25 to 0.34 (95 % of 60 each)."""
 
 
-def _sizes(name: str) -> tuple[float, float, float]:
-    """(peak, s_balance, s_joint) of a fitted ridge."""
-    peak, s_balance = FITTED[name]
-    return peak, s_balance, ASPECT * s_balance
+def _fitted(name: str) -> Ridge:
+    """The ridge of a dataset, around the best weights that the paper prints for its loss."""
+    loss, peak, s_balance = FITTED[name]
+    best = published(name, loss).weights
+    return Ridge((log2(best["Lambda_p"]), log2(best["Lambda_e"])), peak, s_balance, ASPECT * s_balance)
 
 
 def landscape_of(name: str, ridge: Ridge) -> Landscape:
@@ -118,12 +93,12 @@ def landscape_of(name: str, ridge: Ridge) -> Landscape:
     return Landscape(name, space, ridge, space.from_coordinates(ridge.centre), ridge.floor, ridge.peak)
 
 
-_OMNIGLOT = Ridge(PRINTED["omniglot"].centre, *_sizes("omniglot"))
+_OMNIGLOT = _fitted("omniglot")
 
 LANDSCAPES: dict[str, Landscape] = {
     name: landscape_of(name, ridge)
     for name, ridge in {
-        **{name: Ridge(printed.centre, *_sizes(name)) for name, printed in PRINTED.items()},
+        **{name: _fitted(name) for name in FITTED},
         "rotated": replace(_OMNIGLOT, angle=20.0),
         "narrow": replace(_OMNIGLOT, s_balance=2.5, s_joint=7.5, floor=0.25),
         "curved": replace(_OMNIGLOT, s_balance=4.0, bend=0.04),

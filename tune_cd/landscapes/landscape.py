@@ -1,8 +1,5 @@
 """Landscapes: a score M(h), measured or a formula, in place of trainings, so that searches are compared in seconds.
 
-    landscape = from_table(results.read("results", "grid"), "omniglot")
-    landscape.measure({"Lambda_p": 0.01, "Lambda_e": 2.0}, seed=0).value
-
 A user's grid is interpolated multilinearly in its axes' coordinates, as in `sec:exps`, a measured plane on triangles.
 Holes and extrapolation are errors, as nothing is known there. Noise, durations and failures are drawn separately for
 every configuration and seed, so the result of a trial depends neither on the order of asking nor on other trials.
@@ -20,19 +17,15 @@ import numpy as np
 import pandas as pd
 from scipy.interpolate import LinearNDInterpolator, RegularGridInterpolator
 
-from tune_cd import balance, results
+from tune_cd import balance
 from tune_cd.analysis.grids import Grid, grid, grid_rows
 from tune_cd.analysis.scores import varied
-from tune_cd.results.location import is_uri
 from tune_cd.search.category import value_in
 from tune_cd.search.number import is_number
 from tune_cd.search.space import KEY_DIGITS, Configuration, Space
 
 SHIPPED = Path(__file__).parent
 """Folder of the tables that come with the package; see `find`."""
-
-NEEDED = ("dataset", "task", "loss", "metric_name", "status", "val_score", "test_score", "params")
-"""Columns of the results table that a landscape's file must have."""
 
 Surface = Callable[[np.ndarray], np.ndarray]
 """Coordinates x [..., n_axes] -> scores [...], larger is better, NaN where training diverges."""
@@ -272,38 +265,6 @@ def on_points(
 
 def _at_the_end(curves: Surface, x: np.ndarray) -> np.ndarray:
     return curves(x)[..., -1]
-
-
-def from_path(path: str | Path) -> Landscape:
-    """Load a landscape from a path, and name it after the path.
-
-    path: a results folder of one study; RESULTS/STUDY, a study of a results folder; or a Parquet file with the results
-    table's columns; in an object store RESULTS/STUDY alone. Raises ValueError as `from_table`, and for any other path.
-    """
-    if is_uri(path):
-        place, mark, query = str(path).partition("?")
-        above, _, study = place.rstrip("/").rpartition("/")
-        return from_table(results.read(f"{above}{mark}{query}", study), study)
-    path = Path(path)
-    if path.is_file():
-        trials = pd.read_parquet(path)
-        if missing := sorted({*NEEDED}.difference(trials.columns)):
-            raise ValueError(f"{path}: it lacks the columns {missing} of the results table")
-        return from_table(trials, path.stem)
-    if (path / "trials").is_dir():
-        trials = results.read(path)
-        studies = sorted(trials["study"].unique())
-        if len(studies) > 1:
-            raise ValueError(f"{path}: it holds the studies {studies}; {path / studies[0]} is one of them")
-        return from_table(trials, path.stem)
-    if study_at(path).is_dir():
-        return from_table(results.read(path.parent, path.name), path.name)
-    raise ValueError(f"{path}: no results folder, no study RESULTS/STUDY of one, and no Parquet file")
-
-
-def study_at(path: Path) -> Path:
-    """The folder with the trials of RESULTS/STUDY."""
-    return path.parent / "trials" / path.name
 
 
 def digest(key: tuple[float, ...]) -> int:

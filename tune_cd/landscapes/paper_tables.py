@@ -18,13 +18,12 @@ import pandas as pd
 from tune_cd.analysis import summary
 from tune_cd.analysis.tables import CELLS, markdown
 from tune_cd.landscapes.ablation import ABLATION
-from tune_cd.landscapes.find import MEASURED
-from tune_cd.landscapes.formulas import PRINTED
-from tune_cd.landscapes.printed import COLUMNS, ROUNDING, ROWS, printed
+from tune_cd.landscapes.measured import IN_VIEW
+from tune_cd.landscapes.printed import COLUMNS, HP_RES, METHODS, ROUNDING, ROWS, printed
 from tune_cd.landscapes.simulation import Method, Trajectory
 from tune_cd.search.methods import NOTES, OPTIMISERS
 
-LANDSCAPES = (*PRINTED, *MEASURED)
+LANDSCAPES = (*HP_RES, *IN_VIEW)
 
 UNKNOWN = "not known"
 
@@ -45,12 +44,10 @@ class PaperTable:
     trials: int
 
 
-HP_RES = ("random", "tpe-paper", "cmaes", "cd-paper")
-
 TABLES = {
     "hp_res": PaperTable(
-        "tab:hp_res", {name: OPTIMISERS[name] for name in (*HP_RES, "cd-local", "cd")}, "cd-paper", COLUMNS,
-        HP_RES[:-1],
+        "tab:hp_res", {name: OPTIMISERS[name] for name in (*METHODS, "cd-local", "cd")}, "cd-paper", COLUMNS,
+        METHODS[:-1],
         ("random, TPE (tpe-paper), CMA-ES (cmaes) and CD (cd-paper) are the paper's rows; cd-local and cd, the "
          "default, are not in it.",
          NOTES["cd-paper"], NOTES["cd-local"]), 50,

@@ -8,6 +8,8 @@ if __name__ == "__main__":  # before the imports, during which Ctrl-C is quiet a
 import argparse
 import sys
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from itertools import product
 from typing import Any
 
 from tune_cd.analysis import summary
@@ -15,9 +17,10 @@ from tune_cd.analysis.tables import CELLS, compared, markdown
 from tune_cd.balance import SPACES
 from tune_cd.landscapes import paper_tables
 from tune_cd.landscapes.ablation import ABLATION, ABLATION_3D, notes_of
-from tune_cd.landscapes.find import MEASURED, find, with_noise
-from tune_cd.landscapes.formulas import LANDSCAPES, PRINTED
+from tune_cd.landscapes.find import find
+from tune_cd.landscapes.formulas import FITTED, LANDSCAPES
 from tune_cd.landscapes.landscape import DURATIONS, Landscape
+from tune_cd.landscapes.measured import IN_VIEW
 from tune_cd.landscapes.simulation import Method, Trajectory, replay_all
 from tune_cd.landscapes.stored import check_stored, store
 from tune_cd.search.methods import OPTIMISERS
@@ -53,9 +56,9 @@ HELP = {
     "--table": "instead: tab:hp_res or tab:ablation, with the printed numbers, and with what holds and what reverses",
     "--reference": """method that the others are subtracted from, in pairs; default: the last one, with --ablation the
 first""",
-    "--landscapes": f"""of {", ".join(LANDSCAPES)}, measured: {", ".join(MEASURED)}; or a results folder, a study
+    "--landscapes": f"""of {", ".join(LANDSCAPES)}, measured: {", ".join(IN_VIEW)}; or a results folder, a study
 RESULTS/STUDY, also s3://BUCKET/RESULTS/STUDY, or a Parquet file, with a full grid of one set-up;
-default: {" ".join(PRINTED)}, with --table the measured ones as well""",
+default: {" ".join(FITTED)}, with --table the measured ones as well""",
     "--noise": "standard deviations of the validation score, as shares of a landscape's range; default: 0",
     "--failures": "probability that a trial fails; default: %(default)s",
     "--durations": "of trials; default: %(default)s",
@@ -128,7 +131,7 @@ def _asked(options: argparse.Namespace) -> Iterable[str]:
 
 def compare(options: argparse.Namespace) -> Iterable[str]:
     """Tables of methods or the ablation. Raises ValueError for options that do not fit, ImportError without Optuna."""
-    for methods, group in _groups(_landscapes(options, PRINTED), options):
+    for methods, group in _groups(_landscapes(options, FITTED), options):
         reference = options.reference or list(methods)[0 if options.ablation else -1]
         if reference not in methods:
             raise ValueError(f"reference {reference!r}: one of {list(methods)} is required")
@@ -159,11 +162,10 @@ def tabled(options: argparse.Namespace) -> Iterable[str]:
 
 def _landscapes(options: argparse.Namespace, default: Iterable[str]) -> list[Landscape]:
     """Raises ValueError for two of one name, whose trajectories would be taken for those of one landscape."""
-    found = [
-        with_noise(find(name), noise, options.durations, options.failures)
-        for name in options.landscapes or default
-        for noise in options.noise
-    ]
+    found = []
+    for one, noise in product(map(find, options.landscapes or default), options.noise):
+        name = f"{one.name}-noise{noise:g}" if noise else one.name
+        found.append(replace(one, name=name, noise=noise, durations=options.durations, failures=options.failures))
     names = [landscape.name for landscape in found]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise ValueError(f"landscapes {twice}: each name once, with each noise once; rename one of two files")
@@ -190,7 +192,7 @@ def _replayed(
 
 def _store(trajectories: list[Trajectory], landscapes: Sequence[Landscape], options: argparse.Namespace) -> None:
     if options.results:
-        store(options.results, trajectories, {landscape.name: landscape for landscape in landscapes}, _how(options))
+        store(options.results, trajectories, landscapes, _how(options))
 
 
 def _groups(

@@ -16,7 +16,6 @@ from functools import partial
 from itertools import product
 from math import isfinite
 from multiprocessing import get_context
-from typing import TypeVar
 
 import numpy as np
 
@@ -25,8 +24,6 @@ from tune_cd.landscapes.landscape import Landscape, knowledge
 from tune_cd.search.category import value_in
 from tune_cd.search.methods import CONFIGURED
 from tune_cd.search.protocol import Optimiser
-
-Job, Result = TypeVar("Job"), TypeVar("Result")
 
 Method = Callable[..., Optimiser]
 """A constructor, (space, *, seed, start, workers) -> Optimiser, that can be pickled; as in `methods.OPTIMISERS`."""
@@ -135,19 +132,13 @@ def replay_all(
     processes: int | None = None,
 ) -> list[Trajectory]:
     """Every method on every landscape from every seed, by landscape, method and seed. processes: None: one per core."""
-    jobs = list(product(landscapes, methods.items(), seeds))
-    return over_processes(partial(_run, trials=trials, workers=workers, start=start), jobs, processes)
-
-
-def over_processes(
-    function: Callable[[Job], Result], jobs: Sequence[Job], processes: int | None = None
-) -> list[Result]:
-    """function(job) of every job, in the order of jobs. processes: None: one per core."""
-    processes = processes or os.cpu_count() or 1
+    tasks = product(landscapes, methods.items(), seeds)
+    jobs = [(name, make, landscape, seed) for landscape, (name, make), seed in tasks]
+    run, processes = partial(replay, trials=trials, workers=workers, start=start), processes or os.cpu_count() or 1
     if processes == 1 or len(jobs) == 1:
-        return [function(job) for job in jobs]
+        return [run(*job) for job in jobs]
     with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
-        return list(pool.map(function, jobs, chunksize=max(1, min(20, len(jobs) // (4 * processes)))))
+        return list(pool.map(run, *zip(*jobs), chunksize=max(1, min(20, len(jobs) // (4 * processes)))))
 
 
 def start_of(text: str, landscape: Landscape, seed: int) -> dict | None:
@@ -170,11 +161,6 @@ def start_of(text: str, landscape: Landscape, seed: int) -> dict | None:
         said = f"start {text!r}: blind, conventional, near:OCTAVES or NAME=VALUE,... is required"
         raise ValueError(said) from None
     return landscape.space.check(h)
-
-
-def _run(job: tuple[Landscape, tuple[str, Method], int], *, trials: int, workers: int, start: str) -> Trajectory:
-    landscape, (method, make), seed = job
-    return replay(method, make, landscape, seed, trials=trials, workers=workers, start=start)
 
 
 def _reached(optimiser: Optimiser, landscape: Landscape) -> float:

@@ -32,26 +32,19 @@ def check_stored(
             said, now = json.loads(row.config), _config(landscape, how)
             differing = {name: said.get(name) for name in now if said.get(name) != now[name]}
             if differing:
-                held = (
-                    f"{row.search} of seed {row.search_seed} in study {row.study} with {differing}, which never changes"
-                )
+                held = f"{row.search} of seed {row.search_seed} in study {row.study} with {differing}"
                 asked = {name: now[name] for name in differing}
-                raise ValueError(f"{folder} has {held}; now {asked}: another folder is required")
+                raise ValueError(f"{folder} has {held}, which never changes; now {asked}: another folder is required")
 
 
 def store(
-    folder: str | Path, trajectories: Sequence[Trajectory], landscapes: Mapping[str, Landscape], how: Mapping
+    folder: str | Path, trajectories: Sequence[Trajectory], landscapes: Sequence[Landscape], how: Mapping
 ) -> None:
     """Write every trial as a row of the results table. Errors: as `results.write_trial`."""
-    rows: dict[str, list[dict]] = {}
-    for trajectory in trajectories:
-        landscape = landscapes[trajectory.landscape]
-        rows.setdefault(landscape.name, []).extend(
-            _row(trajectory, trial, landscape, how) for trial in trajectory.trials
-        )
-    for of_landscape in rows.values():
-        write_many(folder, of_landscape)
-        results.compact(folder, of_landscape[0]["study"])
+    for landscape in landscapes:
+        own = [one for one in trajectories if one.landscape == landscape.name]
+        write_many(folder, [_row(one, trial, landscape, how) for one in own for trial in one.trials])
+        results.compact(folder, study_of(landscape))
 
 
 def study_of(landscape: Landscape) -> str:

@@ -1,12 +1,5 @@
 """Measured landscapes: grids of real contrastive trainings, each with its learning curve.
 
-    from tune_cd import landscapes
-
-    landscape = landscapes.load("omniglot-242-margin")
-    landscape.validation                    # [n_p, n_e, n_b, n_seeds, n_looks]; other losses: an axis per weight
-    landscape.frame()                       # pandas, one row per look
-    landscape.about                         # what was trained, by which commit, how long
-
 Each is a Parquet file with one row per training. `rows` gives the trainings as a results table for `analysis`.
 """
 
@@ -22,7 +15,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tune_cd import results
-from tune_cd.analysis.scores import BALANCE
 from tune_cd.balance import PUBLISHED, weights_among
 from tune_cd.landscapes.measured.roles import IN_VIEW as IN_VIEW
 from tune_cd.landscapes.measured.roles import JUDGES as JUDGES
@@ -69,11 +61,6 @@ class Measured:
         return tuple(weights_among(list(self.trials)))
 
     @property
-    def pairwise(self) -> bool:
-        """Whether the terms are a positive and an entropy term, as in the paper's losses."""
-        return self.weights == BALANCE[:2]
-
-    @property
     def published(self) -> dict[str, float]:
         """Weight -> its published coefficient, for a loss of other terms than the paper's; {} for the paper's."""
         return dict(self.about.get(PUBLISHED, {}))
@@ -115,7 +102,9 @@ class Measured:
     @cached_property
     def test(self) -> np.ndarray:
         """Test scores [n_p, n_e, n_b, n_seeds] of the network at the best look."""
-        return self.values("test_score")
+        grid = np.full(self._shape, np.nan)
+        grid[self._places] = self.trials["test_score"].to_numpy(float)
+        return grid
 
     @cached_property
     def images(self) -> np.ndarray:
@@ -129,12 +118,6 @@ class Measured:
         trained: np.ndarray = np.zeros(self._shape, bool)
         trained[self._places] = True
         return trained
-
-    def values(self, column: str) -> np.ndarray:
-        """A column of numbers of `trials` on the grid [n_p, n_e, n_b, n_seeds]."""
-        grid = np.full(self._shape, np.nan)
-        grid[self._places] = self.trials[column].to_numpy(float)
-        return grid
 
     def at(self, batch_size: int) -> "Measured":
         """The trainings of one batch size. Raises ValueError naming the measured ones."""

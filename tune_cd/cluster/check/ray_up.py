@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any
 
@@ -10,7 +10,7 @@ from tune_cd.cluster import ray_internals
 
 from . import rules
 from .documents import Document, Finding, Place, at, matches
-from .rules import Group, Rule, broken, said
+from .rules import Rule, broken, said
 
 CLOUDS = ("aws", "gcp")
 MARKET = ("InstanceMarketOptions", "scheduling")  # the fields in which spot and on-demand nodes differ
@@ -70,10 +70,20 @@ def gpus_of(config: dict) -> int | None:
     return sum(count for count in added if isinstance(count, int)) or known
 
 
+def spelt(resources: Mapping[str, Any]) -> dict[str, Any]:
+    """Resources under Ray's names."""
+    return {{"cpu": "CPU", "gpu": "GPU"}.get(name.lower(), name): amount for name, amount in resources.items()}
+
+
+def misspelt(resources: Mapping[str, Any]) -> str:
+    """The resources under other names than Ray's: it takes any name, and no trial asks for `gpu`."""
+    return ", ".join(sorted(resources.keys() - spelt(resources).keys()))
+
+
 def other_gpus(kind: dict) -> str | None:
     """The GPUs that a node type promises, and has, if they differ. On EC2 alone Ray finds out itself."""
     config, gpus = kind["node_config"], gpus_of(kind["node_config"])
-    promised = rules.spelt(kind["resources"]).get("GPU", gpus if "InstanceType" in config else 0)
+    promised = spelt(kind["resources"]).get("GPU", gpus if "InstanceType" in config else 0)
     return None if gpus in (None, promised) else f"resources: GPU: {promised}, but a {machine_of(config)} has {gpus}"
 
 
@@ -125,7 +135,7 @@ GROWING: list[Rule] = [
      f"max_workers is 0 in all of them: {NO_WORKER}"),
     (KINDS, lambda kind: at(kind, "min_workers", default=0) > at(kind, "max_workers", default=1e9),
      "min_workers is more than max_workers: Ray starts and ends nodes over and over"),
-    (f"{KINDS}.resources", rules.misspelt, rules.MISSPELT),
+    (f"{KINDS}.resources", misspelt, "{} is another resource to Ray than CPU or GPU, for which trials ask"),
     ("idle_timeout_minutes", lambda minutes: minutes == 0, IDLE),
     (f"{KINDS}.idle_timeout_s", lambda seconds: seconds == 0, IDLE),
 ]  # fmt: skip
@@ -159,13 +169,25 @@ def provider(document: Document) -> str:
 
 
 def groups_are_good(document: Document) -> Iterator[Finding]:
-    """The head and the workers; nothing if Ray finds no head."""
-    made = {}
+    """The head holds the search: a trial there takes its memory, and a spot machine may go. A spot type needs a twin:
+    where spot is short Ray goes on asking for spot, but for work that asks for what on-demand nodes alone have."""
+    workers: list[tuple[Place, bool, dict, dict]] = []
     for place, kind in matches(document.data, KINDS):
-        machine = {key: value for key, value in kind["node_config"].items() if key not in MARKET}
-        made[place[-1]] = Group(place[-1], place, rules.spelt(kind["resources"]), is_spot(kind["node_config"]), machine)
-    if head := made.pop(document.data.get("head_node_type"), None):
-        yield from rules.groups_are_good(head, list(made.values()))
+        config, resources = kind["node_config"], spelt(kind["resources"])
+        if place[-1] == document.data.get("head_node_type"):
+            yield from said(place, {
+                "resources: {CPU: 0, GPU: 0} is needed here, or trials run on the head":
+                    resources.get("CPU") != 0 or resources.get("GPU", 0) != 0,
+                "a spot head: with it the whole search is lost": is_spot(config),
+            })  # fmt: skip
+        else:
+            machine = {key: value for key, value in config.items() if key not in MARKET}
+            workers.append((place, is_spot(config), resources, machine))
+    for place, _, resources, machine in (worker for worker in workers if worker[1]):
+        wanted = resources | {"ondemand": 1}
+        needed = "{" + ", ".join(f"{name}: {amount:g}" for name, amount in wanted.items()) + "}"
+        text = f"no on-demand twin: the same machine, not spot, with resources: {needed}"
+        yield from said(place, {text: (False, wanted, machine) not in [twin[1:] for twin in workers]})
 
 
 def findings(document: Document) -> Iterator[Finding]:

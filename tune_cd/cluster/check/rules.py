@@ -1,11 +1,11 @@
-"""How rules are written, and those for several kinds of files: commands, images, versions, groups of nodes."""
+"""How rules are written, and those for several kinds of files: commands, images, versions."""
 
 import functools
 import re
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.metadata import version
-from typing import Any, NamedTuple
+from typing import Any
 
 from .documents import RAY_UP, Document, Finding, Place, matches, strings, written
 
@@ -13,7 +13,6 @@ PLACEHOLDER = "EDIT-ME"
 NUMBER = r"(\d+\.\d+\.\d+\w*)"
 PIN = rf"\bray(?:\[[^\]]*\])?\s*==\s*{NUMBER}|\brayproject/ray[\w-]*:{NUMBER}"
 """Where commands and image tags name a version of Ray."""
-SPELT = {"cpu": "CPU", "gpu": "GPU"}
 
 Rule = tuple[str, Callable[[Any], Any], str]
 """A path of `matches`; whether a value there is wrong, or a text that says what; the sentence, with {} for that text or
@@ -68,40 +67,3 @@ def versions(document: Document) -> Iterator[Finding]:
     where = "is installed here" if installed else f"in {written(pins[numbers.index(usual)][0])}" if pins else ""
     for place, number in pins:
         yield from said(place, {f"Ray {number}, but {usual} {where}": number != usual})
-
-
-class Group(NamedTuple):
-    """Nodes of one type. resources: as Ray names them. machine: what a spot type and its on-demand twin share."""
-
-    name: str
-    place: Place
-    resources: dict
-    is_spot: bool
-    machine: dict
-
-
-def spelt(resources: Mapping[str, Any]) -> dict[str, Any]:
-    """Resources under Ray's names."""
-    return {SPELT.get(name.lower(), name): amount for name, amount in resources.items()}
-
-
-def misspelt(resources: Mapping[str, Any]) -> str:
-    """The resources under other names than Ray's: it takes any name, and no trial asks for `gpu`."""
-    return ", ".join(sorted(resources.keys() - spelt(resources).keys()))
-
-
-MISSPELT = "{} is another resource to Ray than CPU or GPU, for which trials ask"
-
-
-def groups_are_good(head: Group, workers: Sequence[Group]) -> Iterator[Finding]:
-    """The head holds the search: a trial there takes its memory, and a spot machine may go. A spot type needs a twin:
-    where spot is short Ray goes on asking for spot, but for work that asks for what on-demand nodes alone have."""
-    trains = head.resources.get("CPU") != 0 or head.resources.get("GPU", 0) != 0
-    yield from said(head.place, {"resources: {CPU: 0, GPU: 0} is needed here, or trials run on the head": trains})
-    yield from said(head.place, {"a spot head: with it the whole search is lost": head.is_spot})
-    for spot in (group for group in workers if group.is_spot):
-        wanted = spot.resources | {"ondemand": 1}
-        twins = [group for group in workers if (group.resources, group.is_spot) == (wanted, False)]
-        needed = "{" + ", ".join(f"{name}: {amount:g}" for name, amount in wanted.items()) + "}"
-        text = f"no on-demand twin: the same machine, not spot, with resources: {needed}"
-        yield from said(spot.place, {text: spot.machine not in [twin.machine for twin in twins]})

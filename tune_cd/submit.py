@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 from tune_cd.results.location import check_location
 from tune_cd.results.redaction import redacted_output
 from tune_cd.run.connection import answers
+from tune_cd.run.fields import WEIGHTS
 from tune_cd.run.lock import user
 from tune_cd.run.options import parse, study_name
 from tune_cd.run.searches import searches_of
@@ -50,7 +51,7 @@ def check_submission(argv: list[str], python: str = "python", working_dir: str |
     made = parse(argv)
     place = made.call.results
     for option, text in (("--results", place), *pairwise(argv)):  # as typed: `parse` makes paths absolute here
-        there = text in ("none", "imagenet") or text.startswith(("/", "~")) or "://" in text
+        there = text in WEIGHTS or text.startswith(("/", "~")) or "://" in text
         if option in PATHS and not there:
             said = "paths are those of the cluster's nodes: an absolute path or a URI such as s3://BUCKET/PREFIX"
             raise ValueError(f"{option} {text!r}: {said}")

@@ -112,7 +112,7 @@ QUESTION = {
     "task": None,
     "data_root": None,
     "download": False,
-    "weights": "none",
+    "weights": None,
     "image_size": 28,
 }
 

@@ -22,7 +22,7 @@ def question(tmp_path):
     folder.write(".preflight-1", b".preflight-1")
     return {
         "results": str(folder.folder), "token": ".preflight-1", "software": software_here(), "dataset": "glyphs",
-        "task": None, "image_size": 28, "data_root": None, "download": False, "weights": "none",
+        "task": None, "image_size": 28, "data_root": None, "download": False, "weights": None,
     }  # fmt: skip
 
 

@@ -15,6 +15,7 @@ from trainables.losses import find_loss
 from trainables.losses.registry import MINING, NEGATIVES, REMEMBERED
 
 TASKS = ("dml", "ssl")
+WEIGHTS = ("none", "imagenet")  # initial ones that are no file
 AUGMENTATIONS = ("none", "crop", "simclr")
 UNLABELLED = ("view_retrieval", "rankme")
 """Scores that need no classes. The first selects where there are none."""

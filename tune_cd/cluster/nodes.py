@@ -37,7 +37,8 @@ def look(question: Mapping, name: str, gpus: float, store: Callable = store_of) 
     """Check a node, in a task on it.
 
     question: results, token (name and content of the driver's file there), software (the driver's), dataset, task,
-    image_size, data_root, download, weights. name: of the node's own token. gpus: those it has according to Ray.
+    image_size, data_root, download, weights (a file, or None). name: of the node's own token.
+    gpus: those it has according to Ray.
     Returns {"results": what is wrong with them, or None, "wrong": the other errors}.
     """
     there, own = software_here(), question["software"]
@@ -97,7 +98,7 @@ def data_error(asked: Mapping) -> str | None:
     from trainables.datasets.uri import is_uri, parse
 
     dataset, root = asked["dataset"], asked["data_root"]
-    if asked["weights"] not in ("none", "imagenet") and not os.path.exists(asked["weights"]):
+    if asked["weights"] and not os.path.exists(asked["weights"]):
         return f"there are no weights {asked['weights']}"
     try:
         if root and is_uri(root) and dataset not in DRAWN:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from trainables.training.setup import WEIGHTS
 from tune_cd.cluster.capacity import Growth, alive_nodes, cluster_growth
 from tune_cd.cluster.nodes import Nodes, data_error, own_disk
 from tune_cd.cluster.watch import ClusterWatch, Load
@@ -27,8 +28,9 @@ class Cluster:
         resources, most = [node["Resources"] for node in self._alive], max(one.num_samples for one in study.searches)
         self.resources = check_resources(study.config, study.call, resources, self._growth, most)
         self.study = with_form(study, study.config.setup or ("paper" if self.resources.gpus else "small"))
-        question = {name: getattr(self.study.setup, name) for name in ("dataset", "task", "image_size", "weights")}
-        question |= {"data_root": study.data_root, "download": study.call.download}
+        question = {name: getattr(self.study.setup, name) for name in ("dataset", "task", "image_size")}
+        weights = None if self.study.setup.weights in WEIGHTS else self.study.setup.weights
+        question |= {"data_root": study.data_root, "download": study.call.download, "weights": weights}
         self._question = question
         self.nodes = Nodes(study.results, question, self.resources.cpus, self.resources.gpus)
 

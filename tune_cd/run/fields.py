@@ -6,6 +6,7 @@ from pathlib import Path
 from types import NoneType
 from typing import Any, get_args
 
+from trainables.training.setup import WEIGHTS
 from tune_cd.results.location import is_uri
 
 SECONDS = 1e9  # 32 years; a longer wait overflows the clock of a thread's lock
@@ -84,7 +85,7 @@ def path_or_uri(text: str) -> str:
 
 
 def weights(text: str) -> str:
-    return text if text in ("none", "imagenet") else path(text)
+    return text if text in WEIGHTS else path(text)
 
 
 def assignment(text: str) -> str:

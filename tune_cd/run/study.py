@@ -13,7 +13,7 @@ from trainables.datasets import pin_source, source_sha256
 from trainables.datasets.uri import local_path
 from trainables.losses import find_loss
 from trainables.training.checks import check_training
-from trainables.training.setup import Setup
+from trainables.training.setup import WEIGHTS, Setup
 from tune_cd import results
 from tune_cd.results.merging import merge
 from tune_cd.results.reading import check_whole
@@ -122,7 +122,7 @@ def store_config(study: Study) -> None:
 def _with_content(setup: Setup) -> dict[str, Any]:
     """A set-up's fields, with COEFFICIENTS and CONTENT."""
     digest = None
-    if setup.weights not in ("none", "imagenet"):
+    if setup.weights not in WEIGHTS:
         with local_path(setup.weights, "weights").open("rb") as file:
             digest = file_digest(file, "sha256").hexdigest()
     return asdict(setup) | {COEFFICIENTS: find_loss(setup.loss).coefficients, CONTENT: digest}

@@ -10,10 +10,9 @@ from rows import minimal
 from studies import table
 
 from tune_cd.analysis import best_so_far, best_trial, comparable, curves_of, grid, summary
-from tune_cd.analysis.choices import categories, coded, signs
 from tune_cd.analysis.means import means_over_settings, setting_numbers
 from tune_cd.analysis.parts import require_one
-from tune_cd.analysis.scores import parameter, parameter_names, settings, varied
+from tune_cd.analysis.scores import categories, coded, parameter, parameter_names, settings, signs, varied
 from tune_cd.results.__main__ import studies_table, trials_table
 
 SOLVERS = ["adam", "sgd", "null"]

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tune_cd.analysis.choices import categories
-from tune_cd.analysis.scores import BALANCE, names_in, parameter, present
+from tune_cd.analysis.scores import BALANCE, categories, names_in, parameter, present
 from tune_cd.balance import WEIGHT
 from tune_cd.results.rows import SPACE, config_of
 from tune_cd.search.category import text_of
@@ -60,8 +59,7 @@ class Axis:
         """Its value in every trial: numbers, or texts of a category; NaN or None where a trial has none."""
         if self.kind == "category":
             return list(categories(trials).get(self.name, [None] * len(trials)))
-        values: list[float] = parameter(trials, self.name).tolist()
-        return values
+        return list(parameter(trials, self.name).tolist())
 
     def end(self, value: float) -> str | None:
         """The end of its allowed range that a value is at, "lower" or "upper"; None elsewhere and without a range."""
@@ -87,8 +85,7 @@ class Axis:
     def _unit(self, x: Array) -> Array:
         low, high = (log10(self.low), log10(self.high)) if self.scale == "log" else (self.low, self.high)
         width = high / 2 - low / 2  # halves: a range may be as wide as a float allows
-        unit: Array = (x / 2 - low / 2) / width if width > 0 else np.where(np.isnan(x), np.nan, 0.5)
-        return unit
+        return (x / 2 - low / 2) / width if width > 0 else np.where(np.isnan(x), np.nan, 0.5)
 
     def _value(self, place: float) -> float:
         if self.scale == "log":

@@ -120,8 +120,7 @@ def _by_seed(searches: list[Curve]) -> dict[int, list[np.ndarray]]:
 def _resampled(values: np.ndarray, seed: int = 0) -> np.ndarray:
     """Means over resampled trajectories [RESAMPLES, length] of values [n_trajectories, length]."""
     weights = np.random.default_rng(seed).multinomial(len(values), [1 / len(values)] * len(values), RESAMPLES)
-    means: np.ndarray = weights @ values / len(values)
-    return means
+    return weights @ values / len(values)
 
 
 def _n_interval(target: float, curves: list[np.ndarray]) -> tuple[float, float]:

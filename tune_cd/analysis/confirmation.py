@@ -50,5 +50,4 @@ def paired(trials: pd.DataFrame, best: pd.Series, reached: pd.Series) -> Mean:
 def by_seed(trials: pd.DataFrame, of: pd.Series, score: str) -> pd.Series:
     """The score of the completed trainings of a setting, indexed by their known seeds."""
     same = (trials["setting"] == of["setting"]) & (trials["status"] == "completed")
-    first: pd.Series = trials[same].groupby("seed")[score].first()
-    return first
+    return trials[same].groupby("seed")[score].first()

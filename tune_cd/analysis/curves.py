@@ -6,11 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from tune_cd.analysis.choices import signs
 from tune_cd.analysis.means import SETTING, means_over_seeds
 from tune_cd.analysis.parts import comparable
 from tune_cd.analysis.runs import SEARCH, counted, runs_of
-from tune_cd.analysis.scores import score_column, searching
+from tune_cd.analysis.scores import score_column, searching, signs
 from tune_cd.results.rows import simulated_end
 
 Values = Sequence[float] | np.ndarray
@@ -218,5 +217,4 @@ def _ended(rows: pd.DataFrame) -> np.ndarray:
     """`ended` of a curve, in the order of the rows; lost trials without times, which changed nothing, count as last."""
     times = rows[["started_at", "ended_at"]].apply(pd.to_datetime, utc=True)
     ended = (times["ended_at"] - times["started_at"].min()).dt.total_seconds()
-    found: np.ndarray = ended.where(ended.notna() | (rows["status"] == "completed"), ended.max()).to_numpy()
-    return found
+    return ended.where(ended.notna() | (rows["status"] == "completed"), ended.max()).to_numpy()

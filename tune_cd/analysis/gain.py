@@ -28,8 +28,7 @@ def reachable(grid: Grid, average: str, k: int = 2, within: float | None = None)
     ratios = np.log2([balance.ratio(average, size, k) for size in grid.ticks[2]])  # [n_b], octaves
     positive, entropy = np.log2(grid.ticks[0]), np.log2(grid.ticks[1])
     away = np.abs(entropy[None, :, None] - positive[:, None, None] - ratios)
-    near: np.ndarray = away <= within + 1e-9
-    return near
+    return away <= within + 1e-9
 
 
 def balance_gain(

@@ -11,14 +11,13 @@ from math import prod
 import numpy as np
 import pandas as pd
 
-from tune_cd.analysis.choices import categories, coded
 from tune_cd.analysis.parts import require_one
 from tune_cd.analysis.scores import (
-    own_column,
+    categories,
+    coded,
     parameter,
     parameter_names,
     places,
-    require_parameters,
     score_column,
     score_words,
     settings,
@@ -61,7 +60,7 @@ class Grid:
 
     def frame(self) -> pd.DataFrame:
         """One row per cell: the parameters, then value, count, spread and lost."""
-        names = [own_column(name, MEASURED) for name in self.names]
+        names = [f"{name} (parameter)" if name in MEASURED else name for name in self.names]  # a user's own "value"
         cells = pd.MultiIndex.from_product(self.ticks, names=names).to_frame(index=False)
         return cells.assign(
             value=self.values.ravel(), count=self.counts.ravel(), spread=self.spread.ravel(), lost=self.lost.ravel()
@@ -100,11 +99,12 @@ def grid(trials: pd.DataFrame, score: str = "val_score", axes: Sequence[str] | N
     """
     require_one(trials)
     names = tuple(axes or parameter_names(trials))
-    if axes is not None and len(trials):
-        require_parameters(trials, names)
     texts = {name: np.array(coded(own)[0], dtype=object) for name, own in categories(trials).items()}
     trials = trials.sort_values([name for name in ("study", "trial_id") if name in trials], kind="stable")
     columns = np.array([parameter(trials, name) for name in names]) if len(trials) else np.empty((len(names), 0))
+    for name, column in zip(names, columns if axes is not None and len(trials) else ()):
+        if name != "batch_size" and np.isnan(column).all():
+            raise ValueError(f"parameter {name!r}: one of {parameter_names(trials)}")
     known = np.flatnonzero(~np.isnan(columns[[name != "batch_size" for name in names]]).any(axis=0))
     trials, columns = trials.iloc[known], columns[:, known]
     ticks, codes = zip(*(_ticks(column, name, texts.get(name)) for column, name in zip(columns, names)))

@@ -36,11 +36,11 @@ class Response:
         expected, deviation = self.process.measured(places)
         return expected, deviation / self.process.spread
 
-    def importance(self, seed: int = 0) -> Array:
+    def importance(self) -> Array:
         """[n_axes, 3]: the total Sobol index of each axis, with the 2.5 and 97.5 % quantiles over drawn functions."""
         from scipy.stats.qmc import Sobol  # slow to import
 
-        rng, d = np.random.default_rng(seed), len(self.axes)
+        rng, d = np.random.default_rng(0), len(self.axes)
         evenly = Sobol(2 * d, rng=rng).random(SAMPLES)
         first, second = self._on_axes(evenly[:, :d]), self._on_axes(evenly[:, d:])
         mixed = [np.where(np.arange(d) == n, second, first) for n in range(d)]
@@ -50,8 +50,7 @@ class Response:
         base, *others = functions.T.reshape(d + 1, SAMPLES, FUNCTIONS + 1)
         shares = np.array([((base - other) ** 2).mean(0) / 2 for other in others]) / base.var(0)
         low, high = np.quantile(shares[:, 1:], [0.025, 0.975], axis=1)
-        found: Array = np.clip(np.column_stack([np.clip(shares[:, 0], low, high), low, high]), 0, 1)
-        return found
+        return np.clip(np.column_stack([np.clip(shares[:, 0], low, high), low, high]), 0, 1)
 
     def _on_axes(self, evenly: Array) -> Array:
         """Places for numbers [n, n_axes] from 0 to 1; those of lists of values are among these."""

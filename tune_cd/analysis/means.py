@@ -6,8 +6,7 @@ from math import nan
 import numpy as np
 import pandas as pd
 
-from tune_cd.analysis.choices import signs
-from tune_cd.analysis.scores import maps_of, settings
+from tune_cd.analysis.scores import maps_of, settings, signs
 from tune_cd.results.observations import mean
 
 SETTING = ("study", "search", "search_seed", "trial_index")
@@ -33,8 +32,7 @@ def best_trial(trials: pd.DataFrame) -> pd.Series | None:
 
 def alike(means: pd.DataFrame, best: pd.Series) -> pd.DataFrame:
     """The settings within ALIKE of this one by validation, above or below, itself included."""
-    near: pd.DataFrame = means[(means["val_score"] - best["val_score"]).abs() <= ALIKE * abs(best["val_score"])]
-    return near
+    return means[(means["val_score"] - best["val_score"]).abs() <= ALIKE * abs(best["val_score"])]
 
 
 def means_over_seeds(trials: pd.DataFrame, by: Sequence[str] = SETTING) -> pd.DataFrame:

@@ -8,7 +8,6 @@ from math import isclose, isnan, nan
 import pandas as pd
 
 from tune_cd.analysis import best_trial, comparable, means_over_seeds
-from tune_cd.analysis.parts import Part
 from tune_cd.analysis.scores import maps_of
 from tune_cd.results.schema import DECAY
 
@@ -46,7 +45,8 @@ def memory_modes(trials: pd.DataFrame) -> pd.DataFrame:
     score (the paper needs 1.5 to 2 times as many at a fixed balance). NaN if no trial completed or the number was not
     measured. Raises ValueError for trials of several datasets or set-ups; `parts_of` separates them.
     """
-    parts = _experiments(trials)
+    asked = {f"{name}{end}" for names in MEMORY_MODES.values() for name in names for end in ("", DECAY)}
+    parts = list(comparable(trials[trials["search"].isin(asked)], but=MEMORY_FIELDS))
     if len(parts) > 1:
         raise ValueError(f"trials of more than one experiment: {[part.words for part in parts]}; select one")
     own = parts[0].trials if parts else trials.iloc[:0]
@@ -72,12 +72,6 @@ def memory(trials: pd.DataFrame) -> pd.DataFrame:
 
     rows = {name: [cell(label) for label in labels] for name, labels in MEMORY_TABLE.items()}
     return pd.DataFrame.from_dict(rows, orient="index", columns=NUMBERS).rename_axis("Balance")
-
-
-def _experiments(trials: pd.DataFrame) -> list[Part]:
-    """The trials of the experiment's searches, one part per dataset and set-up."""
-    searches = {f"{name}{end}" for names in MEMORY_MODES.values() for name in names for end in ("", DECAY)}
-    return list(comparable(trials[trials["search"].isin(searches)], but=MEMORY_FIELDS))
 
 
 def _of_choice(decayed: pd.DataFrame, chosen: dict[str, float]) -> pd.DataFrame:

@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tune_cd.analysis.choices import categories
-from tune_cd.analysis.scores import BALANCE, names_in
+from tune_cd.analysis.scores import BALANCE, categories, names_in
 from tune_cd.results.rows import DIGEST, DRAWN, LENGTHS, RENAMED, RUNS, SPACE, TOLD, config_of
 
 PROBLEM = ("dataset", "task", "loss", "metric_name")
@@ -39,9 +38,9 @@ class Part:
     trials: pd.DataFrame
 
 
-def require_one(trials: pd.DataFrame, but: Collection[str] = ()) -> None:
-    """Raise ValueError, naming the parts, if trials are of several problems, or set-ups that differ outside `but`."""
-    parts = [part.words for part in comparable(trials, but)]
+def require_one(trials: pd.DataFrame) -> None:
+    """Raise ValueError, naming the parts, if trials are of several problems or set-ups."""
+    parts = [part.words for part in comparable(trials)]
     if len(parts) > 1:
         raise ValueError(f"trials of more than one problem or set-up: {parts}; select one, as `parts_of` does")
 
@@ -62,7 +61,7 @@ def comparable(trials: pd.DataFrame, but: Collection[str] = ()) -> Iterator[Part
         first = problem.iloc[0]
         of_problem = {name: str(first[name]) if pd.notna(first[name]) else None for name in fields}
         for text, part in problem.groupby(said):
-            named = [f"{name}={_value(maps[text], name)}" for name in telling if name in maps[text]]
+            named = [f"{name}={maps[text][name]}" for name in telling if name in maps[text]]
             set_up = " ".join(named or ["default"] * (len(maps) > 1))
             words = [value for name in told if (value := of_problem[name]) is not None]
             yield Part(of_problem, set_up, " ".join([*words, set_up]).strip(), trials.iloc[part.index])
@@ -145,7 +144,3 @@ def _telling(maps: Sequence[Mapping[Any, Any]]) -> list[str]:
 def _text(value: object) -> str:
     """A configuration value of any type as text; equal values give equal texts."""
     return "" if value is None or value != value else json.dumps(value, sort_keys=True)
-
-
-def _value(set_up: Mapping[str, Any], name: str) -> str:
-    return str(set_up.get(name, "default"))

@@ -81,8 +81,7 @@ def on_diagonal(trials: pd.DataFrame, average: str, k: int, within: float | pd.S
     shares = np.array([_ratios(rows, names, average, size, k) for size in sizes]).reshape(len(sizes), len(names))
     away = np.log2(values) - np.log2(values[:1]) - np.log2(shares[at].T)
     allowed = within if isinstance(within, float) else within[rows.index].to_numpy()
-    near: pd.DataFrame = rows[(np.abs(away) <= allowed + 1e-9).all(axis=0)]
-    return near
+    return rows[(np.abs(away) <= allowed + 1e-9).all(axis=0)]
 
 
 def _ratios(trials: pd.DataFrame, names: list[str], average: str, batch_size: float, k: int) -> list[float]:

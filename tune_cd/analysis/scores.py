@@ -1,14 +1,13 @@
 """Access to a table's scores and parameters by name, and parameters in octaves."""
 
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from tune_cd.analysis.choices import categories, coded, signs
 from tune_cd.balance import PUBLISHED, WEIGHT
-from tune_cd.results.rows import config_of
+from tune_cd.results.rows import choices_in, config_of, sign_of
 from tune_cd.results.schema import CONFIRM
 from tune_cd.search.number import is_number
 from tune_cd.search.space import KEY_DIGITS, Array
@@ -62,6 +61,16 @@ SPLITS = {"val_score": "validation", "test_score": "test"}
 def judged_by(trials: pd.DataFrame) -> str:
     """The score by which settings are judged: the test split's, or the validation split's if none was tested."""
     return "test_score" if trials["test_score"].notna().any() else "val_score"
+
+
+def signs(trials: pd.DataFrame) -> Array:
+    """1 for every trial of which a larger score is better, -1 where a smaller one is (`mode`), [n_trials].
+
+    Scores are kept as they were reported; a score times this is larger for the better one.
+    """
+    if "mode" not in trials:
+        return np.ones(len(trials))
+    return np.array([sign_of(mode) for mode in trials["mode"]], dtype=float)
 
 
 def sign_of_score(trials: pd.DataFrame, score: str) -> float:
@@ -123,6 +132,20 @@ def weights_of(trials: pd.DataFrame) -> list[str]:
     return (known if len(known) == len(named) else named) if len(named) > 1 else []
 
 
+def categories(trials: pd.DataFrame) -> dict[str, np.ndarray]:
+    """Category that some trial has, in alphabetical order -> its text in every trial [n_trials], or None."""
+    chosen = [choices_in({"choices": given}) for given in trials.get("choices", ())]
+    names = sorted({name for choices in chosen for name in choices})
+    return {name: np.array([choices.get(name) for choices in chosen], dtype=object) for name in names}
+
+
+def coded(texts: np.ndarray) -> tuple[list[str], Array]:
+    """(the texts of a category in alphabetical order, the place there of every trial's [n_trials], NaN for None)."""
+    listed = sorted({text for text in texts if text is not None})
+    places = {text: float(at) for at, text in enumerate(listed)}
+    return listed, np.array([places.get(text, np.nan) for text in texts], dtype=float)
+
+
 def parameter(trials: pd.DataFrame, name: str) -> np.ndarray:
     """Values of a parameter [n_trials], NaN for trials without it. Those of a category are `coded`."""
     if (texts := categories(trials).get(name)) is not None:
@@ -130,18 +153,6 @@ def parameter(trials: pd.DataFrame, name: str) -> np.ndarray:
     if name in BALANCE and name in trials and (trials[name].notna().any() or "params" not in trials):
         return trials[name].to_numpy(dtype=float, na_value=np.nan)
     return np.array([params.get(name, np.nan) for params in maps_of(trials, "params")], dtype=float)
-
-
-def require_parameters(trials: pd.DataFrame, names: Iterable[str]) -> None:
-    """Raise ValueError for a parameter that no trial has; only the batch size may be missing in all rows."""
-    for name in names:
-        if name != "batch_size" and np.isnan(parameter(trials, name)).all():
-            raise ValueError(f"parameter {name!r}: one of {parameter_names(trials)}")
-
-
-def own_column(name: str, taken: Container[str]) -> str:
-    """The column of a parameter in a table with columns of other names, which a user's parameter may have as well."""
-    return f"{name} (parameter)" if name in taken else name
 
 
 def parameter_of(trial: pd.Series, name: str) -> float:

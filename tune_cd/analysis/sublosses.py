@@ -37,12 +37,6 @@ def sublosses(trials: pd.DataFrame, score: str = "val_score") -> pd.DataFrame:
     return table.reset_index(drop=True)
 
 
-def terms_in(table: pd.DataFrame) -> list[str]:
-    """The columns of terms in a table of `sublosses`: those before the score."""
-    columns = list(table.columns)
-    return columns[: columns.index("score")]
-
-
 def terms_of(weights: Sequence[str]) -> list[str]:
     """The names of these weights' terms in results, in the same order."""
     return list(TERMS) if tuple(weights) == BALANCE[:2] else [f"{TERM}{name.removeprefix(WEIGHT)}" for name in weights]

@@ -182,12 +182,11 @@ def _aligned(rows: list[list[str]]) -> str:
 LATEX = {"Λ": r"$\Lambda$", "Δ": r"$\Delta$", "±": r"$\pm$"}
 
 
-def latex(table: pd.DataFrame, caption: str = "", label: str = "") -> str:
+def latex(table: pd.DataFrame, caption: str) -> str:
     """A table as LaTeX (booktabs), by pandas, which needs jinja2 for it."""
     head, *rows = _text(table)
     words = re.sub("[&%$#_]", r"\\\g<0>", caption)  # which pandas leaves as it is
-    cells = pd.DataFrame(rows, columns=head)
-    text = cells.to_latex(index=False, escape=True, caption=words or None, label=label or None)
+    text = pd.DataFrame(rows, columns=head).to_latex(index=False, escape=True, caption=words)
     return re.sub("|".join(LATEX), lambda found: LATEX[found[0]], text)
 
 

@@ -9,7 +9,6 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from tune_cd.analysis.sublosses import terms_in
 from tune_cd.plots.style import (
     AVERAGES,
     BALANCED,
@@ -71,7 +70,7 @@ def sublosses_figure(table: pd.DataFrame, score: str = "score", sign: float = 1.
     """
     if table.empty:
         return empty_figure("No completed trial has measured all terms of the loss.")
-    terms = terms_in(table)
+    terms = list(table)[: list(table).index("score")]
     pairs = list(combinations(terms, 2))
     rows, columns = rows_and_columns(len(pairs))
     figure = new_figure(4.6 * columns + 1.8, 4.4 * rows + 0.8)

@@ -11,8 +11,7 @@ from matplotlib.ticker import MaxNLocator
 
 from tune_cd import balance
 from tune_cd.analysis import best_so_far, best_trial, parts_of
-from tune_cd.analysis.choices import signs
-from tune_cd.analysis.scores import BALANCE, parameter, parameter_of, published_of
+from tune_cd.analysis.scores import BALANCE, parameter, parameter_of, published_of, signs
 from tune_cd.plots.style import BLACK, COLOURS, LARGE, METHODS, VERMILION, label, plain, rows_and_columns, styles_of
 
 AXES = (1e-200, 1e200)

@@ -13,12 +13,11 @@ from matplotlib.figure import Figure
 
 from tune_cd import plots
 from tune_cd.analysis import Curve, balance_gain, curves_of, grid, mean_curve, parts_of, sublosses
-from tune_cd.analysis.choices import signs
 from tune_cd.analysis.comparison import grouped
 from tune_cd.analysis.curves import OVER
 from tune_cd.analysis.grids import grid_rows, is_grid
 from tune_cd.analysis.recipes import averages_of
-from tune_cd.analysis.scores import BALANCE, judged_by, per_class, published_of, score_words, weights_of
+from tune_cd.analysis.scores import BALANCE, judged_by, per_class, published_of, score_words, signs, weights_of
 from tune_cd.report.printed import TABLES, printed, searched
 from tune_cd.results import publish
 

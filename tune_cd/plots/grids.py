@@ -119,7 +119,9 @@ def plane(
     axes, scale = figure.subplots(), Normalize(np.nanmin(values), np.nanmax(values))
     recipes = _recipes(grid, averages, batch_size, k)
     _draw_slice(axes, grid, place, scale, recipes)
-    marked = {"best": np.isfinite(values)} | {average: _reached(grid, average, k, place) for average in recipes}
+    within = LONELY if len(grid.ticks[1]) == 1 else None  # of one Lambda_e the cells that the diagonal crosses
+    marked = {"best": np.isfinite(values)}
+    marked |= {average: reachable(grid, average, k, within)[place] for average in recipes}
     chosen_by = np.where(np.isfinite(values), (select or grid).sign * (select or grid).values[place], np.nan)
     by = "" if select is None or select.score == grid.score else f" by {SPLITS.get(select.score, select.score)}"
     handles = _mark_best(axes, grid, values, marked, chosen_by, by)
@@ -194,11 +196,6 @@ def _look(recipe: str) -> dict[str, Any]:
     """How a recipe's diagonal is drawn."""
     style = METHODS[recipe]
     return {"color": style.colour, "linestyle": style.line, "linewidth": 1.8}
-
-
-def _reached(grid: Grid, average: str, k: int, place: tuple) -> np.ndarray:
-    """Cells [n_p, n_e] of the slice that a recipe reaches; with one Lambda_e those that the diagonal crosses."""
-    return reachable(grid, average, k, within=LONELY if len(grid.ticks[1]) == 1 else None)[place]
 
 
 def _draw_slice(axes: Axes, grid: Grid, place: tuple, scale: Normalize, recipes: dict[str, np.ndarray]) -> None:

@@ -23,7 +23,8 @@ class Findings:
     trial, the best of all. ahead: the best of all if it is another setting, as when a baseline was better by
     validation. fresh: the best's score over seeds that were not used for choosing. recipes: what conventional recipes
     reach, and the best's gain over each. missing: the names of those that no completed trial reaches. first: the first
-    setting that the search tried, where no recipe is compared, and first_gain the gain over it, if it completed.
+    setting that the search tried, where no recipe is compared, and first_gain the gain over it, if it completed. sign:
+    -1 where a smaller score is better, else 1.
 
     trials: its rows, at least one. Raises ValueError for several studies.
     """
@@ -32,7 +33,7 @@ class Findings:
         if trials["study"].nunique() != 1:
             raise ValueError(f"trials of studies {sorted(trials['study'].unique())}: one study is required")
         self.trials = trials = trials.assign(setting=setting_numbers(trials))
-        self.study = str(trials["study"].iloc[0])
+        self.study, self.sign = str(trials["study"].iloc[0]), sign_of(trials.iloc[0].get("mode"))
         self.means = means = means_over_settings(searching(trials))
         top, choice = best_trial(means), chosen(trials, means)
         self.best = best = top if choice is None else choice
@@ -93,8 +94,8 @@ class Findings:
     def ahead_by(self) -> float:
         """Validation score of the best less that of the next setting; NaN for a single one."""
         others = self.means[(self.means["status"] == "completed") & (self.means["setting"] != self.best["setting"])]
-        sign, scores = sign_of(self.best.get("mode")), others["val_score"].dropna()
-        return float(sign * self.best["val_score"] - (sign * scores).max()) if len(scores) else np.nan
+        scores = self.sign * others["val_score"].dropna()
+        return float(self.sign * self.best["val_score"] - scores.max()) if len(scores) else np.nan
 
 
 def _first(means: pd.DataFrame, best: pd.Series | None) -> pd.Series | None:

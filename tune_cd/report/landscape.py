@@ -30,7 +30,6 @@ from tune_cd.balance import TERM
 from tune_cd.report.findings import Findings
 from tune_cd.report.numbers import numbers, plain_axis, ticks_of
 from tune_cd.report.words import letters, recipe_words
-from tune_cd.results.rows import sign_of
 
 SCORES = 24  # largest number of scores to choose from
 CELLS = 24  # predicted scores along an axis
@@ -48,8 +47,7 @@ def landscape(found: Findings, trials: pd.DataFrame, shares: np.ndarray, best: S
     places = {axis.name: axis.at(axis.values_of(trials)) for axis in found.axes}
     varied = [axis for axis in found.axes if len(np.unique(places[axis.name][~np.isnan(places[axis.name])])) > 1]
     at = np.column_stack([places[axis.name] for axis in varied]) if varied else np.empty((len(trials), 0))
-    sign = sign_of(found.trials.iloc[0].get("mode"))
-    fitted = response(varied, at, shares, sign * score_column(trials, "val_score").to_numpy())
+    fitted = response(varied, at, shares, found.sign * score_column(trials, "val_score").to_numpy())
     important = _importance(fitted) if fitted is not None and 1 < len(varied) <= MATTERING else []
     params = [_param(axis, column, trials, found) for axis, column in zip(varied, at.T)]
     shaded = fitted is not None and best and 1 < len(varied) <= SHADED
@@ -59,7 +57,7 @@ def landscape(found: Findings, trials: pd.DataFrame, shares: np.ndarray, best: S
         "fixed": [f"{letters(axis.name)} {_common(axis, trials)}" for axis in found.axes if axis not in varied],
         "importance": important,
         "axes": _first_axes(varied, important, trials),
-        "shades": _shades(fitted, at[best[0]], params, sign) if shaded else [],
+        "shades": _shades(fitted, at[best[0]], params, found.sign) if shaded else [],
         "recipes": _recipes(trials, varied, found),
     }
 
@@ -78,8 +76,7 @@ def _param(axis: Axis, at: np.ndarray, trials: pd.DataFrame, found: Findings) ->
 
 def _near(axis: Axis, at: np.ndarray, found: Findings) -> dict[str, Any] | None:
     """The part of an axis with all whole trainings and the best others; None where it is nearly the whole axis."""
-    smaller = sign_of(found.trials.iloc[0].get("mode")) < 0
-    rows = searching(found.trials).sort_values("val_score", ascending=smaller, kind="stable")
+    rows = searching(found.trials).sort_values("val_score", ascending=found.sign < 0, kind="stable")
     shown = at[sorted({*rows.index[:NEAR], *found.trials.index[found.trials["status"] == "completed"]})]
     shown = shown[~np.isnan(shown)]
     if axis.kind != "real" or len(shown) < 3 or found.best is None:

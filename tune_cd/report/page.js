@@ -164,18 +164,13 @@ function axisOf(one, n, score) {
   return { ...view, label: scale === "category" ? label : `${label} (${scale} scale)`, at };
 }
 
-/** Score n with its shades. */
+/** Score n with its shades from the worst to the best; the worst twentieth shares a shade, so that a few outliers do not take the scale. ends: of the scale, in writing. */
 function scoreOf(one, n) {
-  const score = one.scores[n];
-  return { ...score, ...shading(score.values, score.down) };
-}
-
-/** Shades of values from the worst to the best; the worst twentieth shares a shade, so that a few outliers do not take the scale. ends: of the scale, in writing. */
-function shading(values, down) {
+  const score = one.scores[n], { values, down } = score;
   const ranked = known(values).sort((a, b) => (down ? b - a : a - b));
   const [low, high] = [ranked[Math.floor(ranked.length * 0.05)], ranked.at(-1)];
   const beyond = low === ranked[0] ? "" : down ? "≥ " : "≤ ";
-  return { tint: (value) => shade(low === high ? 1 : between(low, high, value)), ends: [beyond + show(low), show(high)] };
+  return { ...score, tint: (value) => shade(low === high ? 1 : between(low, high, value)), ends: [beyond + show(low), show(high)] };
 }
 
 /** Rows from the worst to the best, those without a score first. */

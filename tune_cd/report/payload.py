@@ -19,7 +19,7 @@ from tune_cd.report.landscape import landscape
 from tune_cd.report.numbers import numbers, plain, plain_axis, seconds
 from tune_cd.report.words import GLOSSARY, setting, summarise
 from tune_cd.results.redaction import hide, redact
-from tune_cd.results.rows import DIGEST, IMAGES, SPACE, config_of, length_in, sign_of
+from tune_cd.results.rows import DIGEST, IMAGES, SPACE, config_of, length_in
 from tune_cd.results.schema import CUT
 
 COLUMNS = ("trial_id", "search", "seed", "trial_index", "images_seen", "train_seconds", "direction", "error")
@@ -189,7 +189,7 @@ def _compared(trials: pd.DataFrame, parts: Sequence[tuple[pd.Index, Findings]]) 
     for title, rows in groups:
         members = [found for index, found in parts if len(index.intersection(rows))]
         if len({found.study for found in members}) > 1:
-            smaller = sign_of(members[0].trials.iloc[0].get("mode")) < 0
+            smaller = members[0].sign < 0
             frame = pd.DataFrame(map(_chosen, members)).sort_values("validation", ascending=smaller, kind="stable")
             frame = frame.dropna(axis=1, how="all")
             cells = [[cell_text(value) for value in row] for row in frame.itertuples(index=False)]

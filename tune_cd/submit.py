@@ -29,7 +29,7 @@ FAILED, BAD_INPUT, STOPPED = 1, 2, 143
 MEANINGS = {0: "finished", 1: "broke off, or no trial completed", 2: "refused before the first trial", 143: "stopped"}
 """Of the exit statuses of `tune_cd.run`."""
 PREFIX, ALIVE = "tune_cd~", ("PENDING", "RUNNING")
-PATHS = ("--results", "--data-root", "--weights", "--tune-dir")
+PATHS = ("--results", "--data-root", "--weights", "weights", "--tune-dir")
 AGENT_SECONDS = 60  # that a head may take after its start until it accepts jobs; Ray itself waits 10 s for it
 STOP_SECONDS = 120  # for a study to end in good order; Ray's 3 s are too short for its last rows and its report
 ADDRESS, VARIABLES = "http://127.0.0.1:8265", ("RAY_API_SERVER_ADDRESS", "RAY_ADDRESS")
@@ -50,7 +50,8 @@ def check_submission(argv: list[str], python: str = "python", working_dir: str |
     Raises ValueError naming what is wrong or missing; options that cannot be read end the process with status 2."""
     made = parse(argv)
     place = made.call.results
-    for option, text in (("--results", place), *pairwise(argv)):  # as typed: `parse` makes paths absolute here
+    pairs = (*pairwise(argv), *(text.split("=", 1) for text in argv if "=" in text))  # `parse` makes paths absolute
+    for option, text in (("--results", place), *pairs):
         there = text in WEIGHTS or text.startswith(("/", "~")) or "://" in text
         if option in PATHS and not there:
             said = "paths are those of the cluster's nodes: an absolute path or a URI such as s3://BUCKET/PREFIX"
@@ -79,7 +80,7 @@ def check_submission(argv: list[str], python: str = "python", working_dir: str |
 def connect(given: str | None):
     """A client of the job server at the address given, the environment's, or a head's own. Raises ConnectionError
     saying what to do if there is no server or its token is missing."""
-    from ray.exceptions import RayError
+    from ray.exceptions import AuthenticationError, RayError
     from ray.job_submission import JobSubmissionClient
 
     address = given or next((os.environ[name] for name in VARIABLES if os.environ.get(name)), ADDRESS)
@@ -90,10 +91,10 @@ def connect(given: str | None):
     try:
         return JobSubmissionClient(address)
     except (RayError, RuntimeError, ValueError, OSError) as error:
-        if isinstance(error, RayError) or "Unauthorized" in str(error):
+        if isinstance(error, AuthenticationError) or "Unauthorized" in str(error):
             raise ConnectionError(f"the cluster at {address} asks for a token, and {TOKEN}") from None
         # another kind of server, or a Ray too old for jobs
-        raise ConnectionError(f"{address} cannot be used: {error}") from error
+        raise ConnectionError(f"{address} cannot be used: {error}; a job server's is such as {ADDRESS}") from error
 
 
 def studies(client) -> dict:

@@ -9,8 +9,10 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
+from ray.exceptions import RpcError
 from s3 import free_port
 from webserver import Page, serve
 
@@ -61,6 +63,8 @@ def test_the_cluster_reads_the_options_that_were_typed(argv):
     ([*ENOUGH, "--data-root", "photos"], "--data-root 'photos'"),
     ([*ENOUGH, "--weights", "./w.pt"], "--weights './w.pt'"),
     ([*ENOUGH, "--tune-dir", "../logs"], "--tune-dir"),
+    ([*ENOUGH, "--data-root=photos"], "--data-root 'photos'"),
+    ([*ENOUGH, "--set", "weights=w.pt", "k=4"], "weights 'w.pt'"),
     ([*ENOUGH, "--set", "margn=3"], "margn=3"),
     ([*ENOUGH, "--study", ".hidden"], "name '.hidden' is not allowed"),
     ([*ENOUGH, "--resume"], "--resume needs the --study"),
@@ -181,6 +185,15 @@ def test_a_server_that_cannot_be_used(web, state, text, words):
     web.pages["*"] = Page(text.encode(), code=state)
     with pytest.raises(ConnectionError, match=f"{web.url} {words}"):
         submit.connect(web.url)
+
+
+def test_an_address_without_http_is_no_missing_token(web, monkeypatch):
+    """Ray takes HOST:PORT for its own port, and waits for it in vain where it is the job server's."""
+    refuse = Mock(side_effect=RpcError("Timed out while waiting for GCS to become available."))
+    monkeypatch.setattr("ray.job_submission.JobSubmissionClient", refuse)
+    address = web.url.removeprefix("http://")
+    with pytest.raises(ConnectionError, match=f"{address} cannot be used: Timed out .*; a job server's is"):
+        submit.connect(address)
 
 
 def test_the_address_given_comes_before_the_environments(web, monkeypatch, capsys):

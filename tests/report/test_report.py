@@ -308,9 +308,11 @@ def test_a_first_setting_without_a_score_is_named_and_one_that_is_the_best_is_wo
 
 def test_the_curves_of_a_users_trainings_are_over_their_own_length_or_reports():
     trials, curves = own_tuner()
-    for config, label in ((trials["config"], "epoch"), (json.dumps({"space": studies.OWN_SPACE}), "reports")):
+    unknown = json.dumps({"space": studies.OWN_SPACE})
+    for config, label, step in ((trials["config"], "epoch", 0.5), (unknown, "reports", 1)):
         [study] = payload(trials.assign(config=config), "t", curves=curves)["studies"]
-        assert study["learning"]["x"]["label"] == label
+        learning = study["learning"]
+        assert learning["x"]["label"] == label and learning["lines"][0]["x"][:2] == [step, 2 * step]
 
 
 def test_an_equal_score_of_another_search_is_not_ahead():

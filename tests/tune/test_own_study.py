@@ -110,11 +110,11 @@ def test_paused_trainings_have_runs_and_predicted_ends(tmp_path):
     assert best[0] > worst[0] and best[1] > 0
 
 
-def kept(reports, counter=None):
-    """The curve of a training that reported these (training_iteration, value), with more beside it."""
+def kept(reports, parts=1):
+    """The curve of a training that reported these (training_iteration, value), so many times in an epoch."""
     made = curves.Curves()
     for at, value in reports:
-        made.observe("t", {"acc": value, "training_iteration": at, "epoch": at / 4}, "acc", counter)
+        made.observe("t", {"acc": value, "training_iteration": at}, "acc", at / parts)
     return [(one["images_seen"], one["val_score"]) for one in made.rows("t", None)]
 
 
@@ -123,8 +123,9 @@ def test_what_began_again_replaces_what_it_had_reached():
     assert kept(reports) == [(1, 0.1), (2, 0.7), (3, 0.8)]
 
 
-def test_a_counter_of_parts_counts_as_reports():
-    assert kept([(1, 0.5), (2, 0.5), (3, 0.5)], "epoch") == [(1, 0.5), (2, 0.5), (3, 0.5)]
+def test_a_counter_of_parts_counts_as_reports_also_where_it_is_whole():
+    half_epochs = [(at, at / 10) for at in range(1, 6)]
+    assert kept(half_epochs, parts=2) == half_epochs and kept(half_epochs[1:2], parts=2) == [(1, 0.2)]
 
 
 def test_a_long_curve_is_thinned_and_keeps_its_end(monkeypatch):

@@ -19,7 +19,7 @@ from tune_cd.report.landscape import landscape
 from tune_cd.report.numbers import numbers, plain, plain_axis, seconds
 from tune_cd.report.words import GLOSSARY, setting, summarise
 from tune_cd.results.redaction import hide, redact
-from tune_cd.results.rows import DIGEST, IMAGES, SPACE, config_of, length_in
+from tune_cd.results.rows import DIGEST, IMAGES, SPACE, config_of, length_in, reached_in
 from tune_cd.results.schema import CUT
 
 COLUMNS = ("trial_id", "search", "seed", "trial_index", "images_seen", "train_seconds", "direction", "error")
@@ -143,14 +143,15 @@ def _lines(lines: list[dict[str, Any]], across: str, up: str) -> dict[str, Any]:
 def _learning(trials: pd.DataFrame, curves: pd.DataFrame | None) -> dict[str, Any]:
     """The learning curve of each row that has one of two looks or more."""
     at, lines = {name: row for row, name in enumerate(trials["trial_id"])}, []
+    length, whole = length_in(trials["config"].iloc[0])
     if curves is not None and len(curves):
         mine = curves[(curves["study"] == trials["study"].iloc[0]) & curves["trial_id"].isin(list(at))]
         for name, looks in mine.sort_values("images_seen", kind="stable").groupby("trial_id", sort=False):
             if len(looks) > 1 and looks["val_score"].notna().any():
-                x, y = numbers(looks["images_seen"]), numbers(looks["val_score"], 5)
+                reached = [reached_in(look, length) for look in looks.to_dict("records")]
+                x, y = numbers(reached), numbers(looks["val_score"], 5)
                 lines.append({"row": at[name], "x": x, "y": y})
-    name, whole = length_in(trials["config"].iloc[0])
-    across = name if name != IMAGES else "images seen" if is_known(whole) else "reports"  # of a user's own trainable
+    across = length if length != IMAGES else "images seen" if is_known(whole) else "reports"  # of one's own trainable
     return _lines(lines, across, score_words(trials, "val_score"))
 
 

@@ -18,31 +18,31 @@ MOST = 1000
 class Curves:
     """The points of each training's curve, in the order of their lengths.
 
-    points: name of the training -> rows of `results.write_curve`, without attempt and seed.
+    points: name of the training -> (length, count of reports, row of `results.write_curve` without attempt, seed and
+    images_seen) of each point.
     """
 
-    points: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    points: dict[str, list[tuple[float, int, dict[str, Any]]]] = field(default_factory=dict)
 
-    def observe(self, name: str, result: Mapping[str, Any], metric: str, counter: str | None) -> None:
+    def observe(self, name: str, result: Mapping[str, Any], metric: str, length: float | None) -> None:
         """Take a report, with flat keys. A training that began again replaces what it had reached before.
 
-        metric: the score. counter: the key of a point's length; where it is no whole number, or None, the count of
-        reports."""
-        value, length = number_of(result.get(metric)), _length(result, counter)
+        metric: the score. length: how far the training is (`Seen`)."""
+        value = number_of(result.get(metric))
         if value is None or length is None:
             return
         others = {key: float(at) for key, told in result.items() if key != metric and is_score(key)
                   and (at := number_of(told)) is not None}  # fmt: skip
-        point = {"images_seen": length, "train_seconds": finite(result.get("time_total_s")), "val_score": float(value)}
-        before = [one for one in self.points.get(name, []) if one["images_seen"] < length]
-        kept = [*before, point | {"scores": others}]
+        row = {"train_seconds": finite(result.get("time_total_s")), "val_score": float(value), "scores": others}
+        before = [point for point in self.points.get(name, []) if point[0] < length]
+        kept = [*before, (length, result[TRAINING_ITERATION], row)]
         self.points[name] = kept[::-2][::-1] if len(kept) > MOST else kept  # the last stays
 
     def rows(self, name: str, seed: int | None) -> list[dict[str, Any]]:
-        """The curve of a training; NaN and infinite values are in it as they were reported."""
-        return [{"seed": seed, **point} for point in self.points.get(name, [])]
-
-
-def _length(result: Mapping[str, Any], counter: str | None) -> int | None:
-    counted = (finite(result.get(key)) for key in (counter, TRAINING_ITERATION) if key is not None)
-    return next((int(at) for at in counted if at is not None and at >= 0 and at.is_integer()), None)
+        """The curve of a training, over the count of reports unless its lengths are all whole numbers; NaN and
+        infinite values are in it as they were reported."""
+        points = self.points.get(name, [])
+        whole = all(length >= 0 and length.is_integer() for length, _, _ in points)
+        return [
+            {"seed": seed, "images_seen": int(length) if whole else reports, **row} for length, reports, row in points
+        ]

@@ -109,9 +109,8 @@ class ResultsCallback(Callback):
         self._started.setdefault(trial.trial_id, datetime.now(UTC))
 
     def on_trial_result(self, iteration, trials, trial, result, **info) -> None:
-        self._reports.observe(_name(trial), result)
-        counter = self._reports.full_length and self._reports.counter
-        self._curves.observe(trial.trial_id, flatten_dict(result), self._reports.metric, counter)
+        length = self._reports.observe(_name(trial), result).length
+        self._curves.observe(trial.trial_id, flatten_dict(result), self._reports.metric, length)
 
     def on_step_end(self, iteration, trials, **info) -> None:
         for trial in trials if self.searcher.pauses else ():

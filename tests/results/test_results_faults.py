@@ -178,3 +178,10 @@ def test_two_processes_write_at_once(tmp_path, links):
     assert len(list((tmp_path / "trials" / "demo").iterdir())) == 80
     if links == "links":  # else the check comes a moment before the write
         assert sorted(told) == sorted(f"first-{n}" for n in range(20))
+
+
+def test_a_file_that_cannot_be_published_is_named_without_its_temporary_one(tmp_path):
+    (tmp_path / "report.html").mkdir()
+    with pytest.raises(OSError, match=rf"\] Is a directory: '{tmp_path}/report\.html'$"):
+        results.publish(tmp_path / "report.html", b"")
+    assert [path.name for path in tmp_path.iterdir()] == ["report.html"]

@@ -157,6 +157,10 @@ def publish(path: Path, data: bytes | pa.Buffer, new: bool = False) -> None:
             file.flush()
             os.fsync(file.fileno())
         (_link if new else os.replace)(temporary, path)
+    except OSError as error:
+        if error.filename is None:
+            raise
+        raise OSError(error.errno, error.strerror, str(path)) from None  # nobody knows the temporary file
     finally:  # also after an interrupt, and beside a link
         temporary.unlink(missing_ok=True)
     folder = os.open(path.parent, os.O_RDONLY)

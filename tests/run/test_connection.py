@@ -48,11 +48,23 @@ def test_a_dead_cluster_is_told_in_a_sentence_with_the_remedy(tmp_path, joined, 
     assert "error: no Ray cluster answers at" in capsys.readouterr().err
 
 
+def test_the_address_of_a_job_server_is_refused_at_once(joined, monkeypatch):
+    """Ray's documentation has it in RAY_ADDRESS, for `ray job submit`."""
+    monkeypatch.setenv("RAY_ADDRESS", "http://127.0.0.1:8265")
+    with pytest.raises(
+        ConnectionError, match=r"http://127.0.0.1:8265 \(RAY_ADDRESS\) is a job server's, for tune_cd.sub"
+    ):
+        connect(None, False)
+    connect("local", False)
+    assert joined == ["local"]
+
+
 @pytest.mark.parametrize("error, words", [
     (OSError("AF_UNIX path length cannot exceed 107 bytes: /tmp/long"), "/tmp/long: a shorter TMPDIR or RAY_TMPDIR is"),
     (PermissionError(13, "Permission denied", "/home/me/.ray"), "its token there; HOME names another folder"),
     (PermissionError(13, "Permission denied", "/tmp/ray"), "'/tmp/ray': RAY_TMPDIR names another folder"),
     (Exception("The current node timed out during startup."), "startup.: the machine may be too busy"),
+    (ValueError("Invalid address format: localhost"), "localhost: HOST:PORT, auto and local are"),
     (RuntimeError("Version mismatch: the cluster has Ray: 2.59.0"), "error: Version mismatch: the cluster has Ray: 2"),
 ])  # fmt: skip
 def test_what_ray_refuses_is_told_in_a_sentence(tmp_path, joined, monkeypatch, capsys, error, words):

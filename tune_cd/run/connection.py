@@ -23,6 +23,7 @@ REMEDIES = {
     "AF_UNIX": "a shorter TMPDIR or RAY_TMPDIR is needed",
     "denied: '.*/.ray'": "Ray keeps its token there; HOME names another folder",
     "denied: '.*/ray": "RAY_TMPDIR names another folder for Ray's files",
+    "Invalid address format": "HOST:PORT, auto and local are allowed",
     "timed out during startup": "the machine may be too busy; try again",
     "AuthToken": "it asks for a token; set RAY_AUTH_MODE to token, the token in ~/.ray/auth_token",
 }
@@ -31,10 +32,12 @@ REMEDIES = {
 def connect(address: str | None, verbose: bool) -> None:
     """Join the Ray cluster at the address, or of RAY_ADDRESS; else the one on this machine, or start one.
 
-    verbose: show Ray's messages. Raises ConnectionError if no cluster answers at the address, or Ray refuses to join.
+    verbose: show Ray's messages. Raises ConnectionError for an address of no cluster, and if Ray refuses to join.
     """
     given = address or os.environ.get("RAY_ADDRESS") or None
     named = f"{given} (RAY_ADDRESS)" if given != address else f"{given} (--address)"
+    if given and given.startswith(("http://", "https://")):
+        raise ConnectionError(f"{named} is a job server's, for tune_cd.submit; here HOST:PORT or auto is needed")
     if given is None and (recorded := recorded_cluster()) is not None and answers(recorded):
         given, named = "auto", f"{recorded} (of this machine; or --address local)"  # with its token, unlike an address
     if given in (None, "local"):

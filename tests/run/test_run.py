@@ -518,7 +518,7 @@ def test_the_file_of_a_study_that_cannot_be_used_is_refused(tmp_path, capsys, da
     path = made.results / made.file("study.json")
     path.unlink() if damage == "gone" else path.write_text(BROKEN[damage](path.read_text()))
     said = refused(tmp_path, capsys)
-    assert said.startswith("error: ") and ("not there; [] can be" if damage == "gone" else "--study") in said
+    assert said.startswith("error: ") and ("not there; none can be" if damage == "gone" else "--study") in said
     assert damage in ("unknown field", "field gone") or str(path) in said
 
 

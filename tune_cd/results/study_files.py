@@ -63,7 +63,7 @@ def require_study(results: str | Path, study: str) -> Store:
     store.require()
     known = {*store.folders("studies"), *store.folders("trials")}
     if check_name(study) not in known:
-        raise ValueError(f"there is no study {study!r} in {store.where()}; there are {sorted(known)}")
+        raise ValueError(f"there is no study {study!r} in {store.where()}; there are {sorted(known) or 'none'}")
     return store
 
 

@@ -145,7 +145,7 @@ def stored_study(place: Path | str, call: Call) -> tuple[StudyConfig, dict] | No
         said = f"exists in {store.where()}: continue it with --resume, or choose another --study"
         raise ValueError(f"study {call.study!r} {said}")
     if text is None:
-        known = [one for one in store.folders("studies") if text_of(store, one, OPTIONS) is not None]
+        known = [one for one in store.folders("studies") if text_of(store, one, OPTIONS) is not None] or "none"
         raise ValueError(f"--resume: study {call.study!r} needs {where}, which is not there; {known} can be continued")
     try:
         content = json_of(text)

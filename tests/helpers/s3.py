@@ -71,7 +71,8 @@ class Faulty(BaseHTTPRequestHandler):
             self.close_connection = True
             return
         if fault:
-            self.answer(fault, [], b"<Error><Code>InternalError</Code><Message>injected</Message></Error>")
+            code = b"AccessDenied" if fault == 403 else b"InternalError"  # clients try the latter again, for 6 s
+            self.answer(fault, [], b"<Error><Code>" + code + b"</Code><Message>injected</Message></Error>")
             return
         connection = http.client.HTTPConnection("127.0.0.1", self.server.behind, timeout=60)
         kept = {name: value for name, value in self.headers.items() if name.lower() not in HOPS}

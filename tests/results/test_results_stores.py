@@ -1,6 +1,7 @@
 """Any location: refused before it is touched, or used; an object store is used like a folder, faults included."""
 
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
@@ -76,11 +77,11 @@ def test_an_object_store_is_used_like_a_folder(place, tmp_path, capsys):
     assert results.check_writable(place) == place
     assert len(silent(results.read, place)) == 0
     for where in places:
-        for n in range(4):
+        for n in range(2):
             results.write_curve(where, "demo", f"t{n}", [evaluation(images_seen=images) for images in (0, 64)])
             path = results.write_trial(where, full(trial_id=f"t{n}", trial_index=n))
             results.write_trial(where, minimal(study="other", trial_id=f"t{n}", trial_index=n))
-    assert path == tmp_path / "trials/demo/t3.parquet"
+    assert path == tmp_path / "trials/demo/t1.parquet"
     assert results.write_trial(place, full()) == f"{bucket}/trials/demo/t0.parquet", "not written again"
     with pytest.raises(results.ConflictingRow, match=f"^{bucket}/trials/demo/t0.parquet holds attempt 0, completed"):
         results.write_trial(place, full(val_score=0.9))
@@ -142,6 +143,18 @@ def test_the_environment_names_the_endpoint_where_the_uri_does_not(place, proxy,
     assert len(results.read(place)) == 1
 
 
+def refusals(*uses) -> list[str]:
+    """What the errors say that each use ends in. The uses run at once: a client tries for seconds."""
+
+    def said(use):
+        with pytest.raises(OSError) as refused:
+            use()
+        return str(refused.value)
+
+    with ThreadPoolExecutor() as pool:
+        return list(pool.map(said, uses))
+
+
 def test_a_missing_bucket_is_named(place):
     for use in (results.read, results.check_writable, lambda place: results.write_trial(place, minimal())):
         with pytest.raises(OSError, match=r"no-bucket|NO_SUCH_BUCKET"):
@@ -156,22 +169,21 @@ def test_errors_that_pass_are_not_noticed(place, proxy):
         return None if asked[method, path] > 1 else [500, 503, "drop"][len(asked) % 3]
 
     proxy.fault = once
-    for n in range(4):
+    for n in range(2):
         results.write_trial(place, full(trial_id=f"t{n}", trial_index=n))
     results.compact(place)
-    table = silent(results.read, place)
-    assert list(table.trial_id) == [f"t{n}" for n in range(4)] and len(asked) > 8
+    assert list(silent(results.read, place).trial_id) == ["t0", "t1"] and len(asked) > 8
 
 
-@pytest.mark.parametrize("fault", [500, 403, "drop"])
+@pytest.mark.parametrize(
+    "fault", [403, pytest.param(500, marks=pytest.mark.slow), pytest.param("drop", marks=pytest.mark.slow)]
+)
 def test_a_store_that_refuses_is_an_error_and_leaves_what_was_there(place, proxy, fault):
     results.write_trial(place, minimal())
     before = results.read(place)
     proxy.fault = lambda method, path: fault if method in ("PUT", "POST") else None
-    for write in (lambda: results.write_trial(place, full(attempt=1)), lambda: results.check_writable(place)):
-        with pytest.raises(OSError) as refused:
-            write()
-        assert "SECRET" not in str(refused.value)
+    said = refusals(lambda: results.write_trial(place, full(attempt=1)), lambda: results.check_writable(place))
+    assert "SECRET" not in "".join(said)
     proxy.fault = lambda *_: None
     pd.testing.assert_frame_equal(silent(results.read, place), before)
     assert store_of(place).listing("trials", recursive=True) == ["trials/demo/t0.parquet"]
@@ -214,6 +226,6 @@ def test_a_bucket_of_google_s_that_does_not_answer_is_an_error_in_the_time_it_is
     place = f"gs://bucket/some/where?{at}"
     assert results.check_location(place) == place
     assert store_of(place).where("trials/demo/t0.parquet") == "gs://bucket/some/where/trials/demo/t0.parquet"
-    for use in (results.read, results.check_writable, lambda place: results.write_trial(place, full())):
-        with pytest.raises(OSError):
-            use(place)
+    refusals(
+        lambda: results.read(place), lambda: results.check_writable(place), lambda: results.write_trial(place, full())
+    )

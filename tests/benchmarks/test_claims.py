@@ -15,7 +15,8 @@ from tune_cd.landscapes.measured import MEASURED, load
 ON, OFF = np.log2([TICKS[8], TICKS[8]]), np.log2([TICKS[6], TICKS[8]])  # on the separate diagonal, and 4 octaves off
 
 THEORETICAL = "theoretical directions"
-FAST = [name for name in claims.CLAIMS if name != THEORETICAL]  # the other one replays searches
+EXACT = [name for name in claims.CLAIMS if name not in ("directions", THEORETICAL)]
+"""The others' numbers are of random draws, which differ with the linear algebra library, and of replayed searches."""
 
 
 def made(folder: Path, formula: grids_of.Formula, name: str = "made", **how):
@@ -139,6 +140,7 @@ def test_the_other_loss_is_compared_with_the_usual_one(tmp_path):
     assert claims.losses([margin]).empty
 
 
+@pytest.mark.slow
 def test_a_search_along_other_directions_is_compared_in_pairs_of_blind_starts(tmp_path):
     """On a ridge along A_O's directions, alike at three batch sizes. One batch size has no third dimension, and judges
     are not searched on."""
@@ -159,11 +161,11 @@ def block() -> str:
     return found
 
 
+@pytest.mark.slow
 def test_what_the_results_say_is_computed_from_the_files():
-    """The angles' intervals are of random draws, which differ with the linear algebra library."""
     printed, computed = (
         [section for section in text.split("\n\n**") if not section.startswith(("Directions", "Theoretical"))]
-        for text in (block(), "\n\n".join(claims.claims([load(name) for name in MEASURED], names=FAST)))
+        for text in (block(), "\n\n".join(claims.claims([load(name) for name in MEASURED], names=EXACT)))
     )
     assert printed == computed
     sections = {name: [line.split("|") for line in _section(name)] for name in ("Directions", "Both terms low")}

@@ -11,12 +11,15 @@ from tune_cd.analysis import grid
 from tune_cd.landscapes import __main__ as command
 
 ON, OFF = np.log2([TICKS[8], TICKS[8]]), np.log2([TICKS[6], TICKS[8]])
+FEW = TICKS[4:10]
 
 
 @pytest.fixture
 def shipped(tmp_path, monkeypatch):
     losses = {"one": "margin", "two": "infonce"}
-    found = {name: grids_of.made(tmp_path, hill(OFF), name, loss=losses[name], noise=0.002) for name in losses}
+    found = {
+        name: grids_of.made(tmp_path, hill(OFF), name, loss=losses[name], ticks=FEW, noise=0.002) for name in losses
+    }
     monkeypatch.setattr(command, "MEASURED", tuple(found))
     monkeypatch.setattr(command, "load", lambda name: found[name])
 
@@ -31,7 +34,7 @@ def test_the_command_stores_them_as_studies(shipped, tmp_path, capsys):
     """Rows and curves are what was measured; stored again, nothing changes; other rows of that name are refused."""
     for _ in range(2):
         assert command.main(["--store", str(tmp_path / "results"), "one"]) == 0
-    assert "study one, 338 trainings" in capsys.readouterr().out
+    assert "study one, 72 trainings" in capsys.readouterr().out
     landscape, trials = command.load("one"), results.read(tmp_path / "results")
     columns = ["Lambda_p", "Lambda_e", "seed", "val_score", "test_score"]
     pd.testing.assert_frame_equal(trials[columns], landscape.rows()[columns])
@@ -41,7 +44,7 @@ def test_the_command_stores_them_as_studies(shipped, tmp_path, capsys):
     assert found["val_score"].to_numpy() == pytest.approx(expected["validation"].to_numpy())
     assert found["images_seen"].tolist() == expected["images_seen"].tolist()
     assert grid(trials).values == pytest.approx(grid(landscape.rows()).values)
-    other = grids_of.made(tmp_path, hill(ON), "one", noise=0.002)
+    other = grids_of.made(tmp_path, hill(ON), "one", ticks=FEW, noise=0.002)
     with pytest.raises(results.ConflictingRow):
         other.store(tmp_path / "results")
 

@@ -166,7 +166,9 @@ def test_of_a_loss_the_small_ones_are_the_best_and_the_light_ones(ridge):
     losses = replace(ridge, values=-ridge.values, sign=-1.0)
     pairs = [(grid_slices(one), plane(one, 16), plane(one, 16, select=ridge)) for one in (losses, ridge)]
     for low, high in zip(*pairs):
-        low.draw_without_rendering(), high.draw_without_rendering()
+        for figure in (low, high):
+            figure.set_layout_engine("none")
+            figure.draw_without_rendering()
         for one_of, other in zip(panels(low), panels(high)):
             for label in ("cells", "nearest"):
                 meshes = [one(axes, QuadMesh, label) for axes in (one_of, other)]

@@ -90,9 +90,13 @@ def test_data_come_back_from_the_page_as_they_were_whatever_they_look_like():
 
 
 def test_the_page_names_no_other_file_and_is_small():
-    page = render(page_of(studies()["main"]))
+    page = render(payload(main_job(), "t"))
     assert not re.search(r"(src|href)=[\"']?(https?:|//|\.|/)|@import|url\((?!#)", page) and "{{" not in page
     assert len(page.encode()) < 200e3, "30 trials"
+
+
+@slow
+def test_a_page_of_thousands_of_trials_is_small():
     trials = full_grid(21, (16, 32, 64, 128, 256))
     assert len(trials) > 2000 and len(render(payload(trials, "t")).encode()) < 1e6
 

@@ -205,20 +205,24 @@ def without_tune_cd():
     return run(code + "import trainables.trial\nprint('trainables.trial is imported')\n")
 
 
+@pytest.mark.slow
 def test_trainables_need_no_ray_and_know_nothing_of_tune_cd(without_tune_cd):
     assert "trainables are imported" in without_tune_cd.stdout, without_tune_cd.stderr
 
 
+@pytest.mark.slow
 def test_training_works_where_ray_is_not_installed(without_tune_cd):
     said = without_tune_cd.stdout
     assert "--Lambda_p" in said and "help of trainables.train ends with 0" in said, without_tune_cd.stderr
 
 
+@pytest.mark.slow
 def test_trainables_trial_knows_nothing_of_tune_cd(without_tune_cd):
     assert without_tune_cd.returncode == 0, without_tune_cd.stderr
     assert "trainables.trial is imported" in without_tune_cd.stdout
 
 
+@pytest.mark.slow
 def test_the_searcher_needs_no_torch():
     finished = run(imports(modules(["tune_cd.tune"]), ["torch", "trainables"]))
     assert finished.returncode == 0, finished.stderr

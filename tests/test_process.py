@@ -19,7 +19,10 @@ def shell(script: str, *argv: str) -> subprocess.CompletedProcess:
     return subprocess.run(["bash", "-c", script, "bash", *argv], capture_output=True, text=True, timeout=1500)
 
 
-@pytest.mark.parametrize("command, output", [*((command, "") for command in COMMANDS), ("balance", "2>&1")])
+@pytest.mark.parametrize("command, output", [
+    *(pytest.param(name, "", marks=[pytest.mark.slow] * (name not in ("run", "balance"))) for name in COMMANDS),
+    ("balance", "2>&1"),
+])  # fmt: skip
 def test_a_reader_that_goes_ends_it_without_a_word(command, output):
     """Also one that read its errors as well."""
     argv = [sys.executable, "-m", f"tune_cd.{command}", *COMMANDS[command]]

@@ -45,6 +45,7 @@ def test_figures_are_drawn_whatever_matplotlib_is_told(tmp_path):
     assert (tmp_path / "out/glyphs-margin/sub-losses.png").read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
 def test_glyphs_are_read_where_matplotlib_refuses_the_backend_and_nobodys_backend_is_switched(tmp_path):
     """In a trial's process no command has run; the fonts are matplotlib's."""
     read = "from trainables.datasets.glyphs import plan; plan([]); import os; print(os.environ['MPLBACKEND'])"

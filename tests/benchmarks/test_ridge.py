@@ -53,6 +53,7 @@ def test_a_gaussian_is_found_as_much_too_wide_as_is_said(share, low, high):
     assert ((low * truth < fit.widths) & (fit.widths < high * truth)).all(), fit.widths / truth
 
 
+@pytest.mark.slow
 def test_intervals_of_angles_hold_the_truth():
     """95 % intervals, those of 0 and 90 degrees too, hold in 90 to 99 % of 120 repetitions."""
     places = lattice(np.arange(-4, 5), np.arange(-4, 5))

@@ -49,7 +49,10 @@ def differences(images, others):
     return (images[:, None] - others).abs().flatten(2).amax(2)
 
 
-@pytest.mark.parametrize("name, library", [*((name, True) for name in CASES), ("small_conv", False)])
+@pytest.mark.parametrize("name, library", [
+    ("small_conv", True), ("small_conv", False), ("resnet32", True),
+    pytest.param("resnet18", True, marks=pytest.mark.slow),
+])  # fmt: skip
 def test_the_reference_trains_the_same_network_on_the_same_loss(name, library):
     """In float64, on the reference's batches; its NTXentLoss adds 1e-10 or so inside the logarithm. Without the library
     the loss is the weighted sum of our terms."""

@@ -4,19 +4,24 @@ import numpy as np
 import pytest
 from goldens import FORMULAS, METHODS, PAUSING_SEEDS, TRIALS, frozen, pauses, proposals, rows_of, run_study, searches
 
+QUICK = {0, 7, 9}  # seeds of one, three and eight workers
 
-@pytest.mark.parametrize("method", METHODS)
-def test_proposals(method):
+
+@pytest.mark.parametrize("method, quick", [
+    *((name, True) for name in METHODS),
+    *(pytest.param(name, False, marks=pytest.mark.slow) for name in METHODS if name != "grid"),  # which has one seed
+])  # fmt: skip
+def test_proposals(method, quick):
     expected = frozen("proposals")
-    for name, _, seed in [search for search in searches() if search[1] == method]:
+    for name, _, seed in [found for found in searches() if found[1] == method and (found[2] in QUICK) == quick]:
         _same(proposals(name, method, seed), expected[f"{name}, {method}, {seed}"])
 
 
-def test_pauses():
+@pytest.mark.parametrize("seed", [pytest.param(n, marks=[pytest.mark.slow] * (n > 1)) for n in PAUSING_SEEDS])
+def test_pauses(seed):
     expected = frozen("pauses")
     for name in FORMULAS:
-        for seed in PAUSING_SEEDS:
-            _same(pauses(name, seed), expected[f"{name}, {seed}"])
+        _same(pauses(name, seed), expected[f"{name}, {seed}"])
 
 
 @pytest.mark.ray

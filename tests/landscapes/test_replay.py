@@ -132,6 +132,7 @@ def _one_minus(surface, x):
     return 1 - surface(x)
 
 
+@pytest.mark.slow
 def test_a_trajectory_follows_from_its_seed_whatever_else_runs_and_on_however_many_processes():
     methods = {"random": RANDOM, "cd-paper": PAPER}
     landscapes = [replace(PLANE, noise=0.02, durations="lognormal"), LANDSCAPES["cliff"]]

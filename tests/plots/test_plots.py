@@ -124,7 +124,10 @@ EMPTY = {
 }
 
 
-@pytest.mark.parametrize("name", FIGURES)
+LARGE = ("search", "grid_slices", "plane")
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name in LARGE)) for name in FIGURES])
 def test_every_figure_is_written_twice_and_says_what_its_axes_are(name, tmp_path):
     """Nothing sticks out, the paper is white, and nothing is left behind in matplotlib's settings."""
     check_axes(name, check_saving(FIGURES[name], tmp_path))

@@ -373,6 +373,7 @@ def test_scores_of_a_users_own_may_have_the_names_of_ours_and_of_columns():
     assert {values[0] for values in shown.values()} == {0.25, 300, 2, 7}
 
 
+@pytest.mark.slow
 def test_a_long_study_is_shown_whole():
     """More rows than a list in a configuration may have values, as a stored replay of 80 searches a method has."""
     trials = pd.concat([job()] * 800, ignore_index=True)
@@ -621,6 +622,7 @@ def check_content(parts, trials):
         assert len({len(column) for column in columns}) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chosen", [slice(1, None, 2), pytest.param(slice(0, None, 2), marks=pytest.mark.faults)])
 def test_odd_studies_cost_no_other_study_anything(tmp_path, capsys, chosen):
     """Studies with odd rows in one folder with a healthy one: all are shown, the healthy one as if it were alone. Those

@@ -141,6 +141,7 @@ BEYOND |= {"scores of both signs", "numbers"}
 """Studies with numbers at the ends of what a float holds: a figure of these may fail on its own."""
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Glyph .* missing from font")
 @pytest.mark.parametrize(
     "chosen", [slice(0, None, 2), pytest.param(slice(1, None, 2), marks=pytest.mark.faults)], ids=["even", "odd"]
@@ -204,6 +205,7 @@ def test_a_figure_that_cannot_be_drawn_costs_no_other_and_is_named(tmp_path, cap
     assert (tmp_path / "report.html").is_file()
 
 
+@pytest.mark.slow
 def test_drawing_ten_times_the_trials_lays_out_no_more_texts_and_no_more_artists(tmp_path, monkeypatch):
     """matplotlib's layout compares texts with one another: of as many as there are trials it took minutes."""
     drawn: dict[str, list[int]] = {}

@@ -82,7 +82,7 @@ def test_the_page_draws_the_published_line_over_two_weights(name):
 FOUR = {f"Lambda_t{n}": 1.0 for n in range(4)}
 
 
-@pytest.mark.parametrize("weights, count", [(TWINS, 1), (VICREG, 3), (FOUR, 6)])
+@pytest.mark.parametrize("weights, count", [(TWINS, 1), (VICREG, 3), pytest.param(FOUR, 6, marks=pytest.mark.slow)])
 def test_the_picture_has_a_plane_for_each_pair_of_weights(weights, count):
     figure = search_figure(searched_terms(weights, 6), ("published",), 64, 2, BOX, weights=tuple(weights))
     planes = [axes for axes in figure.axes if axes.get_xlabel().startswith("$\\Lambda")]

@@ -110,6 +110,7 @@ TIMES = [NOON + timedelta(seconds=n) for n in range(10)]
 KINDS = st.tuples(st.sampled_from("ab"), st.integers(0, 2), st.sampled_from(["failed", "stopped", "diverged"]))
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None, derandomize=True)
 @given(st.lists(KINDS, min_size=1, max_size=7), st.permutations(TIMES), st.booleans())
 def test_every_trial_is_one_row_by_the_rule(kinds, times, again):

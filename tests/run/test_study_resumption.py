@@ -105,8 +105,12 @@ def place_of(asked):
 
 @each_length
 @pytest.mark.parametrize(
-    "workers, ends", [(1, FIRST), (3, FIRST), (3, LAST), (3, lambda n: n // 2)], ids=["one", "first", "last", "middle"]
-)
+    "workers, ends",
+    [
+        pytest.param(1, FIRST, id="one"), pytest.param(3, lambda n: n // 2, id="middle"),
+        *(pytest.param(3, ends, id=name, marks=pytest.mark.slow) for name, ends in (("first", FIRST), ("last", LAST))),
+    ],
+)  # fmt: skip
 def test_it_goes_on_as_if_it_had_never_stopped(tmp_path, argv, workers, ends):
     """Three searches side by side: the same settings with the same places; those that ran when it stopped come first,
     and none is trained twice."""

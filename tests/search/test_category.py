@@ -148,7 +148,7 @@ def test_the_paper_rule_tries_all_other_values_in_turn_behind_the_directions():
     assert search.origin(asked[7]).direction == "lr" and asked[7]["solver"] == best["solver"]
 
 
-@pytest.mark.parametrize("method", ["cd", "cd-local", "tpe", "gp"])
+@pytest.mark.parametrize("method", ["cd", "cd-local", "tpe", pytest.param("gp", marks=pytest.mark.slow)])
 def test_the_best_value_is_found_with_its_own_rate(method):
     pytest.importorskip("optuna")
     search = OPTIMISERS[method](SPACE, start=START)

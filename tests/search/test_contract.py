@@ -20,9 +20,12 @@ RESUMED = "resumed_equals_never_stopped"
 MANY = ("the_seed_decides", "several_at_a_time", RESUMED, "goes_on_where_an_earlier_run_stopped")
 """Laws of many suggestions. For MODELLED they are run when asked for; `test_botorch.py` has their short form."""
 
+SLOW = {("gp", "asks_for_nothing_twice"), ("gp", "the_seed_decides")}
+
 CASES = [
     pytest.param(method, law, id=f"{method}-{law.__name__}",
-                 marks=[pytest.mark.faults] * (method in MODELLED and law.__name__ in MANY))
+                 marks=[pytest.mark.faults] * (method in MODELLED and law.__name__ in MANY)
+                 + [pytest.mark.slow] * ((method, law.__name__) in SLOW))
     for method in OPTIMISERS for law in LAWS
     if method in CONFIGURED or law.__name__ != RESUMED  # the others have no state
 ]  # fmt: skip

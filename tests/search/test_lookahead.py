@@ -21,7 +21,7 @@ def paper(space, workers=1, rule="paper", **arguments):
 
 @pytest.mark.parametrize("space", [PLANE, MIXED])
 @pytest.mark.parametrize("workers", [2, 4, 16])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))])
 @pytest.mark.parametrize("rule, trials", [("paper", 12), ("local", 10)])
 def test_the_trajectory_is_the_sequential_one_in_whatever_order_trials_end(space, workers, seed, rule, trials):
     """Everything one worker would ask is asked, in this order, with trials of use between; failures included."""

@@ -20,6 +20,7 @@ def plan(n_axes, side=8.0, directions=None):
     return Plan(space, *directions_of(space, directions))
 
 
+@pytest.mark.slow
 def test_on_ridges_of_three_weights_contrasts_are_ahead_of_the_axes():
     """AUC@20 over 12 ridges along the joint direction, from a start some octaves away."""
     space = Space(**dict.fromkeys(("Lambda_a", "Lambda_b", "Lambda_c"), (2.0**-20, 1.0)))
@@ -106,6 +107,7 @@ def test_random_lines_run_from_end_to_end_of_the_box_in_every_direction(n_axes, 
     assert [line.direction.tolist() for line in again] == [line.direction.tolist() for line in found]
 
 
+@pytest.mark.slow
 def test_a_ridge_beside_axes_without_effect_is_found():
     """Where single axes alone lead nowhere: four of eight parameters have no effect; the mean of 8 searches."""
     space = Space(**{f"x{i}": (1e-4, 1.0) for i in range(4)}, **{f"idle{i}": (1e-4, 1.0) for i in range(4)})
@@ -123,6 +125,7 @@ def test_a_ridge_beside_axes_without_effect_is_found():
     assert reached["cd"] > max(reached["random"], reached["cmaes"]) + 0.1, reached
 
 
+@pytest.mark.slow
 def test_it_is_ahead_of_random_search_and_of_the_papers_from_the_first_trials_on():
     """In boxes of any size: on bowls after 5 trials, on ridges after 20; the mean over landscapes and 6 searches."""
     methods = {name: OPTIMISERS[name] for name in ("cd", "cd-paper", "random")}

@@ -47,6 +47,7 @@ def test_glyphs_are_centred_and_whole(face, size):
     assert (images["O"] > 0).sum() > (images["o"] > 0).sum()
 
 
+@pytest.mark.slow
 def test_all_glyphs():
     dataset, owners = load_dataset("glyphs", image_size=28), {}
     images = np.concatenate([split.images for split in splits(dataset)])

@@ -15,7 +15,9 @@ SETTINGS = [(0.3, 2.0, 32, 0), (0.1, 0.1, 16, 0), (0.5, 1.0, 32, 5)]
 SHORT = replace(SETUP, images_seen=64, evaluations=1)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [
+    pytest.param(kind, marks=[pytest.mark.slow] * (kind not in ("margin", "self-supervised"))) for kind in KINDS
+])  # fmt: skip
 def test_packed_equals_alone(kind):
     """To the bit on a CPU: other balances, seeds, batch sizes beside it, and networks used before, change nothing."""
     setup, data = replace(KINDS[kind][0], images_seen=192, evaluations=2), KINDS[kind][1]

@@ -32,7 +32,12 @@ def uninterrupted(kind):
     return whole.iteration, tensors(whole), told(outcome_of(whole))
 
 
-@pytest.mark.parametrize("kind, cut", [*((kind, 1) for kind in KINDS), ("memory", 2)])
+QUICK = ("margin", "memory", "self-supervised")
+
+
+@pytest.mark.parametrize("kind, cut", [
+    *(pytest.param(kind, 1, marks=[pytest.mark.slow] * (kind not in QUICK)) for kind in KINDS), ("memory", 2),
+])  # fmt: skip
 def test_resumed_equals_never_stopped(tmp_path, kind, cut):
     """Cut before a memory holds anything, and after."""
     setup, data = KINDS[kind]
@@ -83,7 +88,7 @@ NETWORKS = KINDS | {
 @cache
 def file_of(kind):
     """(set-up, outcome, file) of a training of this kind."""
-    setup = replace(NETWORKS[kind][0], images_seen=256, evaluations=2)
+    setup = replace(NETWORKS[kind][0], images_seen=128, evaluations=2)
     training = finished(setup, NETWORKS[kind][1])
     return setup, outcome_of(training), trained.dumps(training)
 
@@ -156,6 +161,7 @@ def test_a_file_also_serves_as_the_weights_of_another_training(tmp_path):
     assert all(torch.equal(tensor, there[name]) for name, tensor in training.model.state_dict().items())
 
 
+@pytest.mark.slow
 def test_pretrained_weights_are_not_asked_for_again(monkeypatch):
     """Their standardised input stays in the network."""
     setup = replace(find_setup("sop", "paper"), images_seen=64, image_size=SIZE, crop_size=0, network="resnet18_gem")

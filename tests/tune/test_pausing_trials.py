@@ -362,9 +362,10 @@ def outcomes(rows):
     return rows[["trial_index", "direction", "line_position", "params", "status", "val_score", "scores"]].to_dict()
 
 
-@pytest.mark.parametrize("stopped", [3, 17, 31, 48, 59])  # 48: on the way to a length beyond the next
+@pytest.mark.parametrize("stopped", [17, 48, *(pytest.param(n, marks=pytest.mark.slow) for n in (3, 31, 59))])
 def test_resumed_from_its_rows_it_goes_on_as_if_it_had_never_stopped(tmp_path, stopped):
-    """Stopped after so many epochs. Those of a trial that was cut off are trained again, first, and count as none."""
+    """Stopped after so many epochs, 48 on the way to a length beyond the next. Those of a trial that was cut off are
+    trained again, first, and count as none."""
     whole = tuner_of(pausing(), folder=tmp_path / "whole").rows()
     cut = tuner_of(pausing(), folder=tmp_path / "cut")
     assert cut.rows(stopped)["error"].dropna().tolist() == [CUT] * len(cut.running)

@@ -107,6 +107,7 @@ def test_both_terms_are_low_where_the_score_is_high_or_they_are_not(tmp_path, si
     assert row["below"] == 0 and (row["entropy"] < 0.2) == (sign > 0)
 
 
+@pytest.mark.slow
 def test_what_a_setting_loses_elsewhere_is_its_regret(tmp_path):
     """Landscapes with the same best setting, with another one, and one that diverges at the first's. Those of another
     task or loss are not compared."""

@@ -234,6 +234,7 @@ def test_places_scales_and_lengths_of_a_users_own_tuner():
     assert eval(study["use"]["in your script"].removeprefix("config = "))["optimizer"] in ("sgd", "adamw", "lion")
 
 
+@pytest.mark.slow
 def test_studies_of_a_users_own_are_compared_by_their_metric():
     own, _ = own_tuner()
     both = pd.concat([own, own.assign(study="again", val_score=own["val_score"] + 0.01)], ignore_index=True)

@@ -152,6 +152,7 @@ def test_no_row_that_the_schema_allows_costs_a_figure(chosen, tmp_path, drawn):
         assert not failed or name in BEYOND, (name, failed)
 
 
+@pytest.mark.slow
 def test_pictures_are_pictures_and_tables_are_tables(tmp_path, monkeypatch):
     """The main job's, as they are for a user, but for two figures that need nothing."""
     elsewhere(monkeypatch, "constraints_figure", "pipeline_figure")

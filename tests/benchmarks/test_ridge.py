@@ -16,8 +16,8 @@ HESSIAN, CENTRE, PEAK = -np.array([[0.02, -0.012], [-0.012, 0.03]]), np.array([1
 SCATTERED = np.random.default_rng(4).uniform(-6, 6, (20, 2))
 
 
-def quadratic(hessian=HESSIAN, centre=CENTRE):
-    return lambda x: PEAK + (x - centre) @ hessian @ (x - centre) / 2
+def quadratic(hessian=HESSIAN):
+    return lambda x: PEAK + (x - CENTRE) @ hessian @ (x - CENTRE) / 2
 
 
 def fitted(score, places=PLANE, noise=0.0, seed=0, **options):

@@ -15,8 +15,8 @@ WHOLE = {"images_seen": 640}
 ONE_STOPPED = ["completed", "stopped", "stopped", "stopped"]
 
 
-def weights(positive: Sequence[float], entropy: Sequence[float], size: int = 64) -> list[dict]:
-    return [{"Lambda_p": p, "Lambda_e": e, "batch_size": size} for p, e in lattice(positive, entropy).tolist()]
+def weights(positive: Sequence[float], entropy: Sequence[float]) -> list[dict]:
+    return [{"Lambda_p": p, "Lambda_e": e, "batch_size": 64} for p, e in lattice(positive, entropy).tolist()]
 
 
 PAIRS = weights((1.0, 2.0, 4.0, 8.0), (1.0, 2.0, 4.0, 8.0))

@@ -211,10 +211,10 @@ def line(average: str, number=5, *, first=0, search=None, after=400.0, **fields)
     return rows
 
 
-def main_rows(number: int = 20, **fields) -> list[dict]:
+def main_rows() -> list[dict]:
     """The search, and 5 trials on either diagonal; the separate average's first is the search's start, and not among
     its rows."""
-    return [*searched(number, **fields), *line("separate", first=1, **fields), *line("global", **fields)]
+    return [*searched(20), *line("separate", first=1), *line("global")]
 
 
 def main_job() -> pd.DataFrame:
@@ -319,12 +319,12 @@ OWN_SPACE = [
 ]
 
 
-def own_tuner(number: int = 40) -> tuple[pd.DataFrame, pd.DataFrame]:
+def own_tuner() -> tuple[pd.DataFrame, pd.DataFrame]:
     """A user's own, through `search.callback`: (trials, their learning curves). No dataset, task, loss, seed or test;
     four parameters, one linear from below 0, one of few whole numbers, one a category. A scheduler trains every fourth
     one to the end; one fails, one diverges."""
     rng, rows, choices, curves = np.random.default_rng(5), [], [], []
-    for n in range(number):
+    for n in range(40):
         lr, momentum = 10 ** rng.uniform(-4, -0.6), 0.0 if n == 0 else rng.uniform(-0.5, 0.99)
         layers, optimizer = int(rng.integers(1, 5)), OPTIMIZERS[n % 3]
         epochs = EPOCHS if n % 4 == 0 else int(rng.choice([2, 4, 8]))
@@ -350,7 +350,7 @@ def own_tuner(number: int = 40) -> tuple[pd.DataFrame, pd.DataFrame]:
     return table(rows).assign(choices=choices), pd.concat(curves, ignore_index=True)
 
 
-def paused_tuner(*runs: tuple[float, ...], mode="min") -> pd.DataFrame:
+def paused_tuner(*runs: tuple[float, ...]) -> pd.DataFrame:
     """A user's own trainings of 16 epochs, losses after 2, 4, 8, 16 of them, for as long as each has one."""
     rows = []
     for n, losses in enumerate(runs):
@@ -358,7 +358,7 @@ def paused_tuner(*runs: tuple[float, ...], mode="min") -> pd.DataFrame:
         reached = [unknown | {"scores": {"epoch": 2.0 * 2**i}, "val_score": loss} for i, loss in enumerate(losses)]
         config = {"full_length": ["epoch", 16], "lengths": [0.125, 0.25, 0.5, 1.0], "runs": reached[:-1]}
         rows.append(row(
-            n, "completed" if len(losses) == 4 else "stopped", losses[-1], search="cd", metric_name="loss", mode=mode,
+            n, "completed" if len(losses) == 4 else "stopped", losses[-1], search="cd", metric_name="loss", mode="min",
             params={"lr": 0.1 * (n + 1), "momentum": 0.5}, config=config, scores=reached[-1]["scores"], seed=None,
         ))  # fmt: skip
     return table(rows)

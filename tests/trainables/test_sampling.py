@@ -61,7 +61,7 @@ def assert_uniform(outcomes, cells):
 @pytest.mark.parametrize("k", [2, 3])
 def test_every_ordered_set_of_a_class_is_equally_likely(k):
     sampler, generator, drawn = KPerClass([0, 1, 0, 1, 0, 1, 0, 1, 1], 2 * k, k), seeded(2), {0: [], 1: []}
-    for _ in range(2000):
+    for _ in range(5000):
         indices, y = sampler.draw(generator)
         for label, sets in drawn.items():
             sets.append(tuple(indices[y == label].tolist()))

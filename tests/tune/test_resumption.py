@@ -51,7 +51,7 @@ def place_of(searcher, trial):
 def test_with_one_worker_it_goes_on_as_if_it_had_never_stopped(tmp_path, rule):
     """12 trials, stopped after some of them: the same configurations in the same order with the same indices."""
     whole = tuner_of(make(rule=rule), 12, tmp_path / "whole").rows()
-    for ended in range(1, 12, 3):
+    for ended in range(1, 12, 2):
         tuner_of(make(rule=rule), 12, tmp_path / str(ended)).run(ended)
         search = again(tmp_path / str(ended), rule=rule)
         assert search.recalled == ended

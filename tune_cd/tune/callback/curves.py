@@ -35,7 +35,7 @@ class Curves:
                   and (at := number_of(told)) is not None}  # fmt: skip
         row = {"train_seconds": finite(result.get("time_total_s")), "val_score": float(value), "scores": others}
         before = [point for point in self.points.get(name, []) if point[0] < length]
-        kept = [*before, (length, result[TRAINING_ITERATION], row)]
+        kept = [*before, (length, result.get(TRAINING_ITERATION, len(before) + 1), row)]
         self.points[name] = kept[::-2][::-1] if len(kept) > MOST else kept  # the last stays
 
     def rows(self, name: str, seed: int | None) -> list[dict[str, Any]]:

@@ -5,21 +5,25 @@ import re
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 import studies
 from odd_studies import odd
 from studies import full_grid, own_tuner, paused_tuner, row, store, table
+from warned import no_warnings
 
-from tune_cd import Space, balance
+from tune_cd import Space, balance, results
 from tune_cd.analysis import grid, on_diagonal
 from tune_cd.analysis.importance import MOST
 from tune_cd.analysis.scores import per_class, score_words
+from tune_cd.landscapes.measured import load
 from tune_cd.report.__main__ import main
 from tune_cd.report.findings import Findings
 from tune_cd.report.first_screen import images_of, use_it, worth
 from tune_cd.report.payload import payload
 from tune_cd.report.words import summarise
 from tune_cd.report.writing import content, write_report
+from tune_cd.results.parquet import serialise
 from tune_cd.results.redaction import LONGEST
 from tune_cd.results.rows import with_own
 from tune_cd.results.schema import CUT
@@ -610,6 +614,16 @@ def test_the_code_to_load_a_network_runs_for_a_bucket_and_a_users_own_network(tm
     names = {"images": None}
     exec(use_it(found, None, (tmp_path / "n.pt").as_uri())["its network"], names)
     assert names["vectors"] == (b"tensors", own)
+
+
+def test_one_parquet_file_is_enough(tmp_path):
+    trials = load("omniglot-242-margin").at(64).rows().astype(object)
+    rows = [results.check_trial(row) for row in trials.where(trials.notna(), None).to_dict("records")]
+    (tmp_path / "grid.parquet").write_bytes(serialise(pa.Table.from_pylist(rows, results.TRIALS)))
+    with no_warnings():
+        found = content(tmp_path / "grid.parquet")
+    [study] = found["studies"]
+    assert len(study["trials"]["trial_id"]) == len(trials) and len(study["params"]) == 2
 
 
 def check_content(parts, trials):

@@ -58,6 +58,8 @@ def test_a_file_that_cannot_be_used_is_named_and_the_rest_is_read(tmp_path, harm
     assert paths[1].read_bytes() == held
     with pytest.raises(OSError, match=rf"t1\.parquet {reason}"):
         results.write_trial(tmp_path, full(trial_id="t1", trial_index=1, attempt=1))
+    with pytest.raises(ValueError, match=rf"t1\.parquet {reason}"):
+        results.read_file(paths[1])
     paths[1].unlink()
     check_whole(tmp_path, "demo")
 

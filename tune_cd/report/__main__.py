@@ -78,7 +78,8 @@ def _write_page(options: argparse.Namespace, output: Path) -> list[str]:
     for note in found["notes"]:
         print(f"warning: {note}", file=sys.stderr)
     if not found["studies"] and options.study is None:
-        raise ValueError(f"there are no trials below {options.results}: RESULTS is the folder that holds trials/")
+        required = "RESULTS is the folder that holds trials/, or one .parquet file"
+        raise ValueError(f"there are no trials below {options.results}: {required}")
     publish(output, render(found).encode())
     failed = unshown(found["studies"])
     for name, reason in failed.items():

@@ -15,6 +15,7 @@ import pandas as pd
 
 from tune_cd import results
 from tune_cd.report.payload import payload, unshown
+from tune_cd.results.location import is_uri
 from tune_cd.results.schema import NAME
 from tune_cd.results.store import store_of
 from tune_cd.results.study_files import REPORT, best_networks, file_of, options_of
@@ -23,17 +24,23 @@ STUDIES = 20  # largest number of studies whose learning curves are read
 
 
 def read(place: Path | str, studies: Sequence[str] | None) -> pd.DataFrame:
-    """The studies' trials from a results folder or an object store; None: all studies.
+    """The studies' trials from a results folder, an object store or one Parquet file; None: all studies.
 
     Raises ValueError naming the known ones for a study without a row that has not just begun, and FileNotFoundError.
     """
-    if studies is not None and len(studies) == 1:
+    one_file = is_file(place)
+    if studies is not None and len(studies) == 1 and not one_file:
         return results.read(place, studies[0])
-    trials = results.read(place)
+    trials = results.read_file(place) if one_file else results.read(place)
     if unknown := {*(studies or ())}.difference(trials["study"]):
         known = ", ".join(sorted(set(trials["study"]))) or "none"
         raise ValueError(f"study {', '.join(sorted(unknown))}: not in {place}; there are {known}")
     return trials if studies is None else trials[trials["study"].isin(studies)].reset_index(drop=True)
+
+
+def is_file(place: Path | str) -> bool:
+    """Whether `place` is one local Parquet file."""
+    return str(place).endswith(".parquet") and not is_uri(place)
 
 
 def content(place: Path | str, studies: Sequence[str] | None = None) -> dict[str, Any]:
@@ -42,7 +49,7 @@ def content(place: Path | str, studies: Sequence[str] | None = None) -> dict[str
         warnings.simplefilter("always")
         trials = read(place, studies)
         # of a study of another program, whose name may be one that is not allowed, there are rows alone
-        names = sorted(filter(NAME.fullmatch, set(trials["study"])))
+        names = [] if is_file(place) else sorted(filter(NAME.fullmatch, set(trials["study"])))
         curves = [results.read_curves(place, study) for study in names if len(names) <= STUDIES]
     notes = list(dict.fromkeys(str(warning.message) for warning in caught))
     title = studies[0] if studies and len(studies) == 1 else names[0] if len(names) == 1 else str(place)

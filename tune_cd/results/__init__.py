@@ -9,13 +9,13 @@ from tune_cd.results.compaction import compact
 from tune_cd.results.location import check_location
 from tune_cd.results.observations import trainings
 from tune_cd.results.parquet import ConflictingRow
-from tune_cd.results.reading import read, read_curves
+from tune_cd.results.reading import read, read_curves, read_file
 from tune_cd.results.schema import CURVES, FAILURE_KINDS, STATUSES, TRIALS, check_name, check_trial
 from tune_cd.results.store import publish
 from tune_cd.results.writing import check_writable, write_curve, write_trial
 
 __all__ = [
     "CURVES", "FAILURE_KINDS", "STATUSES", "TRIALS", "ConflictingRow", "check_location", "check_name", "check_trial",
-    "check_writable", "compact", "publish", "read", "read_curves", "trainings", "write_curve",
+    "check_writable", "compact", "publish", "read", "read_curves", "read_file", "trainings", "write_curve",
     "write_trial",
 ]  # fmt: skip

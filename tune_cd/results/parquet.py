@@ -60,21 +60,27 @@ def serialise(table: pa.Table, many: bool = False) -> pa.Buffer:
     return buffer.getvalue()
 
 
-def load(store: Store, name: str) -> pa.Table:
-    """Read a file. Raises Unusable, also where it lies in another study's folder, and OSError of the store."""
-    (kind, study, _), data, where = name.split("/"), store.read(name), store.where(name)
+def parsed(data: bytes, kind: str, where: str) -> pa.Table:
+    """The table in a file's bytes. where: the file's name in messages. Raises Unusable."""
     try:
         # pre-buffering would copy data that is in memory already
         file = pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True, pre_buffer=False)
         table = file.read(use_threads=file.num_row_groups > 1)
     except (OSError, ValueError, pa.ArrowException) as error:
         raise Unusable(f"{where} cannot be read ({' '.join(str(error).split())})") from error
-    version = (table.schema.metadata or {}).get(b"format_version", b"none").decode()
+    schema, version = SCHEMAS[kind], (table.schema.metadata or {}).get(b"format_version", b"none").decode()
     if version != str(FORMAT_VERSION):
         wrote = "another program" if version == "none" else "another release"
         raise Unusable(f"{where} has format {version[:20]}, which {wrote} wrote; this one reads {FORMAT_VERSION}")
-    if not table.num_rows or not table.schema.equals(SCHEMAS[kind]):
+    if not table.num_rows or not table.schema.equals(schema):
         raise Unusable(f"{where} (format {version}) lacks the columns of its format, or has no rows")
+    return table
+
+
+def load(store: Store, name: str) -> pa.Table:
+    """Read a file. Raises Unusable, also where it lies in another study's folder, and OSError of the store."""
+    kind, study, _ = name.split("/")
+    table = parsed(store.read(name), kind, str(store.where(name)))
     if (other := table["study"][0].as_py()) != study:
-        raise Unusable(f"{where} holds study {other!r}, to whose folder it belongs")
+        raise Unusable(f"{store.where(name)} holds study {other!r}, to whose folder it belongs")
     return table

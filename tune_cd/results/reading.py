@@ -13,9 +13,9 @@ import pandas as pd
 import pyarrow as pa
 
 from tune_cd.results.attempts import canonical, rank
-from tune_cd.results.parquet import SCHEMAS, is_compacted, is_visible, load, rows_of
+from tune_cd.results.parquet import SCHEMAS, Unusable, is_compacted, is_visible, load, parsed, rows_of
 from tune_cd.results.redaction import redact
-from tune_cd.results.schema import Row, check_name
+from tune_cd.results.schema import Row, check_name, check_trial
 from tune_cd.results.store import Store, store_of
 from tune_cd.results.study_files import require_begun
 
@@ -42,6 +42,23 @@ def read_curves(results: str | Path, study: str | None = None, *, missing: bool 
     Of several curves with the same study and trial_id, the latest attempt's counts.
     """
     return _read(results, "curves", study, ["study", "trial_id", "images_seen"], missing)
+
+
+def read_file(path: str | Path) -> pd.DataFrame:
+    """The trials in one Parquet file at any path, such as a measured landscape.
+
+    Columns are as in `read`, rows in the file's order. Raises FileNotFoundError, and ValueError for a file that cannot
+    be read, has another schema, is of another format, or holds a row that is not allowed.
+    """
+    try:
+        table = parsed(Path(path).read_bytes(), "trials", str(path))
+        for row in rows_of(table):
+            check_trial(row)
+    except Unusable as reason:
+        raise ValueError(str(reason)) from reason
+    except ValueError as reason:
+        raise ValueError(f"{path}: {reason}") from reason
+    return frame(table, SCHEMAS["trials"])
 
 
 def rows_in(results: str | Path, study: str) -> list[Row]:

@@ -67,7 +67,8 @@ def plan(roots: list[Path], task: str | None = None) -> Plan:
     notes = [f"{len(missing):,} of {len(listed):,} images are missing"] if missing else []
     if few := [f"{split} {name}" for split, classes in found.items() for name in classes if name not in kept[split]]:
         notes.append(f"{len(few)} classes have fewer than {IMAGES_PER_CLASS} images and are left out: {preview(few)}")
-    name = published_name("landmarks", len(kept["train"]), PUBLISHED_CLASSES)
+    count = len(kept["train"])
+    name = published_name("landmarks", count, count == PUBLISHED_CLASSES)
     plans = {split: SplitPlan(classes, IMAGES_PER_CLASS) for split, classes in kept.items()}
     return Plan(
         name, 3, plans, source.location, source.identity(), source.photographs,

@@ -15,7 +15,7 @@ from trainables.datasets.structure import Plan, SplitPlan, published_name
 # Ours: 148 of the 964 background classes (15 %), of different families of scripts. Of these omniglot-small.zip
 # has Balinese alone, which leaves 131 of its 155 background classes for training: enough for batches of 256 in pairs.
 VALIDATION_ALPHABETS = ("Balinese", "Futurama", "Grantha", "Hebrew", "N_Ko")
-PUBLISHED_CLASSES = 964 + 659  # images_background, images_evaluation
+PUBLISHED_CLASSES = (964, 659)  # images_background, images_evaluation
 
 PARTS = ("images_background", "images_evaluation")
 LAYOUT = (
@@ -54,7 +54,8 @@ def plan(roots: list[Path], task: str | None = None) -> Plan:
             raise ValueError(
                 f"{source.location}: no {what} alphabet; expected {LAYOUT}, validation alphabets {VALIDATION_ALPHABETS}"
             )
-    name = published_name("omniglot", sum(map(len, splits.values())), PUBLISHED_CLASSES)
+    count = (len(splits["train"]) + len(splits["validation"]), len(splits["test"]))
+    name = published_name("omniglot", sum(count), count == PUBLISHED_CLASSES)
     plans = {split: SplitPlan(classes, images_per_class=2) for split, classes in splits.items()}
     return Plan(
         name, 1, plans, source.location, source.identity(), partial(source.photographs, mode="L", negative=True)

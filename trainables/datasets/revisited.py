@@ -21,7 +21,7 @@ from trainables.datasets.cache import entry, made_once
 from trainables.datasets.download import fetch
 from trainables.datasets.ground_truth import GroundTruth, load_ground_truth
 from trainables.datasets.source import Source, find_place, opened_image
-from trainables.datasets.structure import UndecodableImage, in_order, preview
+from trainables.datasets.structure import UndecodableImage, in_order, preview, published_name
 
 ORIGIN = "http://cmp.felk.cvut.cz/revisitop/data/datasets/{name}/gnd_{name}.pkl"
 IMAGES = "https://www.robots.ox.ac.uk/~vgg/data/"
@@ -29,7 +29,7 @@ IMAGES = "https://www.robots.ox.ac.uk/~vgg/data/"
 _WANTED = re.compile(r"/(gnd_[^/]+\.pkl|jpg/[^/]+\.jpg)$")
 
 
-PUBLISHED_IMAGES = {"roxford5k": 4993 + 70, "rparis6k": 6322 + 70}  # of the database and queries
+PUBLISHED = {"roxford5k": (4993, 70), "rparis6k": (6322, 70)}  # images in the database, queries
 ARCHIVES = {
     "roxford5k": [f"{IMAGES}oxbuildings/oxbuild_images-v1.tgz"],
     "rparis6k": [f"{IMAGES}parisbuildings/paris_1-v1.tgz", f"{IMAGES}parisbuildings/paris_2-v1.tgz"],
@@ -130,8 +130,8 @@ def _find(name: str, data_root: str | os.PathLike | None, fetch_it: bool) -> tup
     images = truth.images
     if missing := [f"{image}.jpg" for image in images if _member(source, image) not in source.members]:
         raise ValueError(f"{folder / 'jpg'}: {len(missing)} of {len(images)} images are missing: {preview(missing)}")
-    is_published = len(truth.images) == PUBLISHED_IMAGES[name]
-    return name if is_published else f"{name}-{len(truth.database)}", source, truth
+    count = (len(truth.database), len(truth.queries))
+    return published_name(name, count[0], count == PUBLISHED[name]), source, truth
 
 
 def _member(source: Source, image: str) -> str:

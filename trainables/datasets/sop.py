@@ -11,7 +11,7 @@ from trainables.datasets.download import fetch, of_digest
 from trainables.datasets.source import Source, find_place
 from trainables.datasets.structure import Plan, SplitPlan, fixed_order, preview, published_name
 
-PUBLISHED_CLASSES = 11_318 + 11_316  # Ebay_train.txt (59,551 images), Ebay_test.txt (60,502)
+PUBLISHED_CLASSES = (11_318, 11_316)  # Ebay_train.txt (59,551 images), Ebay_test.txt (60,502)
 VALIDATION_FRACTION = 0.1  # ours, of the training classes
 
 FOLDER = "Stanford_Online_Products"
@@ -49,7 +49,8 @@ def plan(roots: list[Path], task: str | None = None) -> Plan:
         "validation": {name: found for name, found in training.items() if name in held_out},
         "test": test,
     }
-    name = published_name("sop", len(training) + len(test), PUBLISHED_CLASSES)
+    count = (len(training), len(test))
+    name = published_name("sop", sum(count), count == PUBLISHED_CLASSES)
     plans = {split: SplitPlan(classes, images_per_class=2) for split, classes in splits.items()}
     return Plan(name, 3, plans, source.location, source.identity(), source.photographs)
 

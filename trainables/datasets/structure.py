@@ -136,9 +136,9 @@ def composed(name: str) -> str:
     return unicodedata.normalize("NFC", name)
 
 
-def published_name(dataset: str, found: int, published: int) -> str:
-    """`dataset` for the published number of classes, else `dataset-<number found>`."""
-    return dataset if found == published else f"{dataset}-{found}"
+def published_name(dataset: str, found: int, is_published: bool) -> str:
+    """`dataset` for the complete published data, else `dataset-<classes found>`; of a benchmark its database counts."""
+    return dataset if is_published else f"{dataset}-{found}"
 
 
 def preview(names: Iterable[str], most: int = 5) -> str:

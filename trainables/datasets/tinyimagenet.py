@@ -49,7 +49,7 @@ def plan(roots: list[Path], task: str | None = None) -> Plan:
         train[wnid] = sorted(prefix + image for image in shuffled[held_out:])
     test = _test_images(source, prefix, wnids, annotations)
     splits = {"train": SplitPlan(train, 2), "validation": SplitPlan(validation, 1), "test": SplitPlan(test, 1)}
-    name = published_name("tinyimagenet", len(wnids), PUBLISHED_CLASSES)
+    name = published_name("tinyimagenet", len(wnids), len(wnids) == PUBLISHED_CLASSES)
     return Plan(name, 3, splits, source.location, source.identity(), source.photographs)
 
 

@@ -88,6 +88,8 @@ def _writable(option: str, place: str | None) -> Path | None:
         file.open("ab").close()
     except OSError as error:
         raise ValueError(f"--{option} {place!r}: cannot be written as a file: {error}") from error
+    if not file.is_file():  # what is written takes its place
+        raise ValueError(f"--{option} {place!r}: cannot be written as a file: it is a device")
     if new:
         file.unlink()
     return file

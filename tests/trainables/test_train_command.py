@@ -170,6 +170,7 @@ def test_it_warns_of_fields_without_effect(capsys, of_photos):
     (["--Lambda_p=-inf"], "invalid weight (a number from 0 to 3.4e+38) value: '-inf'"),
     *(([option, ""], f"{option} '': ") for option in ("--checkpoint", "--save", "--data-root")),
     *(([option, "."], "cannot be written as a file: [Errno 21]") for option in ("--checkpoint", "--save")),
+    *(([option, "/dev/null"], "cannot be written as a file: it is a device") for option in ("--checkpoint", "--save")),
     (["--weights", ""], "weights '': no such file"),
     (["--save", "s3://bucket/n.pt"], "--save is a URI"),
     (["--save", "x/n.pt", "--checkpoint", "x/../x/n.pt"], "two files are needed"),

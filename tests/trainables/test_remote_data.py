@@ -284,6 +284,21 @@ def test_names_that_lead_elsewhere_are_refused(web, name):
     assert copies() == []
 
 
+# --- several machines
+
+
+@pytest.mark.parametrize("name", ["omniglot.zip", "omniglot/"])
+def test_every_machine_has_the_same_cache_key(store, archive, name, monkeypatch, tmp_path):
+    for path, data in FEW.items() if name.endswith("/") else [("", archive.read_bytes())]:
+        store.put(f"{name}{path}", data)
+    pinned, entries = pin_source("omniglot", store.uri(name)), []
+    for machine in ("one", "another"):
+        monkeypatch.setenv("TUNE_CD_CACHE", str(tmp_path / machine))
+        load_omniglot(pinned)
+        entries += [path.name for path in (tmp_path / machine / "arrays").iterdir() if path.is_dir()]
+    assert len(entries) == 2 and len(set(entries)) == 1
+
+
 def test_the_environment_may_name_a_uri_and_what_is_drawn_needs_no_data(web, archive, monkeypatch):
     assert pin_source("omniglot", archive) == str(archive) and source_sha256(archive) is None, "a path stays"
     assert pin_source("omniglot", None) is None

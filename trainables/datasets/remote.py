@@ -72,6 +72,14 @@ def held(address: Address) -> Path | None:
     return next((copy for copy in copies if _digest_of(copy) == address.sha256), None)
 
 
+def content(path: Path) -> str | None:
+    """The content's identity of a local copy, or of a path in it: digest and relative path. None for other paths."""
+    folder = next((place for place in (path, *path.parents) if place.parent == _shelf()), None)
+    if folder is None or not (folder / NOTE).exists():
+        return None
+    return f"{(folder / NOTE).read_text()} {path.relative_to(folder).as_posix()}"
+
+
 def survey(address: Address) -> tuple[str | None, dict[str, int | None]]:
     """Ask the server for its data: their version, and {name relative to the address, "" of an archive: bytes}.
 

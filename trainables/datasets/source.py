@@ -22,6 +22,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 
+from trainables.datasets.remote import content
 from trainables.datasets.structure import Render, UndecodableImage
 
 # Photographs from the web (Landmarks, a user's folder) come from cameras of up to 50 Mpx; the other datasets stay below
@@ -82,9 +83,18 @@ class Source:
         return ", ".join(map(str, self.roots))
 
     def identity(self) -> str:
-        """Digest of every name and size, and of the CRC (archive) or time of change (directory), not of the path."""
-        files = sorted((name, file.size, file.stamp) for name, file in self.members.items())
-        return blake2b(repr(files).encode(), digest_size=16).hexdigest()
+        """Digest of every name and size, and of the CRC (archive) or time of change (directory), but not of the path.
+
+        For data from a URI it covers their SHA-256 instead, so that it is the same on every machine.
+        """
+        digest = blake2b(digest_size=16)
+        for root in self.roots:
+            if known := content(root):
+                digest.update(known.encode())
+            else:
+                files = [(name, file.size, file.stamp) for name, file in self.members.items() if file.root == root]
+                digest.update(repr(sorted(files)).encode())
+        return digest.hexdigest()
 
     @contextmanager
     def reader(self) -> Iterator[Callable[[str], bytes]]:

@@ -14,6 +14,7 @@ from tune_cd.analysis import curves_of, grid
 from tune_cd.analysis.parts import comparable, parts_of, require_one
 from tune_cd.landscapes.find import SHIPPED
 from tune_cd.landscapes.measured import MEASURED, load
+from tune_cd.results import read_file
 from tune_cd.results.rows import DIGEST
 
 pytestmark = pytest.mark.filterwarnings("error")
@@ -103,7 +104,7 @@ def test_rows_that_do_not_say_their_set_up_go_with_the_most_frequent():
 
 @pytest.mark.parametrize("name", ["glyphs-margin", "glyphs-ssl-margin", "kinds-digits", "network-digits"])
 def test_tables_of_the_package_which_have_no_digest_are_of_one_set_up(name):
-    trials = load(name).at(64).rows() if name in MEASURED else pd.read_parquet(SHIPPED / "general" / f"{name}.parquet")
+    trials = load(name).at(64).rows() if name in MEASURED else read_file(SHIPPED / "general" / f"{name}.parquet")
     assert DIGEST not in json.loads(trials["config"].iloc[0])
     [part] = comparable(trials)
     assert (part.words, len(part.trials)) == ("", len(trials)) and len(trials) > 100

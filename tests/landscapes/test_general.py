@@ -1,10 +1,10 @@
 """Landscapes of other models than a contrastive network: that they load, and that they are what was measured."""
 
 import numpy as np
-import pandas as pd
 import pytest
 from contract import advance
 
+from tune_cd import results
 from tune_cd.landscapes.find import GENERAL, find
 from tune_cd.landscapes.landscape import SHIPPED
 from tune_cd.results.rows import searched_in
@@ -40,7 +40,7 @@ def test_cells_measured_again_are_as_shipped(name):
     from other_problems import PROBLEMS
 
     problem = PROBLEMS[name]()
-    trials = pd.read_parquet(SHIPPED / "general" / f"{name}.parquet")
+    trials = results.read_file(SHIPPED / "general" / f"{name}.parquet")
     assert len(trials) == len(list(problem.cells()))
     for at in np.random.default_rng(0).choice(len(trials), 3, replace=False):
         trial = trials.iloc[at].to_dict()

@@ -158,7 +158,7 @@ def _deviations(seeds: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def _general(name: str) -> Landscape:
-    trials = pd.read_parquet(SHIPPED / "general" / f"{name}.parquet")
+    trials = results.read_file(SHIPPED / "general" / f"{name}.parquet")
     return from_table(trials, name, Space.from_json(json.loads(trials["config"].iloc[0])["space"]))
 
 

@@ -19,8 +19,10 @@ EXAMPLES = {  # name: how its output ends, and the least of the last number ther
     "optuna_sampler": (r"\{'lr': 0\.0.*, 'net': 'b'\} (\d\.\d+e-\d\d)", 0.0),
     "plain_loop": (r"loss 18\.45, today (\d+\.\d+)", 28.0),
     "lightning_pauses": (r"\{'lr': .*, 'ratio_uniform': .*\}, (0\.\d+)\)", 0.7),
+    "hugging_face": (r"\{'learning_rate': .*, 'weight': .*\}, (0\.\d+)\)", 0.65),
     "own_loss": (r"^best balance found +.* (0\.\d+) +0\.\d+$", 0.2),
 }
+FOREIGN = {"lightning_pauses": "lightning", "hugging_face": "transformers"}
 
 
 def test_all_are_short():
@@ -34,8 +36,8 @@ def test_all_are_short():
 def test_an_example_runs(cluster, run, tmp_path, name):
     """The command of the loss with short trainings, in a process that scores few images."""
     file = FOLDER / f"{name}.py"
-    if name == "lightning_pauses":
-        pytest.importorskip("lightning")
+    if name in FOREIGN:
+        pytest.importorskip(FOREIGN[name])
     if name == "own_loss":
         [command] = re.findall(r"^    python -m tune_cd\.run (.+)$", file.read_text(), re.MULTILINE)
         said = run(tmp_path, *shlex.split(command), *SHORT)

@@ -433,7 +433,7 @@ BAD_INPUT = {
     f"{VICREG} --start paper": "no best balance", "--task dml --loss vicreg": "it trains ssl",
     f"{VICREG} --start lr=1000": "--start lr=1000: Lambda_sim = 25000.0 is outside", "--loss absent:f": "absent",
     f"{VICREG} --experiment xbm": "takes 2 views", "--loss own_losses:returns_a_tuple": "returned tuple",
-    "--task ssl --set loss=vicreg": "'loss=vicreg': --loss vicreg",
+    "--task ssl --set loss=vicreg": "'loss=vicreg': --loss vicreg", "--data-r x": "unrecognized arguments: --data-r",
     f"--task ssl --loss siglip {ADAM}": "under adam the learning rate is no part of the weights",
     f"{ADAM},average=separate": "under adam the learning rate is no part of the weights",
 }  # fmt: skip

@@ -9,22 +9,24 @@ from transformers import Trainer, TrainingArguments
 from tune_cd import LENGTHS, CoordinateDescentSearch
 
 EPOCHS = 8
+TODAY = {"learning_rate": 1e-3, "weight": 1.0}
 
 
-class Encoder(torch.nn.Sequential):
-    weight = 1.0  # of the second term
+class Encoder(torch.nn.Module):
+    def __init__(self, weight):
+        super().__init__()
+        self.network = torch.nn.Sequential(torch.nn.Linear(12, 32), torch.nn.ReLU(), torch.nn.Linear(32, 6))
+        self.weight = weight  # of the second term
 
     def forward(self, one, other, labels):
-        z, other = (normalize(super(Encoder, self).forward(view), dim=1) for view in (one, other))
+        z, other = (normalize(self.network(view), dim=1) for view in (one, other))
         align, uniform = (z - other).square().sum(1).mean(), (-2 * torch.pdist(z).square()).exp().mean().log()
         return {"loss": align + self.weight * uniform, "z": z}
 
 
 def model(trial):  # None before the first one
     torch.manual_seed(0)
-    encoder = Encoder(torch.nn.Linear(12, 32), torch.nn.ReLU(), torch.nn.Linear(32, 6))
-    encoder.weight = trial["weight"] if trial else 1.0
-    return encoder
+    return Encoder((trial or TODAY)["weight"])
 
 
 def accuracy(predicted):  # of the nearest neighbour's class
@@ -42,10 +44,9 @@ args = TrainingArguments(
     per_device_train_batch_size=64, per_device_eval_batch_size=512, use_cpu=True, report_to=[], disable_tqdm=True,
 )  # fmt: skip
 trainer = Trainer(model_init=model, args=args, train_dataset=data, eval_dataset=data, compute_metrics=accuracy)
-today = {"learning_rate": 1e-3, "weight": 1.0}
 ranges = {"learning_rate": tune.loguniform(1e-5, 1.0), "weight": tune.loguniform(1e-3, 1e3)}
 search = CoordinateDescentSearch(
-    ranges, "objective", "max", start=today, lengths=LENGTHS, full_length=("epoch", EPOCHS), budget=3
+    ranges, "objective", "max", start=TODAY, lengths=LENGTHS, full_length=("epoch", EPOCHS), budget=3
 )
 trainer.hyperparameter_search(
     lambda _: {}, lambda metrics: metrics["eval_accuracy"], direction="maximize", backend="ray", n_trials=-1,

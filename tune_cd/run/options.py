@@ -46,7 +46,7 @@ def parser() -> argparse.ArgumentParser:
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         argument_default=argparse.SUPPRESS,  # the defaults are those of StudyConfig and Call
-        allow_abbrev=False,  # what a script shortens may mean another option tomorrow
+        allow_abbrev=False,  # `submit` looks for the options that hold paths, by their whole names
     )
     groups: dict[str, Any] = {}
     for of in (StudyConfig, Call):

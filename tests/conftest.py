@@ -97,10 +97,11 @@ def cluster(workers):
     """The Ray of a pytest worker: a head without trials and a node of two CPUs, which may use the tests' S3. Every
     driver starts a process on every node to look at it."""
     from ray.cluster_utils import Cluster
+    from waiting import started
 
-    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, **workers})
+    made = started(lambda: Cluster(initialize_head=True, head_node_args={"num_cpus": 0, **workers}))
     keys = {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "SECRET", "AWS_EC2_METADATA_DISABLED": "true"}
-    made.add_node(num_cpus=2, env_vars=keys, **workers)
+    started(lambda: made.add_node(num_cpus=2, env_vars=keys, **workers))
     made.wait_for_nodes()
     yield made
     _disconnect()

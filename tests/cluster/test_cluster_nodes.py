@@ -8,7 +8,7 @@ import time
 
 import pytest
 from sleepers import begun, diary, look_from_here, sleep
-from waiting import until
+from waiting import started, until
 
 from tune_cd import results
 from tune_cd.cluster import preemption
@@ -26,7 +26,7 @@ def cluster(workers):
     import ray
     from ray.cluster_utils import Cluster
 
-    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, **workers})
+    made = started(lambda: Cluster(initialize_head=True, head_node_args={"num_cpus": 0, **workers}))
     ray.init(address=made.address, log_to_driver=False, configure_logging=False)
     yield made
     ray.shutdown()
@@ -39,7 +39,7 @@ def node(cluster, workers):
     added = []
 
     def add(**arguments):
-        added.append(cluster.add_node(**workers, **arguments))
+        added.append(started(lambda: cluster.add_node(**workers, **arguments)))
         return added[-1]
 
     yield add

@@ -20,6 +20,7 @@ from pathlib import Path
 import pytest
 from drivers import Driver, whole
 from s3 import place, proxy, server  # noqa: F401
+from waiting import started
 
 from tune_cd import results
 
@@ -233,11 +234,11 @@ def test_two_trials_at_a_time_go_on_after_the_driver_died(cluster, tmp_path):
 
 @pytest.mark.faults
 def test_a_node_is_lost_and_another_comes(cluster, workers, undisturbed, tmp_path):
-    node = cluster.add_node(num_cpus=1, resources={"doomed": 1}, **workers)
+    node = started(lambda: cluster.add_node(num_cpus=1, resources={"doomed": 1}, **workers))
     driver = Driver(tmp_path, cluster.address, "--num-samples", "6", "--workers", "3", "--search", "random")
     driver.until(lambda: driver.rows() >= 2)
     cluster.remove_node(node, allow_graceful=False)  # its raylet gets SIGKILL, and takes its trial along
-    other = cluster.add_node(num_cpus=1, **workers)
+    other = started(lambda: cluster.add_node(num_cpus=1, **workers))
     try:
         assert driver.wait() == 0, driver.said
     finally:

@@ -10,6 +10,7 @@ from s3 import free_port
 from torch.nn.functional import mse_loss
 from torch.utils.data import TensorDataset
 from tuners import tuner_of
+from waiting import started
 
 from tune_cd import LENGTHS, CoordinateDescentSearch, results
 
@@ -25,7 +26,7 @@ def cluster_of_four(workers):
 
     ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
     asked = {"include_dashboard": True, "dashboard_port": free_port()}
-    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 4, **workers, **asked})
+    made = started(lambda: Cluster(initialize_head=True, head_node_args={"num_cpus": 4, **workers, **asked}))
     address = {"env_vars": {"RAY_ADDRESS": made.address}}  # other tests' Rays run on this machine
     ray.init(address=made.address, runtime_env=address, log_to_driver=False, configure_logging=False)
     yield

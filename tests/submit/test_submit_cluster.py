@@ -18,7 +18,7 @@ from uuid import uuid4
 import pytest
 from forked_workers import SETUP
 from s3 import free_port
-from waiting import until
+from waiting import started, until
 
 from tune_cd import results
 
@@ -128,12 +128,14 @@ class Head:
             self.process = subprocess.Popen(
                 ray, env=self.environ, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
             )
+        said = folder / "head.log"  # the dashboard answers before there is a node
+        until(lambda: self.process.poll() is not None or "Ray runtime started" in said.read_text(), STARTING)
+        assert self.process.poll() is None, said.read_text()
+        until(self.answers, STARTING)
         server = [sys.executable, "-c", COMMANDS]
         self.commands = subprocess.Popen(server, env=self.environ, stdin=subprocess.PIPE, text=True)
-        until(self.answers, STARTING)
 
     def answers(self) -> bool:
-        assert self.process.poll() is None, (self.folder / "head.log").read_text()
         try:
             urllib.request.urlopen(f"{self.url}/api/version", timeout=5)
         except urllib.error.HTTPError as error:
@@ -199,10 +201,9 @@ def printed(said: Path, expected=0) -> str:
 
 @pytest.fixture(scope="module")
 def head(workers):
-    folder = Path(tempfile.mkdtemp(prefix="head-"))  # short: Ray's sockets lie below it
-    made = None
+    folder, made = Path(tempfile.mkdtemp(prefix="head-")), None  # short: Ray's sockets lie below it
     try:
-        made = Head(folder)
+        made = started(lambda: Head(Path(tempfile.mkdtemp(dir=folder, prefix=""))))
         yield made
     finally:
         if made is not None:

@@ -80,7 +80,7 @@ def check_submission(argv: list[str], python: str = "python", working_dir: str |
 def connect(given: str | None):
     """A client of the job server at the address given, the environment's, or a head's own. Raises ConnectionError
     saying what to do if there is no server or its token is missing."""
-    from ray.exceptions import AuthenticationError, RayError
+    from ray import exceptions
     from ray.job_submission import JobSubmissionClient
 
     address = given or next((os.environ[name] for name in VARIABLES if os.environ.get(name)), ADDRESS)
@@ -90,8 +90,9 @@ def connect(given: str | None):
     os.environ["RAY_API_SERVER_ADDRESS"] = address  # Ray prefers this variable to the argument
     try:
         return JobSubmissionClient(address)
-    except (RayError, RuntimeError, ValueError, OSError) as error:
-        if isinstance(error, AuthenticationError) or "Unauthorized" in str(error):
+    except (exceptions.RayError, RuntimeError, ValueError, OSError) as error:
+        refusal = getattr(exceptions, "AuthenticationError", ())  # older releases of Ray have no tokens
+        if isinstance(error, refusal) or "Unauthorized" in str(error):
             raise ConnectionError(f"the cluster at {address} asks for a token, and {TOKEN}") from None
         # another kind of server, or a Ray too old for jobs
         raise ConnectionError(f"{address} cannot be used: {error}; a job server's is such as {ADDRESS}") from error

@@ -14,7 +14,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -24,11 +24,11 @@ SOCKET = "FORKED_WORKERS"
 
 READY = b"ready\n"
 IMPORTED = ["torch", "pandas", "pyarrow.parquet", "pyarrow.fs", "pyarrow.dataset"]
-IMPORTED += ["aiohttp", "fsspec", "google.protobuf.json_format", "grpc.aio", "jsonschema", "opentelemetry.sdk.metrics"]
-IMPORTED += ["pydantic", "requests", "tensorboardX", "yaml"]  # of Ray
 IMPORTED += [f"trainables.{name}" for name in ("data.resident", "training.parallel", "training.watchdog")]
 IMPORTED += ["tune_cd.analysis", "tune_cd.cluster.nodes", "tune_cd.results.attempts", "listed", "hypothesis", "pytest"]
-"""Ray itself is not among them: it reads the worker's job from the environment when it is imported."""
+OF_RAY = ["aiohttp", "fsspec", "google.protobuf.json_format", "grpc.aio", "jsonschema", "opentelemetry.sdk.metrics"]
+OF_RAY += ["pydantic", "requests", "tensorboardX", "yaml"]
+"""What some release of Ray imports. Ray itself reads the worker's job from the environment when it is imported."""
 
 
 @contextmanager
@@ -59,6 +59,9 @@ def serve(descriptor: int) -> None:
 
     for name in IMPORTED:
         import_module(name)
+    for name in OF_RAY:
+        with suppress(ModuleNotFoundError):
+            import_module(name)
     assert "ray" not in sys.modules, "it would take the job of its workers from this process"
     gc.freeze()
     os.write(1, READY)

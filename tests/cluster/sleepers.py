@@ -1,7 +1,7 @@
 """Trainings that only sleep, on Ray nodes of which a test has several.
 
-A study's diary gets a line of JSON for every one that begins, {"node", "gpus", "began"}, and for every one that has
-slept, with "ended" as well, in seconds since 1970. While there is a file `hold` beside it, none wakes up.
+A study's diary gets a line of JSON for every one that begins, {"node", "gpus", "pid", "began"}, and for every one that
+has slept, with "ended" as well, in seconds since 1970. While there is a file `hold` beside it, none wakes up.
 """
 
 import json
@@ -39,7 +39,7 @@ class Sleeper(tune.Trainable):
         return {"acc": math.exp(-(lr**2) - wd**2), "done": True}
 
     def write(self, **times):
-        line = json.dumps({"node": self.node, "gpus": self.gpus, **times})
+        line = json.dumps({"node": self.node, "gpus": self.gpus, "pid": os.getpid(), **times})
         descriptor = os.open(self.diary, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         os.write(descriptor, f"{line}\n".encode())  # one write, so lines of several processes do not mix
         os.close(descriptor)

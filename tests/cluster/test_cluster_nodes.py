@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 from sleepers import begun, diary, look_from_here, sleep
@@ -99,6 +100,7 @@ def test_a_node_that_joins_gets_trials_and_one_that_leaves_takes_none_along(clus
     second = node(num_cpus=1)
     until(lambda: nodes_with_trials()[1:] == [second.node_id] or ended)
     cluster.remove_node(first)
+    until(lambda: not Path(f"/proc/{begun(tmp_path, 's')[0]['pid']}").exists())
     hold.unlink()
     driver.join(400)
     assert not driver.is_alive() and ended == [None]
@@ -137,7 +139,10 @@ def test_nodes_are_checked_before_trials_and_later_ones_when_they_join(node, tmp
     }
     for name, (arguments, _) in expected.items():
         (tmp_path / name).mkdir()
-        node(labels={"ray.io/node-group": name}, **arguments)
+        try:
+            node(labels={"ray.io/node-group": name}, **arguments)
+        except ValueError as error:
+            pytest.skip(f"an older Ray names no nodes: {error}")
     checks = nodes_of(tmp_path)
     ready, wrong = checks.check(alive_nodes())
     assert not list((tmp_path / "results").iterdir()) and not (tmp_path / "elsewhere").exists(), "nothing is left"
@@ -251,8 +256,9 @@ def test_nothing_stays_asked_for_after_a_driver_however_it_ends(cluster, quick_a
     if how == "kill":
         code = "import ray, time; from tune_cd.cluster.ondemand import request_actor\n"
         code += f"ray.init({cluster.address!r})\n"
+        code += f"actor = request_actor(*{QUICK})\n"
         code += "while True:\n"
-        code += f"    ray.get(request_actor(*{QUICK}).renew.remote('s', {{}}, [{BUNDLE}]))\n"
+        code += f"    ray.get(actor.renew.remote('s', {{}}, [{BUNDLE}]))\n"
         code += "    time.sleep(0.2)"
         driver = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:

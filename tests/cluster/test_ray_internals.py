@@ -29,7 +29,7 @@ def test_what_a_connected_cluster_is_asked(ray_session, monkeypatch):
     assert ray_internals.draining_nodes() == set()
     assert ray_internals.starting_nodes() == {}, "without an autoscaler"
     kinds = ("gpu-spot", "gpu-spot", "gpu-ondemand", "other")
-    status = ClusterStatus(pending_nodes=[NodeInfo("g6", kind, "i-1", "10.0.0.7") for kind in kinds])
+    status = ClusterStatus(pending_nodes=[NodeInfo("g6", kind, "i-1", "10.0.0.7") for kind in kinds], stats=None)
     monkeypatch.setattr("ray.autoscaler.v2.sdk.get_cluster_status", lambda address: status)
     assert ray_internals.starting_nodes() == {"gpu-spot": 2, "gpu-ondemand": 1, "other": 1}
     spot, on_demand = {"CPU": 8, "GPU": 1}, {"CPU": 8, "GPU": 1, "ondemand": 1}

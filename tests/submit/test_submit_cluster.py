@@ -142,7 +142,8 @@ class Head:
             return error.code == 401  # it wants its token
         except OSError:
             return False
-        raise AssertionError("it asks for no token")
+        assert not has_tokens(), "it asks for no token"
+        return True
 
     def end(self) -> None:
         self.commands.communicate(timeout=60)
@@ -190,6 +191,12 @@ class Head:
 
     def rows(self, name: str) -> int:
         return len(list(self.results.glob(f"trials/{name}/*.parquet")))
+
+
+def has_tokens() -> bool:
+    from ray import exceptions
+
+    return hasattr(exceptions, "AuthenticationError")
 
 
 def printed(said: Path, expected=0) -> str:
@@ -276,6 +283,8 @@ def test_each_study_is_held_to_its_workers_and_none_waits_for_another(head, side
 
 
 def test_without_the_token_nothing_is_told(head):
+    if not has_tokens():
+        pytest.skip("an older Ray has no tokens")
     command = [sys.executable, "-m", "tune_cd.submit", "list", "--address", head.url]
     done = subprocess.run(command, env=head.environ | {"RAY_AUTH_MODE": "disabled"}, capture_output=True, text=True)
     assert done.returncode == 2 and "asks for a token, and `ray rsync-down clusters/gpu.yaml" in done.stderr

@@ -73,6 +73,21 @@ def test_what_ray_refuses_is_told_in_a_sentence(tmp_path, joined, monkeypatch, c
     assert words in capsys.readouterr().err
 
 
+def test_a_ray_that_took_too_long_to_start_is_started_again_once(joined, monkeypatch, capsys):
+    def start(address, **_):
+        joined.append(address)
+        if len(joined) != 2:
+            raise Exception("The current node timed out during startup.")
+
+    monkeypatch.setattr("ray.init", start)
+    connect("local", False)
+    assert joined == ["local"] * 2
+    assert capsys.readouterr().out == "starting Ray ...\nstarting Ray again, as it took too long ...\n"
+    with pytest.raises(ConnectionError, match="may be too busy"):
+        connect("local", False)
+    assert len(joined) == 4
+
+
 def test_a_cluster_that_asks_for_a_token_is_told_with_the_remedy(joined, monkeypatch):
     def refuse(*_, **__):
         raise ConnectionError("Failed to connect") from RuntimeError("RPC error: InvalidAuthToken: missing")

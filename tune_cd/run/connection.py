@@ -19,12 +19,15 @@ OpenMP threads wait for each other by spinning, by default so long that a traini
 long once another process wants a core (Ray's workers run at a low priority). Yielding earlier costs an idle machine
 nothing.
 """
+TOO_LONG = "timed out during startup"
+"""Of Ray's message that a node's agents did not start within 15 s, as while a disk still writes what was installed."""
+
 REMEDIES = {
     "AF_UNIX": "a shorter TMPDIR or RAY_TMPDIR is needed",
     "denied: '.*/.ray'": "Ray keeps its token there; HOME names another folder",
     "denied: '.*/ray": "RAY_TMPDIR names another folder for Ray's files",
     "Invalid address format": "HOST:PORT, auto and local are allowed",
-    "timed out during startup": "the machine may be too busy; try again",
+    TOO_LONG: "the machine may be too busy; try again",
     "AuthToken": "it asks for a token; set RAY_AUTH_MODE to token, the token in ~/.ray/auth_token",
 }
 
@@ -74,12 +77,17 @@ def _init(address: str | None, verbose: bool) -> None:
     if address == "local":
         own |= {"include_dashboard": False}
     level = logging.INFO if verbose else logging.ERROR
-    try:
-        ray.init(address or "local", **own, runtime_env=WORKERS, log_to_driver=False, logging_level=level)
-    except Exception as error:  # RuntimeError: a cluster of another version; Exception: a start that takes too long
-        said = f"{error} {error.__cause__}"
-        remedy = next((f": {remedy}" for sign, remedy in REMEDIES.items() if re.search(sign, said)), "")
-        raise ConnectionError(f"{error}{remedy}") from error
+    for last in (False, True):
+        try:
+            ray.init(address or "local", **own, runtime_env=WORKERS, log_to_driver=False, logging_level=level)
+            return
+        except Exception as error:  # RuntimeError: a cluster of another version; Exception: a start that takes too long
+            said = f"{error} {error.__cause__}"
+            if TOO_LONG in said and not last:
+                say("starting Ray again, as it took too long ...")
+                continue
+            remedy = next((f": {remedy}" for sign, remedy in REMEDIES.items() if re.search(sign, said)), "")
+            raise ConnectionError(f"{error}{remedy}") from error
 
 
 def own_cpus() -> dict[str, int]:

@@ -49,12 +49,12 @@ def test_the_file_of_ray_up_on_the_head(tmp_path):
 
 
 def test_a_raycluster_of_kubernetes_is_read_as_kuberay_does(tmp_path, monkeypatch):
+    from ray.autoscaler._private.kuberay import node_provider
+
     def group(name, most, **limits):
         container = {"resources": {"limits": {"cpu": "4", "memory": "8Gi", **limits}}}
         pod = {"spec": {"containers": [container]}}
         return {"groupName": name, "minReplicas": 0, "maxReplicas": most, "rayStartParams": {}, "template": pod}
-
-    from ray.autoscaler._private.kuberay import node_provider
 
     spec = {
         "headGroupSpec": group("", 1) | {"rayStartParams": {"num-cpus": "0"}},

@@ -142,6 +142,8 @@ def test_nodes_are_checked_before_trials_and_later_ones_when_they_join(node, tmp
         try:
             node(labels={"ray.io/node-group": name}, **arguments)
         except ValueError as error:
+            if "cannot start with the prefix" not in str(error):
+                raise
             pytest.skip(f"an older Ray names no nodes: {error}")
     checks = nodes_of(tmp_path)
     ready, wrong = checks.check(alive_nodes())

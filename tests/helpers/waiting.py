@@ -2,6 +2,8 @@
 
 import time
 
+from tune_cd.run.connection import TOO_LONG
+
 
 def until(what, seconds: float = 300.0):
     """The first true value of what() within so many seconds; raises TimeoutError with the last one."""
@@ -14,12 +16,11 @@ def until(what, seconds: float = 300.0):
 
 
 def started(begin, tries: int = 3):
-    """What begin() returns, of a Ray node: it gives its agents 15 s to start, too few while the disk or all processors
-    are busy, as after an installation. Then it is begun again."""
+    """What begin() returns, of a Ray node; one that took too long to start (`TOO_LONG`) is begun again."""
     for left in reversed(range(tries)):
         try:
             return begin()
         except Exception as error:
-            if not left:
+            if not left or TOO_LONG not in str(error):
                 raise
             print(f"no node stands yet: {error}")
